@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 import ml_dtypes
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = [
     "Printable",
@@ -225,7 +226,7 @@ def _is_exact(dtype: np.dtype) -> bool:
     return True
 
 
-def _complex_texts(values: np.ndarray) -> tuple[list[str], int]:
+def _complex_texts(values: NDArray[np.complex128]) -> tuple[list[str], int]:
     real, real_width = _floating_texts(values.real)
     imaginary, imaginary_width = _floating_texts(values.imag)
     texts = [r + _signed(i.lstrip()) + "j" for r, i in zip(real, imaginary, strict=True)]

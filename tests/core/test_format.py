@@ -219,7 +219,7 @@ def test_an_option_given_with_a_profile_wins() -> None:
 
 def test_an_unknown_profile_is_refused_and_changes_nothing() -> None:
     before = get_printoptions()
-    with pytest.raises(ValueError, match="'brief'.*'default', 'short', 'full'"):
+    with pytest.raises(ValueError, match=r"'brief'.*'default', 'short', 'full'"):
         set_printoptions(profile="brief", precision=9, sci_mode=True)
     assert get_printoptions() == before
 
