@@ -27,7 +27,10 @@ def restored_options() -> Iterator[None]:
 
 
 def printed(array: np.ndarray, **described: Any) -> str:
-    facts = {"dtype": f"flambeau.{array.dtype.name}", "default_dtype": "flambeau.float32"}
+    facts: dict[str, Any] = {
+        "dtype": f"flambeau.{array.dtype.name}",
+        "default_dtype": "flambeau.float32",
+    }
     return tensor_repr(array, shape=array.shape, **(facts | described))
 
 
