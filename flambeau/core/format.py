@@ -309,11 +309,21 @@ def tensor_repr(
         parameter: the tensor is a ``Parameter``, and announces itself as one.
         class_prefix: what stands before the bracket; the class's name for a subclass.
 
-    >>> tensor_repr(np.array([1.0, 2.0]), shape=(2,), dtype="flambeau.float64",
-    ...             default_dtype="flambeau.float32", requires_grad=True)
+    >>> tensor_repr(
+    ...     np.array([1.0, 2.0]),
+    ...     shape=(2,),
+    ...     dtype="flambeau.float64",
+    ...     default_dtype="flambeau.float32",
+    ...     requires_grad=True,
+    ... )
     'tensor([1., 2.], dtype=flambeau.float64, requires_grad=True)'
-    >>> tensor_repr(None, shape=(2, 3), dtype="flambeau.float32",
-    ...             default_dtype="flambeau.float32", device="meta")
+    >>> tensor_repr(
+    ...     None,
+    ...     shape=(2, 3),
+    ...     dtype="flambeau.float32",
+    ...     default_dtype="flambeau.float32",
+    ...     device="meta",
+    ... )
     "tensor(..., device='meta', size=(2, 3))"
     """
     opening = class_prefix + "("
