@@ -1,0 +1,150 @@
+"""Python data, NumPy arrays and other libraries' tensors as arrays on a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flambeau.core import dtype as dtypes
+from flambeau.core.cell import abstract, is_abstract
+from flambeau.core.device import CPU, META, as_device, device, jax_device
+from flambeau.core.dtype import dtype
+from flambeau.core.tensor import Tensor
+
+
+def place(array: Any, where: device) -> Any:
+    """``array`` on a device: a JAX array, or on meta its shape and dtype."""
+    if where.type == "meta":
+        return abstract(tuple(array.shape), array.dtype)
+    if is_abstract(array):
+        raise NotImplementedError(
+            f"a tensor on the meta device has no elements to copy to '{where}'; "
+            "use torch-style to_empty() on its module, or empty_like(), then fill it"
+        )
+    if isinstance(array, jax.core.Tracer):
+        return array
+    return jax.device_put(array, jax_device(where))
+
+
+def to_numpy(data: Any, to: dtype | None = None) -> np.ndarray:
+    """Python numbers, nested sequences, arrays or tensors as a NumPy array of PyTorch's dtype.
+
+    Args:
+        data: What `flambeau.tensor` accepts.
+        to: The dtype wanted; by default what PyTorch infers: the dtype of arrays and tensors,
+            int64 for Python integers, the default dtype for Python floats.
+
+    Raises:
+        ValueError: A nested sequence is ragged.
+        TypeError: ``data`` holds something that is not a number.
+    """
+    if isinstance(data, list | tuple | range):
+        first = _first_element(data)
+        typed = isinstance(first, Tensor | np.ndarray | np.generic | jax.Array)
+        array = _from_sequence(data, first)
+    else:
+        typed = not isinstance(data, bool | int | float | complex)
+        array = _from_one(data)
+    if to is None:
+        to = dtypes.from_numpy_dtype(array.dtype) if typed else _inferred(array)
+    return _cast(array, to)
+
+
+def _first_element(data: Any) -> Any:
+    while isinstance(data, list | tuple | range) and len(data):
+        data = data[0]
+    return data
+
+
+def _from_one(data: Any) -> np.ndarray:
+    if isinstance(data, Tensor):
+        return data.detach().numpy(force=True)
+    if isinstance(data, bool | int | float | complex):
+        return np.asarray(data)
+    if hasattr(data, "__array__"):
+        array = np.asarray(data)
+        # PyTorch has no byte orders: foreign ones are converted.
+        return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    raise TypeError(f"cannot make a tensor from {type(data).__name__}")
+
+
+def _from_sequence(data: Any, first: Any) -> np.ndarray:
+    if isinstance(first, Tensor):
+        data = _nested(data)
+    try:
+        array = np.asarray(data) if len(data) else np.asarray(data, np.float64)
+    except ValueError as error:
+        raise ValueError(
+            f"cannot make a tensor from nested sequences of unequal lengths: {error}"
+        ) from None
+    if array.dtype.kind in "OSUMm":
+        raise TypeError(f"cannot make a tensor from elements of type {type(first).__name__}")
+    return array
+
+
+def _nested(data: Any) -> Any:
+    """``data`` with every tensor in it as NumPy."""
+    if isinstance(data, list | tuple):
+        return [_nested(each) for each in data]
+    return data.detach().numpy(force=True) if isinstance(data, Tensor) else data
+
+
+def _inferred(array: np.ndarray) -> dtype:
+    kind = array.dtype.kind
+    if kind == "f":
+        return dtypes.get_default_dtype()
+    if kind == "c":
+        return dtypes.get_default_dtype().to_complex()
+    return dtypes.bool if kind == "b" else dtypes.int64
+
+
+def _cast(array: np.ndarray, to: dtype) -> np.ndarray:
+    if array.dtype == to.numpy:
+        return array
+    if array.dtype.kind == "c" and not to.is_complex:
+        raise RuntimeError(f"complex values cannot be converted to {to} without losing a part")
+    if to.category == dtypes.INTEGER and array.dtype.kind in "iu" and array.size:
+        limits = np.iinfo(to.numpy)
+        if array.min() < limits.min or array.max() > limits.max:
+            raise RuntimeError(f"value cannot be converted to {to} without overflow")
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(to.numpy)
+
+
+def make(array: np.ndarray, where: Any = None) -> Tensor:
+    """A new tensor with the elements of a NumPy array, which is copied."""
+    where = as_device(where)
+    if where is META or where.type == "meta":
+        return Tensor._wrap(abstract(array.shape, array.dtype))
+    # JAX may share memory with a NumPy array on the CPU; the caller may write to theirs later.
+    return Tensor._wrap(place(np.array(array, copy=True), where))
+
+
+def legacy_array(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """The array of ``Tensor(*sizes)`` or ``Tensor(data)``."""
+    where = as_device(options.pop("device", None))
+    if options:
+        raise TypeError(f"Tensor() got unexpected arguments {sorted(options)}")
+    default = dtypes.get_default_dtype()
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        return args[0]._read()
+    if len(args) == 1 and not isinstance(args[0], int):
+        data = args[0]
+        if isinstance(data, tuple) and type(data) is not tuple:
+            return _empty(tuple(data), default, where)
+        return place(to_numpy(data, default), where)
+    if not all(isinstance(each, int) for each in args):
+        kinds = ", ".join(type(each).__name__ for each in args)
+        raise TypeError(f"Tensor() takes sizes or one sequence of data, got ({kinds})")
+    return _empty(args or (0,), default, where)
+
+
+def _empty(shape: tuple[int, ...], of: dtype, where: device) -> Any:
+    if where.type == "meta":
+        return abstract(shape, of.numpy)
+    if where == CPU:
+        return jnp.zeros(shape, of.numpy)
+    return place(np.zeros(shape, of.numpy), where)

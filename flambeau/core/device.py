@@ -1,0 +1,174 @@
+"""Devices under PyTorch's names, mapped to JAX's.
+
+``cpu``, ``cuda[:i]`` and ``tpu[:i]`` hold arrays; ``meta`` holds shapes and dtypes only.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+
+from flambeau.core import world
+from flambeau.core.modes import ContextDecorator, modes
+
+# The platform names under which JAX knows each of our device types.
+_JAX_PLATFORMS = {"cpu": ("cpu",), "cuda": ("cuda", "gpu", "rocm"), "tpu": ("tpu",)}
+_TYPE_OF_JAX_PLATFORM = {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda", "rocm": "cuda", "tpu": "tpu"}
+
+
+class device(ContextDecorator):
+    """Where a tensor lives; as a context manager, where factories put new tensors.
+
+    Args:
+        type: ``"cpu"``, ``"cuda"``, ``"tpu"`` or ``"meta"``, optionally with ``":index"``;
+            another device; or an integer, which means that ``cuda`` device.
+        index: Which one of several; ``None`` means the first (or the current one).
+
+    Raises:
+        RuntimeError: The type is unknown, or the index is given twice or is negative.
+
+    >>> import flambeau
+    >>> with flambeau.device("meta"):
+    ...     weight = flambeau.empty(3, 4)
+    >>> weight.device
+    device(type='meta')
+    """
+
+    type: str
+    index: int | None
+
+    def __init__(self, type: str | int | device, index: int | None = None) -> None:
+        if isinstance(type, device):
+            type, index = type.type, type.index if index is None else index
+        elif isinstance(type, int):
+            type, index = "cuda", type
+        elif not isinstance(type, str):
+            raise TypeError(
+                f"device() takes a string, an integer or a device, got {_class_name(type)}"
+            )
+        name, colon, digits = type.partition(":")
+        if colon:
+            if index is not None:
+                raise RuntimeError(f"device index given twice: in {type!r} and as index={index}")
+            if not digits.isdecimal():
+                raise RuntimeError(f"invalid device string {type!r}: expected e.g. 'cuda:0'")
+            index = int(digits)
+        if name not in _JAX_PLATFORMS and name != "meta":
+            expected = ", ".join((*_JAX_PLATFORMS, "meta"))
+            raise RuntimeError(f"unknown device type {name!r}: expected one of {expected}")
+        if index is not None and index < 0:
+            raise RuntimeError(f"device index must not be negative, got {index}")
+        self.type, self.index = name, index
+        self._entered: list[device | None] = []
+
+    def __enter__(self) -> device:
+        self._entered.append(modes.device)
+        modes.device = self
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        modes.device = self._entered.pop()
+
+    def clone(self) -> device:
+        """A new context manager for the same device."""
+        return device(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __repr__(self) -> str:
+        index = "" if self.index is None else f", index={self.index}"
+        return f"device(type='{self.type}'{index})"
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return device, (self.type, self.index)
+
+
+CPU = device("cpu")
+META = device("meta")
+
+
+def as_device(value: Any) -> device:
+    """``value`` as a device; ``None`` gives the current default."""
+    if value is None:
+        return modes.device or _global_default
+    return value if isinstance(value, device) else device(value)
+
+
+_global_default = CPU
+
+
+def set_default_device(value: Any) -> None:
+    """Set the device on which factories put new tensors; ``None`` restores the CPU.
+
+    Raises:
+        RuntimeError: The device does not exist on this machine.
+    """
+    global _global_default
+    chosen = CPU if value is None else as_device(value)
+    if chosen.type != "meta":
+        jax_device(chosen)
+    if chosen != _global_default:
+        _global_default = chosen
+        world.bump()
+
+
+def get_default_device() -> device:
+    """The device on which factories put new tensors on this thread."""
+    return modes.device or _global_default
+
+
+@functools.cache
+def _devices_of(type: str) -> tuple[Any, ...]:
+    for platform in _JAX_PLATFORMS[type]:
+        try:
+            return tuple(jax.local_devices(backend=platform))
+        except RuntimeError:
+            continue
+    return ()
+
+
+def available_devices() -> list[str]:
+    """The names of all devices on this machine, ``meta`` excepted."""
+    return [
+        type if type == "cpu" and i == 0 else f"{type}:{i}"
+        for type in _JAX_PLATFORMS
+        for i in range(len(_devices_of(type)))
+    ]
+
+
+@functools.cache
+def jax_device(place: device) -> Any:
+    """The JAX device for ``place``.
+
+    Raises:
+        RuntimeError: This machine has no such device; the message lists those it has.
+    """
+    found = _devices_of(place.type)
+    index = place.index or 0
+    if index >= len(found):
+        raise RuntimeError(
+            f"device '{place}' is not available: this machine has {', '.join(available_devices())}"
+        )
+    return found[index]
+
+
+@functools.cache
+def from_jax_device(found: Any) -> device:
+    """The flambeau device for a JAX one. CPUs are all ``cpu`` unless there are several."""
+    type = _TYPE_OF_JAX_PLATFORM[found.platform]
+    if type == "cpu":
+        return CPU if found.id == 0 else device("cpu", found.id)
+    return device(type, _devices_of(type).index(found))
+
+
+def _class_name(value: object) -> str:
+    return value.__class__.__name__

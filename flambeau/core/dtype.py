@@ -1,0 +1,172 @@
+"""Element types under PyTorch's names.
+
+Each ``dtype`` is one interned object that knows the NumPy dtype JAX stores it as.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+BOOLEAN, INTEGER, FLOATING, COMPLEX = range(4)
+_CATEGORY_OF_KIND = {"b": BOOLEAN, "u": INTEGER, "i": INTEGER, "f": FLOATING, "c": COMPLEX}
+
+
+class dtype:
+    """The type of a tensor's elements; compare with ``is`` or ``==``.
+
+    Attributes:
+        name: PyTorch's name without the namespace, such as ``"float32"``.
+        numpy: The NumPy dtype of the same elements (``ml_dtypes`` supplies ``bfloat16``).
+        category: ``BOOLEAN``, ``INTEGER``, ``FLOATING`` or ``COMPLEX``, in promotion order.
+        itemsize: Bytes per element.
+    """
+
+    __slots__ = ("category", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy")
+
+    def __init__(self, name: str, numpy_dtype: Any) -> None:
+        self.name = name
+        self.numpy = np.dtype(numpy_dtype)
+        # NumPy reports kind "V" for the extension floats, which are all floating point.
+        self.category = _CATEGORY_OF_KIND.get(self.numpy.kind, FLOATING)
+        self.is_floating_point = self.category == FLOATING
+        self.is_complex = self.category == COMPLEX
+        self.is_signed = self.category >= FLOATING or self.numpy.kind == "i"
+        self.itemsize = self.numpy.itemsize
+
+    def to_real(self) -> dtype:
+        """The real type of the same precision (``complex64`` gives ``float32``)."""
+        return _REAL_OF_COMPLEX.get(self, self)
+
+    def to_complex(self) -> dtype:
+        """The complex type of the same precision (``float32`` gives ``complex64``)."""
+        return _COMPLEX_OF_REAL.get(self, self)
+
+    def __repr__(self) -> str:
+        return f"flambeau.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+bool = dtype("bool", np.bool_)
+uint8 = dtype("uint8", np.uint8)
+uint16 = dtype("uint16", np.uint16)
+uint32 = dtype("uint32", np.uint32)
+uint64 = dtype("uint64", np.uint64)
+int8 = dtype("int8", np.int8)
+int16 = dtype("int16", np.int16)
+int32 = dtype("int32", np.int32)
+int64 = dtype("int64", np.int64)
+float16 = dtype("float16", np.float16)
+bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16)
+float32 = dtype("float32", np.float32)
+float64 = dtype("float64", np.float64)
+complex64 = dtype("complex64", np.complex64)
+complex128 = dtype("complex128", np.complex128)
+float8_e4m3fn = dtype("float8_e4m3fn", ml_dtypes.float8_e4m3fn)
+float8_e5m2 = dtype("float8_e5m2", ml_dtypes.float8_e5m2)
+
+short, int, long = int16, int32, int64
+half, float, double = float16, float32, float64
+cfloat, cdouble = complex64, complex128
+
+_REAL_OF_COMPLEX = {complex64: float32, complex128: float64}
+_COMPLEX_OF_REAL = {
+    float16: complex64,
+    bfloat16: complex64,
+    float32: complex64,
+    float64: complex128,
+}
+
+ALL_DTYPES: tuple[dtype, ...] = (
+    bool, uint8, uint16, uint32, uint64, int8, int16, int32, int64,
+    float16, bfloat16, float32, float64, complex64, complex128, float8_e4m3fn, float8_e5m2,
+)  # fmt: skip
+
+_BY_NUMPY: dict[np.dtype, dtype] = {each.numpy: each for each in ALL_DTYPES}
+
+
+def from_numpy_dtype(numpy_dtype: Any) -> dtype:
+    """The flambeau dtype of a NumPy or JAX one; ``TypeError`` when there is none."""
+    found = _BY_NUMPY.get(numpy_dtype)
+    if found is None:
+        found = _BY_NUMPY.get(np.dtype(numpy_dtype))
+    if found is None:
+        names = ", ".join(each.name for each in ALL_DTYPES)
+        raise TypeError(f"arrays of dtype {numpy_dtype} have no tensor type; supported: {names}")
+    return found
+
+
+_default = float32
+
+
+def get_default_dtype() -> dtype:
+    """The floating point dtype that ``tensor([1.0])`` and ``zeros`` use."""
+    return _default
+
+
+def set_default_dtype(d: dtype) -> None:
+    """Set the default floating point dtype.
+
+    Raises:
+        TypeError: ``d`` is not a floating point dtype.
+    """
+    global _default
+    if not isinstance(d, dtype) or not d.is_floating_point:
+        raise TypeError(f"the default dtype must be a floating point dtype, got {d!r}")
+    from flambeau.core import op, world
+
+    if d is not _default:
+        _default = d
+        op.forget_kernels()
+        world.bump()
+
+
+class _Limits:
+    """The range of a dtype, printed as PyTorch prints it."""
+
+    _shown: tuple[str, ...] = ()
+
+    def __init__(self, type: dtype) -> None:
+        self.dtype = type.name
+        self.bits = type.itemsize * 8
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={getattr(self, name)}" for name in self._shown)
+        return f"{self.__class__.__name__}({values}, dtype={self.dtype})"
+
+
+class finfo(_Limits):
+    """Limits of a floating point dtype: ``eps, max, min, tiny, smallest_normal, resolution``."""
+
+    _shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+
+    def __init__(self, type: dtype | None = None) -> None:
+        type = get_default_dtype() if type is None else type
+        if not isinstance(type, dtype) or type.category < FLOATING:
+            raise TypeError(f"finfo needs a floating point dtype, got {type!r}; use iinfo")
+        super().__init__(type.to_real())
+        limits = ml_dtypes.finfo(type.to_real().numpy)
+        self.eps, self.max, self.min = (_as_float(x) for x in (limits.eps, limits.max, limits.min))
+        self.tiny = self.smallest_normal = _as_float(limits.smallest_normal)
+        self.resolution = _as_float(limits.resolution)
+
+
+class iinfo(_Limits):
+    """Limits of an integer dtype: ``bits, min, max``."""
+
+    _shown = ("min", "max")
+
+    def __init__(self, type: dtype) -> None:
+        if not isinstance(type, dtype) or type.category != INTEGER:
+            raise TypeError(f"iinfo needs an integer dtype, got {type!r}; use finfo")
+        super().__init__(type)
+        limits = np.iinfo(type.numpy)
+        self.min, self.max = limits.min, limits.max
+
+
+def _as_float(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value * 1.0

@@ -1,0 +1,207 @@
+"""One pure function of arrays, and what follows from it: its compiled form, gradient and meta form.
+
+A `Kernel` is an operator with its static arguments bound. The gradient of a kernel is again a
+kernel, so gradients of any order are one mechanism.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Arrays = tuple[Any, ...]
+
+
+class Kernel:
+    """A pure function of arrays with everything static bound.
+
+    Args:
+        function: Arrays in, one array or a tuple of arrays out. Entries may be ``None`` or Python
+            numbers, which take no gradient.
+        name: The operator's name, for messages.
+        node_name: The class name of its node on the tape, such as ``"MulBackward0"``.
+        linear: The gradient needs only the shapes of the inputs that it differentiates, so the
+            tape keeps those instead of the arrays. ``constants`` counts the trailing inputs whose
+            values it still needs.
+        constants: See ``linear``.
+        keep_residuals: The forward keeps JAX's residuals, so that the gradient does not run the
+            forward again; for functions that are dear to recompute.
+        differentiable: ``False`` for functions whose results never take a gradient.
+    """
+
+    __slots__ = (
+        "_abstract", "_compiled", "_gradients", "constants", "differentiable", "face", "function",
+        "keep_residuals", "linear", "name", "node_name", "returns",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        node_name: str,
+        *,
+        linear: bool = False,
+        constants: int = 0,
+        keep_residuals: bool = False,
+        differentiable: bool = True,
+        returns: Any = None,
+        face: Any = None,
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.node_name = node_name
+        self.linear = linear
+        self.constants = constants
+        self.keep_residuals = keep_residuals
+        self.differentiable = differentiable
+        self.returns = returns
+        self.face = face
+        self._compiled: Any = None
+        self._abstract: dict[Any, Any] = {}
+        self._gradients: dict[Any, Kernel] = {}
+
+    @property
+    def forward(self) -> Callable[..., Any]:
+        """The compiled function."""
+        compiled = self._compiled
+        if compiled is None:
+            compiled = self._compiled = jax.jit(_named(self.function, self.name))
+        return compiled
+
+    def on_meta(self, arrays: Arrays) -> Any:
+        """The shapes and dtypes of the results for inputs that may have only shapes and dtypes."""
+        key = tuple(
+            (tuple(each.shape), np.dtype(each.dtype)) if hasattr(each, "dtype") else type(each)
+            for each in arrays
+        )
+        if key not in self._abstract:
+            self._abstract[key] = jax.eval_shape(self.function, *arrays)
+        return self._abstract[key]
+
+    def saved(self, arrays: list[Any]) -> Arrays:
+        """What the tape keeps of the inputs for the gradient."""
+        if not self.linear:
+            return tuple(arrays)
+        split = len(arrays) - self.constants
+        return (*map(_aval, arrays[:split]), *arrays[split:])
+
+    def gradient(
+        self, needs: tuple[bool, ...], given: tuple[bool, ...], saved: Arrays
+    ) -> tuple[Kernel, Arrays]:
+        """The kernel that computes the cotangents of some inputs.
+
+        Args:
+            needs: Which inputs' cotangents are wanted.
+            given: Which outputs have a cotangent; the others count as zero.
+            saved: What `saved` kept.
+
+        Returns:
+            A kernel that gives a tuple with one cotangent per wanted input, and the arrays it takes
+            before the given cotangents.
+        """
+        if self.linear:
+            split = len(saved) - self.constants
+            avals, arrays = saved[:split], saved[split:]
+        else:
+            avals, arrays = (), saved
+        key = (needs, given, avals)
+        kernel = self._gradients.get(key)
+        if kernel is None:
+            function = functools.partial(_cotangents, self.function, needs, given, avals)
+            kernel = Kernel(function, f"{self.name}_backward", f"{self.node_name[:-1]}Backward0")
+            self._gradients[key] = kernel
+        return kernel, arrays
+
+    def forward_with_residuals(self) -> Callable[..., Any]:
+        """The compiled function that also gives JAX's vjp function; see ``keep_residuals``."""
+        key = "residuals"
+        compiled = self._gradients.get(key)
+        if compiled is None:
+            compiled = jax.jit(functools.partial(_with_residuals, self.function), static_argnums=0)
+            self._gradients[key] = compiled  # type: ignore[assignment]
+        return compiled  # type: ignore[return-value]
+
+
+def _aval(array: Any) -> Any:
+    return jax.ShapeDtypeStruct(array.shape, array.dtype) if hasattr(array, "dtype") else array
+
+
+def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """``function`` under the operator's name, which profiles and compiler dumps show."""
+
+    def named(*arrays: Any) -> Any:
+        return function(*arrays)
+
+    named.__name__ = named.__qualname__ = name
+    return named
+
+
+def _is_inexact(array: Any) -> bool:
+    return jnp.issubdtype(array.dtype, jnp.inexact)
+
+
+def _conjugate(array: Any) -> Any:
+    return jnp.conj(array) if jnp.iscomplexobj(array) else array
+
+
+def _merge(arrays: Arrays, needs: tuple[bool, ...], parts: Arrays) -> list[Any]:
+    """``arrays`` with the wanted ones replaced, in order, by ``parts``."""
+    remaining = iter(parts)
+    return [next(remaining) if need else each for each, need in zip(arrays, needs, strict=True)]
+
+
+def _wanted(arrays: Arrays, needs: tuple[bool, ...]) -> Arrays:
+    return tuple(each for each, need in zip(arrays, needs, strict=True) if need)
+
+
+def _as_tuple(results: Any) -> Arrays:
+    return results if isinstance(results, tuple) else (results,)
+
+
+def _cotangents(
+    function: Callable[..., Any],
+    needs: tuple[bool, ...],
+    given: tuple[bool, ...],
+    avals: Arrays,
+    *arrays_and_cotangents: Any,
+) -> Arrays:
+    split = len(arrays_and_cotangents) - sum(given)
+    arrays, cotangents = arrays_and_cotangents[:split], arrays_and_cotangents[split:]
+    zeros = (jnp.zeros(each.shape, each.dtype) if hasattr(each, "dtype") else each for each in avals)
+    arrays = (*zeros, *arrays)
+
+    def restricted(*parts: Any) -> Arrays:
+        return _wanted(_as_tuple(function(*_merge(arrays, needs, parts))), given)
+
+    _, vjp = jax.vjp(restricted, *_wanted(arrays, needs))
+    return pull_back(vjp, cotangents)
+
+
+def _with_residuals(
+    function: Callable[..., Any], needs: tuple[bool, ...], *arrays: Any
+) -> tuple[Any, Any]:
+    def with_results(*parts: Any) -> tuple[Arrays, Any]:
+        results = function(*_merge(arrays, needs, parts))
+        return tuple(each for each in _as_tuple(results) if _is_inexact(each)), results
+
+    _, vjp, results = jax.vjp(with_results, *_wanted(arrays, needs), has_aux=True)
+    return results, vjp
+
+
+def pull_back(vjp: Any, cotangents: Arrays) -> Arrays:
+    """Apply a JAX vjp function to PyTorch's cotangents, which are the conjugates of JAX's."""
+    return tuple(_conjugate(each) for each in vjp(tuple(_conjugate(each) for each in cotangents)))
+
+
+pull_back_compiled = jax.jit(pull_back)
+
+
+@jax.jit
+def add(left: Any, right: Any) -> Any:
+    """The sum of two cotangents of the same tensor."""
+    return left + right

@@ -1,0 +1,178 @@
+"""Modes that belong to a thread: gradient recording, inference, default device, active trace."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+class _ThreadModes(threading.local):
+    """What the current thread's operators must know; class attributes are the defaults.
+
+    Attributes:
+        grad_enabled: Operators record nodes on the tape.
+        inference: Inside `inference_mode`.
+        trace: The `flambeau.core.trace.Trace` that is recording, or ``None``.
+        device: The device that factories use when given none; ``None`` means the CPU.
+        device_stack: Devices of the ``with device(...)`` blocks around the current line.
+    """
+
+    grad_enabled = True
+    inference = False
+    trace: Any = None
+    device: Any = None
+    overrides_disabled = 0
+
+
+modes = _ThreadModes()
+
+
+class ContextDecorator:
+    """A context manager that also decorates functions and generators, one fresh entry per call."""
+
+    def clone(self) -> ContextDecorator:
+        """A new manager with the same settings, so that recursive calls do not share state."""
+        return self.__class__()
+
+    def __enter__(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not define __enter__")
+
+    def __exit__(self, *exception: object) -> None:
+        raise NotImplementedError(f"{type(self).__name__} does not define __exit__")
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Run ``function`` inside this mode at every call."""
+        if inspect.isgeneratorfunction(function):
+            return self._wrap_generator(function)
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return wrapped
+
+    def _wrap_generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            generator = function(*args, **kwargs)
+            send, value = generator.send, None
+            while True:
+                # The mode holds while the generator runs, never while its consumer does.
+                try:
+                    with self.clone():
+                        item = send(value)
+                except StopIteration as stop:
+                    return stop.value
+                try:
+                    value, send = (yield item), generator.send
+                except GeneratorExit:
+                    with self.clone():
+                        generator.close()
+                    raise
+                except BaseException as error:
+                    value, send = error, generator.throw
+
+        return wrapped
+
+
+class _GradMode(ContextDecorator):
+    """Saves the gradient modes on entry and puts them back on exit."""
+
+    def __enter__(self) -> None:
+        self._before = (modes.grad_enabled, modes.inference)
+        self._enter()
+
+    def _enter(self) -> None:
+        raise NotImplementedError(f"{type(self).__name__} does not define its mode")
+
+    def __exit__(self, *exception: object) -> None:
+        modes.grad_enabled, modes.inference = self._before
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        # ``@no_grad`` without parentheses receives the function itself.
+        if args and callable(args[0]) and not isinstance(args[0], type) and cls._bare_decorator:
+            return cls()(args[0])
+        return super().__new__(cls)
+
+    _bare_decorator = False
+
+
+class no_grad(_GradMode):
+    """Operators inside record no gradient. Context manager and decorator, per thread.
+
+    >>> import flambeau
+    >>> x = flambeau.ones(2, requires_grad=True)
+    >>> with flambeau.no_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
+
+    _bare_decorator = True
+
+    def _enter(self) -> None:
+        modes.grad_enabled = False
+
+
+class enable_grad(_GradMode):
+    """Operators inside record gradients, also within `no_grad`."""
+
+    _bare_decorator = True
+
+    def _enter(self) -> None:
+        modes.grad_enabled = True
+
+
+class set_grad_enabled(_GradMode):
+    """Switch recording on or off, at once when called as a function, or for a ``with`` block."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = bool(mode)
+        self._before = (modes.grad_enabled, modes.inference)
+        modes.grad_enabled = self.mode
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        modes.grad_enabled = self._before[0]
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        modes.grad_enabled = self.mode
+
+    def clone(self) -> set_grad_enabled:
+        """A new manager for the same mode."""
+        return self.__class__(self.mode)
+
+
+class inference_mode(_GradMode):
+    """`no_grad` whose results can never take part in a recorded computation.
+
+    Args:
+        mode: ``False`` switches recording back on inside an inference block.
+    """
+
+    _bare_decorator = True
+
+    def __init__(self, mode: Any = True) -> None:
+        self.mode = bool(mode)
+
+    def _enter(self) -> None:
+        modes.inference = self.mode
+        modes.grad_enabled = not self.mode
+
+    def clone(self) -> inference_mode:
+        """A new manager for the same mode."""
+        return self.__class__(self.mode)
+
+
+def is_grad_enabled() -> bool:
+    """Whether operators on this thread record gradients."""
+    return modes.grad_enabled
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is inside `inference_mode`."""
+    return modes.inference

@@ -1,0 +1,371 @@
+"""Declaring operators: one pure function on arrays becomes a function, a method and their kin.
+
+The annotations of the declaration say what each argument is: `Operand` (a tensor or number that
+takes part in type promotion), `Array` (a tensor as it is), `Arrays` (a sequence of them); anything
+else is static, that is, part of which program is compiled.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+
+from flambeau.core import dtype as dtypes
+from flambeau.core import promotion
+from flambeau.core.dispatch import put, put_out, run
+from flambeau.core.kernel import Kernel
+from flambeau.core.overrides import (
+    OverrideNeeded,
+    flattened,
+    handle_torch_function,
+    has_torch_function,
+)
+from flambeau.core.tensor import Tensor
+
+Array: TypeAlias = Any
+Operand: TypeAlias = Any
+Arrays: TypeAlias = Any
+
+_ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input"}
+_all_ops: weakref.WeakSet[Op] = weakref.WeakSet()
+
+
+def forget_kernels() -> None:
+    """Drop every compiled operator, since something that tracing reads has changed."""
+    for each in _all_ops:
+        each.kernels.clear()
+
+
+class Op:
+    """A declared operator: splits its arguments, picks the kernel, runs it."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        self.function = function
+        self.name = function.__name__.strip("_") if options["name"] is None else options["name"]
+        self.promote = options["promote"]
+        self.cast = {"type": promotion.promote, "float": promotion.promote_to_float, None: None}[
+            self.promote
+        ]
+        node = options["node"]
+        self.kernel_options = {
+            "node_name": node or "".join(w.capitalize() for w in self.name.split("_")) + "Backward0",
+            "linear": options["linear"],
+            "keep_residuals": options["keep_residuals"],
+            "differentiable": options["differentiable"],
+            "returns": options["returns"],
+        }
+        self.kernels: dict[Any, Kernel] = {}
+        self.face: Any = None
+        self._read_signature()
+        _all_ops.add(self)
+
+    def _read_signature(self) -> None:
+        self.signature = inspect.signature(self.function)
+        parameters = list(self.signature.parameters.values())
+        self.names = [p.name for p in parameters]
+        kinds = [str(p.annotation) for p in parameters]
+        self.required = sum(p.default is inspect.Parameter.empty for p in parameters)
+        self.defaults = tuple(
+            p.default for p in parameters if p.default is not inspect.Parameter.empty
+        )
+        self.keyword_only = sum(p.kind is inspect.Parameter.KEYWORD_ONLY for p in parameters)
+        self.dynamic = [i for i, k in enumerate(kinds) if k.split(" ")[0] in _DYNAMIC]
+        self.static = [i for i in range(len(kinds)) if i not in self.dynamic]
+        self.operands = [n for n, i in enumerate(self.dynamic) if kinds[i].startswith("Operand")]
+        self.sequences = [i for i, k in enumerate(kinds) if k.startswith("Arrays")]
+        # Floats and ints that compare equal are different programs.
+        self.typed = any("float" in kinds[i] or kinds[i] == "Any" for i in self.static)
+        self.leading = self.dynamic == list(range(len(self.dynamic)))
+
+    def __call__(self, args: tuple[Any, ...]) -> Any:
+        """Run on arguments in the order of the declaration, all of them given."""
+        if self.sequences:
+            return self._run_flattened(args)
+        if self.leading:
+            split = len(self.dynamic)
+            inputs, static = args[:split], args[split:]
+        else:
+            inputs = tuple([args[i] for i in self.dynamic])
+            static = tuple([args[i] for i in self.static])
+        try:
+            kernel = self.kernels[(static, tuple(map(type, static))) if self.typed else static]
+        except (KeyError, TypeError):
+            kernel = self.kernel(static)
+        return run(kernel, inputs)
+
+    def kernel(self, static: tuple[Any, ...], lengths: tuple[int, ...] = ()) -> Kernel:
+        """The kernel with these static arguments bound."""
+        static = tuple(map(_hashable, static))
+        key: Any = (static, tuple(map(type, static))) if self.typed else static
+        key = (key, lengths) if self.sequences else key
+        kernel = self.kernels.get(key)
+        if kernel is None:
+            function = functools.partial(self._apply, static, lengths)
+            kernel = Kernel(function, self.name, **self.kernel_options)
+            self.kernels[key] = kernel
+        return kernel
+
+    def _run_flattened(self, args: tuple[Any, ...]) -> Any:
+        inputs: list[Any] = []
+        lengths: list[int] = []
+        for i in self.dynamic:
+            if i in self.sequences:
+                members = self._members(args[i], i)
+                lengths.append(len(members))
+                inputs.extend(members)
+            else:
+                inputs.append(args[i])
+        static = tuple([args[i] for i in self.static])
+        return run(self.kernel(static, tuple(lengths)), tuple(inputs))
+
+    def _members(self, value: Any, position: int) -> tuple[Any, ...]:
+        if isinstance(value, Tensor):
+            return value.unbind(0)
+        if not isinstance(value, list | tuple):
+            raise TypeError(
+                f"{self.name}(): {self.names[position]} must be a list or tuple of Tensors, "
+                f"got {type(value).__name__}"
+            )
+        for n, each in enumerate(value):
+            if not isinstance(each, Tensor) and not has_torch_function((each,)):
+                raise TypeError(
+                    f"{self.name}(): {self.names[position]}[{n}] must be a Tensor, "
+                    f"got {type(each).__name__}"
+                )
+        return tuple(value)
+
+    def _apply(self, static: tuple[Any, ...], lengths: tuple[int, ...], *arrays: Any) -> Any:
+        """The declared function, from arrays and bound static arguments."""
+        values: list[Any] = list(arrays)
+        if self.sequences:
+            values, arrays_left, remaining = [], list(arrays), list(lengths)
+            for i in self.dynamic:
+                count = remaining.pop(0) if i in self.sequences else None
+                if count is None:
+                    values.append(arrays_left.pop(0))
+                else:
+                    values.append(tuple(arrays_left[:count]))
+                    del arrays_left[:count]
+        if self.cast is not None:
+            values = self._promoted(values)
+        full: list[Any] = [None] * len(self.names)
+        for i, value in zip(self.dynamic, values, strict=True):
+            full[i] = value
+        for i, value in zip(self.static, static, strict=True):
+            full[i] = value
+        positional = len(full) - self.keyword_only
+        keywords = dict(zip(self.names[positional:], full[positional:], strict=True))
+        return self.function(*full[:positional], **keywords)
+
+    def _promoted(self, values: list[Any]) -> list[Any]:
+        taking = [n for n in self.operands if values[n] is not None]
+        assert self.cast is not None
+        cast = self.cast(*(values[n] for n in taking))
+        for n, value in zip(taking, cast, strict=True):
+            values[n] = value
+        return values
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments in the order of the declaration, defaults filled in."""
+        for alias, name in _ALIASES.items():
+            if alias in kwargs and alias not in self.names and name in self.names:
+                kwargs[name] = kwargs.pop(alias)
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.name}(): {error}") from None
+        bound.apply_defaults()
+        return tuple(bound.arguments.values())
+
+
+_DYNAMIC = ("Array", "Operand", "Arrays")
+
+
+def _hashable(value: Any) -> Any:
+    """A static argument in the form that identifies a kernel."""
+    if isinstance(value, list | tuple):
+        return tuple(map(_hashable, value))
+    if isinstance(value, Tensor | np.generic):
+        return value.item()
+    return value
+
+
+def op(
+    function: Callable[..., Any] | None = None,
+    *,
+    method: bool | str = False,
+    inplace: bool = False,
+    operator: str | None = None,
+    promote: str | None = None,
+    node: str | None = None,
+    linear: bool = False,
+    keep_residuals: bool = False,
+    differentiable: bool = True,
+    returns: Any = None,
+    name: str | None = None,
+) -> Callable[..., Any]:
+    """Declare an operator.
+
+    Args:
+        function: The computation, on JAX arrays; its parameters carry PyTorch's names, order and
+            defaults.
+        method: Make it a Tensor method too, under the function's name or the one given.
+        inplace: Make ``name_`` too, a method and a function that overwrite their first argument.
+        operator: The Python operator that it implements: ``"add"`` makes ``__add__``,
+            ``__radd__`` and, with ``inplace``, ``__iadd__``.
+        promote: ``"type"`` casts the `Operand` arguments to their common dtype, ``"float"`` raises
+            integers to the default floating dtype as well.
+        node: The class name of the node on the tape, where it is not the operator's own.
+        linear: The gradient needs the shapes of the inputs only.
+        keep_residuals: Keep JAX's residuals rather than running the forward again.
+        differentiable: ``False`` if the result never takes a gradient.
+        returns: The named tuple type that several results come in.
+        name: The operator's name, where the function's cannot be used.
+
+    Returns:
+        The face: PyTorch's function, which also takes ``out=``.
+    """
+    options = {
+        "promote": promote, "node": node, "linear": linear, "keep_residuals": keep_residuals,
+        "differentiable": differentiable, "returns": returns, "name": name,
+    }  # fmt: skip
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        declared = Op(function, options)
+        face = make_face(declared)
+        if method:
+            setattr(Tensor, method if isinstance(method, str) else declared.name, face)
+        if operator:
+            _attach_operator(operator, face, inplace)
+        if inplace:
+            in_place = make_in_place(face, declared.name)
+            setattr(Tensor, in_place.__name__, in_place)
+            face.in_place = in_place
+        return face
+
+    return declare if function is None else declare(function)
+
+
+def make_face(declared: Op) -> Any:
+    """The public function of an operator."""
+    total = len(declared.names)
+    required, defaults = declared.required, declared.defaults
+    positional = total - declared.keyword_only
+
+    def face(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            return with_keywords(args, kwargs)
+        given = len(args)
+        try:
+            if given == total:
+                return declared(args)
+            if given < required or given > positional:
+                declared.bind(args, kwargs)
+            return declared(args + defaults[given - total :])
+        except OverrideNeeded:
+            return handle_torch_function(face, flattened(args), *args)
+
+    def with_keywords(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        values = [*args, *kwargs.values()]
+        if has_torch_function(flattened(values)):
+            return handle_torch_function(face, flattened(values), *args, **kwargs)
+        out = kwargs.pop("out", None)
+        result = declared(declared.bind(args, kwargs))
+        return result if out is None else put_out(out, result, declared.name)
+
+    functools.update_wrapper(face, declared.function)
+    face.__name__ = declared.name
+    face.op = declared  # type: ignore[attr-defined]
+    declared.face = face
+    return face
+
+
+def make_in_place(face: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The operator that overwrites its first argument with the result of ``face``."""
+    in_place_name = f"{name}_"
+
+    def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        values = (self, *args, *kwargs.values())
+        if has_torch_function(flattened(values)):
+            return handle_torch_function(in_place, flattened(values), self, *args, **kwargs)
+        return put(self, face(self, *args, **kwargs), in_place_name)
+
+    in_place.__name__ = in_place.__qualname__ = in_place_name
+    in_place.__doc__ = f"`{name}`, in place: the tensor is overwritten and returned."
+    return in_place
+
+
+def _attach_operator(name: str, face: Callable[..., Any], inplace: bool) -> None:
+    def forward(self: Tensor, other: Any) -> Any:
+        if not _is_operand(other):
+            return NotImplemented
+        return face(self, other)
+
+    def reflected(self: Tensor, other: Any) -> Any:
+        if not _is_operand(other):
+            return NotImplemented
+        return face(other, self)
+
+    setattr(Tensor, f"__{name}__", forward)
+    if name not in ("eq", "ne", "lt", "le", "gt", "ge"):
+        setattr(Tensor, f"__r{name}__", reflected)
+    if inplace:
+        in_place = make_in_place(face, name)
+
+        def assigned(self: Tensor, other: Any) -> Any:
+            return in_place(self, other) if _is_operand(other) else NotImplemented
+
+        setattr(Tensor, f"__i{name}__", assigned)
+
+
+_OPERAND_TYPES: set[type] = {Tensor, int, float, bool, complex}
+
+
+def _is_operand(value: Any) -> bool:
+    return (
+        type(value) in _OPERAND_TYPES
+        or isinstance(value, Tensor | np.ndarray | np.generic | bool | int | float | complex | jnp.ndarray)
+        or hasattr(type(value), "__torch_function__")
+    )
+
+
+def function(declared: Callable[..., Any] | None = None, *, method: bool | str = False) -> Any:
+    """Declare a public function of tensors that is made of other operators.
+
+    It takes ``out=`` and honours ``__torch_function__`` as an operator does.
+
+    Args:
+        declared: The function, written on Tensors.
+        method: Make it a Tensor method too, under its own name or the one given.
+    """
+
+    def declare(inner: Callable[..., Any]) -> Callable[..., Any]:
+        takes_out = "out" in inspect.signature(inner).parameters
+
+        @functools.wraps(inner)
+        def face(*args: Any, **kwargs: Any) -> Any:
+            values = (*args, *kwargs.values()) if kwargs else args
+            if has_torch_function(flattened(values)):
+                return handle_torch_function(face, flattened(values), *args, **kwargs)
+            if not kwargs or takes_out or "out" not in kwargs:
+                return inner(*args, **kwargs)
+            out = kwargs.pop("out")
+            result = inner(*args, **kwargs)
+            return result if out is None else put_out(out, result, inner.__name__)
+
+        if method:
+            setattr(Tensor, method if isinstance(method, str) else inner.__name__, face)
+        return face
+
+    return declare if declared is None else declare(declared)
+
+
+def default_dtype_or(dtype: dtypes.dtype | None) -> dtypes.dtype:
+    """``dtype``, or the default floating dtype for ``None``."""
+    return dtypes.get_default_dtype() if dtype is None else dtype

@@ -1,0 +1,90 @@
+"""The ``__torch_function__`` protocol: subclasses that override how functions treat them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flambeau.core.modes import ContextDecorator, modes
+from flambeau.core.tensor import PLAIN_TYPES, Tensor, _disabled_torch_function_impl
+
+
+class DisableTorchFunctionSubclass(ContextDecorator):
+    """Functions inside treat tensor subclasses as plain tensors."""
+
+    def __enter__(self) -> None:
+        modes.overrides_disabled += 1
+
+    def __exit__(self, *exception: object) -> None:
+        modes.overrides_disabled -= 1
+
+
+class OverrideNeeded(Exception):
+    """Raised by the dispatcher at an argument that overrides functions; faces catch it."""
+
+
+def overrides(cls: type) -> bool:
+    """Whether instances of ``cls`` override functions."""
+    if cls in PLAIN_TYPES or modes.overrides_disabled:
+        return False
+    function = getattr(cls, "__torch_function__", None)
+    return function is not None and function is not _disabled_torch_function_impl
+
+
+def overriding(arguments: Iterable[Any]) -> list[Any]:
+    """The arguments that override functions, one per type, subclasses before their bases."""
+    found: list[Any] = []
+    for argument in arguments:
+        cls = type(argument)
+        if not overrides(cls) or any(type(each) is cls for each in found):
+            continue
+        position = next((i for i, each in enumerate(found) if issubclass(cls, type(each))), None)
+        found.insert(len(found) if position is None else position, argument)
+    return found
+
+
+def has_torch_function(relevant_args: Iterable[Any]) -> bool:
+    """Whether any of ``relevant_args`` overrides functions."""
+    return any(overrides(type(each)) for each in relevant_args)
+
+
+def handle_torch_function(
+    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Let the arguments that override functions compute ``public_api(*args, **kwargs)``.
+
+    Raises:
+        TypeError: Every override returned ``NotImplemented``.
+    """
+    found = overriding(relevant_args)
+    types = tuple(type(each) for each in found)
+    for argument in found:
+        result = type(argument).__torch_function__(public_api, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    names = ", ".join(cls.__name__ for cls in types)
+    raise TypeError(
+        f"no implementation of {public_api.__name__} for types ({names}): "
+        "every __torch_function__ returned NotImplemented"
+    )
+
+
+def flattened(args: Iterable[Any]) -> Iterable[Any]:
+    """Arguments with the members of lists and tuples in their place."""
+    for each in args:
+        if isinstance(each, list | tuple):
+            yield from flattened(each)
+        else:
+            yield each
+
+
+def as_results_of(cls: type[Tensor], result: Any) -> Any:
+    """``result`` with every plain tensor in it turned into a ``cls``."""
+    if isinstance(result, Tensor):
+        return result if isinstance(result, cls) else result.as_subclass(cls)
+    if isinstance(result, list | tuple):
+        converted = [as_results_of(cls, each) for each in result]
+        if hasattr(result, "_fields"):
+            return type(result)(*converted)
+        return type(result)(converted)
+    return result

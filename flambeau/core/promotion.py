@@ -1,0 +1,125 @@
+"""PyTorch's type promotion, computed from the abstract values of an operator's operands.
+
+An operand is a dimensioned tensor, a 0-d tensor or a Python number, in that order of priority: a
+lower-priority operand changes the result only when its category (bool, integer, floating, complex)
+is higher. JAX marks Python numbers as weakly typed, and no tensor ever is, so the kind of an
+operand can be read off its abstract value when an operator is traced.
+
+Rules: https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from flambeau.core import dtype as dtypes
+from flambeau.core.dtype import BOOLEAN, COMPLEX, FLOATING, INTEGER, dtype, from_numpy_dtype
+
+
+@functools.cache
+def promote_types(type1: dtype, type2: dtype) -> dtype:
+    """The smallest dtype that both convert to without changing category.
+
+    Raises:
+        TypeError: Neither converts to the other, as for ``uint16`` and ``int32``.
+    """
+    if type1 is type2:
+        return type1
+    low, high = sorted((type1, type2), key=lambda each: each.category)
+    if high.category == COMPLEX:
+        wide = high.itemsize == 16 or low.itemsize == (16 if low.is_complex else 8) and (
+            low.category >= FLOATING
+        )
+        return dtypes.complex128 if wide else dtypes.complex64
+    if low.category < high.category:
+        return high
+    if high.category == FLOATING:
+        if low.itemsize == high.itemsize:
+            if low.itemsize == 1:
+                raise TypeError(f"promotion of {low!r} and {high!r} is not defined")
+            return dtypes.float32  # float16 and bfloat16: neither holds the other
+        if low.itemsize == 1 or high.itemsize == 1:
+            raise TypeError(f"promotion of {low!r} and {high!r} is not defined; convert one first")
+        return max(low, high, key=lambda each: each.itemsize)
+    return _promote_integers(low, high)
+
+
+def _promote_integers(type1: dtype, type2: dtype) -> dtype:
+    if type1.is_signed == type2.is_signed:
+        return max(type1, type2, key=lambda each: each.itemsize)
+    unsigned, signed = (type2, type1) if type1.is_signed else (type1, type2)
+    if unsigned is not dtypes.uint8:
+        raise TypeError(
+            f"promotion of {type1!r} and {type2!r} is not defined: "
+            "among unsigned types only uint8 mixes with signed ones; convert one first"
+        )
+    return dtypes.int16 if signed is dtypes.int8 else signed
+
+
+def _number_dtype(category: int) -> dtype:
+    if category == BOOLEAN:
+        return dtypes.bool
+    if category == INTEGER:
+        return dtypes.int64
+    default = dtypes.get_default_dtype()
+    return default if category == FLOATING else default.to_complex()
+
+
+def result_dtype(operands: tuple[Any, ...]) -> dtype:
+    """The dtype of an operator's result.
+
+    Args:
+        operands: Things with ``dtype`` (NumPy's), ``ndim`` and optionally ``weak_type``, or Python
+            numbers.
+
+    Returns:
+        The promoted dtype under PyTorch's rules.
+    """
+    by_priority: list[dtype | None] = [None, None, None]
+    for operand in operands:
+        if isinstance(operand, bool | int | float | complex | np.generic):
+            rank, found = 2, _number_dtype(from_numpy_dtype(np.result_type(operand)).category)
+        else:
+            found = from_numpy_dtype(operand.dtype)
+            if getattr(operand, "weak_type", False):
+                rank, found = 2, _number_dtype(found.category)
+            else:
+                rank = 0 if operand.ndim else 1
+        seen = by_priority[rank]
+        by_priority[rank] = found if seen is None else promote_types(seen, found)
+    result = None
+    for found in by_priority:
+        if found is None:
+            continue
+        if result is None:
+            result = found
+        elif found.category > result.category:
+            # A complex number raises a real tensor to the complex type of the same precision.
+            both_inexact = found.category == COMPLEX and result.category == FLOATING
+            result = result.to_complex() if both_inexact else found
+    if result is None:
+        raise ValueError("type promotion needs at least one operand")
+    return result
+
+
+def promote(*operands: Any) -> tuple[Any, ...]:
+    """Cast traced operands to their common dtype."""
+    to = result_dtype(operands).numpy
+    return tuple(jnp.asarray(operand, to) for operand in operands)
+
+
+def promote_to_float(*operands: Any) -> tuple[Any, ...]:
+    """Like `promote`, with integers and bools raised to the default floating dtype."""
+    common = result_dtype(operands)
+    if common.category < FLOATING:
+        common = dtypes.get_default_dtype()
+    return tuple(jnp.asarray(operand, common.numpy) for operand in operands)
+
+
+def can_cast(from_: dtype, to: dtype) -> bool:
+    """Whether an in-place operator may store ``from_`` values in a ``to`` tensor."""
+    return from_.category <= to.category

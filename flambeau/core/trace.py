@@ -1,0 +1,126 @@
+"""What a running trace knows: which Cells it has read, and what it has written to them.
+
+While a thread traces, its Cells stay as they are: writes go to the trace's own table, and reads
+look there first. So whatever happens during a trace, no tracer is left behind in a Cell.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax.core import Tracer
+
+from flambeau.core.cell import Cell
+from flambeau.core.device import from_jax_device, get_default_device
+from flambeau.core.modes import modes
+
+_MISSING = object()
+
+
+class TracedValueError(RuntimeError):
+    """Something asked a program that is being traced for a value that it does not have yet."""
+
+
+class Trace:
+    """One recording of a Python function into one program.
+
+    Attributes:
+        reads: Every Cell that was read before it was written, with the array it held. JAX keeps
+            that very object among the program's constants, which is how the two are matched.
+        values: What the trace has written to Cells that existed before it.
+        grads: The ``.grad`` of each tensor for which it was set, ``None`` included.
+        grads_read: Tensors whose ``.grad`` was read as it stood before the trace, with that value.
+        modules: Modules that were entered, in order.
+        tensors: Tensors from outside that took part, with their ``requires_grad`` and Cell.
+        device: Where the program's arguments are, if it has any.
+        first_sequence: Nodes numbered below this were recorded before the trace began.
+    """
+
+    def __init__(self, first_sequence: int) -> None:
+        self.reads: dict[Cell, Any] = {}
+        self.values: dict[Cell, Any] = {}
+        self.grads: dict[Any, Any] = {}
+        self.grads_read: dict[Any, Any] = {}
+        self.modules: dict[Any, None] = {}
+        self.tensors: dict[Any, tuple[bool, Cell]] = {}
+        self.first_sequence = first_sequence
+        self.device: Any = None
+        self._owners: dict[int, Cell] = {}
+
+    def read(self, cell: Cell) -> Any:
+        """The value of ``cell`` as the traced program sees it."""
+        value = self.values.get(cell, _MISSING)
+        if value is not _MISSING:
+            return value
+        array = cell.array
+        if isinstance(array, Tracer | jax.ShapeDtypeStruct):
+            return array
+        if cell not in self.reads:
+            array = self._make_own(cell, array)
+            self.reads[cell] = array
+        return array
+
+    def _make_own(self, cell: Cell, array: Any) -> Any:
+        # Two Cells may hold the same array (a clone does); the program must tell them apart.
+        if self._owners.setdefault(id(array), cell) is not cell:
+            with jax.ensure_compile_time_eval():
+                array = cell.array = array.copy()
+            self._owners[id(array)] = cell
+        return array
+
+    def write(self, cell: Cell, array: Any) -> None:
+        """Let the traced program put ``array`` into ``cell``."""
+        if isinstance(cell.array, Tracer):
+            cell.array = array
+        else:
+            self.values[cell] = array
+
+    def get_grad(self, tensor: Any) -> Any:
+        """The ``.grad`` of ``tensor`` as the traced program sees it."""
+        grad = self.grads.get(tensor, _MISSING)
+        if grad is _MISSING:
+            grad = self.grads_read[tensor] = tensor._grad
+        return grad
+
+    def set_grad(self, tensor: Any, grad: Any) -> None:
+        """Let the traced program set the ``.grad`` of ``tensor``."""
+        self.grads[tensor] = grad
+
+    def note(self, tensor: Any) -> None:
+        """Note that ``tensor`` took part, so that the guard watches its flag and its Cell."""
+        if tensor not in self.tensors and not isinstance(tensor._cell.array, Tracer):
+            self.tensors[tensor] = (tensor._requires_grad, tensor._cell)
+
+    def place(self) -> Any:
+        """The device that the traced program runs on."""
+        for array in self.reads.values():
+            return from_jax_device(min(array.devices(), key=lambda each: each.id))
+        return get_default_device() if self.device is None else self.device
+
+    def refuse_value(self) -> None:
+        """Fail, since the program being traced has no values yet."""
+        raise TracedValueError(
+            "the value of a tensor is not known while its program is being compiled: item(), "
+            "tolist(), int(), float(), `if tensor:` and `while tensor:` cannot be used here. "
+            "Use flambeau.where for a choice, compute with the tensor itself, or move this line "
+            "out of the compiled function"
+        )
+
+    def refuse_old_node(self, node: Any) -> None:
+        """Fail, since ``node`` was recorded before the trace and its arrays would be frozen in."""
+        raise TracedValueError(
+            f"backward() reached {node.name()}, which was recorded before the compiled function "
+            "began; compute the loss inside the compiled function, or call backward() outside"
+        )
+
+    def enter(self, module: Any) -> None:
+        """Note that ``module`` was called, so that the guard watches it."""
+        self.modules.setdefault(module)
+
+
+def current() -> Trace | None:
+    """The trace that is recording on this thread, if any."""
+    return modes.trace
+
+

@@ -1,0 +1,391 @@
+"""Views: how a tensor reads and writes part of another tensor's Cell.
+
+A view is a chain of steps from the base array. Each step can be read (array in, part out) and
+written (array and new part in, new array out), so a chain of any length reads and writes through.
+Where a step starts is data, not structure: ``x[i]`` for a thousand different ``i`` is one program.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+
+class Reshape(NamedTuple):
+    """The same elements, in the same order, under another shape."""
+
+    shape: tuple[int, ...]
+    starts = 0
+
+    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+        """Shape and NumPy dtype of what reading gives."""
+        return self.shape, dtype
+
+    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+        """The viewed part of ``array``."""
+        return jnp.reshape(array, self.shape)
+
+    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+        """``array`` with the viewed part replaced."""
+        return jnp.reshape(part, array.shape)
+
+
+class Permute(NamedTuple):
+    """Dimensions in another order: output dimension ``i`` is input dimension ``dims[i]``."""
+
+    dims: tuple[int, ...]
+    starts = 0
+
+    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+        """Shape and NumPy dtype of what reading gives."""
+        return tuple(shape[d] for d in self.dims), dtype
+
+    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+        """The viewed part of ``array``."""
+        return jnp.transpose(array, self.dims)
+
+    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+        """``array`` with the viewed part replaced."""
+        inverse = sorted(range(len(self.dims)), key=self.dims.__getitem__)
+        return jnp.transpose(part, inverse)
+
+
+class Expand(NamedTuple):
+    """Dimensions of size 1 repeated, and new leading ones, without copying."""
+
+    shape: tuple[int, ...]
+    starts = 0
+
+    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+        """Shape and NumPy dtype of what reading gives."""
+        return self.shape, dtype
+
+    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+        """The viewed part of ``array``."""
+        return jnp.broadcast_to(array, self.shape)
+
+    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+        """``array`` with the viewed part replaced; fails where elements are repeated."""
+        if array.size != part.size:
+            raise RuntimeError(
+                f"cannot write in place to a tensor expanded from {list(array.shape)} to "
+                f"{list(self.shape)}: several of its elements are one element of the original; "
+                "call clone() first"
+            )
+        return jnp.reshape(part, array.shape)
+
+
+class Cut(NamedTuple):
+    """One dimension of a `Slice`."""
+
+    dim: int
+    size: int
+    stride: int
+    squeeze: bool
+
+    @property
+    def span(self) -> int:
+        """How far the cut reaches in its dimension, from its start."""
+        return (self.size - 1) * self.stride + 1 if self.size else 0
+
+
+class Slice(NamedTuple):
+    """Ranges along some dimensions; a squeezed one is an integer index."""
+
+    cuts: tuple[Cut, ...]
+
+    @property
+    def starts(self) -> int:
+        """How many start positions the step takes."""
+        return len(self.cuts)
+
+    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+        """Shape and NumPy dtype of what reading gives."""
+        sizes = list(shape)
+        for cut in self.cuts:
+            sizes[cut.dim] = cut.size
+        squeezed = self._squeezed
+        return tuple(size for d, size in enumerate(sizes) if d not in squeezed), dtype
+
+    @property
+    def _squeezed(self) -> tuple[int, ...]:
+        return tuple(cut.dim for cut in self.cuts if cut.squeeze)
+
+    def _block(self, array: jax.Array, starts: Any) -> tuple[list[Any], jax.Array]:
+        positions, sizes = [jnp.int64(0)] * array.ndim, list(array.shape)
+        for i, cut in enumerate(self.cuts):
+            positions[cut.dim], sizes[cut.dim] = starts[i], cut.span
+        return positions, lax.dynamic_slice(array, positions, sizes)
+
+    def _strides(self, ndim: int) -> tuple[slice, ...]:
+        strides = [1] * ndim
+        for cut in self.cuts:
+            strides[cut.dim] = cut.stride
+        return tuple(slice(None, None, stride) for stride in strides)
+
+    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+        """The viewed part of ``array``."""
+        _, block = self._block(array, starts)
+        return lax.squeeze(block[self._strides(array.ndim)], self._squeezed)
+
+    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+        """``array`` with the viewed part replaced."""
+        positions, block = self._block(array, starts)
+        part = lax.expand_dims(part, self._squeezed)
+        if any(cut.stride > 1 for cut in self.cuts):
+            part = block.at[self._strides(array.ndim)].set(part)
+        return lax.dynamic_update_slice(array, part, positions)
+
+
+class Diagonal(NamedTuple):
+    """The ``offset``-th diagonal of two dimensions, as a new last dimension."""
+
+    offset: int
+    dim1: int
+    dim2: int
+    starts = 0
+
+    def _length(self, shape: tuple[int, ...]) -> int:
+        rows, columns = shape[self.dim1], shape[self.dim2]
+        return max(0, min(rows + min(self.offset, 0), columns - max(self.offset, 0)))
+
+    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+        """Shape and NumPy dtype of what reading gives."""
+        kept = tuple(n for d, n in enumerate(shape) if d not in (self.dim1, self.dim2))
+        return (*kept, self._length(shape)), dtype
+
+    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+        """The viewed part of ``array``."""
+        return jnp.diagonal(array, self.offset, self.dim1, self.dim2)
+
+    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+        """``array`` with the viewed part replaced."""
+        along = jnp.arange(self._length(array.shape))
+        moved = jnp.moveaxis(array, (self.dim1, self.dim2), (-2, -1))
+        rows, columns = along - min(self.offset, 0), along + max(self.offset, 0)
+        moved = moved.at[..., rows, columns].set(part)
+        return jnp.moveaxis(moved, (-2, -1), (self.dim1, self.dim2))
+
+
+class Bitcast(NamedTuple):
+    """The same bits read as another dtype; the last dimension scales with the element size."""
+
+    numpy_dtype: np.dtype
+    starts = 0
+
+    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+        """Shape and NumPy dtype of what reading gives."""
+        if self.numpy_dtype.itemsize == dtype.itemsize:
+            return shape, self.numpy_dtype
+        last = shape[-1] * dtype.itemsize // self.numpy_dtype.itemsize
+        return (*shape[:-1], last), self.numpy_dtype
+
+    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+        """The viewed part of ``array``."""
+        return _bitcast(array, self.numpy_dtype)
+
+    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+        """``array`` with the viewed part replaced."""
+        return _bitcast(part, array.dtype)
+
+
+def _bitcast(array: jax.Array, to: Any) -> jax.Array:
+    if array.dtype == to:
+        return array
+    return jnp.asarray(array).view(to)
+
+
+class ComplexPart(NamedTuple):
+    """The real or imaginary part of a complex tensor."""
+
+    imaginary: bool
+    starts = 0
+
+    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+        """Shape and NumPy dtype of what reading gives."""
+        return shape, np.empty(0, dtype).real.dtype
+
+    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+        """The viewed part of ``array``."""
+        return jnp.imag(array) if self.imaginary else jnp.real(array)
+
+    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+        """``array`` with the viewed part replaced."""
+        if self.imaginary:
+            return lax.complex(jnp.real(array), part)
+        return lax.complex(part, jnp.imag(array))
+
+
+class ComplexPairs(NamedTuple):
+    """Complex numbers as pairs in a new last dimension, or (``inverse``) pairs as numbers."""
+
+    inverse: bool
+    starts = 0
+
+    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+        """Shape and NumPy dtype of what reading gives."""
+        if self.inverse:
+            return shape[:-1], np.result_type(dtype, np.complex64)
+        return (*shape, 2), np.empty(0, dtype).real.dtype
+
+    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+        """The viewed part of ``array``."""
+        return _from_pairs(array) if self.inverse else _to_pairs(array)
+
+    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+        """``array`` with the viewed part replaced."""
+        return _to_pairs(part) if self.inverse else _from_pairs(part)
+
+
+def _to_pairs(array: jax.Array) -> jax.Array:
+    return jnp.stack((jnp.real(array), jnp.imag(array)), -1)
+
+
+def _from_pairs(array: jax.Array) -> jax.Array:
+    return lax.complex(array[..., 0], array[..., 1])
+
+
+class Windows(NamedTuple):
+    """Overlapping windows along one dimension, as a new last dimension (`Tensor.unfold`)."""
+
+    dim: int
+    size: int
+    step: int
+    starts = 0
+
+    def _count(self, length: int) -> int:
+        return (length - self.size) // self.step + 1
+
+    def _positions(self, length: int) -> jax.Array:
+        first = jnp.arange(self._count(length)) * self.step
+        return first[:, None] + jnp.arange(self.size)
+
+    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+        """Shape and NumPy dtype of what reading gives."""
+        count = self._count(shape[self.dim]) if shape else 1
+        return (*shape[: self.dim], count, *shape[self.dim + 1 :], self.size), dtype
+
+    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+        """The viewed part of ``array``."""
+        array = jnp.moveaxis(array, self.dim, -1)
+        windows = array[..., self._positions(array.shape[-1])]
+        return jnp.moveaxis(windows, -2, self.dim)
+
+    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+        """``array`` with the viewed part replaced; fails where windows overlap."""
+        if self.step < self.size and self._count(array.shape[self.dim]) > 1:
+            raise RuntimeError("cannot write in place to overlapping windows; call clone() first")
+        moved = jnp.moveaxis(array, self.dim, -1)
+        windows = jnp.moveaxis(part, self.dim, -2)
+        moved = moved.at[..., self._positions(moved.shape[-1])].set(windows)
+        return jnp.moveaxis(moved, -1, self.dim)
+
+
+Step = (
+    Reshape | Permute | Expand | Slice | Diagonal | Bitcast | ComplexPart | ComplexPairs | Windows
+)
+
+
+def result_of(
+    steps: tuple[Step, ...], shape: tuple[int, ...], dtype: Any
+) -> tuple[tuple[int, ...], Any]:
+    """Shape and NumPy dtype of what reading ``steps`` gives."""
+    for step in steps:
+        shape, dtype = step.result(shape, dtype)
+    return shape, dtype
+
+
+def read_through(steps: tuple[Step, ...], array: jax.Array, starts: Any) -> jax.Array:
+    """Follow ``steps`` from the base array to the viewed part."""
+    used = 0
+    for step in steps:
+        array = step.read(array, None if starts is None else starts[used : used + step.starts])
+        used += step.starts
+    return array
+
+
+def write_through(
+    steps: tuple[Step, ...], array: jax.Array, starts: Any, part: jax.Array
+) -> jax.Array:
+    """The base array with the part that ``steps`` lead to replaced by ``part``."""
+    if not steps:
+        return part
+    first, rest = steps[0], steps[1:]
+    own = None if starts is None else starts[: first.starts]
+    others = None if starts is None else starts[first.starts :]
+    inner = write_through(rest, first.read(array, own), others, part) if rest else part
+    return first.write(array, own, inner)
+
+
+@functools.cache
+def reader(steps: tuple[Step, ...]) -> Callable[..., jax.Array]:
+    """The compiled ``(array, starts) -> part`` of a chain."""
+    return jax.jit(functools.partial(read_through, steps))
+
+
+@functools.cache
+def writer(steps: tuple[Step, ...]) -> Callable[..., jax.Array]:
+    """The compiled ``(array, starts, part) -> array`` of a chain."""
+    return jax.jit(functools.partial(write_through, steps))
+
+
+class View:
+    """How one tensor stands to its base's Cell.
+
+    Attributes:
+        steps: The chain from the base array.
+        names: The operator behind each step, which names its node on the tape.
+        starts: The start positions that the steps take, in order, or ``None`` without any.
+        shape: The shape of the viewed part.
+        numpy_dtype: The dtype of the viewed part.
+        base: The tensor whose history the view follows; ``None`` for `detach` and ``.data``.
+        rebased: How often the base's history had been moved when the view's own was computed.
+    """
+
+    __slots__ = (
+        "array", "base", "names", "numpy_dtype", "rebased", "shape", "starts", "steps", "version",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        steps: tuple[Step, ...],
+        names: tuple[str, ...],
+        starts: np.ndarray | None,
+        shape: tuple[int, ...],
+        numpy_dtype: Any,
+        base: Any,
+    ) -> None:
+        self.steps = steps
+        self.names = names
+        self.starts = starts
+        self.shape = shape
+        self.numpy_dtype = numpy_dtype
+        self.base = base
+        self.rebased = 0 if base is None else base._rebased
+        # The part last read, and the Cell's version at that time.
+        self.array: Any = None
+        self.version = -1
+
+    def starts_tensor(self) -> Any:
+        """The start positions as an operator's argument: a tensor, or ``None`` without any."""
+        from flambeau.core.tensor import Tensor
+
+        return None if self.starts is None else Tensor._wrap(jnp.asarray(self.starts))
+
+    def read(self, array: Any) -> Any:
+        """The viewed part of the base ``array``."""
+        if isinstance(array, jax.ShapeDtypeStruct):
+            return jax.ShapeDtypeStruct(self.shape, self.numpy_dtype)
+        return reader(self.steps)(array, self.starts)
+
+    def write(self, array: Any, part: Any) -> Any:
+        """The base ``array`` with the viewed part replaced."""
+        if isinstance(array, jax.ShapeDtypeStruct):
+            return jax.eval_shape(writer(self.steps), array, self.starts, part)
+        return writer(self.steps)(array, self.starts, part)

@@ -1,0 +1,16 @@
+"""One counter for everything that a compiled program takes for granted.
+
+Module attributes, hooks, training flags and the like call `bump` when they change. While
+`version` stands still, a compiled program that was valid is still valid, so checking it costs one
+comparison of integers.
+"""
+
+from __future__ import annotations
+
+version = 0
+
+
+def bump() -> None:
+    """Record that something a guard may have read has changed."""
+    global version
+    version += 1

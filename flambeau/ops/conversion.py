@@ -1,0 +1,220 @@
+"""Copies, dtypes and devices: `clone`, `copy_`, `to` and its kin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from flambeau.core import dtype as dtypes
+from flambeau.core import tape
+from flambeau.core.convert import place
+from flambeau.core.device import as_device, device
+from flambeau.core.dispatch import put
+from flambeau.core.modes import modes
+from flambeau.core.op import Array, function, op
+from flambeau.core.tensor import Tensor, method
+
+__all__ = ["clone"]
+
+
+@op(method=True, linear=True)
+def clone(input: Array, *, memory_format=None) -> Array:
+    """A tensor of its own with the same elements; gradients flow back to ``input``.
+
+    The elements are not copied until one of the two tensors is written.
+    """
+    return input
+
+
+@op(node="ToCopyBackward0", linear=True)
+def _cast(input: Array, dtype) -> Array:
+    if jnp.iscomplexobj(input) and not dtype.is_complex:
+        input = jnp.real(input)
+    if dtype.category == dtypes.INTEGER and jnp.issubdtype(input.dtype, jnp.floating):
+        # PyTorch wraps around where XLA would saturate.
+        return input.astype(jnp.int64).astype(dtype.numpy)
+    return input.astype(dtype.numpy)
+
+
+@op(node="CopyBackwards")
+def _copied(input: Array, src: Array) -> Array:
+    if jnp.iscomplexobj(src) and not jnp.iscomplexobj(input):
+        src = jnp.real(src)
+    return jnp.broadcast_to(src.astype(input.dtype), input.shape)
+
+
+class _ToDeviceBackward(tape.Node):
+    """Sends the cotangent back to the device the input came from."""
+
+    __slots__ = ("origin",)
+
+    def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
+        """See `Node.pull`."""
+        (cotangent,) = cotangents
+        if as_tensors:
+            return (cotangent.to(self.origin),)
+        return (place(cotangent, self.origin),)
+
+
+def _moved(source: Tensor, target: device) -> Tensor:
+    made = Tensor._wrap(place(source._read(), target))
+    if source.requires_grad and modes.grad_enabled:
+        node = _ToDeviceBackward((tape.edge_of(source),))
+        node.origin = source.device
+        made._grad_fn, made._requires_grad = node, True
+    return made
+
+
+def _same_place(have: device, want: device) -> bool:
+    return have.type == want.type and (want.index is None or (have.index or 0) == want.index)
+
+
+def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:
+    """The device, dtype and copy flag that a call of ``to`` names."""
+    names = ["device", "dtype", "non_blocking", "copy", "memory_format"]
+    if args and isinstance(args[0], Tensor) or "other" in kwargs:
+        other = kwargs.pop("other") if "other" in kwargs else args[0]
+        kwargs = {**dict(zip(names[2:4], args[1:], strict=False)), **kwargs}
+        kwargs.setdefault("device", other.device)
+        kwargs.setdefault("dtype", other.dtype)
+    elif args and isinstance(args[0], dtypes.dtype):
+        kwargs = {**dict(zip(names[1:4], args, strict=False)), **kwargs}
+    else:
+        kwargs = {**dict(zip(names[:4], args, strict=False)), **kwargs}
+    unknown = sorted(set(kwargs) - set(names))
+    if unknown:
+        raise TypeError(f"to() got unexpected arguments {unknown}")
+    where, to = kwargs.get("device"), kwargs.get("dtype")
+    if to is not None and not isinstance(to, dtypes.dtype):
+        raise TypeError(f"to(): dtype must be a flambeau dtype, got {to!r}")
+    if where is not None and not isinstance(where, str | int | device):
+        raise TypeError(f"to() takes a device, a dtype or a Tensor, got {type(where).__name__}")
+    return where, to, bool(kwargs.get("copy", False))
+
+
+@function(method=True)
+def to(self, *args, **kwargs) -> Any:
+    """This tensor with another dtype, on another device, or as another tensor has them.
+
+    ``to(dtype)``, ``to(device, dtype)`` and ``to(other)``, each with ``non_blocking``, ``copy`` and
+    ``memory_format``. Gives the tensor itself where nothing changes and ``copy`` is not set.
+
+    Raises:
+        TypeError: The arguments are neither.
+        RuntimeError: The device does not exist on this machine.
+    """
+    where, to, copy = _parse_to(args, kwargs)
+    result = self
+    if where is not None:
+        where = as_device(where)
+        if not _same_place(self.device, where):
+            result = _moved(result, where)
+    if to is not None and to is not result.dtype:
+        result = _cast(result, to)
+    return clone(result) if copy and result is self else result
+
+
+@method
+def type(self, dtype=None, non_blocking=False, **kwargs) -> Any:
+    """The tensor as another dtype; without an argument, the name of its own type."""
+    if dtype is None:
+        return f"flambeau.{_TYPE_NAMES[self.dtype]}"
+    if isinstance(dtype, str):
+        by_name = {f"flambeau.{name}": each for each, name in _TYPE_NAMES.items()}
+        if dtype not in by_name:
+            raise ValueError(f"invalid type {dtype!r}; expected one of {', '.join(by_name)}")
+        dtype = by_name[dtype]
+    return self.to(dtype)
+
+
+_TYPE_NAMES = {
+    dtypes.float32: "FloatTensor", dtypes.float64: "DoubleTensor", dtypes.float16: "HalfTensor",
+    dtypes.bfloat16: "BFloat16Tensor", dtypes.int64: "LongTensor", dtypes.int32: "IntTensor",
+    dtypes.int16: "ShortTensor", dtypes.int8: "CharTensor", dtypes.uint8: "ByteTensor",
+    dtypes.bool: "BoolTensor", dtypes.complex64: "ComplexFloatTensor",
+    dtypes.complex128: "ComplexDoubleTensor",
+}  # fmt: skip
+
+
+def _make_conversion(name: str, to_dtype: dtypes.dtype) -> None:
+    def convert(self: Tensor, memory_format: Any = None) -> Any:
+        return self.to(to_dtype)
+
+    convert.__name__ = convert.__qualname__ = name
+    convert.__doc__ = f"This tensor as {to_dtype.name}."
+    method(convert)
+
+
+for _name, _dtype in (
+    ("float", dtypes.float32), ("double", dtypes.float64), ("half", dtypes.float16),
+    ("bfloat16", dtypes.bfloat16), ("long", dtypes.int64), ("int", dtypes.int32),
+    ("short", dtypes.int16), ("char", dtypes.int8), ("byte", dtypes.uint8), ("bool", dtypes.bool),
+    ("cfloat", dtypes.complex64), ("cdouble", dtypes.complex128),
+):  # fmt: skip
+    _make_conversion(_name, _dtype)
+
+
+@method
+def type_as(self, other) -> Any:
+    """This tensor with the dtype of ``other``."""
+    return self.to(other.dtype)
+
+
+@method
+def cpu(self, memory_format=None) -> Any:
+    """This tensor in the CPU's memory."""
+    return self.to("cpu")
+
+
+@method
+def cuda(self, device=None, non_blocking=False, memory_format=None) -> Any:
+    """This tensor in a GPU's memory.
+
+    Raises:
+        RuntimeError: This machine has no such GPU; the message lists what it has.
+    """
+    return self.to("cuda" if device is None else device)
+
+
+@method
+def contiguous(self, memory_format=None) -> Any:
+    """This tensor: every tensor is contiguous as far as a caller can see."""
+    return self
+
+
+@function(method=True)
+def copy_(self, src, non_blocking=False) -> Any:
+    """Overwrite this tensor with the elements of ``src``, broadcast and converted.
+
+    Nothing happens on the meta device, where there are no elements.
+
+    Raises:
+        TypeError: ``src`` is no tensor.
+        RuntimeError: The shapes do not broadcast.
+    """
+    if not isinstance(src, Tensor):
+        raise TypeError(f"copy_() takes a Tensor, got {src.__class__.__name__}")
+    if src.shape != self.shape and not _broadcasts(tuple(src.shape), tuple(self.shape)):
+        raise RuntimeError(
+            f"copy_(): a source of shape {list(src.shape)} does not broadcast to "
+            f"{list(self.shape)}"
+        )
+    recorded = modes.grad_enabled and (self.requires_grad or src.requires_grad)
+    if not self.is_meta and src.is_meta:
+        raise NotImplementedError("copy_(): the source is on the meta device and has no elements")
+    if self.is_meta and not src.is_meta:
+        src = _moved(src, self.device)
+    elif src.device != self.device:
+        src = _moved(src, self.device)
+    if not recorded and src.shape == self.shape and src.dtype is self.dtype:
+        self._store(src._read())
+        self._rebased += 1
+        return self
+    return put(self, _copied(self, src), "copy_")
+
+
+def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    if len(shape) > len(to):
+        return False
+    return all(a in (1, b) for a, b in zip(reversed(shape), reversed(to), strict=False))
