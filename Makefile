@@ -1,0 +1,62 @@
+# Every target makes `.venv` and installs what it needs when that is not there yet.
+# PYTHON: the interpreters to try, in order; the first that is new enough and has pip makes `.venv`.
+# WORKERS: the processes that share the tests.
+# ARGS: more arguments for pytest, such as ARGS='-x -k linear'.
+
+PYTHON ?= python3.13 python3.12 python3.11 python3
+WORKERS ?= 2
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
+BENCHMARKS := $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))
+
+.DEFAULT_GOAL := test
+.NOTPARALLEL:
+.PHONY: demo test conformance bench lint clean
+
+demo: $(VENV)/.extras-demo
+	$(BIN)/python examples/digits.py
+
+test: $(VENV)/.extras-test
+	$(PYTEST) --doctest-modules flambeau tests $(ARGS)
+
+conformance: $(VENV)/.extras-test,conformance
+	$(PYTEST) tests/conformance $(ARGS)
+
+bench: $(VENV)/.extras-bench
+	@set -e; for script in $(BENCHMARKS); do echo "$$script"; $(BIN)/python "$$script"; done
+
+lint: $(VENV)/.extras-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+clean:
+	rm -rf $(VENV) build dist .hypothesis .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One stamp for each set of extras. It is out of date when what may be installed has changed.
+$(VENV)/.extras-%: pyproject.toml constraints.txt | $(VENV)/.usable
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[$*]'
+	@touch $@
+
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+
+$(VENV)/.usable:
+	@set -e; \
+	if ! $(BIN)/python -c 'import pip; $(NEW_ENOUGH)' 2>/dev/null; then \
+		for candidate in $(PYTHON) ''; do \
+			if [ -z "$$candidate" ]; then \
+				echo "make: none of '$(PYTHON)' is a Python 3.11 or newer with venv and pip;" \
+					"name one with PYTHON=..." >&2; \
+				exit 1; \
+			fi; \
+			if "$$candidate" -c 'import ensurepip, venv; $(NEW_ENOUGH)' 2>/dev/null; then break; fi; \
+		done; \
+		echo "$$candidate -m venv $(VENV)"; \
+		"$$candidate" -m venv --clear $(VENV); \
+	fi; \
+	touch $@

@@ -1,0 +1,6 @@
+"""The version of the package: the one place where it is written.
+
+The build reads it from here, and `flambeau.__version__` is this name.
+"""
+
+__version__ = "0.1.0"

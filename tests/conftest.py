@@ -1,0 +1,18 @@
+"""What holds for every test: the device, the threads of a worker, and how hypothesis searches."""
+
+import os
+
+from hypothesis import settings
+
+# The suite's reference device, so that it says the same on every machine. To run it elsewhere,
+# name the platforms: JAX_PLATFORMS=cuda,cpu.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+# Workers share the cores. LAPACK's threads spin while they wait for each other, and with two
+# workers on two cores a small factorization then takes many times as long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# The first call with a new shape compiles, so an example's time says nothing about the code.
+# A shared machine repeats the same examples; a developer's own searches anew each time.
+settings.register_profile("flambeau", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("flambeau")
