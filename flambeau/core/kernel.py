@@ -109,7 +109,8 @@ class Kernel:
             avals, arrays = saved[:split], saved[split:]
         else:
             avals, arrays = (), saved
-        key = (needs, given, avals)
+        # Numbers of different types may compare equal.
+        key = (needs, given, avals, tuple(map(type, avals)))
         kernel = self._gradients.get(key)
         if kernel is None:
             function = functools.partial(_cotangents, self.function, needs, given, avals)
@@ -128,7 +129,10 @@ class Kernel:
 
 
 def _aval(array: Any) -> Any:
-    return jax.ShapeDtypeStruct(array.shape, array.dtype) if hasattr(array, "dtype") else array
+    if hasattr(array, "dtype"):
+        return jax.ShapeDtypeStruct(array.shape, array.dtype)
+    # Only the type of a number matters: one gradient serves all values.
+    return type(array)()
 
 
 def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -52,9 +52,9 @@ class Op:
         self.cast = {"type": promotion.promote, "float": promotion.promote_to_float, None: None}[
             self.promote
         ]
-        node = options["node"]
+        node = options["node"] or "".join(w.capitalize() for w in self.name.split("_")) + "Backward0"
+        self.node_name = node if callable(node) else lambda *static: node
         self.kernel_options = {
-            "node_name": node or "".join(w.capitalize() for w in self.name.split("_")) + "Backward0",
             "linear": options["linear"],
             "keep_residuals": options["keep_residuals"],
             "differentiable": options["differentiable"],
@@ -107,7 +107,7 @@ class Op:
         kernel = self.kernels.get(key)
         if kernel is None:
             function = functools.partial(self._apply, static, lengths)
-            kernel = Kernel(function, self.name, **self.kernel_options)
+            kernel = Kernel(function, self.name, self.node_name(*static), **self.kernel_options)
             self.kernels[key] = kernel
         return kernel
 
@@ -203,7 +203,7 @@ def op(
     inplace: bool = False,
     operator: str | None = None,
     promote: str | None = None,
-    node: str | None = None,
+    node: str | Callable[..., str] | None = None,
     linear: bool = False,
     keep_residuals: bool = False,
     differentiable: bool = True,
@@ -221,7 +221,8 @@ def op(
             ``__radd__`` and, with ``inplace``, ``__iadd__``.
         promote: ``"type"`` casts the `Operand` arguments to their common dtype, ``"float"`` raises
             integers to the default floating dtype as well.
-        node: The class name of the node on the tape, where it is not the operator's own.
+        node: The class name of the node on the tape, where it is not the operator's own; a function
+            of the static arguments where it depends on them.
         linear: The gradient needs the shapes of the inputs only.
         keep_residuals: Keep JAX's residuals rather than running the forward again.
         differentiable: ``False`` if the result never takes a gradient.
@@ -269,12 +270,12 @@ def make_face(declared: Op) -> Any:
                 declared.bind(args, kwargs)
             return declared(args + defaults[given - total :])
         except OverrideNeeded:
-            return handle_torch_function(face, flattened(args), *args)
+            return handle_torch_function(declared.face, flattened(args), *args)
 
     def with_keywords(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         values = [*args, *kwargs.values()]
         if has_torch_function(flattened(values)):
-            return handle_torch_function(face, flattened(values), *args, **kwargs)
+            return handle_torch_function(declared.face, flattened(values), *args, **kwargs)
         out = kwargs.pop("out", None)
         result = declared(declared.bind(args, kwargs))
         return result if out is None else put_out(out, result, declared.name)

@@ -85,7 +85,7 @@ def result_dtype(operands: tuple[Any, ...]) -> dtype:
             rank, found = 2, _number_dtype(from_numpy_dtype(np.result_type(operand)).category)
         else:
             found = from_numpy_dtype(operand.dtype)
-            if getattr(operand, "weak_type", False):
+            if _is_weak(operand):
                 rank, found = 2, _number_dtype(found.category)
             else:
                 rank = 0 if operand.ndim else 1
@@ -106,14 +106,54 @@ def result_dtype(operands: tuple[Any, ...]) -> dtype:
     return result
 
 
+def check_broadcast(*operands: Any) -> None:
+    """Raise unless the shapes of traced operands broadcast to one.
+
+    Raises:
+        RuntimeError: Two sizes of the same dimension differ and neither is 1.
+    """
+    common: dict[int, tuple[int, Any]] = {}
+    ndim = max(len(np.shape(operand)) for operand in operands)
+    for operand in operands:
+        shape = list(np.shape(operand))
+        for dim, size in enumerate(shape, start=ndim - len(shape)):
+            if size == 1:
+                continue
+            before = common.setdefault(dim, (size, shape))
+            if before[0] != size:
+                raise RuntimeError(
+                    f"shapes {before[1]} and {shape} do not broadcast: sizes {before[0]} and "
+                    f"{size} at non-singleton dimension {dim} differ; they must be equal, or one "
+                    "of them 1"
+                )
+
+
+def _check(operands: tuple[Any, ...]) -> None:
+    if all(isinstance(each, bool | int | float | complex) or _is_weak(each) for each in operands):
+        kinds = " and ".join(str(np.result_type(each)) for each in operands)
+        raise TypeError(f"at least one operand must be a Tensor, got numbers only ({kinds})")
+    check_broadcast(*operands)
+
+
+def _is_weak(operand: Any) -> bool:
+    return getattr(operand, "weak_type", False)
+
+
 def promote(*operands: Any) -> tuple[Any, ...]:
-    """Cast traced operands to their common dtype."""
+    """Cast traced operands to their common dtype, once it is sure that their shapes broadcast.
+
+    Raises:
+        RuntimeError: The shapes do not broadcast.
+        TypeError: All operands are numbers.
+    """
+    _check(operands)
     to = result_dtype(operands).numpy
     return tuple(jnp.asarray(operand, to) for operand in operands)
 
 
 def promote_to_float(*operands: Any) -> tuple[Any, ...]:
     """Like `promote`, with integers and bools raised to the default floating dtype."""
+    _check(operands)
     common = result_dtype(operands)
     if common.category < FLOATING:
         common = dtypes.get_default_dtype()
