@@ -131,6 +131,8 @@ class Backward:
         if modes.trace is not None and not tape.is_traced(node) and node.edges:
             modes.trace.refuse_old_node(node)
         pulled = node.pull(buffer, self.as_tensors, self.keep)
+        if not self.keep:
+            node.spent = True
         return self._run_post_hooks(node, pulled, buffer) if node.post_hooks else pulled
 
     def _capture(self, node: Node, buffer: list[Any]) -> None:

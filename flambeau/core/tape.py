@@ -36,17 +36,19 @@ class Node:
             ``None`` for an input that takes no gradient.
         sequence: Nodes recorded later have higher numbers.
         outputs: How many results the operator had.
+        spent: It has run in a backward that did not keep the graph.
     """
 
     __slots__ = (
         "__weakref__", "_metadata", "edges", "outputs", "post_hooks", "pre_hooks", "retained",
-        "sequence", "tensor_hooks",
+        "sequence", "spent", "tensor_hooks",
     )  # fmt: skip
 
     def __init__(self, edges: tuple[Edge, ...], outputs: int = 1) -> None:
         self.edges = edges
         self.outputs = outputs
         self.sequence = _next_sequence()
+        self.spent = False
         self.tensor_hooks: dict[int, HookDict] | None = None
         self.retained: dict[int, Any] | None = None
         self.pre_hooks: HookDict | None = None
@@ -142,8 +144,9 @@ class KernelNode(Node):
         arrays = self.arrays
         if arrays is None:
             raise RuntimeError(
-                f"{self.name()} has already run and its saved arrays were freed; pass "
-                "retain_graph=True to the first backward() to run backward a second time"
+                f"{self.name()}: cannot run backward through this graph a second time, since what "
+                "it had saved was freed by the first; pass retain_graph=True to the first "
+                "backward()"
             )
         edges = self.edges
         if self.vjp is not None and not as_tensors:
@@ -231,6 +234,19 @@ class AccumulateGrad(Node):
         if self.variable._hooks is None:
             self.variable._hooks = HookDict()
         return self.variable._hooks
+
+
+class SpentNode(Node):
+    """Stands for a history that a compiled program has already run backward through."""
+
+    __slots__ = ()
+
+    def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
+        """Fail, as a freed graph does."""
+        raise RuntimeError(
+            "cannot run backward through this graph a second time: the compiled function that "
+            "returned this tensor has already done so; pass retain_graph=True there"
+        )
 
 
 class IdentityNode(Node):

@@ -15,7 +15,7 @@ import numpy as np
 
 from flambeau.core import device as devices
 from flambeau.core import dtype as dtypes
-from flambeau.core import world
+from flambeau.core import format, world
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.handle import HookDict, RemovableHandle
 from flambeau.core.modes import modes
@@ -154,10 +154,11 @@ class Tensor(metaclass=TensorMeta):
 
     def _store(self, array: Any) -> None:
         """Replace this tensor's elements by an ``array`` of the same shape and dtype."""
-        cell, trace = self._cell, modes.trace
-        if self._view is not None:
+        cell, view, trace = self._cell, self._view, modes.trace
+        part = array
+        if view is not None:
             base = cell.array if trace is None else trace.read(cell)
-            array = self._view.write(base, array)
+            array = view.write(base, part)
         if trace is not None:
             trace.write(cell, array)
             cell.version += 1
@@ -168,6 +169,8 @@ class Tensor(metaclass=TensorMeta):
                 "transformation (grad, vmap, jit); return the value instead"
             )
         cell.write(array)
+        if view is not None:
+            view.array, view.version = part, cell.version
 
     @property
     def data(self) -> Any:
@@ -368,11 +371,21 @@ class Tensor(metaclass=TensorMeta):
     def _follow_base(self) -> None:
         """Move this view's history after its base's, if an in-place write moved that."""
         view = self._view
-        if view is not None and view.base is not None and view.rebased != view.base._rebased:
+        if view is None or view.base is None:
+            return
+        moved = view.base._rebased
+        if view.base._view is not None:
+            moved = view.history_base()._rebased
+        if view.rebased != moved:
             from flambeau.core.dispatch import replay_view
 
-            view.rebased = view.base._rebased
+            view.rebased = moved
             replay_view(self, view)
+
+    def _history_base(self) -> Tensor:
+        """The tensor whose history this one's follows: its base, or itself."""
+        view = self._view
+        return self if view is None or view.base is None else view.history_base()
 
     @property
     def output_nr(self) -> int:
@@ -584,6 +597,24 @@ class Tensor(metaclass=TensorMeta):
         if self.ndim == 0 and not self.is_meta:
             return self.item().__format__(spec)
         return object.__format__(self, spec)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return format.tensor_repr(
+            None if self.is_meta else self._shown_value(),
+            shape=tuple(self.shape),
+            dtype=str(self.dtype),
+            default_dtype=str(dtypes.get_default_dtype()),
+            device=None if self.device.type == "cpu" else str(self.device),
+            grad_fn=None if self.grad_fn is None else self.grad_fn.name(),
+            requires_grad=self.requires_grad,
+            class_prefix="tensor" if type(self) in PLAIN_TYPES else type(self).__name__,
+        )
+
+    def _shown_value(self) -> Any:
+        array = self._read()
+        if isinstance(array, jax.core.Tracer):
+            return None
+        return array if isinstance(array, jax.Array) else np.asarray(array)
 
     def __hash__(self) -> int:
         return id(self)

@@ -6,6 +6,8 @@ look there first. So whatever happens during a trace, no tracer is left behind i
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -33,6 +35,7 @@ class Trace:
         grads_read: Tensors whose ``.grad`` was read as it stood before the trace, with that value.
         modules: Modules that were entered, in order.
         tensors: Tensors from outside that took part, with their ``requires_grad`` and Cell.
+        watched: Other objects whose state the program depends on; see `watch`.
         device: Where the program's arguments are, if it has any.
         first_sequence: Nodes numbered below this were recorded before the trace began.
     """
@@ -43,6 +46,7 @@ class Trace:
         self.grads: dict[Any, Any] = {}
         self.grads_read: dict[Any, Any] = {}
         self.modules: dict[Any, None] = {}
+        self.watched: dict[int, tuple[Any, Callable[[], Any], Any]] = {}
         self.tensors: dict[Any, tuple[bool, Cell]] = {}
         self.first_sequence = first_sequence
         self.device: Any = None
@@ -92,6 +96,14 @@ class Trace:
         if tensor not in self.tensors and not isinstance(tensor._cell.array, Tracer):
             self.tensors[tensor] = (tensor._requires_grad, tensor._cell)
 
+    def watch(self, owner: Any, snapshot: Callable[[], Any]) -> None:
+        """Let the guard compare what ``snapshot()`` gives now with what it gives later.
+
+        Whatever changes its value must call `world.bump`.
+        """
+        if id(owner) not in self.watched:
+            self.watched[id(owner)] = (owner, snapshot, snapshot())
+
     def place(self) -> Any:
         """The device that the traced program runs on."""
         for array in self.reads.values():
@@ -124,3 +136,20 @@ def current() -> Trace | None:
     return modes.trace
 
 
+
+
+@contextlib.contextmanager
+def outside() -> Iterator[None]:
+    """Compute for real inside this block, although a trace may be recording around it.
+
+    For state that is made once and then lives on, such as an optimizer's.
+    """
+    trace, modes.trace = modes.trace, None
+    try:
+        if trace is None:
+            yield
+        else:
+            with jax.ensure_compile_time_eval():
+                yield
+    finally:
+        modes.trace = trace

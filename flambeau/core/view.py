@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +18,12 @@ import numpy as np
 from jax import lax
 
 
-class Reshape(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Reshape:
     """The same elements, in the same order, under another shape."""
 
     shape: tuple[int, ...]
-    starts = 0
+    starts: ClassVar[int] = 0
 
     def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
         """Shape and NumPy dtype of what reading gives."""
@@ -36,11 +38,12 @@ class Reshape(NamedTuple):
         return jnp.reshape(part, array.shape)
 
 
-class Permute(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Permute:
     """Dimensions in another order: output dimension ``i`` is input dimension ``dims[i]``."""
 
     dims: tuple[int, ...]
-    starts = 0
+    starts: ClassVar[int] = 0
 
     def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
         """Shape and NumPy dtype of what reading gives."""
@@ -56,11 +59,12 @@ class Permute(NamedTuple):
         return jnp.transpose(part, inverse)
 
 
-class Expand(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Expand:
     """Dimensions of size 1 repeated, and new leading ones, without copying."""
 
     shape: tuple[int, ...]
-    starts = 0
+    starts: ClassVar[int] = 0
 
     def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
         """Shape and NumPy dtype of what reading gives."""
@@ -81,7 +85,8 @@ class Expand(NamedTuple):
         return jnp.reshape(part, array.shape)
 
 
-class Cut(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Cut:
     """One dimension of a `Slice`."""
 
     dim: int
@@ -95,7 +100,8 @@ class Cut(NamedTuple):
         return (self.size - 1) * self.stride + 1 if self.size else 0
 
 
-class Slice(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Slice:
     """Ranges along some dimensions; a squeezed one is an integer index."""
 
     cuts: tuple[Cut, ...]
@@ -143,13 +149,14 @@ class Slice(NamedTuple):
         return lax.dynamic_update_slice(array, part, positions)
 
 
-class Diagonal(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Diagonal:
     """The ``offset``-th diagonal of two dimensions, as a new last dimension."""
 
     offset: int
     dim1: int
     dim2: int
-    starts = 0
+    starts: ClassVar[int] = 0
 
     def _length(self, shape: tuple[int, ...]) -> int:
         rows, columns = shape[self.dim1], shape[self.dim2]
@@ -173,11 +180,12 @@ class Diagonal(NamedTuple):
         return jnp.moveaxis(moved, (-2, -1), (self.dim1, self.dim2))
 
 
-class Bitcast(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Bitcast:
     """The same bits read as another dtype; the last dimension scales with the element size."""
 
     numpy_dtype: np.dtype
-    starts = 0
+    starts: ClassVar[int] = 0
 
     def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
         """Shape and NumPy dtype of what reading gives."""
@@ -201,11 +209,12 @@ def _bitcast(array: jax.Array, to: Any) -> jax.Array:
     return jnp.asarray(array).view(to)
 
 
-class ComplexPart(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ComplexPart:
     """The real or imaginary part of a complex tensor."""
 
     imaginary: bool
-    starts = 0
+    starts: ClassVar[int] = 0
 
     def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
         """Shape and NumPy dtype of what reading gives."""
@@ -222,11 +231,12 @@ class ComplexPart(NamedTuple):
         return lax.complex(part, jnp.imag(array))
 
 
-class ComplexPairs(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ComplexPairs:
     """Complex numbers as pairs in a new last dimension, or (``inverse``) pairs as numbers."""
 
     inverse: bool
-    starts = 0
+    starts: ClassVar[int] = 0
 
     def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
         """Shape and NumPy dtype of what reading gives."""
@@ -251,13 +261,14 @@ def _from_pairs(array: jax.Array) -> jax.Array:
     return lax.complex(array[..., 0], array[..., 1])
 
 
-class Windows(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Windows:
     """Overlapping windows along one dimension, as a new last dimension (`Tensor.unfold`)."""
 
     dim: int
     size: int
     step: int
-    starts = 0
+    starts: ClassVar[int] = 0
 
     def _count(self, length: int) -> int:
         return (length - self.size) // self.step + 1
@@ -339,17 +350,22 @@ class View:
     """How one tensor stands to its base's Cell.
 
     Attributes:
-        steps: The chain from the base array.
+        steps: The chain from the Cell's array.
         names: The operator behind each step, which names its node on the tape.
         starts: The start positions that the steps take, in order, or ``None`` without any.
         shape: The shape of the viewed part.
         numpy_dtype: The dtype of the viewed part.
         base: The tensor whose history the view follows; ``None`` for `detach` and ``.data``.
+        origin: How many of the steps ``base`` itself stands from the Cell's array: a view of a
+            detached view begins there.
+        made: What forbids recorded writes to the view, as PyTorch has it: ``"in no_grad mode"``, or
+            the operator that gave it together with others; empty for an ordinary view.
         rebased: How often the base's history had been moved when the view's own was computed.
     """
 
     __slots__ = (
-        "array", "base", "names", "numpy_dtype", "rebased", "shape", "starts", "steps", "version",
+        "array", "base", "made", "names", "numpy_dtype", "origin", "rebased", "shape", "starts",
+        "steps", "version",
     )  # fmt: skip
 
     def __init__(
@@ -360,6 +376,8 @@ class View:
         shape: tuple[int, ...],
         numpy_dtype: Any,
         base: Any,
+        origin: int = 0,
+        made: str = "",
     ) -> None:
         self.steps = steps
         self.names = names
@@ -367,16 +385,36 @@ class View:
         self.shape = shape
         self.numpy_dtype = numpy_dtype
         self.base = base
+        self.origin = origin
+        self.made = made
         self.rebased = 0 if base is None else base._rebased
         # The part last read, and the Cell's version at that time.
         self.array: Any = None
         self.version = -1
 
-    def starts_tensor(self) -> Any:
-        """The start positions as an operator's argument: a tensor, or ``None`` without any."""
-        from flambeau.core.tensor import Tensor
+    def from_base(self) -> tuple[tuple[Step, ...], tuple[str, ...], np.ndarray | None]:
+        """The steps that lead here from `base`, their names and their start positions."""
+        if not self.origin:
+            return self.steps, self.names, self.starts
+        skipped = sum(step.starts for step in self.steps[: self.origin])
+        starts = None if self.starts is None else self.starts[skipped:]
+        return self.steps[self.origin :], self.names[self.origin :], starts
 
-        return None if self.starts is None else Tensor._wrap(jnp.asarray(self.starts))
+    def history_base(self) -> Any:
+        """`base`, as it was before any `unsqueeze_` or its kin made it a view of its former self.
+
+        Raises:
+            RuntimeError: What it was took no part in gradients and is not known any more.
+        """
+        base = self.base
+        while base._view is not None and len(base._view.steps) > self.origin:
+            base = base._view.base
+            if base is None:
+                raise RuntimeError(
+                    "the base of this view was given another shape in place after the view was "
+                    "made; make the view anew"
+                )
+        return base
 
     def read(self, array: Any) -> Any:
         """The viewed part of the base ``array``."""

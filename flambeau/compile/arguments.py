@@ -1,0 +1,135 @@
+"""The arguments and results of a compiled function: tensors, and the structure around them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from flambeau.core.cell import Cell
+from flambeau.core.tensor import PLAIN_TYPES, Tensor
+
+
+class TensorSpec(NamedTuple):
+    """What a program takes for granted about a tensor argument.
+
+    Attributes:
+        shape: Its shape.
+        dtype: Its NumPy dtype.
+        cls: Its class.
+        requires_grad: Whether gradients flow to it.
+        has_grad: Whether it came with a ``.grad``.
+        place: The devices that hold it.
+        twin: The position of the earlier argument that is the same tensor, or -1.
+    """
+
+    shape: tuple[int, ...]
+    dtype: Any
+    cls: type
+    requires_grad: bool
+    has_grad: bool
+    place: Any
+    twin: int
+
+
+class Opaque:
+    """An argument that is compared by identity: a module, a parameter, a function."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Opaque) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+_BY_VALUE = (int, float, bool, complex, str, bytes, type(None))
+
+
+def _is_leaf(value: Any) -> bool:
+    return isinstance(value, Tensor)
+
+
+def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
+    """The leaves of a call's arguments, tensors among them, and the structure around them."""
+    for each in args:
+        if type(each) is not Tensor:
+            break
+    else:
+        if not kwargs:
+            return list(args), len(args)
+    return jax.tree_util.tree_flatten((args, kwargs), is_leaf=_is_leaf)
+
+
+def unflatten(structure: Any, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments that `flatten` took apart, with other leaves."""
+    if isinstance(structure, int):
+        return tuple(leaves), {}
+    return jax.tree_util.tree_unflatten(structure, leaves)
+
+
+def signature(leaves: list[Any]) -> tuple[Any, ...]:
+    """What distinguishes calls that need different programs.
+
+    Raises:
+        TypeError: An argument is a NumPy or JAX array, which a program would freeze.
+    """
+    specs: list[Any] = []
+    for i, leaf in enumerate(leaves):
+        if type(leaf) is Tensor:
+            array = leaf._read()
+            twin = -1
+            for j in range(i):
+                if leaves[j] is leaf:
+                    twin = j
+                    break
+            specs.append(
+                (
+                    array.shape, array.dtype, Tensor, leaf.requires_grad, leaf._grad is not None,
+                    getattr(array, "sharding", None), twin,
+                )
+            )  # fmt: skip
+        else:
+            specs.append(_spec_of_other(leaf))
+    return tuple(specs)
+
+
+def _spec_of_other(leaf: Any) -> Any:
+    if isinstance(leaf, _BY_VALUE):
+        return (type(leaf), leaf)
+    if isinstance(leaf, np.ndarray | jax.Array):
+        raise TypeError(
+            f"a compiled function got a {type(leaf).__name__} of shape {leaf.shape}, whose values "
+            "would be frozen into the program; pass it as a Tensor (flambeau.from_numpy, "
+            "flambeau.from_jax)"
+        )
+    return Opaque(leaf)
+
+
+def is_input(leaf: Any) -> bool:
+    """Whether a leaf's array becomes an input of the program.
+
+    Parameters and other subclasses keep their identity: the program captures their Cells instead.
+    """
+    return type(leaf) is Tensor
+
+
+def stand_in(leaf: Tensor, array: Any, grad: Any) -> Tensor:
+    """The tensor that a traced function sees in place of an argument."""
+    made = object.__new__(Tensor)
+    made._cell = Cell(array)
+    made._requires_grad = leaf.requires_grad
+    made.__dict__.update(leaf._user_attributes())
+    if grad is not None:
+        made._grad = Tensor._wrap(grad)
+    return made
+
+
+def is_plain(tensor: Tensor) -> bool:
+    """Whether ``tensor`` is of a class that the dispatcher treats as a Tensor."""
+    return type(tensor) in PLAIN_TYPES

@@ -1,0 +1,57 @@
+"""What is said when a function cannot be compiled."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+import jax
+
+from flambeau.core.trace import TracedValueError
+
+_OWN_FOLDERS = tuple(
+    str(Path(module).parent) for module in (__file__.replace("compile/", ""), jax.__file__ or "")
+)
+# What JAX raises when a program asks for a value it does not have yet.
+VALUE_ERRORS: tuple[type[Exception], ...] = (
+    TracedValueError,
+    jax.errors.ConcretizationTypeError,
+    jax.errors.UnexpectedTracerError,
+)
+
+
+class CompileError(RuntimeError):
+    """A function cannot become one program; the message names the line and what to do instead."""
+
+
+class CompileWarning(UserWarning):
+    """A compiled function does something that runs while it is traced only."""
+
+
+def user_line(trace: TracebackType | None) -> str:
+    """The innermost line of the traceback that is the user's own."""
+    frames = traceback.extract_tb(trace)
+    own = [
+        frame
+        for frame in frames
+        if not frame.filename.startswith(_OWN_FOLDERS) and not frame.filename.startswith("<frozen")
+    ]
+    if not own:
+        return "in the compiled function"
+    frame = own[-1]
+    code = f": {frame.line}" if frame.line else ""
+    return f"{frame.filename}, line {frame.lineno}, in {frame.name}{code}"
+
+
+def explain(error: Exception) -> CompileError:
+    """The `CompileError` for an error that a trace raised."""
+    if isinstance(error, TracedValueError):
+        reason = str(error)
+    else:
+        reason = (
+            "the value of a tensor is not known while its program is being compiled "
+            f"({type(error).__name__}); compute with the tensor itself, use flambeau.where for a "
+            "choice, or move this line out of the compiled function"
+        )
+    return CompileError(f"{user_line(error.__traceback__)}\n{reason}")

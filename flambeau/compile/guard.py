@@ -1,0 +1,184 @@
+"""The guard: what a compiled program takes for granted, and whether it still holds.
+
+A program depends on more than its inputs: on training flags, hooks, submodules and plain
+attributes of the modules that its trace entered. Each change of these bumps one counter, so that
+while the counter stands still the guard compares one integer. Plain attributes that can change
+without assignment (lists, dictionaries, sets) are compared at every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.core import world
+from flambeau.core.trace import Trace
+
+_BY_VALUE = (int, float, bool, complex, str, bytes, type(None))
+# The registries of the module system bump the counter when they change; other containers do not.
+_SELF_REPORTING = ("_parameters", "_buffers", "_modules", "_hooks", "_set")
+_MEMBERS = ("_parameters", "_buffers")
+
+# Where in a module an attribute stands: "" for plain ones, or the registry; and its name.
+Place = tuple[str, str]
+
+
+class ModuleSnapshot:
+    """The attributes of a module as a trace found them on entry.
+
+    Args:
+        module: The module; what stands in its ``__dict__`` is what is compared.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.cls = type(module)
+        self.entries = _entries(module)
+        self.values = {place: value_at(module, place) for place in self.entries}
+        self.ignored: set[Place] = set()
+        self.volatile = [
+            (name, frozen)
+            for (kind, name), frozen in self.entries.items()
+            if not kind and frozen[0] is not None and not name.endswith(_SELF_REPORTING)
+        ]
+
+    def changed(self) -> list[Place]:
+        """The places that no longer hold what they held."""
+        now = _entries(self.module)
+        return [
+            place
+            for place in {**self.entries, **now}
+            if place not in now or place not in self.entries or now[place] != self.entries[place]
+        ]
+
+    def ignore(self, places: list[Place]) -> None:
+        """Stop watching places that the traced function itself changes."""
+        self.ignored.update(places)
+        for place in places:
+            self.entries.pop(place, None)
+        self.volatile = [each for each in self.volatile if ("", each[0]) not in self.ignored]
+
+    def holds(self) -> bool:
+        """Whether the module is as it was."""
+        if type(self.module) is not self.cls:
+            return False
+        now = _entries(self.module)
+        for place in self.ignored:
+            now.pop(place, None)
+        return now == self.entries
+
+    def volatile_holds(self) -> bool:
+        """Whether the attributes that can change without being assigned are as they were."""
+        attributes = vars(self.module)
+        return all(
+            name in attributes and _freeze(attributes[name]) == frozen
+            for name, frozen in self.volatile
+        )
+
+
+def value_at(module: Any, place: Place) -> Any:
+    """What stands at ``place`` in a module, or ``None``."""
+    kind, name = place
+    return (vars(module)[kind] if kind else vars(module)).get(name)
+
+
+def set_at(module: Any, place: Place, value: Any) -> None:
+    """Put ``value`` at ``place`` in a module, past its ``__setattr__``."""
+    kind, name = place
+    (vars(module)[kind] if kind else vars(module))[name] = value
+
+
+def _entries(module: Any) -> dict[Place, Any]:
+    entries: dict[Place, Any] = {}
+    for name, value in vars(module).items():
+        if name in _MEMBERS and isinstance(value, dict):
+            for key, member in value.items():
+                entries[name, key] = _freeze(member)
+        else:
+            entries["", name] = _freeze(value)
+    return entries
+
+
+class _Same:
+    """Compares by identity."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def _freeze(value: Any) -> tuple[Any, Any]:
+    """A value in a form that compares and that later changes of it do not reach.
+
+    Returns:
+        The type of a container, ``None`` for anything else; and the content.
+    """
+    if isinstance(value, _BY_VALUE):
+        return None, (type(value), value)
+    if isinstance(value, dict):
+        return dict, tuple((key, _freeze(each)) for key, each in value.items())
+    if isinstance(value, list | tuple):
+        frozen = tuple(map(_freeze, value))
+        fixed = isinstance(value, tuple) and all(kind is None for kind, _ in frozen)
+        return None if fixed else type(value), frozen
+    if isinstance(value, set | frozenset):
+        return set, frozenset(value)
+    return None, _Same(value)
+
+
+class Guard:
+    """Decides whether a program may be used for a call.
+
+    Args:
+        trace: The finished trace.
+        modules: Snapshots of the modules that it entered.
+    """
+
+    def __init__(self, trace: Trace, modules: list[ModuleSnapshot]) -> None:
+        self.modules = modules
+        self.tensors = [
+            (tensor, requires_grad, cell) for tensor, (requires_grad, cell) in trace.tensors.items()
+        ]
+        self.watched: list[tuple[Callable[[], Any], Any]] = [
+            (snapshot, value) for _, snapshot, value in trace.watched.values()
+        ]
+        self.grads = list(trace.grads_read.items())
+        self.volatile = [each for each in modules if each.volatile]
+        self.version = world.version
+
+    def holds(self) -> bool:
+        """Whether everything that the trace read is as it was."""
+        for tensor, expected in self.grads:
+            grad = tensor._grad
+            # A gradient of its own is looked up at each call; a view is bound to its base.
+            if (grad is None) is not (expected is None) or (
+                grad is not None and expected._view is not None and grad is not expected
+            ):
+                return False
+        for module in self.volatile:
+            if not module.volatile_holds():
+                return False
+        if self.version == world.version:
+            return True
+        version = world.version
+        if not self._holds_whole():
+            return False
+        self.version = version
+        return True
+
+    def _holds_whole(self) -> bool:
+        return (
+            all(
+                tensor._requires_grad is requires_grad and tensor._cell is cell
+                for tensor, requires_grad, cell in self.tensors
+            )
+            and all(snapshot() == value for snapshot, value in self.watched)
+            and all(module.holds() for module in self.modules)
+        )
