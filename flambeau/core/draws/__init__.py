@@ -1,0 +1,30 @@
+"""Random arrays as PyTorch's CPU operators draw them from an MT19937 generator.
+
+Every draw takes the generator first, then what the operator of PyTorch takes, returns a new NumPy
+array, and moves the generator on by exactly the words that PyTorch's operator takes on a contiguous
+tensor, so that any sequence of draws stays in step with PyTorch. `skip` moves on without drawing.
+
+Uniforms, integers, permutations, Bernoulli and geometric draws equal PyTorch's bit for bit. The
+others go through a logarithm, a sine, a tangent or an exponential, whose last bits depend on the
+library and on the processor, in PyTorch too; each docstring states how close they come.
+"""
+
+from flambeau.core.draws.choice import multinomial, permutation
+from flambeau.core.draws.discrete import bernoulli, bernoulli_probabilities, geometric, integers
+from flambeau.core.draws.real import cauchy, exponential, log_normal, normal, uniform
+from flambeau.core.draws.skip import skip
+
+__all__ = [
+    "bernoulli",
+    "bernoulli_probabilities",
+    "cauchy",
+    "exponential",
+    "geometric",
+    "integers",
+    "log_normal",
+    "multinomial",
+    "normal",
+    "permutation",
+    "skip",
+    "uniform",
+]

@@ -1,0 +1,188 @@
+"""PyTorch's generator on the CPU: MT19937 words, in the order in which PyTorch hands them out."""
+
+from __future__ import annotations
+
+import copy
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: The seed of a generator that nobody has seeded, as in PyTorch.
+DEFAULT_SEED = 67280421310721
+
+_KEY_WORDS = 624
+
+# The bytes of `torch.get_rng_state()`. PyTorch nests a record of 5048 bytes in one of 5056, so C
+# pads after `normal_is_valid` and at the end. `normal_x` and `normal_rho` are always zero.
+_STATE = np.dtype(
+    [
+        ("seed", "<u8"),
+        ("left", "<i4"),
+        ("seeded", "<i4"),
+        ("next", "<u8"),
+        ("key", "<u8", (_KEY_WORDS,)),
+        ("normal_x", "<f8"),
+        ("normal_y", "<f8"),
+        ("normal_rho", "<f8"),
+        ("normal_is_valid", "<i4"),
+        ("padding", "<i4"),
+        ("float_normal", "<f4"),
+        ("float_normal_is_valid", "?"),
+        ("final_padding", "u1", (3,)),
+    ]
+)
+
+
+class MersenneTwister:
+    """The stream of random words behind PyTorch's CPU generator, with its state.
+
+    After `MersenneTwister(s)` the words are those that PyTorch draws after `torch.manual_seed(s)`.
+    `flambeau.core.draws` turns words into uniforms, normals, integers and permutations.
+
+    Example:
+        >>> MersenneTwister(0).random_uint32(3)
+        array([2357136044, 2546248239, 3071714933], dtype=uint32)
+
+    Args:
+        seed: See `seed`.
+
+    Attributes:
+        next_normal: The second normal of the last pair drawn by a path that draws pairs but gives
+            one number at a time; the next such draw takes it. None when there is none.
+    """
+
+    __slots__ = ("_bits", "_float_normal", "_initial_seed", "_untouched", "_words", "next_normal")
+
+    def __init__(self, seed: int = DEFAULT_SEED) -> None:
+        self._bits = np.random.MT19937()
+        # The legacy interface is the one whose stream NumPy has promised never to change.
+        self._words = np.random.RandomState(self._bits)
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Start again from `seed`.
+
+        Args:
+            seed: From -2**63 to 2**64 - 1. A negative seed means `seed + 2**64`. As in PyTorch,
+                only the lowest 32 bits decide the numbers; `initial_seed` remembers all of them.
+
+        Raises:
+            ValueError: The seed does not fit in 64 bits.
+        """
+        seed = operator.index(seed)
+        if not -(2**63) <= seed < 2**64:
+            raise ValueError(f"a seed lies between -2**63 and 2**64 - 1; got {seed}")
+        self._initial_seed = seed % 2**64
+        self._words.seed(self._initial_seed % 2**32)
+        self.next_normal: float | None = None
+        # Nothing here draws single-precision pairs; the slot only carries a foreign state through.
+        self._float_normal: float | None = None
+        self._untouched = True
+
+    @property
+    def initial_seed(self) -> int:
+        """The seed last given, between 0 and 2**64 - 1."""
+        return self._initial_seed
+
+    def random_uint32(self, count: int) -> NDArray[np.uint32]:
+        """The next `count` words."""
+        self._untouched &= count == 0
+        return self._words.randint(0, 2**32, count, dtype=np.uint32)
+
+    def random_uint64(self, count: int) -> NDArray[np.uint64]:
+        """The next `count` pairs of words, the first of each pair in the upper half."""
+        self._untouched &= count == 0
+        return self._words.randint(0, 2**64, count, dtype=np.uint64)
+
+    def standard_uniform(self, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """The next `count` reals of [0, 1) as PyTorch makes them from words.
+
+        Args:
+            count: How many.
+            dtype: float32, for the low 24 bits of one word each, or float64, for the low 53 bits of
+                a pair.
+        """
+        if dtype.itemsize == 8:
+            pairs = self.random_uint64(count)
+            pairs &= np.uint64(2**53 - 1)
+            # As signed numbers, which processors convert several times faster.
+            values = pairs.view(np.int64).astype(np.float64)
+            values *= 2.0**-53
+            return values
+        words = self.random_uint32(count)
+        words &= np.uint32(2**24 - 1)
+        values = words.view(np.int32).astype(np.float32)
+        values *= np.float32(2.0**-24)
+        return values
+
+    def skip_words(self, count: int) -> None:
+        """Pass over the next `count` 32-bit words without keeping them, in constant memory.
+
+        2**30 words take about three seconds.
+        """
+        self._untouched &= count == 0
+        self._bits.random_raw(count, output=False)
+
+    def get_state(self) -> bytes:
+        """The 5056 bytes that `torch.get_rng_state()` has for the same history of draws."""
+        state: Any = self._bits.state["state"]
+        record = np.zeros((), _STATE)
+        record["seed"] = self._initial_seed
+        record["seeded"] = 1
+        record["key"] = state["key"]
+        # PyTorch refills the key lazily and counts down to it; a fresh key has not been counted up.
+        record["left"] = max(_KEY_WORDS + 1 - state["pos"], 1)
+        record["next"] = 0 if self._untouched else state["pos"]
+        if self.next_normal is not None:
+            record["normal_is_valid"] = 1
+            record["normal_y"] = self.next_normal
+        if self._float_normal is not None:
+            record["float_normal_is_valid"] = True
+            record["float_normal"] = self._float_normal
+        return record.tobytes()
+
+    def set_state(self, state: bytes) -> None:
+        """Continue from a state given by `get_state`, or by `torch.get_rng_state()` as bytes.
+
+        Raises:
+            RuntimeError: The bytes are not such a state; the generator is left as it was.
+        """
+        if len(state) != _STATE.itemsize:
+            raise RuntimeError(
+                f"a generator state has {_STATE.itemsize} bytes, but this one has {len(state)}; "
+                "pass what get_state() or torch.get_rng_state() returned"
+            )
+        record = np.frombuffer(state, _STATE)[0]
+        left, following = int(record["left"]), int(record["next"])
+        exhausted = left == 1 and following in (0, _KEY_WORDS)
+        within = 1 < left <= _KEY_WORDS and left + following == _KEY_WORDS + 1
+        if not record["seeded"] or not (exhausted or within):
+            raise RuntimeError(
+                "not a valid MT19937 state: seeded is "
+                f"{bool(record['seeded'])}, with {left} words left and the next at {following}; "
+                "pass what get_state() or torch.get_rng_state() returned"
+            )
+        self._bits.state = {
+            "bit_generator": "MT19937",
+            "state": {
+                "key": record["key"].astype(np.uint32),
+                "pos": _KEY_WORDS if exhausted else following,
+            },
+        }
+        self._initial_seed = int(record["seed"])
+        self.next_normal = float(record["normal_y"]) if record["normal_is_valid"] else None
+        float_is_valid = record["float_normal_is_valid"]
+        self._float_normal = float(record["float_normal"]) if float_is_valid else None
+        self._untouched = exhausted and following == 0
+
+    def copy(self) -> MersenneTwister:
+        """An independent generator in the same state."""
+        return copy.copy(self)
+
+    def __reduce__(self) -> tuple[type[MersenneTwister], tuple[int], bytes]:
+        return MersenneTwister, (self._initial_seed,), self.get_state()
+
+    def __setstate__(self, state: bytes) -> None:
+        self.set_state(state)
