@@ -1,0 +1,6 @@
+"""Modules, layers and everything they are made of."""
+
+from flambeau.nn import modules as modules
+from flambeau.nn.modules import *
+from flambeau.nn.parameter import Buffer as Buffer
+from flambeau.nn.parameter import Parameter as Parameter

@@ -1,0 +1,196 @@
+"""Changing a whole tree of modules: its mode, its gradients, its dtype and its device."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Self
+
+from flambeau.core.modes import no_grad
+from flambeau.core.tensor import Tensor
+from flambeau.nn.parameter import Parameter
+from flambeau.nn.traversal import Traversal
+from flambeau.ops.conversion import _parse_to
+
+
+class Conversion(Traversal):
+    """The part of `Module` that changes all members of its tree in place."""
+
+    def train(self, mode: bool = True) -> Self:
+        """Put this module and all below it into training mode, or with ``False`` out of it.
+
+        Raises:
+            ValueError: ``mode`` is not a bool.
+        """
+        if not isinstance(mode, bool):
+            raise ValueError(f"the training mode is True or False, but got {mode!r}")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self) -> Self:
+        """Put this module and all below it into evaluation mode: ``train(False)``."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Let gradients be computed for all parameters of the tree, or freeze them."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters of the tree.
+
+        Args:
+            set_to_none: Drop them; otherwise they are kept as tensors and filled with zeros.
+        """
+        for parameter in self.parameters():
+            grad = parameter.grad
+            if grad is None:
+                continue
+            if set_to_none:
+                parameter.grad = None
+            else:
+                if grad.grad_fn is not None:
+                    grad.detach_()
+                else:
+                    grad.requires_grad_(False)
+                grad.zero_()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Give every parameter, its gradient, and every buffer the elements that ``fn`` makes.
+
+        Parameters stay the same objects, so optimizers and ties between modules stay valid.
+        """
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for name, parameter in self._parameters.items():
+            if parameter is not None:
+                self._apply_to_parameter(name, parameter, fn)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def _apply_to_parameter(
+        self, name: str, parameter: Any, fn: Callable[[Tensor], Tensor]
+    ) -> None:
+        grad = parameter.grad
+        with no_grad():
+            applied = fn(parameter)
+            applied_grad = fn(grad) if grad is not None else None
+        if not _can_share(parameter, applied):
+            parameter = self._parameters[name] = Parameter(applied, parameter.requires_grad)
+        elif applied is not parameter:
+            parameter.data = applied
+        if grad is not None and applied_grad is not None:
+            if _can_share(grad, applied_grad):
+                grad.data = applied_grad
+            else:
+                grad = applied_grad.requires_grad_(grad.requires_grad)
+            parameter.grad = grad
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Move and cast all parameters and buffers of the tree.
+
+        ``to(device)``, ``to(dtype)``, ``to(device, dtype)`` or ``to(tensor)``, which stands for the
+        tensor's device and dtype; each also with ``non_blocking`` and ``memory_format``. Only
+        floating point and complex members change their dtype.
+
+        Raises:
+            TypeError: The dtype is neither floating point nor complex.
+            NotImplementedError: A member on the meta device, which has no elements, is to be moved
+                away from it; use `to_empty`.
+        """
+        if "copy" in kwargs:
+            raise RuntimeError(
+                "a module converts its members in place: to() takes no copy argument"
+            )
+        device, dtype, _ = _parse_to(args, dict(kwargs))
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(
+                f"a module can only be cast to a floating point or complex dtype, not to {dtype}"
+            )
+        if dtype is not None and dtype.is_complex:
+            warnings.warn(
+                "layers that were written for real numbers may not work with complex parameters",
+                stacklevel=2,
+            )
+        formats = {name: kwargs[name] for name in ("memory_format",) if name in kwargs}
+
+        def convert(tensor: Any) -> Any:
+            inexact = tensor.is_floating_point() or tensor.is_complex()
+            options = formats if tensor.dim() in (4, 5) else {}
+            try:
+                return tensor.to(device, dtype if inexact else None, **options)
+            except NotImplementedError as error:
+                if not tensor.is_meta:
+                    raise
+                raise NotImplementedError(
+                    f"{error}: a module on the meta device has no elements to move; "
+                    "to_empty(device=...) gives it some, for an initializer or a state dict to fill"
+                ) from None
+
+        return self._apply(convert)
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Move all parameters and buffers to ``device`` without their values.
+
+        Args:
+            device: Where; ``None`` keeps each where it is.
+            recurse: Also the modules below this one.
+        """
+        from flambeau.ops.creation import empty_like
+
+        return self._apply(lambda tensor: empty_like(tensor, device=device), recurse=recurse)
+
+    def cpu(self) -> Self:
+        """Move all parameters and buffers into the CPU's memory."""
+        return self._apply(lambda tensor: tensor.cpu())
+
+    def cuda(self, device: Any = None) -> Self:
+        """Move all parameters and buffers into a GPU's memory.
+
+        Args:
+            device: Which GPU; by default the first.
+        """
+        return self._apply(lambda tensor: tensor.cuda(device))
+
+    def xpu(self, device: Any = None) -> Self:
+        """Raises RuntimeError: XLA has no devices of this type."""
+        raise RuntimeError("XLA has no xpu devices; use to(device) with 'cpu', 'cuda' or 'tpu'")
+
+    def type(self, dst_type: Any) -> Self:
+        """Cast all parameters and buffers, also integer ones, to ``dst_type``."""
+        return self._apply(lambda tensor: tensor.type(dst_type))
+
+    def float(self) -> Self:
+        """Cast floating point parameters and buffers to float32."""
+        return self._apply(_if_floating(lambda tensor: tensor.float()))
+
+    def double(self) -> Self:
+        """Cast floating point parameters and buffers to float64."""
+        return self._apply(_if_floating(lambda tensor: tensor.double()))
+
+    def half(self) -> Self:
+        """Cast floating point parameters and buffers to float16."""
+        return self._apply(_if_floating(lambda tensor: tensor.half()))
+
+    def bfloat16(self) -> Self:
+        """Cast floating point parameters and buffers to bfloat16."""
+        return self._apply(_if_floating(lambda tensor: tensor.bfloat16()))
+
+    def share_memory(self) -> Self:
+        """Let other processes see all parameters and buffers; see `Tensor.share_memory_`."""
+        return self._apply(lambda tensor: tensor.share_memory_())
+
+
+def _if_floating(fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda tensor: fn(tensor) if tensor.is_floating_point() else tensor
+
+
+def _can_share(tensor: Any, other: Any) -> bool:
+    """Whether ``tensor`` can take over the elements of ``other`` and stay what it is."""
+    return type(other) is type(tensor) or type(other) in (Tensor, Parameter)

@@ -1,0 +1,336 @@
+"""The module: a registry of parameters, buffers and submodules that can be called.
+
+A module is five ideas, one file each: its members are registered here when they are assigned;
+`traversal` walks the tree that they form; `conversion` changes it in place; `state_dict` saves and
+loads it; `calling` runs it, with its hooks.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.core.world import bump
+from flambeau.nn import hooks
+from flambeau.nn.calling import Calling
+from flambeau.nn.conversion import Conversion
+from flambeau.nn.parameter import Buffer, Parameter
+from flambeau.nn.registry import as_table, new_state
+from flambeau.nn.state_dict import Persistence
+
+
+class Module(Calling, Persistence, Conversion):
+    """The base of all layers and models.
+
+    A subclass calls ``super().__init__()`` first, assigns its members to attributes, and defines
+    `forward`. A `Parameter`, a `Buffer` or another module that is assigned to an attribute is
+    registered under that name; everything else stays a plain attribute. A name stands in one of
+    these four places only.
+
+    >>> import flambeau
+    >>> from flambeau import nn
+    >>> class Scale(nn.Module):
+    ...     def __init__(self, size):
+    ...         super().__init__()
+    ...         self.factor = nn.Parameter(flambeau.ones(size))
+    ...
+    ...     def forward(self, input):
+    ...         return input * self.factor
+    >>> model = Scale(3)
+    >>> [name for name, _ in model.named_parameters()]
+    ['factor']
+    >>> model(flambeau.ones(3)).shape
+    flambeau.Size([3])
+    """
+
+    #: Whether `__init__` passes its arguments on, for classes that inherit from others as well.
+    call_super_init: bool = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init:
+            self._check_no_arguments(args, kwargs)
+        # Past `__setattr__`, which needs these tables itself.
+        self.__dict__.update(new_state())
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    def _check_no_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if args or kwargs:
+            given = f"the keyword '{next(iter(kwargs))}'" if kwargs else f"{len(args)} positional"
+            raise TypeError(
+                f"{type(self).__name__} passed {given} argument(s) to Module.__init__(), which "
+                "takes none; set call_super_init = True to pass them on to the next base class"
+            )
+
+    # Attributes
+
+    def __getattr__(self, name: str) -> Any:
+        # Only called for what is neither in the instance's __dict__ nor on its class.
+        state = self.__dict__
+        if "_modules" in state:
+            if name in (members := state["_parameters"]):
+                return members[name]
+            if name in (members := state["_modules"]):
+                return members[name]
+            if name in (members := state["_buffers"]):
+                return members[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        state = self.__dict__
+        is_tensor = isinstance(value, Tensor)
+        if is_tensor and isinstance(value, Parameter):
+            self._require_init("parameter", name)
+            self._take_over(name, ("_buffers", "_modules"), self.register_parameter, value)
+        elif name in state.get("_parameters", ()):
+            _require_none("parameter", "Parameter", name, value)
+            self.register_parameter(name, None)
+        elif isinstance(value, Module):
+            self._require_init("module", name)
+            self._take_over(name, ("_parameters", "_buffers"), self._put_module, value)
+        elif name in state.get("_modules", ()):
+            _require_none("module", "Module", name, value)
+            self._put_module(name, None)
+        elif (is_tensor and isinstance(value, Buffer)) or name in state.get("_buffers", ()):
+            self._assign_buffer(name, value)
+        else:
+            super().__setattr__(name, as_table(name, value))
+            bump()
+
+    def __delattr__(self, name: str) -> None:
+        if name in self._parameters:
+            del self._parameters[name]
+        elif name in self._buffers:
+            del self._buffers[name]
+            self._non_persistent_buffers_set.discard(name)
+        elif name in self._modules:
+            del self._modules[name]
+        else:
+            super().__delattr__(name)
+            bump()
+
+    def __dir__(self) -> list[str]:
+        members = (*self._parameters, *self._modules, *self._buffers)
+        names = {*dir(type(self)), *self.__dict__, *members}
+        return sorted(name for name in names if not name[:1].isdigit())
+
+    def _require_init(self, kind: str, name: str) -> None:
+        if "_modules" not in self.__dict__:
+            raise AttributeError(
+                f"cannot register the {kind} '{name}' before Module.__init__(): call "
+                f"super().__init__() at the start of {type(self).__name__}.__init__"
+            )
+
+    def _take_over(
+        self, name: str, tables: tuple[str, ...], register: Callable[[str, Any], None], value: Any
+    ) -> None:
+        """Register ``value``, and end whatever else ``name`` meant, unless that fails.
+
+        Args:
+            name: The attribute.
+            tables: Where it may stand besides `__dict__` and its new place.
+            register: Puts it in its new place.
+            value: What is registered.
+        """
+        state = self.__dict__
+        places = (state, *(state[table] for table in tables))
+        displaced = [(place, place.pop(name)) for place in places if name in place]
+        was_unsaved = name in self._non_persistent_buffers_set
+        self._non_persistent_buffers_set.discard(name)
+        try:
+            register(name, value)
+        except BaseException:
+            for place, old in displaced:
+                place[name] = old
+            if was_unsaved:
+                self._non_persistent_buffers_set.add(name)
+            raise
+
+    # Registration
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter, which is then also the attribute ``name``.
+
+        Args:
+            name: A name without dots.
+            param: The parameter; ``None`` keeps the name for one that does not exist (yet).
+
+        Raises:
+            AttributeError: ``Module.__init__`` has not run.
+            TypeError: ``name`` is no string, or ``param`` no `Parameter`.
+            KeyError: The name is empty, contains a dot, or belongs to another attribute.
+            ValueError: ``param`` is the result of a recorded computation.
+        """
+        self._require_init("parameter", name)
+        self._check_name("parameter", name, self._parameters)
+        if param is not None:
+            if not isinstance(param, Parameter):
+                raise TypeError(
+                    f"parameter '{name}' must be a Parameter or None, "
+                    f"but got a {type(param).__name__}"
+                )
+            if param.grad_fn is not None:
+                raise ValueError(
+                    f"parameter '{name}' must be a leaf, but this one is the result of "
+                    f"{param.grad_fn.name()}; to express a parameter by other tensors, compute it "
+                    "in forward()"
+                )
+            param = hooks.filter_registration(
+                hooks._global_parameter_registration_hooks, self, name, param
+            )
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a buffer, which is then also the attribute ``name``.
+
+        Args:
+            name: A name without dots.
+            tensor: The buffer; ``None`` keeps the name for one that does not exist (yet).
+            persistent: Whether it is part of the `state_dict`.
+
+        Raises:
+            AttributeError: ``Module.__init__`` has not run.
+            TypeError: ``name`` is no string, or ``tensor`` no Tensor.
+            KeyError: The name is empty, contains a dot, or belongs to another attribute.
+
+        >>> import flambeau
+        >>> from flambeau import nn
+        >>> module = nn.Module()
+        >>> module.register_buffer("mean", flambeau.zeros(2))
+        >>> list(module.state_dict())
+        ['mean']
+        """
+        self._require_init("buffer", name)
+        self._check_name("buffer", name, self._buffers)
+        if tensor is not None and not _is_tensor_like(tensor):
+            raise TypeError(
+                f"buffer '{name}' must be a Tensor or None, but got a {type(tensor).__name__}"
+            )
+        self._buffers[name] = hooks.filter_registration(
+            hooks._global_buffer_registration_hooks, self, name, tensor
+        )
+        if persistent:
+            self._non_persistent_buffers_set.discard(name)
+        else:
+            self._non_persistent_buffers_set.add(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a submodule, which is then also the attribute ``name``.
+
+        Args:
+            name: A name without dots.
+            module: The module; ``None`` keeps the name for one that does not exist (yet).
+
+        Raises:
+            AttributeError: ``Module.__init__`` has not run.
+            TypeError: ``name`` is no string, or ``module`` no module.
+            KeyError: The name is empty, contains a dot, or belongs to another attribute.
+        """
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(
+                f"module '{name}' must be a Module or None, but got a {type(module).__name__}"
+            )
+        self._require_init("module", name)
+        self._check_name("module", name, self._modules)
+        self._put_module(name, module)
+
+    def register_module(self, name: str, module: Module | None) -> None:
+        """The same as `add_module`."""
+        self.add_module(name, module)
+
+    def _check_name(self, kind: str, name: str, own: dict[str, Any]) -> None:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"the name of a {kind} must be a string, but got a {type(name).__name__}"
+            )
+        if name == "":
+            raise KeyError(f"the name of a {kind} must not be empty")
+        if "." in name:
+            raise KeyError(f"the name of a {kind} must not contain a dot, but got '{name}'")
+        if name not in own and hasattr(self, name):
+            raise KeyError(
+                f"cannot register the {kind} '{name}': {type(self).__name__} already has an "
+                "attribute of that name"
+            )
+
+    def _put_module(self, name: str, module: Module | None) -> None:
+        self._modules[name] = hooks.filter_registration(
+            hooks._global_module_registration_hooks, self, name, module
+        )
+
+    def _assign_buffer(self, name: str, value: Any) -> None:
+        if value is not None and not _is_tensor_like(value):
+            raise TypeError(
+                f"cannot assign a {type(value).__name__} to the buffer '{name}': "
+                "a Buffer, a Tensor or None is needed"
+            )
+        if isinstance(value, Buffer):
+            persistent = value.persistent
+        else:
+            persistent = name not in self._non_persistent_buffers_set
+        if type(self).register_buffer is Module.register_buffer or _takes_persistent(self):
+            self.register_buffer(name, value, persistent)
+        elif persistent:
+            self.register_buffer(name, value)
+        else:
+            raise RuntimeError(
+                f"{type(self).__name__}.register_buffer() takes no argument 'persistent', so it "
+                f"cannot register the non-persistent buffer '{name}'"
+            )
+
+    # Text, copies and pickles
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def extra_repr(self) -> str:
+        """What `repr` shows of this module besides its submodules; subclasses override it."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        own_lines = extra.split("\n") if extra else []
+        child_lines = [
+            f"({name}): {indented(repr(module))}" for name, module in self._modules.items()
+        ]
+        if not child_lines and len(own_lines) < 2:
+            return f"{self._get_name()}({extra})"
+        body = "\n  ".join(own_lines + child_lines)
+        return f"{self._get_name()}(\n  {body}\n)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        # A compiled program belongs to this object and this process.
+        state.pop("_compiled_call_impl", None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({name: as_table(name, value) for name, value in state.items()})
+        # Pickles of older versions lack some tables.
+        for name, empty in new_state().items():
+            self.__dict__.setdefault(name, empty)
+        bump()
+
+
+def indented(text: str) -> str:
+    """``text`` with every line but the first moved two columns to the right."""
+    first, *others = text.split("\n")
+    return "\n".join([first, *(f"  {line}" if line.strip() else "" for line in others)])
+
+
+def _require_none(kind: str, cls: str, name: str, value: Any) -> None:
+    if value is not None:
+        raise TypeError(
+            f"cannot assign a {type(value).__name__} to the {kind} '{name}': a {cls} or None is "
+            "needed; delete the attribute first to give the name another meaning"
+        )
+
+
+def _is_tensor_like(value: Any) -> bool:
+    return isinstance(value, Tensor) or hasattr(value, "__torch_function__")
+
+
+def _takes_persistent(module: Module) -> bool:
+    return "persistent" in inspect.signature(module.register_buffer).parameters

@@ -1,0 +1,142 @@
+"""Tensors that a module registers by themselves: parameters, which are trained, and buffers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core.tensor import (
+    Tensor,
+    TensorMeta,
+    _disabled_torch_function_impl,
+    register_plain_type,
+)
+
+
+class _ParameterMeta(TensorMeta):
+    """Counts tensors of custom classes as parameters if they carry the flag ``_is_param``."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        return cls is Parameter and _has_flag(instance, "_is_param")
+
+
+class Parameter(Tensor, metaclass=_ParameterMeta):
+    """A tensor that is to be trained: assigned to an attribute of a module, it is registered there.
+
+    A plain tensor becomes a `Parameter` on the same elements. A tensor of a custom class keeps its
+    class and is marked with ``_is_param``, which ``isinstance(tensor, Parameter)`` respects.
+
+    Args:
+        data: The elements; by default an empty tensor.
+        requires_grad: Whether gradients are computed for it.
+
+    Raises:
+        TypeError: ``data`` is no tensor.
+        RuntimeError: The ``detach()`` of a custom class gives another class, or ``requires_grad``
+            is set for elements that are neither floating point nor complex.
+
+    >>> import flambeau
+    >>> from flambeau import nn
+    >>> module = nn.Module()
+    >>> module.weight = nn.Parameter(flambeau.zeros(2))
+    >>> module.scale = flambeau.zeros(2)
+    >>> [name for name, _ in module.named_parameters()]
+    ['weight']
+    """
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+        if data is None:
+            data = Tensor()
+        if type(data) is Tensor or type(data) is Parameter:
+            return Tensor._make_subclass(cls, data, requires_grad)
+        _check_is_tensor("Parameter", data)
+        parameter: Any = data.detach().requires_grad_(requires_grad)
+        if type(parameter) is not type(data):
+            raise RuntimeError(
+                f"cannot make a Parameter of a {type(data).__name__}: its detach() gives a "
+                f"{type(parameter).__name__}; let detach() return the same class"
+            )
+        parameter._is_param = True
+        return parameter
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.data.clone(), self.requires_grad)
+        return memo[id(self)]
+
+    def __repr__(self, **options: Any) -> str:
+        return f"Parameter containing:\n{super().__repr__(**options)}"
+
+    def detach(self) -> Any:
+        """The same elements as a plain tensor that is not part of the tape."""
+        return self._alias(Tensor)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return _rebuild_parameter, (
+            type(self), self.data, self.requires_grad, self._user_attributes(),
+        )  # fmt: skip
+
+    __torch_function__: Any = _disabled_torch_function_impl
+
+
+def _rebuild_parameter(
+    cls: type[Parameter], data: Tensor, requires_grad: bool, attributes: dict[str, Any]
+) -> Parameter:
+    """A parameter from its pickled state."""
+    parameter = Tensor._make_subclass(cls, data, requires_grad)
+    parameter.__dict__.update(attributes)
+    return parameter
+
+
+class _BufferMeta(TensorMeta):
+    """Counts tensors as buffers if they carry the flag ``_is_buffer``."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        return cls is Buffer and _has_flag(instance, "_is_buffer")
+
+
+class Buffer(Tensor, metaclass=_BufferMeta):
+    """A tensor that belongs to a module's state but is not trained, such as a running mean.
+
+    Assigned to an attribute of a module, it is registered there. The result has the class of
+    ``data``; ``isinstance(tensor, Buffer)`` tells it from other tensors by its flag ``_is_buffer``.
+
+    Args:
+        data: The elements; by default an empty tensor.
+        persistent: Whether it is part of the module's `state_dict`.
+
+    Raises:
+        TypeError: ``data`` is no tensor.
+    """
+
+    persistent: bool
+
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+        if data is None:
+            data = Tensor()
+        _check_is_tensor("Buffer", data)
+        buffer = data.detach().requires_grad_(data.requires_grad)
+        buffer.persistent = persistent
+        buffer._is_buffer = True
+        return buffer
+
+    __torch_function__: Any = _disabled_torch_function_impl
+
+
+def _has_flag(instance: Any, flag: str) -> bool:
+    return isinstance(instance, Tensor) and getattr(instance, flag, False)
+
+
+def _check_is_tensor(kind: str, data: Any) -> None:
+    if not isinstance(data, Tensor):
+        raise TypeError(
+            f"a {kind} is made of a Tensor, but got a {type(data).__name__}; "
+            "convert it with flambeau.tensor() first"
+        )
+
+
+register_plain_type(Parameter)
+register_plain_type(Buffer)

@@ -1,0 +1,131 @@
+"""The state of a module: tables of members and of hooks that announce every change.
+
+A compiled program takes a module's members, hooks and flags for granted until they change. So each
+table here calls `flambeau.core.world.bump` after a change, whoever made it: the module itself, or a
+user who reaches for ``module._modules`` directly.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from flambeau.core.world import bump
+
+Member = TypeVar("Member")
+
+
+def _announced(method: Callable[..., Any]) -> Any:
+    """``method`` of a dictionary, followed by a bump, also when it fails half way."""
+
+    @functools.wraps(method)
+    def change(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            bump()
+
+    return change
+
+
+class Registry(dict[str, Member]):
+    """Members of a module by name."""
+
+    __slots__ = ()
+
+    __setitem__ = _announced(dict.__setitem__)
+    __delitem__ = _announced(dict.__delitem__)
+    __ior__ = _announced(dict.__ior__)
+    clear = _announced(dict.clear)
+    pop = _announced(dict.pop)
+    popitem = _announced(dict.popitem)
+    setdefault = _announced(dict.setdefault)
+    update = _announced(dict.update)
+
+
+class HookRegistry(OrderedDict[int, Any]):
+    """Hooks, or marks on hooks, by the ``id`` of their `RemovableHandle`, in order of calling."""
+
+    __slots__ = ()
+
+    __setitem__ = _announced(OrderedDict.__setitem__)
+    __delitem__ = _announced(OrderedDict.__delitem__)
+    __ior__ = _announced(OrderedDict.__ior__)
+    clear = _announced(OrderedDict.clear)
+    pop = _announced(OrderedDict.pop)
+    popitem = _announced(OrderedDict.popitem)
+    setdefault = _announced(OrderedDict.setdefault)
+    update = _announced(OrderedDict.update)
+    move_to_end = _announced(OrderedDict.move_to_end)
+
+
+class ModuleState:
+    """What every module carries; the ideas that make up `Module` are written against it.
+
+    Attributes:
+        training: Whether layers such as dropout behave as in training.
+        _parameters, _buffers, _modules: The members by name; ``None`` marks a name that is known
+            but empty.
+        _non_persistent_buffers_set: Names of the buffers that are not saved.
+        _backward_pre_hooks, _backward_hooks: Called with gradients;
+            ``_is_full_backward_hook`` tells which kind the latter are, ``None`` while undecided.
+        _forward_hooks, _forward_pre_hooks: Called around `forward`; the registries named after
+            them mark the hooks that take keyword arguments or that run even if `forward` fails.
+        _state_dict_hooks, _state_dict_pre_hooks: Called around saving.
+        _load_state_dict_pre_hooks, _load_state_dict_post_hooks: Called around loading.
+    """
+
+    training: bool
+    _parameters: dict[str, Any]
+    _buffers: dict[str, Any]
+    _non_persistent_buffers_set: set[str]
+    _backward_pre_hooks: HookRegistry
+    _backward_hooks: HookRegistry
+    _is_full_backward_hook: bool | None
+    _forward_hooks: HookRegistry
+    _forward_hooks_with_kwargs: HookRegistry
+    _forward_hooks_always_called: HookRegistry
+    _forward_pre_hooks: HookRegistry
+    _forward_pre_hooks_with_kwargs: HookRegistry
+    _state_dict_hooks: HookRegistry
+    _state_dict_pre_hooks: HookRegistry
+    _load_state_dict_pre_hooks: HookRegistry
+    _load_state_dict_post_hooks: HookRegistry
+    _modules: dict[str, Any]
+
+
+def new_state() -> dict[str, Any]:
+    """The attributes of a module without members."""
+    return {
+        "training": True,
+        "_parameters": Registry(),
+        "_buffers": Registry(),
+        "_non_persistent_buffers_set": set(),
+        "_backward_pre_hooks": HookRegistry(),
+        "_backward_hooks": HookRegistry(),
+        "_is_full_backward_hook": None,
+        "_forward_hooks": HookRegistry(),
+        "_forward_hooks_with_kwargs": HookRegistry(),
+        "_forward_hooks_always_called": HookRegistry(),
+        "_forward_pre_hooks": HookRegistry(),
+        "_forward_pre_hooks_with_kwargs": HookRegistry(),
+        "_state_dict_hooks": HookRegistry(),
+        "_state_dict_pre_hooks": HookRegistry(),
+        "_load_state_dict_pre_hooks": HookRegistry(),
+        "_load_state_dict_post_hooks": HookRegistry(),
+        "_modules": Registry(),
+    }
+
+
+_TABLE_TYPES = {name: type(table) for name, table in new_state().items() if isinstance(table, dict)}
+
+
+def as_table(name: str, value: Any) -> Any:
+    """``value`` as the module attribute ``name`` must hold it: a plain dictionary put in place of
+    a table becomes a table, so that later changes to it are announced too."""
+    kind = _TABLE_TYPES.get(name)
+    if kind is None or isinstance(value, kind) or not isinstance(value, dict):
+        return value
+    return kind(value)

@@ -1,0 +1,394 @@
+"""Saving the state of a tree of modules as a flat dictionary, and loading it, all or nothing."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from flambeau.core.handle import RemovableHandle
+from flambeau.core.modes import no_grad
+from flambeau.core.tensor import Tensor
+from flambeau.nn import load_report
+from flambeau.nn.hooks import BoundHook, add_hook
+from flambeau.nn.parameter import Parameter
+from flambeau.nn.registry import ModuleState
+from flambeau.nn.snapshot import all_or_nothing
+
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"
+
+
+class _IncompatibleKeys(NamedTuple):
+    """Which keys the model and the state dict do not share."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return (
+            f"_IncompatibleKeys(missing_keys={self.missing_keys}, "
+            f"unexpected_keys={self.unexpected_keys})"
+        )
+
+    __str__ = __repr__
+
+
+class Persistence(ModuleState):
+    """The part of `Module` that saves and loads its state."""
+
+    #: Saved with the state; a class whose state has changed raises it, and reads the old number
+    #: from ``local_metadata`` in its `_load_from_state_dict`.
+    _version: int = 1
+
+    #: Kept for compatibility; without effect.
+    dump_patches: bool = False
+
+    def state_dict(
+        self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> Any:
+        """The parameters, persistent buffers and extra state of the tree, by dotted path.
+
+        Args:
+            destination: A dictionary to add to; by default a new one, with an attribute
+                ``_metadata`` that holds the version of each module.
+            prefix: Put before every key.
+            keep_vars: Give the tensors themselves instead of detached handles on their elements.
+
+        Returns:
+            The dictionary.
+
+        >>> import flambeau
+        >>> from flambeau import nn
+        >>> model = nn.Sequential(nn.Module())
+        >>> model[0].register_buffer("steps", flambeau.zeros(1))
+        >>> list(model.state_dict())
+        ['0.steps']
+        """
+        if args:
+            warnings.warn(
+                "positional arguments of state_dict() are deprecated; name them",
+                FutureWarning,
+                stacklevel=2,
+            )
+            destination, prefix, keep_vars = _with_positional(args, destination, prefix, keep_vars)
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()
+        local_metadata = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = local_metadata
+        for hook in self._state_dict_pre_hooks.values():
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(
+                    destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars
+                )
+        return self._run_state_dict_hooks(destination, prefix, local_metadata)
+
+    def _run_state_dict_hooks(self, destination: Any, prefix: str, local_metadata: Any) -> Any:
+        for hook in self._state_dict_hooks.values():
+            result = hook(self, destination, prefix, local_metadata)
+            if result is None:
+                continue
+            if getattr(hook, "_from_public_api", False):
+                raise RuntimeError(
+                    "a state_dict post-hook changes the dictionary it is given and must return "
+                    f"None, but {hook!r} returned a {type(result).__name__}"
+                )
+            destination = result
+        return destination
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """Put this module's own state into ``destination``; subclasses may override it."""
+        for name, member in self._saved_members():
+            destination[prefix + name] = member if keep_vars else member.detach()
+        if _overrides(self, "get_extra_state"):
+            destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
+
+    def _saved_members(self) -> list[tuple[str, Any]]:
+        """The parameters and persistent buffers of this module alone."""
+        unsaved = self._non_persistent_buffers_set
+        buffers = [each for each in self._buffers.items() if each[0] not in unsaved]
+        return [each for each in (*self._parameters.items(), *buffers) if each[1] is not None]
+
+    def get_extra_state(self) -> Any:
+        """What to save of this module besides tensors; override it together with `set_extra_state`.
+
+        Raises:
+            RuntimeError: The class does not override it.
+        """
+        raise RuntimeError(
+            f"{type(self).__name__} has no extra state; override get_extra_state() to save some"
+        )
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take back what `get_extra_state` gave.
+
+        Raises:
+            RuntimeError: The class does not override it.
+        """
+        raise RuntimeError(
+            f"{type(self).__name__} has no extra state; override set_extra_state() to load some"
+        )
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> _IncompatibleKeys:
+        """Load what `state_dict` gave. If anything does not fit, nothing is changed.
+
+        Args:
+            state_dict: Tensors by dotted path.
+            strict: Every key of the model must be given, and no other.
+            assign: Let the given tensors themselves take the places of the model's, with their
+                dtype and device, instead of copying into those.
+
+        Returns:
+            ``missing_keys`` and ``unexpected_keys``.
+
+        Raises:
+            TypeError: ``state_dict`` is no mapping.
+            RuntimeError: Keys are missing or unexpected, or values have another shape, are complex
+                where the model is real, or are no tensors. The message lists them all. Every
+                parameter, buffer and other tensor in an attribute of the tree is as it was before.
+        """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(
+                f"load_state_dict() takes a dictionary, but got a {type(state_dict).__name__}"
+            )
+        load = _Load(getattr(state_dict, "_metadata", None), assign)
+        with all_or_nothing(self):
+            load.visit(self, load.copy(state_dict), "")
+            keys = _IncompatibleKeys(load.missing_keys, load.unexpected_keys)
+            if load.error_msgs or (strict and any(keys)):
+                missing, unexpected = keys if strict else ([], [])
+                raise RuntimeError(
+                    load_report.load_error(self, state_dict, missing, unexpected, load.error_msgs)
+                )
+        return keys
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Load this module's own state; subclasses may override it, to read older formats.
+
+        Args:
+            state_dict: What is to be loaded into this module and those below it.
+            prefix: What its keys begin with.
+            local_metadata: The saved ``version`` of this module, and
+                ``assign_to_params_buffers`` if tensors are to be assigned.
+            strict: Whether to note keys in the next two lists.
+            missing_keys, unexpected_keys, error_msgs: What does not fit is added to them.
+        """
+        for hook in self._load_state_dict_pre_hooks.values():
+            hook(
+                state_dict, prefix, local_metadata, strict,
+                missing_keys, unexpected_keys, error_msgs,
+            )  # fmt: skip
+        members = dict(self._saved_members())
+        assign = local_metadata.get("assign_to_params_buffers", False)
+        for name, member in members.items():
+            key = prefix + name
+            if key in state_dict:
+                problem = self._load_member(name, member, key, state_dict[key], assign)
+                if problem is not None:
+                    error_msgs.append(problem)
+            elif strict:
+                missing_keys.append(key)
+        self._load_extra_state(state_dict, prefix, strict, missing_keys, unexpected_keys)
+        if strict:
+            unexpected_keys += self._unexpected_keys(state_dict, prefix, members)
+
+    def _load_member(
+        self, name: str, member: Any, key: str, value: Any, assign: bool
+    ) -> str | None:
+        """Load one tensor; gives what is wrong with it, if anything."""
+        if not isinstance(value, Tensor) and not hasattr(type(value), "__torch_function__"):
+            return load_report.not_a_tensor(key, value)
+        # Scalars were once saved as vectors of one element.
+        was_vector = member.dim() == 0 and tuple(value.shape) == (1,)
+        given: Any = value.reshape(()) if was_vector else value
+        if given.shape != member.shape:
+            return load_report.size_mismatch(key, given, member)
+        if given.is_complex() and not member.is_complex() and not assign:
+            return load_report.kind_mismatch(key, given, member)
+        if member.is_meta and not given.is_meta and not assign:
+            warnings.warn(
+                f"{key} is on the meta device and has no elements to load into, so loading does "
+                "nothing: use assign=True to take the given tensors over, or to_empty() first",
+                stacklevel=2,
+            )
+        try:
+            with no_grad():
+                if assign:
+                    setattr(self, name, _in_place_of(member, given))
+                else:
+                    member.copy_(given)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it joins the report
+            return load_report.failed_write(key, given, member, error)
+        return None
+
+    def _load_extra_state(
+        self,
+        state_dict: Any,
+        prefix: str,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+    ) -> None:
+        key = prefix + _EXTRA_STATE_KEY_SUFFIX
+        if _overrides(self, "set_extra_state"):
+            if key in state_dict:
+                self.set_extra_state(state_dict[key])
+            elif strict:
+                missing_keys.append(key)
+        elif strict and key in state_dict:
+            unexpected_keys.append(key)
+
+    def _unexpected_keys(self, state_dict: Any, prefix: str, members: dict[str, Any]) -> list[str]:
+        """Keys that name neither a member of this module nor something in a submodule."""
+        extra_state_key = prefix + _EXTRA_STATE_KEY_SUFFIX
+        unexpected = []
+        for key in state_dict:
+            if key.startswith(prefix) and key != extra_state_key:
+                name, dot, _ = key[len(prefix) :].partition(".")
+                if name not in (self._modules if dot else members):
+                    unexpected.append(key)
+        return unexpected
+
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, state_dict, prefix, local_metadata)`` after saving.
+
+        What it returns, unless ``None``, replaces the dictionary.
+        """
+        if getattr(hook, "_from_public_api", False):
+            raise RuntimeError(
+                f"{hook!r} is already registered with register_state_dict_post_hook, "
+                "which gives it another meaning"
+            )
+        return add_hook(self._state_dict_hooks, hook)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
+        """Call ``hook(module, state_dict, prefix, local_metadata)`` after saving.
+
+        It may change the dictionary in place, and must return ``None``.
+        """
+        # The mark of a bound method sits on its function.
+        marked: Any = getattr(hook, "__func__", hook)
+        marked._from_public_api = True
+        return add_hook(self._state_dict_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
+        """Call ``hook(module, prefix, keep_vars)`` before saving."""
+        return add_hook(self._state_dict_pre_hooks, hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
+        """Call ``hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
+        unexpected_keys, error_msgs)`` before this module is loaded.
+
+        It may change the dictionary, which is not the caller's, and the three lists.
+        """
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., None], with_module: bool = False
+    ) -> RemovableHandle:
+        """As `register_load_state_dict_pre_hook`, by default without the first argument."""
+        bound = BoundHook(hook, self if with_module else None)
+        return add_hook(self._load_state_dict_pre_hooks, bound)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
+        """Call ``hook(module, incompatible_keys)`` once this module and those below it are loaded.
+
+        It may change the two lists in place, and must return ``None``.
+        """
+        return add_hook(self._load_state_dict_post_hooks, hook)
+
+
+class _Load:
+    """One load of a tree: what has been found wrong so far, and the walk down the tree."""
+
+    def __init__(self, metadata: Mapping[str, dict[str, Any]] | None, assign: bool) -> None:
+        self.metadata = metadata
+        self.assign = assign
+        self.missing_keys: list[str] = []
+        self.unexpected_keys: list[str] = []
+        self.error_msgs: list[str] = []
+
+    def copy(self, state_dict: Mapping[str, Any]) -> Any:
+        """A copy of the caller's dictionary, which hooks may change."""
+        copied: Any = OrderedDict(state_dict)
+        if self.metadata is not None:
+            copied._metadata = self.metadata
+        return copied
+
+    def visit(self, module: Any, state_dict: Any, prefix: str) -> None:
+        """Load ``module`` and all below it from the keys that begin with ``prefix``."""
+        local_metadata = dict((self.metadata or {}).get(prefix[:-1], {}))
+        if self.assign:
+            local_metadata["assign_to_params_buffers"] = True
+        module._load_from_state_dict(
+            state_dict, prefix, local_metadata, True,
+            self.missing_keys, self.unexpected_keys, self.error_msgs,
+        )  # fmt: skip
+        # Only now: hooks may have renamed keys.
+        parts = _by_first_name(state_dict, prefix) if module._modules else {}
+        for name, child in module._modules.items():
+            if child is not None:
+                self.visit(child, parts.get(name, {}), f"{prefix}{name}.")
+        self._run_post_hooks(module)
+
+    def _run_post_hooks(self, module: Any) -> None:
+        keys = _IncompatibleKeys(self.missing_keys, self.unexpected_keys)
+        for hook in module._load_state_dict_post_hooks.values():
+            if hook(module, keys) is not None:
+                raise AssertionError(
+                    f"the hook {hook!r} after loading a state dict must return None; "
+                    "it may change the two lists of keys in place"
+                )
+
+
+def _by_first_name(state_dict: Mapping[str, Any], prefix: str) -> dict[str, dict[str, Any]]:
+    """The entries of each submodule, found in one pass."""
+    parts: dict[str, dict[str, Any]] = {}
+    start = len(prefix)
+    for key, value in state_dict.items():
+        if key.startswith(prefix):
+            name, dot, _ = key[start:].partition(".")
+            if dot:
+                parts.setdefault(name, {})[key] = value
+    return parts
+
+
+def _in_place_of(member: Any, given: Any) -> Any:
+    """``given`` as what takes the place of ``member`` in a module."""
+    if not isinstance(member, Parameter):
+        return given
+    if isinstance(given, Parameter):
+        return given.requires_grad_(member.requires_grad)
+    return Parameter(given, requires_grad=member.requires_grad)
+
+
+def _overrides(module: Any, name: str) -> bool:
+    return getattr(type(module), name) is not getattr(Persistence, name)
+
+
+def _with_positional(args: tuple[Any, ...], *named: Any) -> list[Any]:
+    """The arguments of `state_dict`, of which the named ones win unless they are defaults."""
+    defaults = (None, "", False)
+    positional = (*args, *defaults[len(args) :])
+    return [
+        given if name == default else name
+        for given, name, default in zip(positional, named, defaults, strict=True)
+    ]
