@@ -1,0 +1,246 @@
+"""Tensors made from data: Python numbers and lists, NumPy and JAX arrays, other tensors."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flambeau.core import dtype as dtypes
+from flambeau.core.cell import abstract
+from flambeau.core.convert import place, to_numpy
+from flambeau.core.device import as_device, device, jax_device
+from flambeau.core.modes import modes
+from flambeau.core.op import function
+from flambeau.core.tensor import Tensor
+from flambeau.core.upload import upload
+from flambeau.ops.creation import check_options, wrap_new
+
+__all__ = [
+    "as_tensor",
+    "asarray",
+    "from_dlpack",
+    "from_jax",
+    "from_numpy",
+    "scalar_tensor",
+    "tensor",
+]
+
+
+def tensor(
+    data: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Any:
+    """A new leaf tensor with a copy of ``data``.
+
+    Args:
+        data: A number, nested lists or tuples of numbers, a NumPy or JAX array, or a tensor.
+        dtype: The element type; by default that of arrays and tensors, int64 for Python integers,
+            bool for bools, and the default dtype for floats.
+        device: Where to put it; by default `get_default_device`, or where ``data`` is.
+        requires_grad: Whether `backward` shall accumulate gradients for it.
+        pin_memory: Accepted for PyTorch's sake; JAX decides how it moves memory.
+
+    Raises:
+        ValueError: A nested sequence is ragged.
+        TypeError: ``data`` holds something that is not a number.
+        RuntimeError: The dtype cannot hold a value, or cannot require gradients.
+
+    >>> import flambeau
+    >>> flambeau.tensor([[1, 2], [3, 4]]).dtype
+    flambeau.int64
+    """
+    check_options("tensor", dtype)
+    if isinstance(data, Tensor):
+        warnings.warn(
+            "tensor() copies a tensor outside the tape; source.detach().clone() says so better",
+            stacklevel=2,
+        )
+    return wrap_new("tensor", _copied(data, dtype, device), requires_grad)
+
+
+def _copied(data: Any, dtype: Any, where: Any) -> Any:
+    """A new array with the elements of ``data``."""
+    if isinstance(data, Tensor):
+        # The array itself never changes, so a Cell of its own makes it a copy.
+        source = data.detach()
+        source = source if dtype is None else source.to(dtype)
+        return (source if where is None else source.to(where))._read()
+    if isinstance(data, jax.Array):
+        array = _supported(data)
+        array = array if dtype is None else array.astype(dtype.numpy)
+        return array if where is None else place(array, as_device(where))
+    array = to_numpy(data, dtype)
+    if isinstance(data, np.ndarray) or array.base is not None or not array.flags.owndata:
+        array = np.array(array, order="C")
+    return _on_device(array, as_device(where))
+
+
+def _on_device(array: np.ndarray, where: device) -> Any:
+    """A NumPy array that nobody else holds, on a device."""
+    if where.type == "meta":
+        return abstract(array.shape, array.dtype)
+    if modes.trace is not None:
+        return jnp.asarray(array)
+    return upload(array, jax_device(where))
+
+
+def _supported(array: jax.Array) -> jax.Array:
+    """``array`` itself, unless its type is weak; an error for what no tensor holds."""
+    found = dtypes.from_numpy_dtype(array.dtype)
+    return array.astype(found.numpy) if array.weak_type else array
+
+
+def scalar_tensor(
+    s: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
+    """A 0-d tensor of one number, of the default dtype where not said otherwise."""
+    check_options("scalar_tensor", dtype, layout)
+    dtype = dtypes.get_default_dtype() if dtype is None else dtype
+    return wrap_new("scalar_tensor", _copied(s, dtype, device), requires_grad)
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
+    """``data`` as a tensor: itself, if it is one of that dtype on that device.
+
+    A tensor that must be converted keeps its history. Unlike PyTorch, a NumPy array is copied:
+    tensors never share memory that someone else can write to.
+    """
+    check_options("as_tensor", dtype)
+    if isinstance(data, Tensor):
+        data = data if device is None else data.to(device=device)
+        return data if dtype is None else data.to(dtype)
+    return wrap_new("as_tensor", _copied(data, dtype, device))
+
+
+def asarray(
+    obj: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Any:
+    """``obj`` as a tensor: numbers, sequences, arrays, tensors, anything with ``__dlpack__``.
+
+    Args:
+        obj: The data.
+        dtype: The element type; by default that of the data.
+        device: Where to put it; by default where the data is.
+        copy: ``True`` for elements of its own; ``False`` to fail rather than to copy; ``None`` to
+            copy only where that is needed. Only a tensor's elements can be shared.
+        requires_grad: Whether the result, taken off the tape, shall require gradients. A tensor
+            that is returned as it is keeps its own flag.
+
+    Raises:
+        ValueError: ``copy=False``, but the elements cannot be shared.
+    """
+    check_options("asarray", dtype)
+    if isinstance(obj, Tensor):
+        result = as_tensor(obj, dtype, device)
+        if result is obj and copy:
+            result = obj.clone()
+        elif result is not obj and copy is False:
+            raise ValueError("asarray(): this dtype or device needs a copy, and copy=False")
+        if requires_grad and not result.requires_grad:
+            result = wrap_new("asarray", result.detach()._read(), True)
+        return result if requires_grad or not result.requires_grad else result.detach()
+    if copy is False and not isinstance(obj, jax.Array):
+        raise ValueError(
+            f"asarray(): the elements of {type(obj).__name__} cannot be shared, and copy=False"
+        )
+    is_plain = isinstance(obj, np.ndarray | np.generic | jax.Array)
+    if not is_plain and hasattr(obj, "__dlpack__"):
+        obj = from_dlpack(obj)._read()
+    return wrap_new("asarray", _copied(obj, dtype, device), requires_grad)
+
+
+def from_numpy(ndarray: Any) -> Any:
+    """A CPU tensor with the elements and dtype of a NumPy array.
+
+    Unlike PyTorch, the elements are copied: neither sees later writes to the other.
+
+    Raises:
+        TypeError: ``ndarray`` is no NumPy array, or no tensor has its dtype.
+    """
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"from_numpy() takes a NumPy array, got {type(ndarray).__name__}")
+    dtypes.from_numpy_dtype(ndarray.dtype)
+    return wrap_new("from_numpy", _copied(ndarray, None, "cpu"))
+
+
+def from_jax(array: jax.Array) -> Any:
+    """A tensor that holds this very `jax.Array`, without a copy.
+
+    `Tensor.jax` gives it back.
+
+    Raises:
+        TypeError: ``array`` is no JAX array, or no tensor has its dtype.
+
+    >>> import flambeau, jax
+    >>> array = jax.numpy.arange(3.0)
+    >>> flambeau.from_jax(array).jax() is array
+    True
+    """
+    if not isinstance(array, jax.Array):
+        raise TypeError(f"from_jax() takes a jax.Array, got {type(array).__name__}")
+    return wrap_new("from_jax", _supported(array))
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
+    """A tensor with the elements of another library's, through the DLPack protocol.
+
+    Unlike PyTorch, elements that their owner may write to are copied; those of JAX arrays and of
+    tensors never change and are shared.
+
+    Args:
+        ext_tensor: Anything with ``__dlpack__`` and ``__dlpack_device__``.
+        device: Where to put it; by default where it is.
+        copy: ``False`` to fail rather than to copy.
+
+    Raises:
+        TypeError: ``ext_tensor`` does not speak the protocol.
+        ValueError: ``copy=False``, but its owner could write to the elements.
+    """
+    if not hasattr(ext_tensor, "__dlpack__"):
+        raise TypeError(f"from_dlpack(): {type(ext_tensor).__name__} has no __dlpack__ method")
+    if isinstance(ext_tensor, Tensor | jax.Array):
+        array = ext_tensor.jax() if isinstance(ext_tensor, Tensor) else ext_tensor
+    elif copy is False:
+        raise ValueError(
+            f"from_dlpack(): a {type(ext_tensor).__name__} may be written to, so its elements "
+            "must be copied, and copy=False"
+        )
+    else:
+        array = jnp.array(jax.dlpack.from_dlpack(ext_tensor), copy=True)
+    return wrap_new("from_dlpack", _copied(array, None, device))
+
+
+@function(method=True)
+def new_tensor(
+    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
+) -> Any:  # fmt: skip
+    """A new leaf tensor with a copy of ``data``, with this tensor's dtype and device."""
+    check_options("new_tensor", dtype, layout)
+    if isinstance(data, Tensor):
+        warnings.warn(
+            "new_tensor() copies a tensor outside the tape; source.detach().clone() says so better",
+            stacklevel=3,
+        )
+    dtype = self.dtype if dtype is None else dtype
+    where = self.device if device is None else device
+    return wrap_new("new_tensor", _copied(data, dtype, where), requires_grad)
