@@ -1,57 +1,20 @@
 """PyTorch's module system, at the speed of XLA, without PyTorch."""
 
-import jax as _jax
-
-_jax.config.update("jax_enable_x64", True)
-
-from flambeau.core.device import (
-    device,
-    get_default_device,
-    set_default_device,
-)
-from flambeau.core.dtype import (
-    bfloat16,
-    bool,
-    cdouble,
-    cfloat,
-    complex64,
-    complex128,
-    double,
-    dtype,
-    finfo,
-    float,
-    float8_e4m3fn,
-    float8_e5m2,
-    float16,
-    float32,
-    float64,
-    get_default_dtype,
-    half,
-    iinfo,
-    int,
-    int8,
-    int16,
-    int32,
-    int64,
-    long,
-    set_default_dtype,
-    short,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
-from flambeau.core.promotion import can_cast, promote_types
-from flambeau.core.tensor import Size, Tensor
+from flambeau import autograd as autograd
+from flambeau.autograd.modes import *
+from flambeau.checkpoint.io import load as load
+from flambeau.checkpoint.io import save as save
+from flambeau.compile import CompileError as CompileError
+from flambeau.compile import compile as compile
+from flambeau.core.device import device as device
+from flambeau.core.device import get_default_device as get_default_device
+from flambeau.core.device import set_default_device as set_default_device
+from flambeau.core.dtype import *
+from flambeau.core.format import set_printoptions as set_printoptions
+from flambeau.core.promotion import can_cast as can_cast
+from flambeau.core.promotion import promote_types as promote_types
+from flambeau.core.promotion import result_type as result_type
+from flambeau.core.tensor import Size as Size
+from flambeau.core.tensor import Tensor as Tensor
 from flambeau.ops import *
-from flambeau import autograd
-from flambeau.autograd import (
-    enable_grad,
-    inference_mode,
-    is_grad_enabled,
-    is_inference_mode_enabled,
-    no_grad,
-    set_grad_enabled,
-)
-
-__version__ = "0.1.0"
+from flambeau.version import __version__ as __version__

@@ -84,7 +84,9 @@ def grad(
     """
     wanted, results = _as_tuple(inputs), _as_tuple(outputs)
     if is_grads_batched:
-        return _batched(results, wanted, grad_outputs, create_graph, allow_unused, materialize_grads)
+        return _batched(
+            results, wanted, grad_outputs, create_graph, allow_unused, materialize_grads
+        )
     if materialize_grads and allow_unused is False:
         raise ValueError("grad(): materialize_grads needs allow_unused to be True or left out")
     targets = [_target(each, "grad") for each in wanted]
@@ -93,9 +95,7 @@ def grad(
     run = Backward(
         _in_mode(roots, create_graph), retain_graph=keep, create_graph=create_graph, targets=targets
     )
-    found = [
-        each if each is None or create_graph else Tensor._wrap(each) for each in run.run()
-    ]
+    found = [each if each is None or create_graph else Tensor._wrap(each) for each in run.run()]
     for i, each in enumerate(found):
         if each is None and materialize_grads:
             found[i] = Tensor._wrap(jnp.zeros(tuple(wanted[i].shape), wanted[i].dtype.numpy))

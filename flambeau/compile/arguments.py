@@ -124,7 +124,7 @@ def stand_in(leaf: Tensor, array: Any, grad: Any) -> Tensor:
     made = object.__new__(Tensor)
     made._cell = Cell(array)
     made._requires_grad = leaf.requires_grad
-    made.__dict__.update(leaf._user_attributes())
+    vars(made).update(leaf._user_attributes())
     if grad is not None:
         made._grad = Tensor._wrap(grad)
     return made

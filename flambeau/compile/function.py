@@ -98,7 +98,9 @@ def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     >>> double(flambeau.ones(2))
     tensor([2., 2.])
     """
-    unknown = sorted(set(options) - {"mode", "fullgraph", "dynamic", "backend", "options", "disable"})
+    unknown = sorted(
+        set(options) - {"mode", "fullgraph", "dynamic", "backend", "options", "disable"}
+    )
     if unknown:
         raise TypeError(f"compile() got unexpected arguments {unknown}")
     if function is None:

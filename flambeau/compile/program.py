@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer
+from jax.core import Tracer, eval_jaxpr
 
 from flambeau.compile import arguments, errors, guard
 from flambeau.compile.guard import Guard, ModuleSnapshot, Place
@@ -342,9 +342,7 @@ class Program:
         for each in (*self.donated, *self.kept, *self.slots_read):
             order.setdefault(each, len(order))
         jaxpr, count = closed.jaxpr, len(order)
-        sources = [
-            order[each] if isinstance(each, Cell | Slot) else None for each in constants
-        ]
+        sources = [order[each] if isinstance(each, Cell | Slot) else None for each in constants]
         fixed = [None if isinstance(each, Cell | Slot) else each for each in constants]
 
         def program(*arrays: Any) -> Any:
@@ -352,7 +350,7 @@ class Program:
                 value if source is None else arrays[source]
                 for source, value in zip(sources, fixed, strict=True)
             ]
-            return tuple(jax.core.eval_jaxpr(jaxpr, values, *arrays[count:]))
+            return tuple(eval_jaxpr(jaxpr, values, *arrays[count:]))
 
         self.function = program
         self.executable = jax.jit(program, donate_argnums=tuple(range(len(self.donated))))

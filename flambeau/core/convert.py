@@ -7,10 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.cell import abstract, is_abstract
-from flambeau.core.device import CPU, META, as_device, device, jax_device
+from flambeau.core.device import CPU, as_device, device, jax_device
 from flambeau.core.dtype import dtype
 from flambeau.core.tensor import Tensor
 
@@ -22,9 +23,9 @@ def place(array: Any, where: device) -> Any:
     if is_abstract(array):
         raise NotImplementedError(
             f"a tensor on the meta device has no elements to copy to '{where}'; "
-            "use torch-style to_empty() on its module, or empty_like(), then fill it"
+            "use to_empty() on its module, or empty_like() and fill it"
         )
-    if isinstance(array, jax.core.Tracer):
+    if isinstance(array, Tracer):
         return array
     return jax.device_put(array, jax_device(where))
 
@@ -117,7 +118,7 @@ def _cast(array: np.ndarray, to: dtype) -> np.ndarray:
 def make(array: np.ndarray, where: Any = None) -> Tensor:
     """A new tensor with the elements of a NumPy array, which is copied."""
     where = as_device(where)
-    if where is META or where.type == "meta":
+    if where.type == "meta":
         return Tensor._wrap(abstract(array.shape, array.dtype))
     # JAX may share memory with a NumPy array on the CPU; the caller may write to theirs later.
     return Tensor._wrap(place(np.array(array, copy=True), where))

@@ -9,7 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 from jax import Array
-from jaxlib._jax import ArrayImpl  # type: ignore[attr-defined]
+from jax.core import Tracer
+from jaxlib._jax import ArrayImpl
 
 from flambeau.core import dtype as dtypes
 from flambeau.core import tape, view
@@ -73,7 +74,9 @@ def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
 def _run_general(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
     """`run` for everything unusual: traces, transformations, the meta device, foreign operands."""
     inputs = tuple(
-        each if type(each) in PLAIN_TYPES or type(each) in _CONSTANT_TYPES else _operand(kernel, each)
+        each
+        if type(each) in PLAIN_TYPES or type(each) in _CONSTANT_TYPES
+        else _operand(kernel, each)
         for each in inputs
     )
     tensors = [each for each in inputs if isinstance(each, Tensor)]
@@ -214,7 +217,7 @@ def _recover(kernel: Kernel, arrays: list[Any], error: Exception) -> Any:
     places = {
         min(each.devices(), key=lambda d: d.id)
         for each in arrays
-        if isinstance(each, Array) and not isinstance(each, jax.core.Tracer)
+        if isinstance(each, Array) and not isinstance(each, Tracer)
     }
     if len(places) > 1:
         large = {
@@ -436,7 +439,7 @@ def become_view(
     recorded = modes.grad_enabled and target.requires_grad
     if recorded and target.is_leaf:
         raise _leaf_error(target, f"{name}_")
-    if modes.trace is not None and not isinstance(target._cell.array, jax.core.Tracer):
+    if modes.trace is not None and not isinstance(target._cell.array, Tracer):
         raise RuntimeError(
             f"{name}_() would change the shape of a tensor from outside the compiled function, "
             f"which a compiled program cannot do; use {name}() on it"

@@ -10,6 +10,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+__all__ = [
+    "bfloat16", "bool", "cdouble", "cfloat", "complex64", "complex128", "double", "dtype", "finfo",
+    "float", "float8_e4m3fn", "float8_e5m2", "float16", "float32", "float64", "get_default_dtype",
+    "half", "iinfo", "int", "int8", "int16", "int32", "int64", "long", "set_default_dtype", "short",
+    "uint8", "uint16", "uint32", "uint64",
+]  # fmt: skip
+
 BOOLEAN, INTEGER, FLOATING, COMPLEX = range(4)
 _CATEGORY_OF_KIND = {"b": BOOLEAN, "u": INTEGER, "i": INTEGER, "f": FLOATING, "c": COMPLEX}
 
@@ -24,7 +31,15 @@ class dtype:
         itemsize: Bytes per element.
     """
 
-    __slots__ = ("category", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy")
+    __slots__ = (
+        "category",
+        "is_complex",
+        "is_floating_point",
+        "is_signed",
+        "itemsize",
+        "name",
+        "numpy",
+    )
 
     def __init__(self, name: str, numpy_dtype: Any) -> None:
         self.name = name

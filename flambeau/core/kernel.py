@@ -176,7 +176,9 @@ def _cotangents(
 ) -> Arrays:
     split = len(arrays_and_cotangents) - sum(given)
     arrays, cotangents = arrays_and_cotangents[:split], arrays_and_cotangents[split:]
-    zeros = (jnp.zeros(each.shape, each.dtype) if hasattr(each, "dtype") else each for each in avals)
+    zeros = (
+        jnp.zeros(each.shape, each.dtype) if hasattr(each, "dtype") else each for each in avals
+    )
     arrays = (*zeros, *arrays)
 
     def restricted(*parts: Any) -> Arrays:

@@ -73,7 +73,7 @@ class ContextDecorator:
                     with self.clone():
                         generator.close()
                     raise
-                except BaseException as error:
+                except BaseException as error:  # noqa: BLE001 (the generator's to handle)
                     value, send = error, generator.throw
 
         return wrapped

@@ -52,9 +52,11 @@ class Op:
         self.cast = {"type": promotion.promote, "float": promotion.promote_to_float, None: None}[
             self.promote
         ]
-        node = options["node"] or "".join(w.capitalize() for w in self.name.split("_")) + "Backward0"
+        node = (
+            options["node"] or "".join(w.capitalize() for w in self.name.split("_")) + "Backward0"
+        )
         self.node_name = node if callable(node) else lambda *static: node
-        self.kernel_options = {
+        self.kernel_options: dict[str, Any] = {
             "linear": options["linear"],
             "keep_residuals": options["keep_residuals"],
             "differentiable": options["differentiable"],
@@ -304,12 +306,12 @@ def make_in_place(face: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 def _attach_operator(name: str, face: Callable[..., Any], inplace: bool) -> None:
     def forward(self: Tensor, other: Any) -> Any:
-        if not _is_operand(other):
+        if not is_operand(other):
             return NotImplemented
         return face(self, other)
 
     def reflected(self: Tensor, other: Any) -> Any:
-        if not _is_operand(other):
+        if not is_operand(other):
             return NotImplemented
         return face(other, self)
 
@@ -320,7 +322,7 @@ def _attach_operator(name: str, face: Callable[..., Any], inplace: bool) -> None
         in_place = make_in_place(face, name)
 
         def assigned(self: Tensor, other: Any) -> Any:
-            return in_place(self, other) if _is_operand(other) else NotImplemented
+            return in_place(self, other) if is_operand(other) else NotImplemented
 
         setattr(Tensor, f"__i{name}__", assigned)
 
@@ -328,10 +330,13 @@ def _attach_operator(name: str, face: Callable[..., Any], inplace: bool) -> None
 _OPERAND_TYPES: set[type] = {Tensor, int, float, bool, complex}
 
 
-def _is_operand(value: Any) -> bool:
+def is_operand(value: Any) -> bool:
+    """Whether Python's operators on tensors take ``value``."""
     return (
         type(value) in _OPERAND_TYPES
-        or isinstance(value, Tensor | np.ndarray | np.generic | bool | int | float | complex | jnp.ndarray)
+        or isinstance(
+            value, Tensor | np.ndarray | np.generic | bool | int | float | complex | jnp.ndarray
+        )
         or hasattr(type(value), "__torch_function__")
     )
 

@@ -11,7 +11,7 @@ Rules: https://docs.pytorch.org/docs/stable/tensor_attributes.html#type-promotio
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -31,8 +31,8 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
         return type1
     low, high = sorted((type1, type2), key=lambda each: each.category)
     if high.category == COMPLEX:
-        wide = high.itemsize == 16 or low.itemsize == (16 if low.is_complex else 8) and (
-            low.category >= FLOATING
+        wide = high.itemsize == 16 or (
+            low.itemsize == (16 if low.is_complex else 8) and (low.category >= FLOATING)
         )
         return dtypes.complex128 if wide else dtypes.complex64
     if low.category < high.category:
@@ -163,3 +163,21 @@ def promote_to_float(*operands: Any) -> tuple[Any, ...]:
 def can_cast(from_: dtype, to: dtype) -> bool:
     """Whether an in-place operator may store ``from_`` values in a ``to`` tensor."""
     return from_.category <= to.category
+
+
+def result_type(*operands: Any) -> dtype:
+    """The dtype that an operator of these tensors and numbers would give."""
+    return result_dtype(tuple(_described(each) for each in operands))
+
+
+class _Described(NamedTuple):
+    """The facts of a tensor that promotion reads."""
+
+    dtype: np.dtype
+    ndim: int
+
+
+def _described(operand: Any) -> Any:
+    if isinstance(operand, bool | int | float | complex | np.generic):
+        return operand
+    return _Described(operand.dtype.numpy, operand.ndim)

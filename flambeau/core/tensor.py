@@ -7,17 +7,18 @@ other libraries. Operators attach themselves as methods when they are declared.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-import jax
 import numpy as np
+from jax.core import Tracer
 
 from flambeau.core import device as devices
 from flambeau.core import dtype as dtypes
 from flambeau.core import format, world
 from flambeau.core.cell import Cell, is_abstract
-from flambeau.core.handle import HookDict, RemovableHandle
+from flambeau.core.history import History
+from flambeau.core.host import HostAccess
 from flambeau.core.modes import modes
 from flambeau.core.view import View
 
@@ -38,7 +39,7 @@ class Size(tuple[int, ...]):
         found = tuple.__getitem__(self, index)
         return Size(found) if isinstance(index, slice) else found
 
-    def __add__(self, other: Any) -> Size:  # type: ignore[override]
+    def __add__(self, other: Any) -> Size:
         return Size(tuple(self) + tuple(other))
 
     def __mul__(self, other: SupportsIndex) -> Size:
@@ -62,7 +63,7 @@ def _disabled_torch_function_impl(
     return func(*args, **(kwargs or {}))
 
 
-class Tensor(metaclass=TensorMeta):
+class Tensor(History, HostAccess, metaclass=TensorMeta):
     """An n-dimensional array with PyTorch's interface.
 
     A tensor is a handle: its elements are in a `Cell`, perhaps reached through a `View`. Construct
@@ -71,16 +72,7 @@ class Tensor(metaclass=TensorMeta):
     """
 
     _cell: Cell
-    # Defaults live on the class, so that making a tensor sets only what differs.
     _view: View | None = None
-    _requires_grad: bool = False
-    _grad_fn: Any = None
-    _output_nr: int = 0
-    _grad: Tensor | None = None
-    _rebased: int = 0
-    _hooks: HookDict | None = None
-    _post_accumulate_hooks: HookDict | None = None
-    _accumulator: Any = None
     _inference: bool = False
     __array_priority__ = 1000
 
@@ -116,9 +108,9 @@ class Tensor(metaclass=TensorMeta):
         return alias
 
     @staticmethod
-    def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
-        """A ``cls`` on the same elements as ``data``, as a leaf."""
-        made = data._alias(cls)
+    def _make_subclass(kind: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
+        """A ``kind`` on the same elements as ``data``, as a leaf."""
+        made = data._alias(kind)
         made.requires_grad = require_grad
         return made
 
@@ -163,7 +155,7 @@ class Tensor(metaclass=TensorMeta):
             trace.write(cell, array)
             cell.version += 1
             return
-        if isinstance(array, jax.core.Tracer) and not isinstance(cell.array, jax.core.Tracer):
+        if isinstance(array, Tracer) and not isinstance(cell.array, Tracer):
             raise RuntimeError(
                 "cannot write a transformed value in place to a tensor from outside the "
                 "transformation (grad, vmap, jit); return the value instead"
@@ -187,7 +179,7 @@ class Tensor(metaclass=TensorMeta):
                 "only floating point and complex tensors can"
             )
         self._cell, self._view = other._cell, other._alias(Tensor)._view
-        self.__dict__.pop("_accumulator", None)
+        vars(self).pop("_accumulator", None)
         world.bump()
 
     def detach(self) -> Any:
@@ -240,15 +232,13 @@ class Tensor(metaclass=TensorMeta):
     def dtype(self) -> dtypes.dtype:
         """The type of the elements."""
         view = self._view
-        return dtypes.from_numpy_dtype(
-            self._cell.array.dtype if view is None else view.numpy_dtype
-        )
+        return dtypes.from_numpy_dtype(self._cell.array.dtype if view is None else view.numpy_dtype)
 
     @property
     def device(self) -> devices.device:
         """Where the elements are."""
         array = self._cell.array
-        if isinstance(array, jax.core.Tracer):
+        if isinstance(array, Tracer):
             trace = modes.trace
             return devices.get_default_device() if trace is None else trace.place()
         if is_abstract(array):
@@ -330,274 +320,6 @@ class Tensor(metaclass=TensorMeta):
             raise TypeError("len() of a 0-d tensor")
         return shape[0]
 
-    # The tape
-
-    @property
-    def requires_grad(self) -> bool:
-        """Whether gradients flow to this tensor."""
-        if self._view is not None:
-            self._follow_base()
-        return self._requires_grad
-
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        value = bool(value)
-        if value and not (self.is_floating_point() or self.is_complex()):
-            raise RuntimeError(
-                "only tensors of floating point and complex dtype can require gradients, "
-                f"this one is {self.dtype}"
-            )
-        if value != self.requires_grad:
-            if self._grad_fn is not None:
-                raise RuntimeError(
-                    "requires_grad can be changed on leaf tensors only; this one is the result of "
-                    f"{self._grad_fn.name()}: use detach() to take it off the tape"
-                )
-            self._requires_grad = value
-            world.bump()
-
-    def requires_grad_(self, requires_grad: bool = True) -> Any:
-        """Set `requires_grad` and return this tensor."""
-        self.requires_grad = requires_grad
-        return self
-
-    @property
-    def grad_fn(self) -> Any:
-        """The node that made this tensor; ``None`` for a leaf."""
-        if self._view is not None:
-            self._follow_base()
-        return self._grad_fn
-
-    def _follow_base(self) -> None:
-        """Move this view's history after its base's, if an in-place write moved that."""
-        view = self._view
-        if view is None or view.base is None:
-            return
-        moved = view.base._rebased
-        if view.base._view is not None:
-            moved = view.history_base()._rebased
-        if view.rebased != moved:
-            from flambeau.core.dispatch import replay_view
-
-            view.rebased = moved
-            replay_view(self, view)
-
-    def _history_base(self) -> Tensor:
-        """The tensor whose history this one's follows: its base, or itself."""
-        view = self._view
-        return self if view is None or view.base is None else view.history_base()
-
-    @property
-    def output_nr(self) -> int:
-        """Which output of its `grad_fn` this tensor is."""
-        return self._output_nr
-
-    @property
-    def is_leaf(self) -> bool:
-        """Whether this tensor was made by the user rather than by a recorded operator."""
-        return self.grad_fn is None
-
-    @property
-    def grad(self) -> Tensor | None:
-        """What `backward` has accumulated for this tensor, or ``None``."""
-        trace = modes.trace
-        return self._grad if trace is None else trace.get_grad(self)
-
-    @grad.setter
-    def grad(self, value: Tensor | None) -> None:
-        if value is not None:
-            self._check_grad(value)
-        trace = modes.trace
-        if trace is None:
-            self._grad = value
-        else:
-            trace.set_grad(self, value)
-
-    @grad.deleter
-    def grad(self) -> None:
-        self.grad = None
-
-    def _check_grad(self, value: Tensor) -> None:
-        if not isinstance(value, Tensor):
-            raise TypeError(f"grad must be a Tensor or None, got {type(value).__name__}")
-        if value is self:
-            raise RuntimeError("a tensor cannot be its own grad")
-        if value.shape != self.shape:
-            raise RuntimeError(
-                f"grad of shape {list(value.shape)} assigned to a tensor of shape "
-                f"{list(self.shape)}"
-            )
-        if value.dtype is not self.dtype:
-            raise RuntimeError(f"grad of {value.dtype} assigned to a tensor of {self.dtype}")
-        if value.device != self.device:
-            raise RuntimeError(f"grad on {value.device} assigned to a tensor on {self.device}")
-
-    @property
-    def _version(self) -> int:
-        """How many in-place writes the underlying Cell has seen."""
-        return self._cell.version
-
-    def _is_view(self) -> bool:
-        return self._view is not None and self._view.base is not None
-
-    @property
-    def _base(self) -> Tensor | None:
-        return None if self._view is None else self._view.base
-
-    @property
-    def retains_grad(self) -> bool:
-        """Whether a non-leaf keeps its gradient after `backward`."""
-        return self._grad_fn is not None and self._grad_fn.retains(self)
-
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-        """Call ``hook(grad)`` when this tensor's gradient is known; a returned tensor replaces it.
-
-        Raises:
-            RuntimeError: This tensor does not require grad.
-        """
-        if not self.requires_grad:
-            raise RuntimeError("cannot register a hook on a tensor that does not require grad")
-        if self.grad_fn is not None:
-            hooks = self._grad_fn.tensor_hooks_of(self._output_nr)
-        else:
-            if self._hooks is None:
-                self._hooks = HookDict()
-            hooks = self._hooks
-        handle = RemovableHandle(hooks)
-        hooks[handle.id] = hook
-        return handle
-
-    def register_post_accumulate_grad_hook(
-        self, hook: Callable[[Tensor], None]
-    ) -> RemovableHandle:
-        """Call ``hook(tensor)`` each time `backward` has accumulated into this leaf's ``.grad``.
-
-        Raises:
-            RuntimeError: This tensor is no leaf, or does not require grad.
-        """
-        if not self.requires_grad:
-            raise RuntimeError("cannot register a hook on a tensor that does not require grad")
-        if self.grad_fn is not None:
-            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-        if self._post_accumulate_hooks is None:
-            self._post_accumulate_hooks = HookDict()
-        handle = RemovableHandle(self._post_accumulate_hooks)
-        self._post_accumulate_hooks[handle.id] = hook
-        return handle
-
-    def retain_grad(self) -> None:
-        """Keep the gradient of this non-leaf in ``.grad`` after `backward`.
-
-        Raises:
-            RuntimeError: This tensor does not require grad.
-        """
-        if not self.requires_grad:
-            raise RuntimeError("cannot retain the grad of a tensor that does not require grad")
-        if self.grad_fn is not None:
-            self._grad_fn.retain(self)
-
-    # To and from other libraries
-
-    def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The elements as a NumPy array, read-only and without a copy where JAX allows it.
-
-        A snapshot: later in-place writes to the tensor do not show in it.
-
-        Args:
-            force: Detach first, where PyTorch would refuse.
-
-        Raises:
-            RuntimeError: The tensor requires grad and ``force`` is not set.
-            TypeError: The tensor is on another device than the CPU and ``force`` is not set.
-        """
-        if not force:
-            if self.requires_grad:
-                raise RuntimeError(
-                    "cannot convert a tensor that requires grad to NumPy; "
-                    "use tensor.detach().numpy() or tensor.numpy(force=True)"
-                )
-            if self.device.type != "cpu" and not self.is_meta:
-                raise TypeError(
-                    f"cannot convert a tensor on {self.device} to NumPy; use tensor.cpu() first"
-                )
-        return np.asarray(self.jax())
-
-    def jax(self) -> jax.Array:
-        """The elements as a `jax.Array`, without a copy."""
-        array = self._read()
-        if is_abstract(array):
-            raise NotImplementedError("a tensor on the meta device has no elements to read")
-        return array
-
-    __jax_array__ = jax
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = self.numpy()
-        if dtype is not None and array.dtype != dtype:
-            return array.astype(dtype)
-        return array.copy() if copy else array
-
-    def __dlpack__(self, **options: Any) -> Any:
-        if self.requires_grad:
-            raise RuntimeError("cannot export a tensor that requires grad; use detach() first")
-        return self.jax().__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[Any, ...]:
-        return self.jax().__dlpack_device__()
-
-    def _scalar(self) -> Any:
-        """The only element, as a NumPy scalar."""
-        trace = modes.trace
-        array = self._read()
-        if array.size != 1:
-            raise RuntimeError(
-                f"a tensor with {array.size} elements cannot be converted to a Python scalar"
-            )
-        if trace is not None and isinstance(array, jax.core.Tracer):
-            trace.refuse_value()
-        if is_abstract(array):
-            raise RuntimeError("a tensor on the meta device has no elements; item() cannot read one")
-        return np.asarray(array).reshape(())[()]
-
-    def item(self) -> Any:
-        """The only element as a Python number.
-
-        Raises:
-            RuntimeError: There is more than one element, or none.
-        """
-        return self._scalar().item()
-
-    def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers, or one number for a 0-d tensor."""
-        return np.asarray(self.jax()).tolist()
-
-    def __bool__(self) -> bool:
-        if self.numel() != 1:
-            raise RuntimeError(
-                f"the truth of a tensor with {self.numel()} elements is ambiguous; "
-                "use any() or all()"
-            )
-        return bool(self._scalar())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
-
-    def __index__(self) -> int:
-        if self.dtype.category > dtypes.INTEGER or self.numel() != 1:
-            raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(self._scalar())
-
-    def __format__(self, spec: str) -> str:
-        if self.ndim == 0 and not self.is_meta:
-            return self.item().__format__(spec)
-        return object.__format__(self, spec)
-
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return format.tensor_repr(
             None if self.is_meta else self._shown_value(),
@@ -612,23 +334,9 @@ class Tensor(metaclass=TensorMeta):
 
     def _shown_value(self) -> Any:
         array = self._read()
-        if isinstance(array, jax.core.Tracer):
+        if isinstance(array, Tracer):
             return None
-        return array if isinstance(array, jax.Array) else np.asarray(array)
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __iter__(self) -> Iterator[Tensor]:
-        if self.ndim == 0:
-            raise TypeError("iteration over a 0-d tensor")
-        return iter(self.unbind(0))
-
-    def __contains__(self, element: Any) -> bool:
-        return bool((self == element).any())
-
-    def __reversed__(self) -> Tensor:
-        return self if self.ndim == 0 else self.flip(0)
+        return array
 
     # Copies
 
@@ -647,14 +355,12 @@ class Tensor(metaclass=TensorMeta):
         memo[id(self)] = made
         if self._grad is not None:
             made._grad = copy.deepcopy(self._grad, memo)
-        made.__dict__.update(copy.deepcopy(self._user_attributes(), memo))
+        vars(made).update(copy.deepcopy(self._user_attributes(), memo))
         return made
 
     def _user_attributes(self) -> dict[str, Any]:
         """What the user has set on this tensor."""
-        return {
-            name: value for name, value in self.__dict__.items() if name not in _OWN_ATTRIBUTES
-        }
+        return {name: value for name, value in self.__dict__.items() if name not in _OWN_ATTRIBUTES}
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         if not self.is_leaf:
@@ -684,7 +390,7 @@ class Tensor(metaclass=TensorMeta):
         return as_results_of(cls, result)
 
 
-_OWN_ATTRIBUTES = frozenset(name for name in Tensor.__annotations__ if name.startswith("_"))
+_OWN_ATTRIBUTES = frozenset((*Tensor.__annotations__, *History.__annotations__))
 
 # Classes whose operators nobody overrides: the dispatcher's fast path knows them by identity.
 PLAIN_TYPES: set[type] = {Tensor}
@@ -705,8 +411,8 @@ def rebuild_tensor(
     cls: type[Tensor], value: Any, device: str, requires_grad: bool, attributes: dict[str, Any]
 ) -> Tensor:
     """A tensor from its pickled state."""
-    from flambeau.core.convert import place
     from flambeau.core.cell import abstract
+    from flambeau.core.convert import place
 
     made = object.__new__(cls)
     if device == "meta":
@@ -715,5 +421,5 @@ def rebuild_tensor(
     else:
         made._cell = Cell(place(value, devices.device(device)))
     made._requires_grad = requires_grad
-    made.__dict__.update(attributes)
+    vars(made).update(attributes)
     return made

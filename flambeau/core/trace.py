@@ -136,8 +136,6 @@ def current() -> Trace | None:
     return modes.trace
 
 
-
-
 @contextlib.contextmanager
 def outside() -> Iterator[None]:
     """Compute for real inside this block, although a trace may be recording around it.

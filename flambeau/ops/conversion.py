@@ -13,22 +13,20 @@ from flambeau.core.device import as_device, device
 from flambeau.core.dispatch import put
 from flambeau.core.modes import modes
 from flambeau.core.op import Array, function, op
+from flambeau.core.strides import is_in_order
 from flambeau.core.tensor import Tensor, method
 
 __all__ = ["clone"]
 
 
 @op(method=True, linear=True)
-def clone(input: Array, *, memory_format=None) -> Array:
-    """A tensor of its own with the same elements; gradients flow back to ``input``.
-
-    The elements are not copied until one of the two tensors is written.
-    """
+def clone(input: Array, *, memory_format: object = None) -> Array:
+    """A tensor of its own with the same elements; gradients flow back to ``input``."""
     return input
 
 
 @op(node="ToCopyBackward0", linear=True)
-def _cast(input: Array, dtype) -> Array:
+def _cast(input: Array, dtype: dtypes.dtype) -> Array:
     if jnp.iscomplexobj(input) and not dtype.is_complex:
         input = jnp.real(input)
     if dtype.category == dtypes.INTEGER and jnp.issubdtype(input.dtype, jnp.floating):
@@ -94,7 +92,7 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, 
 
 
 @function(method=True)
-def to(self, *args, **kwargs) -> Any:
+def to(self: Tensor, *args: Any, **kwargs: Any) -> Any:
     """This tensor with another dtype, on another device, or as another tensor has them.
 
     ``to(dtype)``, ``to(device, dtype)`` and ``to(other)``, each with ``non_blocking``, ``copy`` and
@@ -116,7 +114,7 @@ def to(self, *args, **kwargs) -> Any:
 
 
 @method
-def type(self, dtype=None, non_blocking=False, **kwargs) -> Any:
+def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
     """The tensor as another dtype; without an argument, the name of its own type."""
     if dtype is None:
         return f"flambeau.{_TYPE_NAMES[self.dtype]}"
@@ -156,19 +154,21 @@ for _name, _dtype in (
 
 
 @method
-def type_as(self, other) -> Any:
+def type_as(self: Tensor, other: Tensor) -> Any:
     """This tensor with the dtype of ``other``."""
     return self.to(other.dtype)
 
 
 @method
-def cpu(self, memory_format=None) -> Any:
+def cpu(self: Tensor, memory_format: Any = None) -> Any:
     """This tensor in the CPU's memory."""
     return self.to("cpu")
 
 
 @method
-def cuda(self, device=None, non_blocking=False, memory_format=None) -> Any:
+def cuda(
+    self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+) -> Any:
     """This tensor in a GPU's memory.
 
     Raises:
@@ -178,13 +178,19 @@ def cuda(self, device=None, non_blocking=False, memory_format=None) -> Any:
 
 
 @method
-def contiguous(self, memory_format=None) -> Any:
-    """This tensor: every tensor is contiguous as far as a caller can see."""
-    return self
+def contiguous(self: Tensor, memory_format: Any = None) -> Any:
+    """This tensor; a copy where PyTorch's would not lie in order, as after `transpose`.
+
+    So a write to ``x.t().contiguous()`` leaves ``x`` alone, as it does in PyTorch.
+    """
+    view = self._view
+    if view is None or is_in_order(view, self._cell.array.shape, self._cell.array.dtype):
+        return self
+    return clone(self)
 
 
 @function(method=True)
-def copy_(self, src, non_blocking=False) -> Any:
+def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Any:
     """Overwrite this tensor with the elements of ``src``, broadcast and converted.
 
     Nothing happens on the meta device, where there are no elements.
@@ -197,19 +203,15 @@ def copy_(self, src, non_blocking=False) -> Any:
         raise TypeError(f"copy_() takes a Tensor, got {src.__class__.__name__}")
     if src.shape != self.shape and not _broadcasts(tuple(src.shape), tuple(self.shape)):
         raise RuntimeError(
-            f"copy_(): a source of shape {list(src.shape)} does not broadcast to "
-            f"{list(self.shape)}"
+            f"copy_(): a source of shape {list(src.shape)} does not broadcast to {list(self.shape)}"
         )
-    recorded = modes.grad_enabled and (self.requires_grad or src.requires_grad)
+    recorded = modes.grad_enabled and (self._history_base().requires_grad or src.requires_grad)
     if not self.is_meta and src.is_meta:
         raise NotImplementedError("copy_(): the source is on the meta device and has no elements")
-    if self.is_meta and not src.is_meta:
-        src = _moved(src, self.device)
-    elif src.device != self.device:
+    if src.device != self.device:
         src = _moved(src, self.device)
     if not recorded and src.shape == self.shape and src.dtype is self.dtype:
         self._store(src._read())
-        self._rebased += 1
         return self
     return put(self, _copied(self, src), "copy_")
 

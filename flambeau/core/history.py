@@ -1,0 +1,193 @@
+"""A tensor's place on the tape: `requires_grad`, `grad_fn`, `.grad` and hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from flambeau.core import world
+from flambeau.core.handle import HookDict, RemovableHandle
+from flambeau.core.modes import modes
+
+
+class History:
+    """The part of a Tensor's face that concerns gradients."""
+
+    # Defaults live on the class, so that making a tensor sets only what differs.
+    _requires_grad: bool = False
+    _grad_fn: Any = None
+    _output_nr: int = 0
+    _grad: Any = None
+    _rebased: int = 0
+    _hooks: HookDict | None = None
+    _post_accumulate_hooks: HookDict | None = None
+    _accumulator: Any = None
+
+    if TYPE_CHECKING:
+        # What the rest of the Tensor supplies.
+        def __getattr__(self, name: str) -> Any: ...
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to this tensor."""
+        if self._view is not None:
+            self._follow_base()
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        value = bool(value)
+        if value and not (self.is_floating_point() or self.is_complex()):
+            raise RuntimeError(
+                "only tensors of floating point and complex dtype can require gradients, "
+                f"this one is {self.dtype}"
+            )
+        if value != self.requires_grad:
+            if self._grad_fn is not None:
+                raise RuntimeError(
+                    "requires_grad can be changed on leaf tensors only; this one is the result of "
+                    f"{self._grad_fn.name()}: use detach() to take it off the tape"
+                )
+            self._requires_grad = value
+            world.bump()
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """Set `requires_grad` and return this tensor."""
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node that made this tensor; ``None`` for a leaf."""
+        if self._view is not None:
+            self._follow_base()
+        return self._grad_fn
+
+    def _follow_base(self) -> None:
+        """Move this view's history after its base's, if an in-place write moved that."""
+        view = self._view
+        if view is None or view.base is None:
+            return
+        moved = view.base._rebased
+        if view.base._view is not None:
+            moved = view.history_base()._rebased
+        if view.rebased != moved:
+            from flambeau.core.dispatch import replay_view
+
+            view.rebased = moved
+            tensor: Any = self
+            replay_view(tensor, view)
+
+    def _history_base(self) -> Any:
+        """The tensor whose history this one's follows: its base, or itself."""
+        view = self._view
+        return self if view is None or view.base is None else view.history_base()
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of its `grad_fn` this tensor is."""
+        return self._output_nr
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether this tensor was made by the user rather than by a recorded operator."""
+        return self.grad_fn is None
+
+    @property
+    def grad(self) -> Any:
+        """What `backward` has accumulated for this tensor, or ``None``."""
+        trace = modes.trace
+        return self._grad if trace is None else trace.get_grad(self)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        if value is not None:
+            self._check_grad(value)
+        trace = modes.trace
+        if trace is None:
+            self._grad = value
+        else:
+            trace.set_grad(self, value)
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
+
+    def _check_grad(self, value: Any) -> None:
+        if not isinstance(value, History):
+            raise TypeError(f"grad must be a Tensor or None, got {type(value).__name__}")
+        if value is self:
+            raise RuntimeError("a tensor cannot be its own grad")
+        if value.shape != self.shape:
+            raise RuntimeError(
+                f"grad of shape {list(value.shape)} assigned to a tensor of shape "
+                f"{list(self.shape)}"
+            )
+        if value.dtype is not self.dtype:
+            raise RuntimeError(f"grad of {value.dtype} assigned to a tensor of {self.dtype}")
+        if value.device != self.device:
+            raise RuntimeError(f"grad on {value.device} assigned to a tensor on {self.device}")
+
+    @property
+    def _version(self) -> int:
+        """How many in-place writes the underlying Cell has seen."""
+        return self._cell.version
+
+    def _is_view(self) -> bool:
+        return self._view is not None and self._view.base is not None
+
+    @property
+    def _base(self) -> Any:
+        return None if self._view is None else self._view.base
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether a non-leaf keeps its gradient after `backward`."""
+        return self._grad_fn is not None and self._grad_fn.retains(self)
+
+    def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
+        """Call ``hook(grad)`` when this tensor's gradient is known; a returned tensor replaces it.
+
+        Raises:
+            RuntimeError: This tensor does not require grad.
+        """
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that does not require grad")
+        if self.grad_fn is not None:
+            hooks = self._grad_fn.tensor_hooks_of(self._output_nr)
+        else:
+            if self._hooks is None:
+                self._hooks = HookDict()
+            hooks = self._hooks
+        handle = RemovableHandle(hooks)
+        hooks[handle.id] = hook
+        return handle
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> RemovableHandle:
+        """Call ``hook(tensor)`` each time `backward` has accumulated into this leaf's ``.grad``.
+
+        Raises:
+            RuntimeError: This tensor is no leaf, or does not require grad.
+        """
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that does not require grad")
+        if self.grad_fn is not None:
+            raise RuntimeError(
+                "post accumulate grad hooks cannot be registered on non-leaf tensors"
+            )
+        if self._post_accumulate_hooks is None:
+            self._post_accumulate_hooks = HookDict()
+        handle = RemovableHandle(self._post_accumulate_hooks)
+        self._post_accumulate_hooks[handle.id] = hook
+        return handle
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this non-leaf in ``.grad`` after `backward`.
+
+        Raises:
+            RuntimeError: This tensor does not require grad.
+        """
+        if not self.requires_grad:
+            raise RuntimeError("cannot retain the grad of a tensor that does not require grad")
+        if self.grad_fn is not None:
+            self._grad_fn.retain(self)

@@ -1,0 +1,139 @@
+"""How a tensor's elements reach Python and other libraries: NumPy, JAX, DLPack, numbers, text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from flambeau.core import dtype as dtypes
+from flambeau.core.cell import is_abstract
+from flambeau.core.modes import modes
+
+
+class HostAccess:
+    """The part of a Tensor's face that gives out its elements."""
+
+    if TYPE_CHECKING:
+        # What the rest of the Tensor supplies.
+        def __getattr__(self, name: str) -> Any: ...
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The elements as a NumPy array, read-only and without a copy where JAX allows it.
+
+        A snapshot: later in-place writes to the tensor do not show in it.
+
+        Args:
+            force: Detach first, where PyTorch would refuse.
+
+        Raises:
+            RuntimeError: The tensor requires grad and ``force`` is not set.
+            TypeError: The tensor is on another device than the CPU and ``force`` is not set.
+        """
+        if not force:
+            if self.requires_grad:
+                raise RuntimeError(
+                    "cannot convert a tensor that requires grad to NumPy; "
+                    "use tensor.detach().numpy() or tensor.numpy(force=True)"
+                )
+            if self.device.type != "cpu" and not self.is_meta:
+                raise TypeError(
+                    f"cannot convert a tensor on {self.device} to NumPy; use tensor.cpu() first"
+                )
+        return np.asarray(self.jax())
+
+    def jax(self) -> jax.Array:
+        """The elements as a `jax.Array`, without a copy."""
+        array = self._read()
+        if is_abstract(array):
+            raise NotImplementedError("a tensor on the meta device has no elements to read")
+        return array
+
+    __jax_array__ = jax
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if self.requires_grad:
+            raise RuntimeError("cannot export a tensor that requires grad; use detach() first")
+        return self.jax().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[Any, ...]:
+        array: Any = self.jax()
+        return array.__dlpack_device__()
+
+    def _scalar(self) -> Any:
+        """The only element, as a NumPy scalar."""
+        trace = modes.trace
+        array = self._read()
+        if array.size != 1:
+            raise RuntimeError(
+                f"a tensor with {array.size} elements cannot be converted to a Python scalar"
+            )
+        if trace is not None and isinstance(array, Tracer):
+            trace.refuse_value()
+        if is_abstract(array):
+            raise RuntimeError(
+                "a tensor on the meta device has no elements; item() cannot read one"
+            )
+        return np.asarray(array).reshape(())[()]
+
+    def item(self) -> Any:
+        """The only element as a Python number.
+
+        Raises:
+            RuntimeError: There is more than one element, or none.
+        """
+        return self._scalar().item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers, or one number for a 0-d tensor."""
+        return np.asarray(self.jax()).tolist()
+
+    def __bool__(self) -> bool:
+        if self.numel() != 1:
+            raise RuntimeError(
+                f"the truth of a tensor with {self.numel()} elements is ambiguous; "
+                "use any() or all()"
+            )
+        return bool(self._scalar())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.category > dtypes.INTEGER or self.numel() != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self._scalar())
+
+    def __format__(self, spec: str) -> str:
+        if self.ndim == 0 and not self.is_meta:
+            return self.item().__format__(spec)
+        return object.__format__(self, spec)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))
+
+    def __contains__(self, element: Any) -> bool:
+        return bool((self == element).any())
+
+    def __reversed__(self) -> Any:
+        return self if self.ndim == 0 else self.flip(0)
