@@ -1,0 +1,334 @@
+"""Arithmetic: sums, products, quotients, remainders and powers, with Python's operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from flambeau.core.dtype import BOOLEAN, FLOATING, INTEGER, from_numpy_dtype
+from flambeau.core.op import Array, Operand, function, is_operand, make_in_place, op
+from flambeau.core.promotion import promote, promote_to_float, result_dtype
+from flambeau.core.tensor import Tensor, method
+from flambeau.ops.aliases import also_method
+from flambeau.ops.checks import category, needs_floating, needs_inexact, needs_real_number
+
+__all__ = [
+    "add", "addcdiv", "addcmul", "div", "divide", "floor_divide", "fmod", "lerp", "mul", "multiply",
+    "neg", "negative", "positive", "reciprocal", "remainder", "rsub", "square", "sub", "subtract",
+    "true_divide",
+]  # fmt: skip
+
+
+def _is_one(alpha: Any) -> bool:
+    return type(alpha) is int and alpha == 1
+
+
+def _scaled(name: str, alpha: Any, to: Any) -> Any:
+    """The factor ``alpha`` as an array of the result's dtype ``to``."""
+    if category(alpha) >= FLOATING and to.category <= INTEGER:
+        raise RuntimeError(
+            f"{name}(): alpha is a {alpha.dtype} number, but the result is {to}; "
+            "for integer tensors alpha must be an integer"
+        )
+    if category(alpha) == BOOLEAN and to.category != BOOLEAN:
+        raise RuntimeError(f"{name}(): a bool alpha is for bool results only, this one is {to}")
+    return jnp.asarray(alpha, to.numpy)
+
+
+# Sums and differences
+
+
+@op(name="add", operator="add", inplace=True, promote="type", linear=True)
+def _add(input: Operand, other: Operand) -> Array:
+    """The sum of two tensors, or of a tensor and a number."""
+    return input + other
+
+
+@op(name="add", linear=True)
+def _add_scaled(input: Operand, other: Operand, alpha: Array) -> Array:
+    alpha = _scaled("add", alpha, result_dtype((input, other)))
+    left, right = promote(input, other)
+    return left + alpha * right
+
+
+@function(method=True)
+def add(input, other, *, alpha=1) -> Any:
+    """``input + alpha * other``, elementwise and broadcast.
+
+    Args:
+        input: A tensor.
+        other: A tensor or number.
+        alpha: A number to multiply ``other`` by.
+
+    Raises:
+        RuntimeError: The shapes do not broadcast; ``alpha`` is a float and the result an integer.
+    """
+    return _add(input, other) if _is_one(alpha) else _add_scaled(input, other, alpha)
+
+
+def _subtraction(*operands: Any) -> None:
+    if any(category(each) == BOOLEAN for each in operands):
+        raise RuntimeError(
+            "subtraction is not defined for bool tensors; use ^ or logical_xor() for their "
+            "difference, ~ or logical_not() to invert a mask"
+        )
+
+
+@op(name="sub", operator="sub", inplace=True, linear=True)
+def _sub(input: Operand, other: Operand) -> Array:
+    """The difference of two tensors, or of a tensor and a number."""
+    _subtraction(input, other)
+    left, right = promote(input, other)
+    return left - right
+
+
+@op(name="sub", linear=True)
+def _sub_scaled(input: Operand, other: Operand, alpha: Array) -> Array:
+    _subtraction(input, other)
+    alpha = _scaled("sub", alpha, result_dtype((input, other)))
+    left, right = promote(input, other)
+    return left - alpha * right
+
+
+@function(method=True)
+def sub(input, other, *, alpha=1) -> Any:
+    """``input - alpha * other``, elementwise and broadcast.
+
+    Raises:
+        RuntimeError: An operand is bool; the shapes do not broadcast; ``alpha`` is a float and the
+            result an integer.
+    """
+    return _sub(input, other) if _is_one(alpha) else _sub_scaled(input, other, alpha)
+
+
+@op(name="rsub", node="RsubBackward1", linear=True)
+def _rsub(input: Operand, other: Operand) -> Array:
+    """``other - input``: what ``1 - tensor`` computes."""
+    _subtraction(input, other)
+    left, right = promote(input, other)
+    return right - left
+
+
+@function
+def rsub(input, other, *, alpha=1) -> Any:
+    """``other - alpha * input``, elementwise and broadcast; see `sub`."""
+    return _rsub(input, other) if _is_one(alpha) else _sub_scaled(other, input, alpha)
+
+
+@op(method=True, inplace=True, linear=True)
+def neg(input: Operand) -> Array:
+    """The negative of each element.
+
+    Raises:
+        RuntimeError: ``input`` is bool.
+    """
+    (input,) = promote(input)
+    if input.dtype == jnp.bool_:
+        raise RuntimeError("neg() is not defined for bool tensors; use ~ or logical_not()")
+    return -input
+
+
+@function(method=True)
+def positive(input) -> Any:
+    """``input`` itself.
+
+    Raises:
+        RuntimeError: ``input`` is bool.
+    """
+    if input.dtype.category == BOOLEAN:
+        raise RuntimeError("positive() is not defined for bool tensors")
+    return input
+
+
+# Products and quotients
+
+
+def _precise(compute: Any, left: Any, right: Any, to: Any) -> Any:
+    """``compute(left, right)`` in the dtype ``to``.
+
+    Where a scalar meets a half-precision tensor PyTorch keeps the scalar in single precision and
+    rounds the result once.
+    """
+    if to.category == FLOATING and to.itemsize == 2 and (left.ndim == 0) != (right.ndim == 0):
+        wide = compute(left.astype(jnp.float32), right.astype(jnp.float32))
+        return wide.astype(to.numpy)
+    return compute(jnp.asarray(left, to.numpy), jnp.asarray(right, to.numpy))
+
+
+@op(method=True, inplace=True, operator="mul")
+def mul(input: Operand, other: Operand) -> Array:
+    """``input * other``, elementwise and broadcast.
+
+    Raises:
+        RuntimeError: The shapes do not broadcast.
+    """
+    left, _ = promote(input, other)
+    return _precise(jnp.multiply, input, other, from_numpy_dtype(left.dtype))
+
+
+@op(
+    method=True, inplace=True, operator="truediv",
+    node=lambda rounding_mode: f"DivBackward{2 if rounding_mode else 0}",
+)  # fmt: skip
+def div(input: Operand, other: Operand, *, rounding_mode=None) -> Array:
+    """``input / other``, elementwise and broadcast.
+
+    Args:
+        input: The dividend, a tensor.
+        other: The divisor, a tensor or number.
+        rounding_mode: ``None`` for true division, which gives floats for integers; ``"trunc"``
+            rounds the quotient towards zero, ``"floor"`` downwards, both keep integers.
+
+    Raises:
+        RuntimeError: The shapes do not broadcast; an unknown ``rounding_mode``.
+    """
+    if rounding_mode is None:
+        left, _ = promote_to_float(input, other)
+        return _precise(jnp.divide, input, other, from_numpy_dtype(left.dtype))
+    left, right = promote(input, other)
+    if rounding_mode == "floor":
+        return _floor_divided(left, right)
+    if rounding_mode == "trunc":
+        if jnp.issubdtype(left.dtype, jnp.inexact):
+            return jnp.trunc(left / right)
+        return jax.lax.div(*jnp.broadcast_arrays(left, right))
+    raise RuntimeError(
+        f"div(): rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}"
+    )
+
+
+def _floor_divided(left: Any, right: Any) -> Any:
+    """The quotient rounded down, as Python's ``//``; infinite where a float is divided by zero."""
+    if not jnp.issubdtype(left.dtype, jnp.floating):
+        return jnp.floor_divide(left, right)
+    left, right = jnp.broadcast_arrays(*map(jax.lax.stop_gradient, (left, right)))
+    # From the remainder, which is exact, so that the quotient is not rounded up to the next one.
+    remainder = jax.lax.rem(left, right)
+    quotient = (left - remainder) / right
+    quotient = jnp.where((remainder != 0) & ((right < 0) != (remainder < 0)), quotient - 1, quotient)
+    below = jnp.floor(quotient)
+    below = jnp.where(quotient - below > 0.5, below + 1, below)
+    below = jnp.where(quotient == 0, jnp.copysign(jnp.zeros_like(left), left / right), below)
+    return jnp.where(right == 0, left / right, below)
+
+
+@op(method=True, inplace=True, operator="floordiv", differentiable=False)
+def floor_divide(input: Operand, other: Operand) -> Array:
+    """``input // other``: the quotient rounded downwards. It takes no gradient."""
+    left, right = promote(input, other)
+    needs_real_number("floor_divide", left, right)
+    return _floor_divided(left, right)
+
+
+@op(method=True, inplace=True, operator="mod", promote="type")
+def remainder(input: Operand, other: Operand) -> Array:
+    """``input % other``: the remainder that has the sign of the divisor, as in Python."""
+    needs_real_number("remainder", input)
+    return jnp.remainder(input, other)
+
+
+@op(method=True, inplace=True, promote="type")
+def fmod(input: Operand, other: Operand) -> Array:
+    """The remainder that has the sign of the dividend, as C's ``fmod``."""
+    needs_real_number("fmod", input)
+    return jax.lax.rem(*jnp.broadcast_arrays(input, other))
+
+
+@op(method=True, inplace=True, promote="float")
+def reciprocal(input: Operand) -> Array:
+    """One divided by each element."""
+    return 1 / input
+
+
+@op(method=True, inplace=True, node="PowBackward0")
+def square(input: Operand) -> Array:
+    """The square of each element."""
+    (input,) = promote(input)
+    if input.dtype == jnp.bool_:
+        input = input.astype(jnp.int64)
+    return input * input
+
+
+# Several steps at once
+
+
+@op(method=True, inplace=True)
+def addcmul(input: Operand, tensor1: Operand, tensor2: Operand, *, value: Array = 1) -> Array:
+    """``input + value * tensor1 * tensor2``, elementwise and broadcast."""
+    value = _scaled("addcmul", value, result_dtype((input, tensor1, tensor2)))
+    input, tensor1, tensor2 = promote(input, tensor1, tensor2)
+    return input + value * tensor1 * tensor2
+
+
+@op(method=True, inplace=True)
+def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *, value: Array = 1) -> Array:
+    """``input + value * tensor1 / tensor2``, elementwise and broadcast.
+
+    Raises:
+        RuntimeError: ``tensor1`` and ``tensor2`` are both integers.
+    """
+    if max(category(tensor1), category(tensor2)) <= INTEGER:
+        raise RuntimeError(
+            "addcdiv() does not divide integers by integers; convert one to float first, or use "
+            "addcmul with div(rounding_mode='trunc')"
+        )
+    value = _scaled("addcdiv", value, result_dtype((input, tensor1, tensor2)))
+    input, tensor1, tensor2 = promote(input, tensor1, tensor2)
+    return input + value * tensor1 / tensor2
+
+
+@op(method=True, inplace=True)
+def lerp(input: Array, end: Array, weight: Array) -> Array:
+    """The point between ``input`` and ``end`` that lies ``weight`` of the way along.
+
+    Args:
+        input: Where weight 0 is.
+        end: Where weight 1 is; of the same dtype.
+        weight: A number, or a tensor of the same dtype.
+
+    Raises:
+        RuntimeError: The dtypes differ, or the shapes do not broadcast.
+    """
+    needs_inexact("lerp", input)
+    tensors = (input, end) if getattr(weight, "weak_type", False) else (input, end, weight)
+    if any(each.dtype != input.dtype for each in tensors):
+        kinds = ", ".join(str(each.dtype) for each in tensors)
+        raise RuntimeError(f"lerp() needs tensors of one dtype, got {kinds}; convert them first")
+    input, end, weight = promote(input, end, weight)
+    # From the nearer end, so that weight 1 gives ``end`` exactly.
+    near_start = jnp.abs(weight) < 0.5
+    return jnp.where(
+        near_start, input + weight * (end - input), end - (end - input) * (1 - weight)
+    )
+
+
+# Operators and second names
+
+_add.op.face, _sub.op.face = add, sub
+for _whole in (add, sub):
+    _in_place = make_in_place(_whole, _whole.__name__)
+    setattr(Tensor, _in_place.__name__, _in_place)
+
+
+@method
+def __rsub__(self, other) -> Any:
+    return _rsub(self, other) if is_operand(other) else NotImplemented
+
+
+@method
+def __neg__(self) -> Any:
+    return neg(self)
+
+
+@method
+def __pos__(self) -> Any:
+    return positive(self)
+
+
+divide = also_method("divide", div)
+true_divide = also_method("true_divide", div)
+multiply = also_method("multiply", mul)
+negative = also_method("negative", neg)
+subtract = also_method("subtract", sub)

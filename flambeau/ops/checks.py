@@ -1,0 +1,124 @@
+"""What operators check of their arguments while they are traced: dimensions and dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from flambeau.core.dtype import BOOLEAN, COMPLEX, FLOATING, INTEGER, dtype, from_numpy_dtype
+
+_WORDS = {BOOLEAN: "bool", INTEGER: "integer", FLOATING: "floating point", COMPLEX: "complex"}
+
+
+def wrap_dim(dim: Any, ndim: int, name: str) -> int:
+    """``dim`` counted from the front; a 0-d tensor has the dimensions 0 and -1.
+
+    Raises:
+        IndexError: There is no such dimension.
+        TypeError: ``dim`` is no integer.
+    """
+    if not hasattr(dim, "__index__") or isinstance(dim, bool):
+        raise TypeError(f"{name}(): dim must be an int, got {type(dim).__name__}")
+    limit = max(ndim, 1)
+    if not -limit <= dim < limit:
+        raise IndexError(
+            f"{name}(): dimension {dim} is out of range: a tensor with {ndim} dimensions has "
+            f"{-limit} to {limit - 1}"
+        )
+    return int(dim) % limit
+
+
+def wrap_dims(dims: Any, ndim: int, name: str) -> tuple[int, ...]:
+    """The dimensions that a reduction runs over, counted from the front.
+
+    Args:
+        dims: One dimension or several; ``None`` or none at all mean every dimension.
+        ndim: The number of dimensions of the tensor.
+        name: The operator, for messages.
+
+    Raises:
+        IndexError: There is no such dimension.
+        RuntimeError: A dimension is named twice.
+    """
+    if dims is None:
+        return tuple(range(ndim))
+    if not isinstance(dims, list | tuple):
+        dims = (dims,)
+    if not dims:
+        return tuple(range(ndim))
+    wrapped = [wrap_dim(each, ndim, name) for each in dims]
+    for each in wrapped:
+        if wrapped.count(each) > 1:
+            raise RuntimeError(f"{name}(): dimension {each} appears more than once in {dims}")
+    return tuple(wrapped) if ndim else ()
+
+
+def category(array: Any) -> int:
+    """The category of an array's or a number's dtype, such as ``FLOATING``."""
+    numpy_dtype = array.dtype if hasattr(array, "dtype") else np.result_type(array)
+    return from_numpy_dtype(numpy_dtype).category
+
+
+def allow(name: str, *arrays: Any, categories: tuple[int, ...]) -> None:
+    """Raise unless every array's dtype is of one of ``categories``.
+
+    Raises:
+        NotImplementedError: One is not.
+    """
+    for each in arrays:
+        if category(each) not in categories:
+            allowed = " and ".join(_WORDS[one] for one in categories)
+            raise NotImplementedError(
+                f"{name}() is not implemented for {from_numpy_dtype(each.dtype).name}, only for "
+                f"{allowed} tensors; convert with to() first"
+            )
+
+
+def needs_floating(name: str, *arrays: Any) -> None:
+    """Raise unless every array is of a real floating point dtype."""
+    allow(name, *arrays, categories=(FLOATING,))
+
+
+def needs_inexact(name: str, *arrays: Any) -> None:
+    """Raise unless every array is of a floating point or complex dtype."""
+    allow(name, *arrays, categories=(FLOATING, COMPLEX))
+
+
+def needs_numeric(name: str, *arrays: Any) -> None:
+    """Raise if an array is bool."""
+    allow(name, *arrays, categories=(INTEGER, FLOATING, COMPLEX))
+
+
+def needs_ordered(name: str, *arrays: Any) -> None:
+    """Raise if an array is complex, since complex numbers have no order."""
+    allow(name, *arrays, categories=(BOOLEAN, INTEGER, FLOATING))
+
+
+def needs_real_number(name: str, *arrays: Any) -> None:
+    """Raise unless every array is integer or floating point."""
+    allow(name, *arrays, categories=(INTEGER, FLOATING))
+
+
+def needs_discrete(name: str, *arrays: Any) -> None:
+    """Raise unless every array is bool or integer."""
+    allow(name, *arrays, categories=(BOOLEAN, INTEGER))
+
+
+def same_dtype(name: str, *arrays: Any) -> None:
+    """Raise unless all arrays are of one dtype.
+
+    Raises:
+        RuntimeError: They are not.
+    """
+    found = {from_numpy_dtype(each.dtype).name: None for each in arrays}
+    if len(found) > 1:
+        raise RuntimeError(f"{name}() needs one dtype, got {' and '.join(found)}; convert one first")
+
+
+def cast_real(array: Any, to: dtype) -> Any:
+    """``array`` as ``to``; the real part of complex values for a dtype that is not complex."""
+    if jnp.iscomplexobj(array) and not to.is_complex:
+        array = jnp.real(array)
+    return array.astype(to.numpy)

@@ -1,0 +1,119 @@
+"""Comparisons of tensors, elementwise and whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from flambeau.core.op import Array, Operand, function, op
+from flambeau.core.tensor import Tensor
+from flambeau.ops.aliases import also_method
+from flambeau.ops.checks import needs_ordered, same_dtype
+
+__all__ = [
+    "allclose", "eq", "equal", "ge", "greater", "greater_equal", "gt", "isclose", "le", "less",
+    "less_equal", "lt", "ne", "not_equal",
+]  # fmt: skip
+
+
+@op(method=True, inplace=True, operator="eq", promote="type", differentiable=False)
+def eq(input: Operand, other: Operand) -> Array:
+    """Where the elements are equal, as a bool tensor."""
+    return jnp.equal(input, other)
+
+
+@op(method=True, inplace=True, operator="ne", promote="type", differentiable=False)
+def ne(input: Operand, other: Operand) -> Array:
+    """Where the elements differ, as a bool tensor."""
+    return jnp.not_equal(input, other)
+
+
+@op(method=True, inplace=True, operator="lt", promote="type", differentiable=False)
+def lt(input: Operand, other: Operand) -> Array:
+    """Where ``input < other``, as a bool tensor."""
+    needs_ordered("lt", input)
+    return jnp.less(input, other)
+
+
+@op(method=True, inplace=True, operator="le", promote="type", differentiable=False)
+def le(input: Operand, other: Operand) -> Array:
+    """Where ``input <= other``, as a bool tensor."""
+    needs_ordered("le", input)
+    return jnp.less_equal(input, other)
+
+
+@op(method=True, inplace=True, operator="gt", promote="type", differentiable=False)
+def gt(input: Operand, other: Operand) -> Array:
+    """Where ``input > other``, as a bool tensor."""
+    needs_ordered("gt", input)
+    return jnp.greater(input, other)
+
+
+@op(method=True, inplace=True, operator="ge", promote="type", differentiable=False)
+def ge(input: Operand, other: Operand) -> Array:
+    """Where ``input >= other``, as a bool tensor."""
+    needs_ordered("ge", input)
+    return jnp.greater_equal(input, other)
+
+
+@op(method=True, differentiable=False)
+def isclose(
+    input: Array, other: Array, rtol: Array = 1e-05, atol: Array = 1e-08, equal_nan=False
+) -> Array:
+    """Where ``|input - other| <= atol + rtol * |other|``, as a bool tensor.
+
+    Args:
+        input: A tensor.
+        other: A tensor of the same dtype.
+        rtol: How far the elements may be apart, relative to ``other``.
+        atol: How far they may be apart besides.
+        equal_nan: Two NaNs count as close.
+
+    Raises:
+        RuntimeError: The dtypes differ.
+    """
+    same_dtype("isclose", input, other)
+    close = input == other
+    if not jnp.issubdtype(input.dtype, jnp.inexact):
+        input, other = input.astype(jnp.float64), other.astype(jnp.float64)
+    elif equal_nan:
+        close |= jnp.isnan(input) & jnp.isnan(other)
+    error = jnp.abs(input - other)
+    allowed = jnp.asarray(atol, error.dtype) + jnp.abs(jnp.asarray(rtol, error.dtype) * other)
+    # Infinities are close to themselves only.
+    return close | (jnp.isfinite(error) & (error <= allowed))
+
+
+@op(differentiable=False)
+def _same_elements(input: Operand, other: Operand) -> Array:
+    return jnp.all(input == other)
+
+
+@function(method=True)
+def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool:
+    """Whether `isclose` holds everywhere.
+
+    Raises:
+        RuntimeError: The dtypes differ, or the shapes do not broadcast.
+    """
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+@function(method=True)
+def equal(input, other) -> bool:
+    """Whether two tensors have the same shape and equal elements.
+
+    Raises:
+        TypeError: ``other`` is no tensor.
+    """
+    if not isinstance(other, Tensor):
+        raise TypeError(f"equal() compares a Tensor with a Tensor, got {type(other).__name__}")
+    return input.shape == other.shape and bool(_same_elements(input, other))
+
+
+greater = also_method("greater", gt)
+greater_equal = also_method("greater_equal", ge)
+less = also_method("less", lt)
+less_equal = also_method("less_equal", le)
+not_equal = also_method("not_equal", ne)

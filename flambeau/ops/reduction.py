@@ -1,0 +1,348 @@
+"""Reductions: sums, means, products, variances, norms and logical ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+
+from flambeau.core.dispatch import put_out
+from flambeau.core.dtype import FLOATING, INTEGER, from_numpy_dtype, int64
+from flambeau.core.op import Array, function, op
+from flambeau.ops.checks import cast_real, category, wrap_dims
+
+__all__ = [
+    "all", "any", "count_nonzero", "mean", "nanmean", "nansum", "norm", "prod", "std", "std_mean",
+    "sum", "var", "var_mean",
+]  # fmt: skip
+
+
+def _summable(input: Any, dtype: Any) -> Any:
+    """``input`` as ``dtype``; without one, bools and integers as int64."""
+    if dtype is not None:
+        return cast_real(input, dtype)
+    return input.astype(int64.numpy) if category(input) <= INTEGER else input
+
+
+@op(method=True, linear=True, node=lambda dim, keepdim, dtype: f"SumBackward{int(dim is not None)}")
+def sum(input: Array, dim=None, keepdim=False, *, dtype=None) -> Array:
+    """The sum of all elements, or over some dimensions.
+
+    Args:
+        input: A tensor; integers and bools are summed as int64.
+        dim: One dimension or several; all of them by default.
+        keepdim: Keep the reduced dimensions, with size 1.
+        dtype: Convert to this dtype first.
+
+    Raises:
+        IndexError: There is no such dimension.
+
+    >>> import flambeau
+    >>> flambeau.sum(flambeau.tensor([[1, 2], [3, 4]]), 0)
+    tensor([4, 6])
+    """
+    dims = wrap_dims(dim, input.ndim, "sum")
+    return jnp.sum(_summable(input, dtype), dims, keepdims=keepdim)
+
+
+@op(method=True, linear=True)
+def nansum(input: Array, dim=None, keepdim=False, *, dtype=None) -> Array:
+    """`sum`, with NaN counted as zero."""
+    dims = wrap_dims(dim, input.ndim, "nansum")
+    kept = jnp.where(jnp.isnan(input), jnp.zeros_like(input), input)
+    return jnp.sum(_summable(kept, dtype), dims, keepdims=keepdim)
+
+
+def _averaged(name: str, input: Any, dtype: Any) -> Any:
+    """``input`` as ``dtype``, which is sure to be floating point or complex."""
+    target = from_numpy_dtype(input.dtype) if dtype is None else dtype
+    if target.category < FLOATING:
+        raise RuntimeError(
+            f"{name}() of {target.name}: the result would not be an integer; pass a floating point "
+            "dtype or convert the tensor with float()"
+        )
+    return cast_real(input, target)
+
+
+@op(
+    method=True, linear=True,
+    node=lambda dim, keepdim, dtype: f"MeanBackward{int(dim is not None)}",
+)  # fmt: skip
+def mean(input: Array, dim=None, keepdim=False, *, dtype=None) -> Array:
+    """The mean of all elements, or over some dimensions.
+
+    Args:
+        input: A tensor.
+        dim: One dimension or several; all of them by default.
+        keepdim: Keep the reduced dimensions, with size 1.
+        dtype: Convert to this dtype first.
+
+    Raises:
+        RuntimeError: The dtype is neither floating point nor complex.
+        IndexError: There is no such dimension.
+    """
+    dims = wrap_dims(dim, input.ndim, "mean")
+    return jnp.mean(_averaged("mean", input, dtype), dims, keepdims=keepdim)
+
+
+@op(method=True)
+def nanmean(input: Array, dim=None, keepdim=False, *, dtype=None) -> Array:
+    """`mean` of the elements that are not NaN."""
+    dims = wrap_dims(dim, input.ndim, "nanmean")
+    input = _averaged("nanmean", input, dtype)
+    absent = jnp.isnan(input)
+    count = jnp.sum(~absent, dims, keepdims=keepdim)
+    total = jnp.sum(jnp.where(absent, jnp.zeros_like(input), input), dims, keepdims=keepdim)
+    return total / count.astype(total.dtype)
+
+
+@op(method=True, node=lambda dim, keepdim, dtype: f"ProdBackward{int(dim is not None)}")
+def prod(input: Array, dim=None, keepdim=False, *, dtype=None) -> Array:
+    """The product of all elements, or over one dimension.
+
+    Args:
+        input: A tensor; integers and bools are multiplied as int64.
+        dim: A dimension; all of them by default.
+        keepdim: Keep the reduced dimension, with size 1.
+        dtype: Convert to this dtype first.
+
+    Raises:
+        IndexError: There is no such dimension.
+        TypeError: ``dim`` is no integer.
+    """
+    if isinstance(dim, tuple):
+        raise TypeError(f"prod() reduces one dimension or all, got {dim}")
+    dims = wrap_dims(dim, input.ndim, "prod")
+    return jnp.prod(_summable(input, dtype), dims, keepdims=keepdim)
+
+
+# Variances
+
+
+def _spread_arguments(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, float, bool]:
+    """The dimensions, correction and keepdim of a call of `var` or one of its kin.
+
+    PyTorch takes ``(dim=None, *, correction=1, keepdim=False)``, the older
+    ``(dim, unbiased=True, keepdim=False)``, and ``(unbiased)``.
+    """
+    given = {"dim" if key == "axis" else key: value for key, value in kwargs.items()}
+    names = ("unbiased",) if args and isinstance(args[0], bool) else ("dim", "unbiased", "keepdim")
+    if len(args) > len(names):
+        raise TypeError(f"{name}() takes {names}, got {len(args)} positional arguments")
+    for key, value in zip(names, args, strict=False):
+        if key in given:
+            raise TypeError(f"{name}() got {key} twice")
+        given[key] = value
+    unknown = sorted(set(given) - {"dim", "unbiased", "keepdim", "correction"})
+    if unknown:
+        raise TypeError(f"{name}() got unexpected arguments {unknown}")
+    if "unbiased" in given and "correction" in given:
+        raise TypeError(f"{name}() takes correction or unbiased, not both")
+    correction = given.get("correction")
+    if correction is None:
+        correction = int(given.get("unbiased", True))
+    return given.get("dim"), correction, bool(given.get("keepdim", False))
+
+
+def _mean_and_variance(
+    name: str, input: Any, dim: Any, correction: float, keepdim: bool
+) -> tuple[Any, Any]:
+    dims = wrap_dims(dim, input.ndim, name)
+    if category(input) < FLOATING:
+        raise RuntimeError(
+            f"{name}() needs a floating point or complex tensor, got "
+            f"{from_numpy_dtype(input.dtype).name}"
+        )
+    wide = input.astype(jnp.float32) if input.dtype.itemsize == 2 else input
+    average = jnp.mean(wide, dims, keepdims=True)
+    deviation = wide - average
+    squares = jnp.real(deviation * jnp.conj(deviation))
+    freedom = max(math.prod(input.shape[each] for each in dims) - correction, 0)
+    # An array, so that zero degrees of freedom give NaN or infinity.
+    variance = jnp.sum(squares, dims, keepdims=keepdim) / jnp.asarray(freedom, squares.dtype)
+    real = jnp.real(input).dtype
+    if not keepdim:
+        average = jnp.squeeze(average, dims)
+    return average.astype(input.dtype), variance.astype(real)
+
+
+def _deviation(variance: Any) -> Any:
+    """The square root, whose gradient is 0 rather than infinite where all elements are equal."""
+    positive = variance > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, variance, 1)), variance)
+
+
+@op(name="var")
+def _var(input: Array, dim, correction: float, keepdim) -> Array:
+    return _mean_and_variance("var", input, dim, correction, keepdim)[1]
+
+
+@op(name="std")
+def _std(input: Array, dim, correction: float, keepdim) -> Array:
+    return _deviation(_mean_and_variance("std", input, dim, correction, keepdim)[1])
+
+
+@op(name="var_mean")
+def _var_mean(input: Array, dim, correction: float, keepdim) -> Any:
+    average, variance = _mean_and_variance("var_mean", input, dim, correction, keepdim)
+    return variance, average
+
+
+@op(name="std_mean")
+def _std_mean(input: Array, dim, correction: float, keepdim) -> Any:
+    average, variance = _mean_and_variance("std_mean", input, dim, correction, keepdim)
+    return _deviation(variance), average
+
+
+@function(method=True)
+def var(input, *args, **kwargs) -> Any:
+    """The variance over some dimensions, by default all.
+
+    ``var(input, dim=None, *, correction=1, keepdim=False)``; the older forms
+    ``var(input, dim, unbiased=True, keepdim=False)`` and ``var(input, unbiased)`` work too.
+
+    Args:
+        input: A floating point or complex tensor.
+        *args: ``dim``, one dimension or several; the older forms' arguments.
+        **kwargs: ``correction``, what is subtracted from the number of elements in the divisor
+            (1 is Bessel's correction), and ``keepdim``.
+
+    Raises:
+        RuntimeError: The dtype is neither floating point nor complex.
+        IndexError: There is no such dimension.
+    """
+    return _var(input, *_spread_arguments("var", args, kwargs))
+
+
+@function(method=True)
+def std(input, *args, **kwargs) -> Any:
+    """The standard deviation, the root of `var`, with the same arguments."""
+    return _std(input, *_spread_arguments("std", args, kwargs))
+
+
+@function
+def var_mean(input, *args, **kwargs) -> Any:
+    """`var` and the mean, with the arguments of `var`."""
+    return _var_mean(input, *_spread_arguments("var_mean", args, kwargs))
+
+
+@function
+def std_mean(input, *args, **kwargs) -> Any:
+    """`std` and the mean, with the arguments of `var`."""
+    return _std_mean(input, *_spread_arguments("std_mean", args, kwargs))
+
+
+# Norms
+
+
+@op(name="norm", node="LinalgVectorNormBackward0")
+def vector_norm(input: Array, p: float = 2.0, dim=None, keepdim=False, dtype=None) -> Array:
+    """The p-norm of a tensor seen as one vector, or of each vector along some dimensions.
+
+    ``(sum |x|^p)^(1/p)``; the largest magnitude for infinity, the smallest for minus infinity, and
+    the number of nonzero elements for 0. Its gradient is 0 where the norm is not differentiable.
+
+    Raises:
+        RuntimeError: The dtype is neither floating point nor complex, or there are no elements
+            and the norm of none is not defined.
+        IndexError: There is no such dimension.
+    """
+    dims = wrap_dims(dim, input.ndim, "norm")
+    input = _averaged("norm", input, dtype)
+    if (p < 0 or p == math.inf) and 0 in [input.shape[each] for each in dims]:
+        raise RuntimeError(f"norm() with p={p} of no elements is not defined")
+    size = jnp.abs(input)
+    narrow = size.dtype
+    if narrow.itemsize == 2:
+        size = size.astype(jnp.float32)
+    return _norm_of_magnitudes(size, p, dims, keepdim).astype(narrow)
+
+
+def _norm_of_magnitudes(size: Any, p: float, dims: tuple[int, ...], keepdim: bool) -> Any:
+    if p == math.inf:
+        return jnp.max(size, dims, keepdims=keepdim)
+    if p == -math.inf:
+        return jnp.min(size, dims, keepdims=keepdim)
+    if p == 0:
+        return jnp.sum((size != 0).astype(size.dtype), dims, keepdims=keepdim)
+    if p == 1:
+        return jnp.sum(size, dims, keepdims=keepdim)
+    if p == 2:
+        return _deviation(jnp.sum(size * size, dims, keepdims=keepdim))
+    present = size != 0
+    powers = jnp.where(present, jnp.where(present, size, 1) ** p, 0.0 if p > 0 else math.inf)
+    total = jnp.sum(powers, dims, keepdims=keepdim)
+    regular = (total > 0) & jnp.isfinite(total)
+    return jnp.where(regular, jnp.where(regular, total, 1) ** (1 / p), total if p > 0 else 1 / total)
+
+
+@op(name="norm", node="SumBackward1")
+def _nuclear_norm(input: Array, dim, keepdim, dtype) -> Array:
+    dims = wrap_dims(dim, input.ndim, "norm")
+    if len(dims) != 2:
+        raise RuntimeError(f"norm(): the nuclear norm is of matrices, got dimensions {dims}")
+    input = _averaged("norm", input, dtype)
+    values = jnp.linalg.svd(jnp.moveaxis(input, dims, (-2, -1)), compute_uv=False)
+    total = jnp.sum(values, -1)
+    return jnp.expand_dims(total, dims) if keepdim else total
+
+
+@function(method=True)
+def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None) -> Any:
+    """The norm of a tensor seen as one vector, or of each vector along some dimensions.
+
+    Args:
+        input: A floating point or complex tensor.
+        p: The order: a number; ``"fro"`` is 2, ``"nuc"`` the sum of a matrix's singular values.
+        dim: One dimension or several; all of them by default.
+        keepdim: Keep the reduced dimensions, with size 1.
+        out: Where to store the result.
+        dtype: Convert to this dtype first.
+
+    Raises:
+        RuntimeError: The dtype is neither floating point nor complex, or ``p`` is unknown.
+        IndexError: There is no such dimension.
+    """
+    if p is None or p == "fro":
+        p = 2.0
+    if p == "nuc":
+        result = _nuclear_norm(input, dim, keepdim, dtype)
+    elif isinstance(p, int | float):
+        result = vector_norm(input, float(p), dim, keepdim, dtype)
+    else:
+        raise RuntimeError(f"norm(): p must be a number, 'fro' or 'nuc', got {p!r}")
+    return result if out is None else put_out(out, result, "norm")
+
+
+# Logic and counts
+
+
+def _as_flags(input: Any) -> tuple[Any, Any]:
+    """Which elements are not zero, and the dtype of a logical result."""
+    return input != 0, jnp.uint8 if input.dtype == jnp.uint8 else jnp.bool_
+
+
+@op(method=True, differentiable=False)
+def all(input: Array, dim=None, keepdim=False) -> Array:
+    """Whether all elements are true, of the whole tensor or over some dimensions."""
+    flags, dtype = _as_flags(input)
+    dims = () if dim == () else wrap_dims(dim, input.ndim, "all")
+    return jnp.all(flags, dims, keepdims=keepdim).astype(dtype)
+
+
+@op(method=True, differentiable=False)
+def any(input: Array, dim=None, keepdim=False) -> Array:
+    """Whether some element is true, of the whole tensor or over some dimensions."""
+    flags, dtype = _as_flags(input)
+    dims = () if dim == () else wrap_dims(dim, input.ndim, "any")
+    return jnp.any(flags, dims, keepdims=keepdim).astype(dtype)
+
+
+@op(method=True, differentiable=False)
+def count_nonzero(input: Array, dim=None) -> Array:
+    """How many elements are not zero, in the whole tensor or over some dimensions, as int64."""
+    dims = wrap_dims(dim, input.ndim, "count_nonzero")
+    return jnp.sum(input != 0, dims, dtype=jnp.int64)

@@ -1,0 +1,38 @@
+"""Named tuples that operators with several results return."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+__all__ = [
+    "aminmax", "cummax", "cummin", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort",
+    "topk",
+]  # fmt: skip
+
+
+def named(name: str, *fields: str) -> Any:
+    """A named tuple type that prints as PyTorch's: one field a line, under this module's name."""
+    made = namedtuple(name, fields)  # noqa: PYI024
+    shown = ",\n".join(f"{each}={{}}" for each in fields)
+
+    def represent(self: Any) -> str:
+        return f"{__name__}.{name}(\n{shown.format(*self)})"
+
+    made.__repr__ = represent  # type: ignore[method-assign]
+    made.__module__ = __name__
+    made.__doc__ = f"What `flambeau.{name}` returns: {' and '.join(fields)}."
+    return made
+
+
+aminmax = named("aminmax", "min", "max")
+cummax = named("cummax", "values", "indices")
+cummin = named("cummin", "values", "indices")
+kthvalue = named("kthvalue", "values", "indices")
+max = named("max", "values", "indices")
+median = named("median", "values", "indices")
+min = named("min", "values", "indices")
+mode = named("mode", "values", "indices")
+nanmedian = named("nanmedian", "values", "indices")
+sort = named("sort", "values", "indices")
+topk = named("topk", "values", "indices")
