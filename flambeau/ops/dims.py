@@ -1,0 +1,85 @@
+"""Reading sizes and lists of dimensions as callers give them, with PyTorch's errors."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from flambeau.ops.checks import wrap_dim
+
+__all__: list[str] = []
+
+
+def as_int(value: Any, name: str) -> int:
+    """``value`` as a Python integer: an int, a NumPy integer or an integer tensor of one element.
+
+    Raises:
+        TypeError: It is none of these; ``name`` says which argument it was.
+    """
+    if type(value) is int:
+        return value
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
+
+
+def wrap_listed(dims: Sequence[Any], ndim: int, name: str) -> tuple[int, ...]:
+    """Several dimensions counted from the front.
+
+    Raises:
+        IndexError: One is out of range.
+        RuntimeError: One appears twice.
+    """
+    wrapped = tuple(wrap_dim(dim, ndim, name) for dim in dims)
+    if len(set(wrapped)) != len(wrapped):
+        raise RuntimeError(f"{name}(): a dimension appears more than once in {list(dims)}")
+    return wrapped
+
+
+def sizes_of(args: tuple[Any, ...], name: str) -> tuple[int, ...]:
+    """The integers given one by one or as one sequence, as in ``view(2, 3)`` and ``view((2, 3))``.
+
+    Raises:
+        TypeError: Something else was given.
+    """
+    if len(args) == 1 and isinstance(args[0], Sequence):
+        args = tuple(args[0])
+    return tuple([as_int(each, f"{name}(): a size") for each in args])
+
+
+def fill_in_size(shape: tuple[int, ...], count: int, name: str) -> tuple[int, ...]:
+    """``shape`` with a single -1 replaced by what ``count`` elements leave for it.
+
+    Raises:
+        RuntimeError: The elements do not fit, or more than one size is negative.
+    """
+    unknown = [d for d, size in enumerate(shape) if size < 0]
+    if not unknown:
+        if math.prod(shape) != count:
+            raise RuntimeError(
+                f"{name}(): shape {list(shape)} is invalid for an input of {count} elements"
+            )
+        return shape
+    if any(shape[d] != -1 for d in unknown):
+        raise RuntimeError(f"{name}(): shape {list(shape)} has a negative size other than -1")
+    if len(unknown) > 1:
+        raise RuntimeError(f"{name}(): only one size can be -1, got {list(shape)}")
+    known = math.prod(size for size in shape if size >= 0)
+    if known == 0:
+        if count == 0:
+            raise RuntimeError(
+                f"{name}(): the -1 in shape {list(shape)} could be anything, since the input has "
+                "0 elements"
+            )
+        raise RuntimeError(
+            f"{name}(): shape {list(shape)} is invalid for an input of {count} elements"
+        )
+    if count % known:
+        raise RuntimeError(
+            f"{name}(): shape {list(shape)} is invalid for an input of {count} elements"
+        )
+    (at,) = unknown
+    return (*shape[:at], count // known, *shape[at + 1 :])

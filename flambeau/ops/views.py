@@ -1,0 +1,535 @@
+"""Views under another shape or order of dimensions: `view`, `permute`, `squeeze`, `expand`, …
+
+A view shares its elements with its base: writing to one shows in the other, and gradients pass.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from flambeau.core import dtype as dtypes
+from flambeau.core.convert import make, to_numpy
+from flambeau.core.dispatch import become_view, make_view
+from flambeau.core.op import Array, function, op
+from flambeau.core.strides import can_reshape
+from flambeau.core.tensor import Tensor
+from flambeau.core.view import (
+    Bitcast,
+    ComplexPairs,
+    ComplexPart,
+    Expand,
+    Permute,
+    Reshape,
+)
+from flambeau.ops.checks import wrap_dim
+from flambeau.ops.dims import fill_in_size, sizes_of, wrap_listed
+
+__all__ = [
+    "adjoint",
+    "alias",
+    "broadcast_to",
+    "detach",
+    "flatten",
+    "imag",
+    "moveaxis",
+    "movedim",
+    "permute",
+    "ravel",
+    "real",
+    "reshape",
+    "squeeze",
+    "swapaxes",
+    "swapdims",
+    "t",
+    "transpose",
+    "unflatten",
+    "unsqueeze",
+    "view_as_complex",
+    "view_as_real",
+]
+
+
+# Another shape
+
+
+@function(method=True)
+def view(self: Tensor, *shape: Any) -> Any:
+    """The same elements under another shape, or their bits as another dtype.
+
+    ``view(*shape)`` and ``view(shape)``: one size may be -1 and follows from the others.
+    ``view(dtype)``: the bits read as that dtype; where its elements are smaller or larger, the last
+    dimension grows or shrinks accordingly. No gradient passes through a dtype view.
+
+    Every tensor is contiguous as far as a caller can see, so unlike PyTorch's, ``view`` never fails
+    on strides.
+
+    Raises:
+        RuntimeError: The elements do not fit into the shape or the dtype.
+
+    >>> import flambeau
+    >>> x = flambeau.arange(6)
+    >>> x.view(2, -1).shape
+    flambeau.Size([2, 3])
+    """
+    if len(shape) == 1 and isinstance(shape[0], dtypes.dtype):
+        return _view_dtype(self, shape[0])
+    if not shape:
+        raise TypeError("view() needs sizes or a dtype")
+    return _reshaped(self, sizes_of(shape, "view"), "view")
+
+
+def _reshaped(source: Tensor, shape: tuple[int, ...], name: str, node: str = "view") -> Any:
+    return make_view(source, Reshape(fill_in_size(shape, source.numel(), name)), node)
+
+
+def _view_dtype(source: Tensor, to: dtypes.dtype) -> Any:
+    have = source.dtype
+    if to is have:
+        return make_view(source, Reshape(tuple(source.shape)), "alias")
+    if to.itemsize != have.itemsize:
+        if not source.ndim:
+            raise RuntimeError(
+                f"view(): a 0-d tensor of {have} cannot be read as {to}, whose elements have "
+                f"{to.itemsize} bytes instead of {have.itemsize}"
+            )
+        if source.shape[-1] * have.itemsize % to.itemsize:
+            raise RuntimeError(
+                f"view(): the last dimension, {source.shape[-1]} elements of {have}, is no whole "
+                f"number of elements of {to}"
+            )
+    return make_view(source, Bitcast(to.numpy), "view")
+
+
+@op(node="UnsafeViewBackward0", linear=True)
+def _reshape_copy(input: Array, shape: Any) -> Array:
+    return input.reshape(shape)
+
+
+@function(method="reshape")
+def reshape(input: Tensor, *shape: Any) -> Any:
+    """The same elements in the same order under another shape.
+
+    A view of ``input`` where PyTorch would give one; a copy where it would have to move elements,
+    as for a transposed tensor. One size may be -1.
+
+    Raises:
+        RuntimeError: The elements do not fit.
+    """
+    return _reshape(input, sizes_of(shape, "reshape"), "reshape")
+
+
+def _reshape(source: Tensor, shape: tuple[int, ...], name: str) -> Any:
+    shape = fill_in_size(shape, source.numel(), name)
+    seen = source._view
+    if seen is not None:
+        array = source._cell.array
+        if not can_reshape(seen, array.shape, array.dtype, shape):
+            return _reshape_copy(source, shape)
+    return make_view(source, Reshape(shape), "view")
+
+
+@function(method=True)
+def view_as(self: Tensor, other: Tensor) -> Any:
+    """The same elements under the shape of ``other``."""
+    return _reshaped(self, tuple(other.shape), "view_as")
+
+
+@function(method=True)
+def reshape_as(self: Tensor, other: Tensor) -> Any:
+    """`reshape` to the shape of ``other``."""
+    return _reshape(self, tuple(other.shape), "reshape_as")
+
+
+@function(method=True)
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """Dimensions ``start_dim`` to ``end_dim`` as one; a 0-d tensor becomes one of 1 element.
+
+    Raises:
+        IndexError: A dimension is out of range.
+        RuntimeError: ``start_dim`` comes after ``end_dim``.
+    """
+    shape = tuple(input.shape)
+    start = wrap_dim(start_dim, len(shape), "flatten")
+    end = wrap_dim(end_dim, len(shape), "flatten")
+    if start > end:
+        raise RuntimeError(f"flatten(): start_dim {start_dim} comes after end_dim {end_dim}")
+    if not shape:
+        return _reshape(input, (1,), "flatten")
+    if start == end:
+        return input
+    merged = math.prod(shape[start : end + 1])
+    return _reshape(input, (*shape[:start], merged, *shape[end + 1 :]), "flatten")
+
+
+@function(method=True)
+def unflatten(input: Tensor, dim: Any, sizes: Any) -> Any:
+    """Dimension ``dim`` as several of the given ``sizes``, of which one may be -1.
+
+    Raises:
+        IndexError: ``dim`` is out of range.
+        RuntimeError: The sizes do not multiply to the dimension's, or there are none.
+    """
+    shape = tuple(input.shape)
+    dim = wrap_dim(dim, len(shape), "unflatten")
+    sizes = sizes_of((sizes,), "unflatten") if not isinstance(sizes, int) else (sizes,)
+    if not sizes:
+        raise RuntimeError("unflatten(): sizes must not be empty")
+    sizes = fill_in_size(sizes, shape[dim], f"unflatten() of dimension {dim}")
+    return make_view(input, Reshape((*shape[:dim], *sizes, *shape[dim + 1 :])), "view")
+
+
+@function(method=True)
+def ravel(input: Tensor) -> Any:
+    """The elements in one dimension; a view where `reshape` gives one."""
+    return _reshape(input, (-1,) if input.numel() else (0,), "ravel")
+
+
+@function(method=True)
+def squeeze(input: Tensor, dim: Any = None) -> Any:
+    """Without the dimensions of size 1, or without those of them that ``dim`` names.
+
+    Args:
+        dim: A dimension or a tuple of them; other sizes than 1 stay.
+
+    Raises:
+        IndexError: A dimension is out of range.
+    """
+    step, name = _squeezing(input, dim, "squeeze")
+    return make_view(input, step, name)
+
+
+@function(method=True)
+def squeeze_(self: Tensor, dim: Any = None) -> Any:
+    """`squeeze`, in place: this very tensor loses the dimensions."""
+    step, name = _squeezing(self, dim, "squeeze_")
+    return become_view(self, step, name)
+
+
+def _squeezing(source: Tensor, dim: Any, name: str) -> tuple[Reshape, str]:
+    shape = tuple(source.shape)
+    if dim is None:
+        dims, overload = range(len(shape)), "0"
+    elif isinstance(dim, list | tuple):
+        dims, overload = wrap_listed(dim, len(shape), name), "2"
+    else:
+        dims, overload = (wrap_dim(dim, len(shape), name),), "1"
+    kept = tuple(size for d, size in enumerate(shape) if size != 1 or d not in dims)
+    return Reshape(kept), f"squeeze{overload}"
+
+
+@function(method=True)
+def unsqueeze(input: Tensor, dim: Any) -> Any:
+    """With a new dimension of size 1 at ``dim``.
+
+    Raises:
+        IndexError: ``dim`` is not within ``-ndim - 1`` and ``ndim``.
+    """
+    return make_view(input, _unsqueezing(input, dim, "unsqueeze"), "unsqueeze")
+
+
+@function(method=True)
+def unsqueeze_(self: Tensor, dim: Any) -> Any:
+    """`unsqueeze`, in place: this very tensor gains the dimension."""
+    return become_view(self, _unsqueezing(self, dim, "unsqueeze_"), "unsqueeze")
+
+
+def _unsqueezing(source: Tensor, dim: Any, name: str) -> Reshape:
+    shape = tuple(source.shape)
+    dim = wrap_dim(dim, len(shape) + 1, name)
+    return Reshape((*shape[:dim], 1, *shape[dim:]))
+
+
+# Another order of dimensions
+
+
+@function(method=True)
+def permute(input: Tensor, *dims: Any) -> Any:
+    """Dimensions in another order: result dimension ``i`` is input dimension ``dims[i]``.
+
+    Raises:
+        RuntimeError: ``dims`` names some dimension twice or not at all.
+        IndexError: A dimension is out of range.
+    """
+    given, ndim = sizes_of(dims, "permute"), input.ndim
+    if len(given) != ndim:
+        raise RuntimeError(
+            f"permute(): {len(given)} dimensions {list(given)} were given for a tensor with {ndim}"
+        )
+    return make_view(input, Permute(wrap_listed(given, ndim, "permute")), "permute")
+
+
+def _swapping(source: Tensor, dim0: Any, dim1: Any, name: str) -> Any:
+    ndim = source.ndim
+    first, second = wrap_dim(dim0, ndim, name), wrap_dim(dim1, ndim, name)
+    dims = list(range(ndim))
+    if ndim:
+        dims[first], dims[second] = dims[second], dims[first]
+    return Permute(tuple(dims))
+
+
+@function(method=True)
+def transpose(input: Tensor, dim0: Any, dim1: Any) -> Any:
+    """With dimensions ``dim0`` and ``dim1`` exchanged.
+
+    Raises:
+        IndexError: A dimension is out of range.
+    """
+    return make_view(input, _swapping(input, dim0, dim1, "transpose"), "transpose")
+
+
+@function(method=True)
+def transpose_(self: Tensor, dim0: Any, dim1: Any) -> Any:
+    """`transpose`, in place: this very tensor takes the new order."""
+    return become_view(self, _swapping(self, dim0, dim1, "transpose_"), "transpose")
+
+
+@function(method=True)
+def swapaxes(input: Tensor, axis0: Any, axis1: Any) -> Any:
+    """`transpose` under NumPy's name."""
+    return make_view(input, _swapping(input, axis0, axis1, "swapaxes"), "transpose")
+
+
+@function(method=True)
+def swapdims(input: Tensor, dim0: Any, dim1: Any) -> Any:
+    """`transpose` under another name."""
+    return make_view(input, _swapping(input, dim0, dim1, "swapdims"), "transpose")
+
+
+@function(method=True)
+def t(input: Tensor) -> Any:
+    """The transpose of a matrix; vectors and 0-d tensors as they are.
+
+    Raises:
+        RuntimeError: There are more than two dimensions.
+    """
+    return make_view(input, _transposing(input, "t"), "t")
+
+
+@function(method=True)
+def t_(self: Tensor) -> Any:
+    """`t`, in place: this very tensor is transposed."""
+    return become_view(self, _transposing(self, "t_"), "t")
+
+
+def _transposing(source: Tensor, name: str) -> Permute:
+    ndim = source.ndim
+    if ndim > 2:
+        raise RuntimeError(
+            f"{name}() takes tensors with at most 2 dimensions, this one has {ndim}; "
+            "use transpose() or mT"
+        )
+    return Permute(tuple(range(ndim))[::-1])
+
+
+def _get_T(self: Tensor) -> Any:
+    """All dimensions in reverse order; for other than two dimensions PyTorch deprecates it."""
+    return make_view(self, Permute(tuple(range(self.ndim))[::-1]), "permute")
+
+
+def _matrix_dims(source: Tensor, name: str) -> Permute:
+    ndim = source.ndim
+    if ndim == 1:
+        raise RuntimeError(f"{name} needs a matrix or a batch of them, this tensor has 1 dimension")
+    return _swapping(source, -2, -1, name) if ndim else Permute(())
+
+
+def _get_mT(self: Tensor) -> Any:
+    """The last two dimensions exchanged."""
+    return make_view(self, _matrix_dims(self, "mT"), "transpose")
+
+
+def _conjugated(transposed: Tensor) -> Any:
+    return transposed.conj() if transposed.is_complex() else transposed
+
+
+def _get_H(self: Tensor) -> Any:
+    """The conjugate transpose of a matrix."""
+    if self.ndim not in (0, 2):
+        raise RuntimeError(f"H needs a matrix, this tensor has {self.ndim} dimensions; use mH")
+    return _conjugated(make_view(self, _matrix_dims(self, "H"), "transpose"))
+
+
+def _get_mH(self: Tensor) -> Any:
+    """The conjugate transpose of the last two dimensions."""
+    return _conjugated(make_view(self, _matrix_dims(self, "mH"), "transpose"))
+
+
+for _name, _getter in (("T", _get_T), ("mT", _get_mT), ("H", _get_H), ("mH", _get_mH)):
+    setattr(Tensor, _name, property(function(_getter)))
+
+
+@function(method=True)
+def adjoint(input: Tensor) -> Any:
+    """The conjugate transpose of the last two dimensions."""
+    return _conjugated(make_view(input, _matrix_dims(input, "adjoint"), "transpose"))
+
+
+@function(method=True)
+def movedim(input: Tensor, source: Tensor, destination: Any) -> Any:
+    """With dimension ``source`` moved to ``destination``, the others in their order.
+
+    Args:
+        source: A dimension or a tuple of them.
+        destination: As many new positions.
+
+    Raises:
+        RuntimeError: The numbers differ, or a dimension is named twice.
+        IndexError: A dimension is out of range.
+    """
+    return make_view(input, _moving(input, source, destination, "movedim"), "permute")
+
+
+@function(method=True)
+def moveaxis(input: Tensor, source: Tensor, destination: Any) -> Any:
+    """`movedim` under NumPy's name."""
+    return make_view(input, _moving(input, source, destination, "moveaxis"), "permute")
+
+
+def _moving(tensor: Tensor, source: Any, destination: Any, name: str) -> Permute:
+    sources = tuple(source) if isinstance(source, list | tuple) else (source,)
+    targets = tuple(destination) if isinstance(destination, list | tuple) else (destination,)
+    ndim = tensor.ndim
+    if len(sources) != len(targets):
+        raise RuntimeError(
+            f"{name}(): {len(sources)} source dimensions {list(sources)} cannot move to "
+            f"{len(targets)} destinations {list(targets)}"
+        )
+    moved_from, moved_to = wrap_listed(sources, ndim, name), wrap_listed(targets, ndim, name)
+    if not ndim:
+        return Permute(())
+    at = dict(zip(moved_to, moved_from, strict=True))
+    others = iter([d for d in range(ndim) if d not in moved_from])
+    return Permute(tuple([at[d] if d in at else next(others) for d in range(ndim)]))
+
+
+# Repetition without copies
+
+
+@function(method=True)
+def expand(self: Tensor, *sizes: Any, implicit: bool = False) -> Any:
+    """With dimensions of size 1 repeated, and new leading dimensions, without copying.
+
+    Args:
+        sizes: The new sizes; -1 keeps that dimension's.
+
+    Raises:
+        RuntimeError: A dimension of another size than 1 would change, or there are too few sizes.
+    """
+    return _expanded(self, sizes_of(sizes, "expand"), "expand")
+
+
+@function(method=True)
+def expand_as(self: Tensor, other: Tensor) -> Any:
+    """`expand` to the shape of ``other``."""
+    return _expanded(self, tuple(other.shape), "expand_as")
+
+
+@function(method=True)
+def broadcast_to(input: Tensor, size: Any) -> Any:
+    """`expand` to shape ``size``."""
+    return _expanded(input, sizes_of((size,), "broadcast_to"), "broadcast_to")
+
+
+def _expanded(source: Tensor, sizes: tuple[int, ...], name: str) -> Any:
+    shape = tuple(source.shape)
+    new = len(sizes) - len(shape)
+    if new < 0:
+        raise RuntimeError(
+            f"{name}(): {len(sizes)} sizes {list(sizes)} are too few for a tensor with "
+            f"{len(shape)} dimensions {list(shape)}"
+        )
+    result = list(sizes)
+    for d, size in enumerate(sizes):
+        have = shape[d - new] if d >= new else None
+        if size < -1 or (size == -1 and have is None):
+            raise RuntimeError(
+                f"{name}(): size {size} at new dimension {d} of {list(sizes)} is not allowed"
+            )
+        if size == -1:
+            result[d] = have
+        elif have is not None and have not in (1, size):
+            raise RuntimeError(
+                f"{name}(): dimension {d - new} of size {have} cannot expand to {size}: target "
+                f"sizes {list(sizes)}, tensor sizes {list(shape)}"
+            )
+    return make_view(source, Expand(tuple(result)), "expand")
+
+
+# Complex numbers
+
+
+@function
+def view_as_real(input: Tensor) -> Any:
+    """Complex numbers as pairs (real, imaginary) in a new last dimension of size 2.
+
+    Raises:
+        RuntimeError: ``input`` is not complex.
+    """
+    if not input.is_complex():
+        raise RuntimeError(f"view_as_real() needs a complex tensor, got {input.dtype}")
+    return make_view(input, ComplexPairs(inverse=False), "view_as_real")
+
+
+@function
+def view_as_complex(input: Tensor) -> Any:
+    """Pairs in the last dimension as complex numbers.
+
+    Raises:
+        RuntimeError: The last dimension is not of size 2, or the dtype has no complex kin.
+    """
+    if not input.is_floating_point() or input.dtype.to_complex().to_real() is not input.dtype:
+        raise RuntimeError(
+            f"view_as_complex() needs a float32 or float64 tensor, got {input.dtype}"
+        )
+    if not input.ndim or input.shape[-1] != 2:
+        raise RuntimeError(
+            f"view_as_complex() needs a last dimension of size 2, got shape {list(input.shape)}"
+        )
+    return make_view(input, ComplexPairs(inverse=True), "view_as_complex")
+
+
+@function
+def real(input: Tensor) -> Any:
+    """The real parts; a real tensor as it is."""
+    if not input.is_complex():
+        return input
+    return make_view(input, ComplexPart(imaginary=False), "select")
+
+
+@function
+def imag(input: Tensor) -> Any:
+    """The imaginary parts of a complex tensor.
+
+    Raises:
+        RuntimeError: ``input`` is not complex.
+    """
+    if not input.is_complex():
+        raise RuntimeError(f"imag() needs a complex tensor, got {input.dtype}")
+    return make_view(input, ComplexPart(imaginary=True), "select")
+
+
+def _set_part(name: str) -> Any:
+    def assign(self: Tensor, value: Any) -> None:
+        getattr(self, name).copy_(value if isinstance(value, Tensor) else make(to_numpy(value)))
+
+    return assign
+
+
+Tensor.real = property(real, _set_part("real"))  # type: ignore[assignment]
+Tensor.imag = property(imag, _set_part("imag"))  # type: ignore[assignment]
+
+
+# The whole
+
+
+@function
+def alias(input: Tensor) -> Any:
+    """A view of all of ``input``."""
+    return make_view(input, Reshape(tuple(input.shape)), "alias")
+
+
+@function
+def detach(input: Tensor) -> Any:
+    """The same elements as a tensor that is not part of the tape."""
+    return input.detach()
