@@ -1,0 +1,279 @@
+"""Functions of one number: exponentials, logarithms, trigonometry, rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from flambeau.core.dtype import BOOLEAN, COMPLEX, FLOATING, INTEGER
+from flambeau.core.op import Array, Operand, op
+from flambeau.core.tensor import Tensor
+from flambeau.ops.aliases import also_method
+from flambeau.ops.checks import (
+    allow,
+    category,
+    needs_floating,
+    needs_numeric,
+    needs_ordered,
+    needs_real_number,
+)
+
+__all__ = [
+    "abs", "absolute", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
+    "arctanh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "deg2rad", "exp", "exp2",
+    "expm1", "fix", "floor", "frac", "log", "log1p", "log2", "log10", "rad2deg", "round", "rsqrt",
+    "sgn", "sigmoid", "sign", "signbit", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+]  # fmt: skip
+
+
+# Exponentials and logarithms
+
+
+@op(method=True, inplace=True, promote="float")
+def exp(input: Operand) -> Array:
+    """e to the power of each element."""
+    return jnp.exp(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def exp2(input: Operand) -> Array:
+    """2 to the power of each element."""
+    return jnp.exp2(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def expm1(input: Operand) -> Array:
+    """``exp(x) - 1``, exact for small x."""
+    return jnp.expm1(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def log(input: Operand) -> Array:
+    """The natural logarithm of each element."""
+    return jnp.log(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def log2(input: Operand) -> Array:
+    """The logarithm to base 2 of each element."""
+    return jnp.log2(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def log10(input: Operand) -> Array:
+    """The logarithm to base 10 of each element."""
+    return jnp.log10(input)
+
+
+@op(method=True, inplace=True, promote="float", node="Log1PBackward0")
+def log1p(input: Operand) -> Array:
+    """``log(1 + x)``, exact for small x."""
+    return jnp.log1p(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def sqrt(input: Operand) -> Array:
+    """The square root of each element; NaN for negative ones."""
+    return jnp.sqrt(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def rsqrt(input: Operand) -> Array:
+    """The reciprocal of the square root of each element."""
+    return jax.lax.rsqrt(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def sigmoid(input: Operand) -> Array:
+    """``1 / (1 + exp(-x))`` of each element."""
+    return jax.nn.sigmoid(input)
+
+
+# Angles and their functions
+
+
+@op(method=True, inplace=True, promote="float")
+def sin(input: Operand) -> Array:
+    """The sine of each element, in radians."""
+    return jnp.sin(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def cos(input: Operand) -> Array:
+    """The cosine of each element, in radians."""
+    return jnp.cos(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def tan(input: Operand) -> Array:
+    """The tangent of each element, in radians."""
+    return jnp.tan(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def asin(input: Operand) -> Array:
+    """The angle in radians whose sine is each element; NaN outside [-1, 1]."""
+    return jnp.arcsin(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def acos(input: Operand) -> Array:
+    """The angle in radians whose cosine is each element; NaN outside [-1, 1]."""
+    return jnp.arccos(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def atan(input: Operand) -> Array:
+    """The angle in radians whose tangent is each element."""
+    return jnp.arctan(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def sinh(input: Operand) -> Array:
+    """The hyperbolic sine of each element."""
+    return jnp.sinh(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def cosh(input: Operand) -> Array:
+    """The hyperbolic cosine of each element."""
+    return jnp.cosh(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def tanh(input: Operand) -> Array:
+    """The hyperbolic tangent of each element."""
+    return jnp.tanh(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def asinh(input: Operand) -> Array:
+    """The inverse hyperbolic sine of each element."""
+    return jnp.arcsinh(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def acosh(input: Operand) -> Array:
+    """The inverse hyperbolic cosine of each element; NaN below 1."""
+    return jnp.arccosh(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def atanh(input: Operand) -> Array:
+    """The inverse hyperbolic tangent of each element; NaN outside [-1, 1]."""
+    return jnp.arctanh(input)
+
+
+@op(method=True, inplace=True, promote="float", node="Deg2RadBackward0")
+def deg2rad(input: Operand) -> Array:
+    """Degrees as radians."""
+    return jnp.deg2rad(input)
+
+
+@op(method=True, inplace=True, promote="float", node="Rad2DegBackward0")
+def rad2deg(input: Operand) -> Array:
+    """Radians as degrees."""
+    return jnp.rad2deg(input)
+
+
+# Size and sign
+
+
+@op(method=True, inplace=True, promote="type")
+def abs(input: Operand) -> Array:
+    """The absolute value of each element; its gradient at 0 is 0."""
+    needs_numeric("abs", input)
+    return jnp.abs(input)
+
+
+@op(method=True, inplace=True, promote="type")
+def sign(input: Operand) -> Array:
+    """-1, 0 or 1 for elements below, at and above zero."""
+    needs_ordered("sign", input)
+    return input if input.dtype == jnp.bool_ else jnp.sign(input)
+
+
+@op(method=True, inplace=True, promote="type")
+def sgn(input: Operand) -> Array:
+    """`sign`; for complex elements the number of size 1 in the same direction, 0 for 0."""
+    return input if input.dtype == jnp.bool_ else jnp.sign(input)
+
+
+@op(method=True, promote="type", differentiable=False)
+def signbit(input: Operand) -> Array:
+    """Where the sign bit is set, as a bool tensor: negative elements and -0."""
+    needs_ordered("signbit", input)
+    if jnp.issubdtype(input.dtype, jnp.floating):
+        return jnp.signbit(input)
+    return input < 0 if input.dtype != jnp.bool_ else jnp.zeros(input.shape, bool)
+
+
+# Rounding
+
+
+def _round_up_or_down(name: str, compute: Any, input: Any) -> Any:
+    """``compute(input)``; integers are as they are."""
+    needs_real_number(name, input)
+    return compute(input) if category(input) == FLOATING else input
+
+
+@op(method=True, inplace=True, promote="type")
+def floor(input: Operand) -> Array:
+    """The greatest integers that are not above the elements."""
+    return _round_up_or_down("floor", jnp.floor, input)
+
+
+@op(method=True, inplace=True, promote="type")
+def ceil(input: Operand) -> Array:
+    """The least integers that are not below the elements."""
+    return _round_up_or_down("ceil", jnp.ceil, input)
+
+
+@op(method=True, inplace=True, promote="type")
+def trunc(input: Operand) -> Array:
+    """The elements without their fractions."""
+    return _round_up_or_down("trunc", jnp.trunc, input)
+
+
+@op(method=True, inplace=True, promote="type")
+def frac(input: Operand) -> Array:
+    """The fractions of the elements, with their signs: ``x - trunc(x)``."""
+    needs_floating("frac", input)
+    return input - jnp.trunc(input)
+
+
+@op(
+    method=True, inplace=True, promote="type",
+    node=lambda decimals: f"RoundBackward{int(decimals != 0)}",
+)  # fmt: skip
+def round(input: Operand, *, decimals=0) -> Array:
+    """The nearest integers; halves go to the even one.
+
+    Args:
+        input: A tensor.
+        decimals: How many decimal places to keep; a negative number rounds to tens, hundreds, ...
+
+    Raises:
+        NotImplementedError: ``input`` is bool or complex, or ``decimals`` are asked of integers.
+    """
+    if decimals == 0:
+        return _round_up_or_down("round", jnp.round, input)
+    needs_floating("round", input)
+    if decimals > 0:
+        scale = jnp.asarray(10.0**decimals, input.dtype)
+        return jnp.round(input * scale) / scale
+    scale = jnp.asarray(10.0**-decimals, input.dtype)
+    return jnp.round(input / scale) * scale
+
+
+Tensor.__abs__ = abs
+absolute = also_method("absolute", abs)
+arccos = also_method("arccos", acos)
+arccosh = also_method("arccosh", acosh)
+arcsin = also_method("arcsin", asin)
+arcsinh = also_method("arcsinh", asinh)
+arctan = also_method("arctan", atan)
+arctanh = also_method("arctanh", atanh)
+fix = also_method("fix", trunc)

@@ -1,0 +1,142 @@
+"""Powers, with numbers and tensors as bases and exponents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from flambeau.core import dtype as dtypes
+from flambeau.core.dtype import BOOLEAN, FLOATING, INTEGER, from_numpy_dtype
+from flambeau.core.op import Array, Operand, function, is_operand, make_in_place, op
+from flambeau.core.promotion import promote
+from flambeau.core.tensor import Tensor, method
+
+__all__ = ["float_power", "pow"]
+
+# Exponents that have cheaper programs than the general power.
+_SPECIAL: dict[float, Any] = {
+    0: jnp.ones_like,
+    0.5: jnp.sqrt,
+    1: lambda x: x,
+    2: lambda x: x * x,
+    3: lambda x: x * x * x,
+    -0.5: jax.lax.rsqrt,
+    -1: lambda x: 1 / x,
+    -2: lambda x: 1 / (x * x),
+}
+
+
+@op(name="pow", node="PowBackward0")
+def _special_power(input: Operand, exponent: float) -> Array:
+    (base, _) = promote(input, exponent)
+    if from_numpy_dtype(base.dtype).category >= FLOATING:
+        return _SPECIAL[exponent](base)
+    return _integer_power(base, exponent)
+
+
+def _integer_power(base: Any, exponent: float) -> Any:
+    if exponent < 0:
+        raise RuntimeError(
+            f"pow(): integers cannot be raised to the negative integer power {exponent}; "
+            "convert the tensor with float() first"
+        )
+    return jax.lax.integer_pow(base, int(exponent))
+
+
+@op(name="pow", node="PowBackward0")
+def _integers_power(input: Operand, exponent: float) -> Array:
+    (base, _) = promote(input, exponent)
+    return _integer_power(base, exponent)
+
+
+@op(name="pow", node="PowBackward0", promote="type")
+def _power_number(input: Operand, exponent: Operand) -> Array:
+    return _general(input, exponent)
+
+
+@op(name="pow", node="PowBackward1", promote="type")
+def _power(input: Operand, exponent: Operand) -> Array:
+    """``input`` to the power ``exponent``."""
+    return _general(input, exponent)
+
+
+@op(name="pow", node="PowBackward2", promote="type")
+def _power_of_number(input: Operand, exponent: Operand) -> Array:
+    return _general(input, exponent)
+
+
+def _general(base: Any, exponent: Any) -> Any:
+    if base.dtype == jnp.bool_:
+        return base | ~exponent
+    if jnp.issubdtype(base.dtype, jnp.integer):
+        return _integers(base, exponent)
+    return jnp.power(base, exponent)
+
+
+def _integers(base: Any, exponent: Any) -> Any:
+    """Powers of integers; of the negative ones only those of 1 and -1 are not 0."""
+    positive = jnp.power(base, jnp.abs(exponent))
+    reciprocal = jnp.where(jnp.abs(base) == 1, positive, jnp.zeros_like(positive))
+    return jnp.where(exponent < 0, reciprocal, positive)
+
+
+@function(method=True)
+def pow(input, exponent) -> Any:
+    """``input`` to the power ``exponent``, elementwise and broadcast.
+
+    Args:
+        input: A tensor or number.
+        exponent: A tensor or number; one of the two must be a tensor.
+
+    Raises:
+        RuntimeError: An integer tensor and a negative integer; the shapes do not broadcast.
+
+    >>> import flambeau
+    >>> flambeau.pow(flambeau.tensor([1.0, 2.0, 3.0]), 2)
+    tensor([1., 4., 9.])
+    """
+    kind = type(exponent)
+    if kind is int or kind is float:
+        if isinstance(input, Tensor):
+            if exponent in _SPECIAL:
+                return _special_power(input, exponent)
+            if kind is int and input.dtype.category <= INTEGER:
+                return _integers_power(input, exponent)
+        return _power_number(input, exponent)
+    if isinstance(exponent, Tensor) and not isinstance(input, Tensor):
+        return _power_of_number(input, exponent)
+    return _power(input, exponent)
+
+
+@function(method=True)
+def float_power(input, exponent) -> Any:
+    """`pow` computed in float64, or complex128 where an argument is complex."""
+    return pow(_doubled(input), _doubled(exponent))
+
+
+def _doubled(value: Any) -> Any:
+    if not isinstance(value, Tensor):
+        return value
+    return value.to(dtypes.complex128 if value.is_complex() else dtypes.float64)
+
+
+for _whole in (pow, float_power):
+    _in_place = make_in_place(_whole, _whole.__name__)
+    setattr(Tensor, _in_place.__name__, _in_place)
+
+
+@method
+def __pow__(self, exponent) -> Any:
+    return pow(self, exponent) if is_operand(exponent) else NotImplemented
+
+
+@method
+def __rpow__(self, base) -> Any:
+    return pow(base, self) if is_operand(base) else NotImplemented
+
+
+@method
+def __ipow__(self, exponent) -> Any:
+    return self.pow_(exponent) if is_operand(exponent) else NotImplemented

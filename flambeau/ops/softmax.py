@@ -1,0 +1,92 @@
+"""Exponentials that are summed over a dimension: softmax, log-softmax, logsumexp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from flambeau.core.dtype import COMPLEX, FLOATING, from_numpy_dtype, get_default_dtype
+from flambeau.core.op import Array, op
+from flambeau.ops.checks import cast_real, category, needs_floating, wrap_dim, wrap_dims
+
+__all__ = ["log_softmax", "logsumexp", "softmax"]
+
+
+def _widened(name: str, input: Any, dtype: Any) -> tuple[Any, Any]:
+    """``input`` in at least single precision, and the NumPy dtype of the result."""
+    if dtype is not None:
+        input = cast_real(input, dtype)
+    needs_floating(name, input)
+    wide = input.astype(jnp.float32) if input.dtype.itemsize == 2 else input
+    return wide, input.dtype
+
+
+@op(method=True)
+def softmax(input: Array, dim, dtype=None) -> Array:
+    """``exp(x) / sum(exp(x))`` along a dimension.
+
+    Args:
+        input: A floating point tensor.
+        dim: The dimension along which the results sum to one.
+        dtype: Convert to this dtype first.
+
+    Raises:
+        NotImplementedError: ``input`` is not floating point and no ``dtype`` is given.
+        IndexError: There is no such dimension.
+
+    >>> import flambeau
+    >>> flambeau.softmax(flambeau.tensor([0.0, 0.0]), 0)
+    tensor([0.5000, 0.5000])
+    """
+    dim = wrap_dim(dim, input.ndim, "softmax")
+    wide, result = _widened("softmax", input, dtype)
+    if wide.ndim == 0:
+        return jnp.exp(wide - wide).astype(result)
+    return jax.nn.softmax(wide, dim).astype(result)
+
+
+@op(method=True)
+def log_softmax(input: Array, dim, dtype=None) -> Array:
+    """The logarithm of `softmax`, computed without overflow: ``x - logsumexp(x)``.
+
+    Args:
+        input: A floating point tensor.
+        dim: The dimension along which the exponentials of the results sum to one.
+        dtype: Convert to this dtype first.
+
+    Raises:
+        NotImplementedError: ``input`` is not floating point and no ``dtype`` is given.
+        IndexError: There is no such dimension.
+    """
+    dim = wrap_dim(dim, input.ndim, "log_softmax")
+    wide, result = _widened("log_softmax", input, dtype)
+    if wide.ndim == 0:
+        return (wide - wide).astype(result)
+    return jax.nn.log_softmax(wide, dim).astype(result)
+
+
+@op(method=True)
+def logsumexp(input: Array, dim, keepdim=False) -> Array:
+    """``log(sum(exp(x)))`` over some dimensions, computed without overflow.
+
+    Args:
+        input: A tensor; integers are converted to the default dtype.
+        dim: One dimension or several.
+        keepdim: Keep the reduced dimensions, with size 1.
+
+    Raises:
+        IndexError: There is no such dimension.
+    """
+    dims = wrap_dims(dim, input.ndim, "logsumexp")
+    if category(input) < FLOATING:
+        input = input.astype(get_default_dtype().numpy)
+    wide = input.astype(jnp.float32) if input.dtype.itemsize == 2 else input
+    if category(wide) == COMPLEX:
+        raise NotImplementedError(
+            f"logsumexp() is not implemented for {from_numpy_dtype(input.dtype).name}"
+        )
+    # Of no elements the sum is 0 and its logarithm minus infinity.
+    total = jax.scipy.special.logsumexp(wide, dims, keepdims=keepdim)
+    return total.astype(input.dtype)
