@@ -263,7 +263,7 @@ def _is_ours(error: Exception) -> bool:
 
 @functools.cache
 def _view_kernel(step: Step, name: str) -> Kernel:
-    return Kernel(step.read, name, node_name_of_view(name), linear=True, constants=1)
+    return Kernel(step.read, name, node_name_of_view(name), linear=True)
 
 
 @functools.cache
@@ -553,7 +553,7 @@ def _scatter_kernel(steps: tuple[Step, ...]) -> Kernel:
     def copy_slices(array: Any, part: Any, starts: Any) -> Any:
         return view.write_through(steps, array, starts, part)
 
-    return Kernel(copy_slices, "copy_slices", "CopySlices", linear=True, constants=1)
+    return Kernel(copy_slices, "copy_slices", "CopySlices", linear=True)
 
 
 def put_out(out: Any, value: Any, name: str) -> Any:

@@ -25,18 +25,16 @@ class Kernel:
             numbers, which take no gradient.
         name: The operator's name, for messages.
         node_name: The class name of its node on the tape, such as ``"MulBackward0"``.
-        linear: The gradient needs only the shapes of the inputs that it differentiates, so the
-            tape keeps those instead of the arrays. ``constants`` counts the trailing inputs whose
-            values it still needs.
-        constants: See ``linear``.
+        linear: The gradient needs only the shapes of floating point and complex inputs, so the tape
+            keeps those instead of the arrays. Indices, masks and numbers it keeps as they are.
         keep_residuals: The forward keeps JAX's residuals, so that the gradient does not run the
             forward again; for functions that are dear to recompute.
         differentiable: ``False`` for functions whose results never take a gradient.
     """
 
     __slots__ = (
-        "_abstract", "_compiled", "_gradients", "constants", "differentiable", "face", "function",
-        "keep_residuals", "linear", "name", "node_name", "returns",
+        "_abstract", "_compiled", "_gradients", "differentiable", "face", "function", "keep_residuals",
+        "linear", "name", "node_name", "returns",
     )  # fmt: skip
 
     def __init__(
@@ -46,7 +44,6 @@ class Kernel:
         node_name: str,
         *,
         linear: bool = False,
-        constants: int = 0,
         keep_residuals: bool = False,
         differentiable: bool = True,
         returns: Any = None,
@@ -56,7 +53,6 @@ class Kernel:
         self.name = name
         self.node_name = node_name
         self.linear = linear
-        self.constants = constants
         self.keep_residuals = keep_residuals
         self.differentiable = differentiable
         self.returns = returns
@@ -85,10 +81,7 @@ class Kernel:
 
     def saved(self, arrays: list[Any]) -> Arrays:
         """What the tape keeps of the inputs for the gradient."""
-        if not self.linear:
-            return tuple(arrays)
-        split = len(arrays) - self.constants
-        return (*map(_aval, arrays[:split]), *arrays[split:])
+        return tuple([_aval(each) for each in arrays]) if self.linear else tuple(arrays)
 
     def gradient(
         self, needs: tuple[bool, ...], given: tuple[bool, ...], saved: Arrays
@@ -105,12 +98,11 @@ class Kernel:
             before the given cotangents.
         """
         if self.linear:
-            split = len(saved) - self.constants
-            avals, arrays = saved[:split], saved[split:]
+            avals = tuple([each if isinstance(each, jax.ShapeDtypeStruct) else None for each in saved])
+            arrays = tuple([a for a, known in zip(saved, avals, strict=True) if known is None])
         else:
             avals, arrays = (), saved
-        # Numbers of different types may compare equal.
-        key = (needs, given, avals, tuple(map(type, avals)))
+        key = (needs, given, avals)
         kernel = self._gradients.get(key)
         if kernel is None:
             function = functools.partial(_cotangents, self.function, needs, given, avals)
@@ -129,10 +121,10 @@ class Kernel:
 
 
 def _aval(array: Any) -> Any:
-    if hasattr(array, "dtype"):
+    """The shape and dtype of what a gradient may flow to; anything else as it is."""
+    if hasattr(array, "dtype") and _is_inexact(array):
         return jax.ShapeDtypeStruct(array.shape, array.dtype)
-    # Only the type of a number matters: one gradient serves all values.
-    return type(array)()
+    return array
 
 
 def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -176,10 +168,11 @@ def _cotangents(
 ) -> Arrays:
     split = len(arrays_and_cotangents) - sum(given)
     arrays, cotangents = arrays_and_cotangents[:split], arrays_and_cotangents[split:]
-    zeros = (
-        jnp.zeros(each.shape, each.dtype) if hasattr(each, "dtype") else each for each in avals
-    )
-    arrays = (*zeros, *arrays)
+    if avals:
+        kept = iter(arrays)
+        arrays = tuple(
+            next(kept) if each is None else jnp.zeros(each.shape, each.dtype) for each in avals
+        )
 
     def restricted(*parts: Any) -> Arrays:
         return _wanted(_as_tuple(function(*_merge(arrays, needs, parts))), given)

@@ -179,8 +179,8 @@ class KernelNode(Node):
     def _pull_tensors(self, gradient: Kernel, saved: Any, known: list[Tensor]) -> Any:
         from flambeau.core.dispatch import run
 
-        # A linear kernel keeps arrays of its trailing inputs only.
-        edges = self.edges[len(self.edges) - len(saved) :] if saved else ()
+        # Of a linear kernel's inputs only those that take no gradient are kept as arrays.
+        edges = (None,) * len(saved) if self.kernel.linear else self.edges
         inputs = [_saved_tensor(each, edge) for each, edge in zip(saved, edges, strict=True)]
         return run(gradient, (*inputs, *known))
 
