@@ -1,0 +1,9 @@
+"""`torch.nn.functional`: the layers as functions, under PyTorch's names and with its arguments."""
+
+from flambeau.nn.functional.activation import *
+from flambeau.nn.functional.convolution import *
+from flambeau.nn.functional.linear import *
+from flambeau.nn.functional.loss import *
+from flambeau.nn.functional.normalization import *
+from flambeau.nn.functional.pooling import *
+from flambeau.nn.functional.sparse import *

@@ -1,0 +1,131 @@
+"""Activation functions, with the ``inplace`` flag that overwrites their input."""
+
+from __future__ import annotations
+
+from flambeau.core.tensor import Tensor
+from flambeau.nn.functional._in_place import stored
+from flambeau.ops import activation as ops
+from flambeau.ops.activation import (
+    gelu,
+    glu,
+    hardshrink,
+    logsigmoid,
+    prelu,
+    softplus,
+    softshrink,
+    softsign,
+    tanhshrink,
+)
+
+__all__ = [
+    "celu", "celu_", "elu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish",
+    "hardtanh", "hardtanh_", "leaky_relu", "leaky_relu_", "logsigmoid", "mish", "prelu", "relu",
+    "relu6", "relu_", "selu", "selu_", "silu", "softplus", "softshrink", "softsign", "tanhshrink",
+    "threshold", "threshold_",
+]  # fmt: skip
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``max(0, x)``, elementwise."""
+    result = ops.relu(input)
+    return stored(input, result, True, "relu") if inplace else result
+
+
+def relu_(input: Tensor) -> Tensor:
+    """`relu`, in place."""
+    return relu(input, True)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """``min(max(0, x), 6)``, elementwise."""
+    return stored(input, ops.relu6(input), inplace, "relu6")
+
+
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Tensor:
+    """``x`` clamped to ``[min_val, max_val]``.
+
+    Raises:
+        ValueError: ``min_val`` is greater than ``max_val``.
+    """
+    return stored(input, ops.hardtanh(input, min_val, max_val), inplace, "hardtanh")
+
+
+def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """`hardtanh`, in place."""
+    return hardtanh(input, min_val, max_val, True)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """``x`` where positive, ``negative_slope * x`` elsewhere."""
+    return stored(input, ops.leaky_relu(input, negative_slope), inplace, "leaky_relu")
+
+
+def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """`leaky_relu`, in place."""
+    return leaky_relu(input, negative_slope, True)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere."""
+    return stored(input, ops.elu(input, alpha), inplace, "elu")
+
+
+def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """`elu`, in place."""
+    return elu(input, alpha, True)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """The `elu` whose scales keep mean 0 and variance 1 from layer to layer."""
+    return stored(input, ops.selu(input), inplace, "selu")
+
+
+def selu_(input: Tensor) -> Tensor:
+    """`selu`, in place."""
+    return selu(input, True)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``x`` where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere.
+
+    Raises:
+        RuntimeError: ``alpha`` is 0.
+    """
+    return stored(input, ops.celu(input, alpha), inplace, "celu")
+
+
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """`celu`, in place."""
+    return celu(input, alpha, True)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * sigmoid(x)``, elementwise."""
+    return stored(input, ops.silu(input), inplace, "silu")
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * tanh(softplus(x))``, elementwise."""
+    return stored(input, ops.mish(input), inplace, "mish")
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """``min(max(0, x + 3), 6) / 6``, elementwise."""
+    return stored(input, ops.hardsigmoid(input), inplace, "hardsigmoid")
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * min(max(0, x + 3), 6) / 6``, elementwise."""
+    return stored(input, ops.hardswish(input), inplace, "hardswish")
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """``x`` where ``x > threshold``, ``value`` elsewhere."""
+    return stored(input, ops.threshold(input, threshold, value), inplace, "threshold")
+
+
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
+    """`threshold`, in place."""
+    return ops.threshold.in_place(input, threshold, value)

@@ -1,0 +1,138 @@
+"""Pooling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.ops import pooling as ops
+from flambeau.ops.pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+)
+
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices", "avg_pool1d", "avg_pool2d",
+    "avg_pool3d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices",
+    "max_pool3d", "max_pool3d_with_indices",
+]  # fmt: skip
+
+Sizes = int | tuple[int, ...] | list[int]
+
+
+def max_pool1d_with_indices(
+    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+    dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The maximum of each window and its position along the input."""
+    return ops.max_pool_with_indices(input, 1, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool2d_with_indices(
+    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+    dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The maximum of each window and its position in the flattened plane of the input."""
+    return ops.max_pool_with_indices(input, 2, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool3d_with_indices(
+    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+    dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The maximum of each window and its position in the flattened volume of the input."""
+    return ops.max_pool_with_indices(input, 3, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool1d(
+    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+    dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The maximum of each window of ``(N, C, L)`` or ``(C, L)``; see `max_pool2d`."""
+    if return_indices:
+        return max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return ops.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool2d(
+    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+    dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The maximum of each window; among equals the gradient goes to the first.
+
+    Args:
+        input: ``(N, C, H, W)`` or ``(C, H, W)``.
+        kernel_size: Size of a window; one number or one per dimension, as the following.
+        stride: Step from window to window, by default ``kernel_size``.
+        padding: Minus infinities on both sides, at most half of ``kernel_size``.
+        dilation: Step between the elements of a window.
+        ceil_mode: Keep a last window that reaches over the edge.
+        return_indices: Give a pair, with the positions of the maxima as int64.
+
+    Raises:
+        RuntimeError: The shape does not match, or a number is out of range.
+    """
+    if return_indices:
+        return max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return ops.max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool3d(
+    input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+    dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The maximum of each window of ``(N, C, D, H, W)`` or ``(C, D, H, W)``; see `max_pool2d`."""
+    if return_indices:
+        return max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+    return ops.max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def adaptive_max_pool1d_with_indices(
+    input: Tensor, output_size: Sizes, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Maxima of ``output_size`` windows and their positions along the input."""
+    return ops.adaptive_max_pool(input, 1, output_size)
+
+
+def adaptive_max_pool2d_with_indices(
+    input: Tensor, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Maxima of ``output_size`` windows and their positions in the flattened plane."""
+    return ops.adaptive_max_pool(input, 2, output_size)
+
+
+def adaptive_max_pool3d_with_indices(
+    input: Tensor, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Maxima of ``output_size`` windows and their positions in the flattened volume."""
+    return ops.adaptive_max_pool(input, 3, output_size)
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
+    """Maxima of ``output_size`` windows of ``(N, C, L)`` or ``(C, L)``."""
+    found = adaptive_max_pool1d_with_indices(input, output_size)
+    return found if return_indices else found[0]
+
+
+def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Maxima of ``output_size`` windows that cover the input evenly.
+
+    Args:
+        input: ``(N, C, H, W)`` or ``(C, H, W)``.
+        output_size: One number, or one per dimension; ``None`` keeps the input's size.
+        return_indices: Give a pair, with the positions of the maxima as int64.
+    """
+    found = adaptive_max_pool2d_with_indices(input, output_size)
+    return found if return_indices else found[0]
+
+
+def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Maxima of ``output_size`` windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``."""
+    found = adaptive_max_pool3d_with_indices(input, output_size)
+    return found if return_indices else found[0]

@@ -1,0 +1,281 @@
+"""Activation functions: elementwise, with PyTorch's derivatives at the kinks.
+
+Slopes and thresholds are static, since they are constants of a model: each value is its own
+program, and costs nothing per call.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+
+from flambeau.core import dtype as dtypes
+from flambeau.core.op import Array, op
+
+__all__ = ["celu", "hardshrink", "prelu", "relu", "selu", "threshold"]
+
+# Klambauer et al., Self-Normalizing Neural Networks, https://arxiv.org/abs/1706.02515
+_SELU_ALPHA = 1.6732632423543772848170429916717
+_SELU_SCALE = 1.0507009873554804934193349852946
+
+
+def check_floating(name: str, input: Array) -> None:
+    """Check that a function of real numbers is not asked for integers."""
+    if not jnp.issubdtype(input.dtype, jnp.inexact):
+        raise RuntimeError(f"{name}() takes a floating point tensor, got {input.dtype}")
+
+
+@op(method=True, inplace=True)
+def relu(input: Array) -> Array:
+    """``max(0, x)``, elementwise.
+
+    >>> import flambeau
+    >>> flambeau.relu(flambeau.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    if input.dtype == jnp.bool_:
+        raise RuntimeError("relu() takes numbers, got bool")
+    return jnp.where(input <= 0, jnp.zeros_like(input), input)
+
+
+@op(node="HardtanhBackward0")
+def relu6(input: Array) -> Array:
+    """``min(max(0, x), 6)``, elementwise."""
+    return _clamped(input, 0, 6)
+
+
+def _clamped(input: Array, low: float, high: float) -> Array:
+    # Not jnp.clip, whose gradient at the bounds is one half.
+    bottom = jnp.asarray(low, input.dtype)
+    top = jnp.asarray(high, input.dtype)
+    return jnp.where(input <= bottom, bottom, jnp.where(input >= top, top, input))
+
+
+@op
+def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array:
+    """``x`` clamped to ``[min_val, max_val]``, with no gradient at the bounds.
+
+    Raises:
+        ValueError: ``min_val`` is greater than ``max_val``.
+    """
+    if min_val > max_val:
+        raise ValueError(f"hardtanh(): min_val {min_val} is greater than max_val {max_val}")
+    return _clamped(input, min_val, max_val)
+
+
+@op
+def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
+    """``x`` where positive, ``negative_slope * x`` elsewhere."""
+    check_floating("leaky_relu", input)
+    return jnp.where(input > 0, input, input * negative_slope)
+
+
+@op
+def elu(input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Array:
+    """``scale * x`` where positive, ``scale * alpha * (exp(input_scale * x) - 1)`` elsewhere."""
+    check_floating("elu", input)
+    return _elu(input, alpha, scale, input_scale)
+
+
+def _elu(input: Array, alpha: float, scale: float, input_scale: float) -> Array:
+    positive = input > 0
+    # The branch not taken must stay finite, or its gradient is NaN.
+    capped = jnp.where(positive, jnp.zeros_like(input), input)
+    return jnp.where(positive, scale * input, scale * alpha * jnp.expm1(input_scale * capped))
+
+
+@op(inplace=True, node="EluBackward0")
+def selu(input: Array) -> Array:
+    """The `elu` whose scales keep mean 0 and variance 1 from layer to layer."""
+    check_floating("selu", input)
+    return _elu(input, _SELU_ALPHA, _SELU_SCALE, 1.0)
+
+
+@op(inplace=True, node="EluBackward0")
+def celu(input: Array, alpha: float = 1.0) -> Array:
+    """``x`` where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere.
+
+    Raises:
+        RuntimeError: ``alpha`` is 0.
+    """
+    check_floating("celu", input)
+    if alpha == 0:
+        raise RuntimeError("celu(): alpha must not be 0")
+    return _elu(input, alpha, 1.0, 1.0 / alpha)
+
+
+@op
+def gelu(input: Array, *, approximate: str = "none") -> Array:
+    """``x`` times the standard normal distribution function of ``x``.
+
+    Args:
+        input: Floating point.
+        approximate: ``"none"`` for the exact function, ``"tanh"`` for
+            ``x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))``.
+
+    Raises:
+        RuntimeError: ``approximate`` is neither.
+    """
+    check_floating("gelu", input)
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError(f"gelu(): approximate must be 'none' or 'tanh', got {approximate!r}")
+    if approximate == "none":
+        return input * 0.5 * (1.0 + jax.lax.erf(input * math.sqrt(0.5)))
+    cubic = input + 0.044715 * input * input * input
+    return input * 0.5 * (1.0 + jnp.tanh(math.sqrt(2.0 / math.pi) * cubic))
+
+
+@op
+def silu(input: Array) -> Array:
+    """``x * sigmoid(x)``, elementwise."""
+    check_floating("silu", input)
+    return input * jax.nn.sigmoid(input)
+
+
+@op
+def mish(input: Array) -> Array:
+    """``x * tanh(softplus(x))``, elementwise."""
+    check_floating("mish", input)
+    return input * jnp.tanh(jnp.logaddexp(input, jnp.zeros_like(input)))
+
+
+@op
+def hardsigmoid(input: Array) -> Array:
+    """``min(max(0, x + 3), 6) / 6``, elementwise."""
+    check_floating("hardsigmoid", input)
+    return jnp.where(
+        input <= -3,
+        jnp.zeros_like(input),
+        jnp.where(input >= 3, jnp.ones_like(input), input / 6 + 0.5),
+    )
+
+
+@op
+def hardswish(input: Array) -> Array:
+    """``x * min(max(0, x + 3), 6) / 6``, elementwise."""
+    check_floating("hardswish", input)
+    return jnp.where(
+        input <= -3, jnp.zeros_like(input), jnp.where(input >= 3, input, input * (input + 3) / 6)
+    )
+
+
+@op
+def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
+    """``log(1 + exp(beta * x)) / beta``, and ``x`` itself where ``beta * x > threshold``."""
+    check_floating("softplus", input)
+    scaled = input * beta
+    beyond = scaled > threshold
+    capped = jnp.where(beyond, jnp.zeros_like(input), scaled)
+    return jnp.where(beyond, input, jnp.log1p(jnp.exp(capped)) / beta)
+
+
+@op(node="DivBackward0")
+def softsign(input: Array) -> Array:
+    """``x / (1 + abs(x))``, elementwise."""
+    if not jnp.issubdtype(input.dtype, jnp.inexact):
+        input = input.astype(dtypes.get_default_dtype().numpy)
+    return input / (1 + jnp.abs(input))
+
+
+@op(node="LogSigmoidBackward0")
+def logsigmoid(input: Array) -> Array:
+    """``log(1 / (1 + exp(-x)))``, elementwise, without overflow."""
+    check_floating("logsigmoid", input)
+    return -jnp.logaddexp(-input, jnp.zeros_like(input))
+
+
+@op(node="SubBackward0")
+def tanhshrink(input: Array) -> Array:
+    """``x - tanh(x)``, elementwise."""
+    if not jnp.issubdtype(input.dtype, jnp.inexact):
+        return input.astype(dtypes.get_default_dtype().numpy) - jnp.tanh(
+            input.astype(dtypes.get_default_dtype().numpy)
+        )
+    return input - jnp.tanh(input)
+
+
+@op
+def softshrink(input: Array, lambd: float = 0.5) -> Array:
+    """``x`` moved towards 0 by ``lambd``, and 0 where that would cross it.
+
+    Raises:
+        RuntimeError: ``lambd`` is negative.
+    """
+    check_floating("softshrink", input)
+    if lambd < 0:
+        raise RuntimeError(f"softshrink(): lambd must not be negative, got {lambd}")
+    inside = jnp.where(jnp.isnan(input), input, jnp.zeros_like(input))
+    return jnp.where(input > lambd, input - lambd, jnp.where(input < -lambd, input + lambd, inside))
+
+
+@op(method=True)
+def hardshrink(input: Array, lambd: float = 0.5) -> Array:
+    """``x`` where ``abs(x) > lambd``, 0 elsewhere."""
+    check_floating("hardshrink", input)
+    return jnp.where((input >= -lambd) & (input <= lambd), jnp.zeros_like(input), input)
+
+
+@op(inplace=True)
+def threshold(input: Array, threshold: float, value: float) -> Array:
+    """``x`` where ``x > threshold``, ``value`` elsewhere."""
+    return jnp.where(input <= threshold, jnp.asarray(value, input.dtype), input)
+
+
+@op(method=True, node="PreluKernelBackward0")
+def prelu(input: Array, weight: Array) -> Array:
+    """``x`` where positive, ``weight * x`` elsewhere.
+
+    Args:
+        input: ``(N, C, ...)``, or any shape for a single weight.
+        weight: One learned slope for all, or ``C`` of them; 0-d or 1-d.
+
+    Raises:
+        RuntimeError: The number of weights is neither 1 nor the number of channels.
+    """
+    check_floating("prelu", input)
+    if weight.dtype != input.dtype:
+        raise RuntimeError(
+            f"prelu(): input and weight must have one dtype, got {input.dtype} and {weight.dtype}"
+        )
+    if weight.ndim > 1:
+        raise RuntimeError(f"prelu(): weight must be 0-d or 1-d, got shape {list(weight.shape)}")
+    if weight.size != 1:
+        channels = input.shape[1] if input.ndim > 1 else 1
+        if input.ndim == 0 or weight.size != channels:
+            raise RuntimeError(
+                f"prelu(): {weight.size} weights do not fit an input of shape "
+                f"{list(input.shape)}, which has {channels} channels"
+            )
+        weight = weight.reshape((1, -1) + (1,) * (input.ndim - 2))
+    else:
+        weight = weight.reshape(())
+    return jnp.where(input > 0, input, weight * input)
+
+
+@op(node="RreluWithNoiseBackward0")
+def rrelu_with_noise(input: Array, noise: Array) -> Array:
+    """``x`` where positive, ``noise * x`` elsewhere."""
+    check_floating("rrelu", input)
+    return jnp.where(input > 0, input, input * noise.astype(input.dtype))
+
+
+@op
+def glu(input: Array, dim: int = -1) -> Array:
+    """The first half of ``input`` along ``dim`` times the sigmoid of the second.
+
+    Raises:
+        RuntimeError: The size along ``dim`` is odd, or ``input`` is 0-d.
+        IndexError: There is no dimension ``dim``.
+    """
+    if input.ndim == 0:
+        raise RuntimeError("glu(): a 0-d tensor has no halves")
+    if not -input.ndim <= dim < input.ndim:
+        raise IndexError(f"glu(): dimension {dim} is out of range for shape {list(input.shape)}")
+    if input.shape[dim] % 2:
+        raise RuntimeError(
+            f"glu(): the size of dimension {dim} must be even, got shape {list(input.shape)}"
+        )
+    left, right = jnp.split(input, 2, dim)
+    return left * jax.nn.sigmoid(right)

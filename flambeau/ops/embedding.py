@@ -1,0 +1,70 @@
+"""Rows of a table chosen by indices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from flambeau.core.op import Array, op
+
+__all__: list[str] = []
+
+
+def check_indices(name: str, indices: Any) -> None:
+    """Check that indices are integers."""
+    if not jnp.issubdtype(indices.dtype, jnp.integer):
+        raise RuntimeError(f"{name}(): indices must be integers, got {indices.dtype}")
+
+
+@jax.custom_jvp
+def scale_gradient(array: Any, scale: Any) -> Any:
+    """``array`` itself, whose gradient is multiplied by ``scale``."""
+    return array
+
+
+@scale_gradient.defjvp
+def _scale_gradient_jvp(primals: Any, tangents: Any) -> Any:
+    array, scale = primals
+    return array, tangents[0] * scale
+
+
+@op(node="EmbeddingBackward0")
+def embedding(input: Array, weight: Array, padding_idx: int | None = None,
+              scale_grad_by_freq: bool = False) -> Array:  # fmt: skip
+    """The rows of ``weight`` that ``input`` names.
+
+    Args:
+        input: Integers, any shape.
+        weight: ``(num_embeddings, embedding_dim)``.
+        padding_idx: A row that takes no gradient.
+        scale_grad_by_freq: Divide the gradient of each row by how often ``input`` names it.
+
+    Returns:
+        ``(*input.shape, embedding_dim)``. A row that does not exist is NaN.
+
+    Raises:
+        RuntimeError: ``input`` is no integer tensor, or ``weight`` is no matrix.
+    """
+    check_indices("embedding", input)
+    if weight.ndim != 2:
+        raise RuntimeError(f"embedding(): weight must be 2-d, got shape {list(weight.shape)}")
+    rows = jnp.take(weight, input, axis=0, mode="fill")
+    if scale_grad_by_freq:
+        counts = jnp.zeros(weight.shape[0], weight.dtype).at[input].add(1)
+        rows = scale_gradient(rows, 1 / counts[input][..., None])
+    if padding_idx is None:
+        return rows
+    is_padding = (input == padding_idx)[..., None]
+    return scale_gradient(rows, jnp.where(is_padding, 0, 1).astype(weight.dtype))
+
+
+@op(differentiable=False)
+def embedding_renorm(input: Array, weight: Array, max_norm: float, norm_type: float) -> Array:
+    """``weight`` with the rows that ``input`` names scaled down to the norm ``max_norm``."""
+    check_indices("embedding", input)
+    norms = jnp.linalg.norm(weight, norm_type, axis=1)
+    named = jnp.zeros(weight.shape[0], bool).at[input.reshape(-1)].set(True)
+    scale = jnp.where(named & (norms > max_norm), max_norm / (norms + 1e-7), 1.0)
+    return weight * scale[:, None].astype(weight.dtype)
