@@ -6,7 +6,8 @@ tensor, so that any sequence of draws stays in step with PyTorch. `skip` moves o
 
 Uniforms, integers, permutations, Bernoulli and geometric draws equal PyTorch's bit for bit. The
 others go through a logarithm, a sine, a tangent or an exponential, whose last bits depend on the
-library and on the processor, in PyTorch too; each docstring states how close they come.
+library; each docstring states how close they come. PyTorch's own last bits depend on the processor:
+meant are those of one that rounds a product and a sum once, as x86-64 with AVX2 does.
 """
 
 from flambeau.core.draws.choice import multinomial, permutation
