@@ -1,0 +1,8 @@
+"""Optimizers, learning rate schedulers and averaging of weights, under PyTorch's names."""
+
+from flambeau.optim.adam import Adam
+from flambeau.optim.adamw import AdamW
+from flambeau.optim.optimizer import Optimizer
+from flambeau.optim.sgd import SGD
+
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]

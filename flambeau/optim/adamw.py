@@ -1,0 +1,71 @@
+"""AdamW."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.optim.adam import Adam
+from flambeau.optim.optimizer import Parameters
+
+__all__ = ["AdamW"]
+
+
+class AdamW(Adam):
+    """`Adam` with decoupled weight decay: θ ← θ − γ λ θ before the step, instead of g ← g + λ θ.
+
+    Formulas: https://docs.pytorch.org/docs/stable/generated/torch.optim.AdamW.html; Loshchilov and
+    Hutter, *Decoupled Weight Decay Regularization* (2017).
+
+    Args:
+        params: Parameters, pairs of name and parameter, or dictionaries of groups.
+        lr: Learning rate.
+        betas: Decay rates of the two running averages.
+        eps: Added to the denominator.
+        weight_decay: How much of the learning rate the weights decay by.
+        amsgrad: Use the AMSGrad variant.
+        maximize: Go up the gradient instead of down.
+        foreach: Accepted; all parameters are always updated in one program.
+        capturable: As ``foreach``.
+        differentiable: Record the step on the tape.
+        fused: As ``foreach``.
+
+    Raises:
+        ValueError: A number is out of its range.
+    """
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            foreach=foreach,
+            maximize=maximize,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=True,
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        # A state saved by Adam, or before there was this option, decays as AdamW here all the same.
+        for group in self.param_groups:
+            group["decoupled_weight_decay"] = True

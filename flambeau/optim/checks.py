@@ -1,0 +1,66 @@
+"""Checks of the numbers that optimizers are given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+
+_MEANING = {
+    "lr": "learning rate", "eps": "epsilon", "momentum": "momentum", "weight_decay": "weight decay",
+    "lr_decay": "learning rate decay", "initial_accumulator_value": "initial accumulator value",
+}  # fmt: skip
+
+
+def one_element(**numbers: Any) -> None:
+    """Fail if a number is a tensor of several elements."""
+    for name, value in numbers.items():
+        if isinstance(value, Tensor) and value.numel() != 1:
+            raise ValueError(
+                f"a Tensor {name} must have one element, got shape {list(value.shape)}"
+            )
+
+
+def at_least_zero(**numbers: Any) -> None:
+    """Fail if a number is negative, or not a number."""
+    for name, value in numbers.items():
+        # A NaN compares as false, so it is refused as well.
+        if not float(value) >= 0.0:
+            meaning = _MEANING.get(name, name)
+            raise ValueError(f"invalid {meaning}: {name} must not be negative, got {float(value)}")
+
+
+def below_one(name: str, value: Any) -> None:
+    """Fail unless 0 ≤ ``value`` < 1."""
+    if not 0.0 <= float(value) < 1.0:
+        raise ValueError(f"invalid {name}: it must be at least 0 and below 1, got {float(value)}")
+
+
+def check_betas(
+    betas: Any, foreach: bool | None = None, capturable: bool = True, *, tensors: bool = True
+) -> None:
+    """Fail unless ``betas`` are two numbers in [0, 1), or two tensors of one element each."""
+    for i, beta in enumerate(betas):
+        below_one(f"beta parameter at index {i}", beta)
+    kinds = {isinstance(beta, Tensor) for beta in betas}
+    if not tensors:
+        return
+    if len(kinds) > 1 or not all(isinstance(beta, float | Tensor) for beta in betas):
+        raise ValueError("betas must be either two floats or two Tensors")
+    for i, beta in enumerate(betas):
+        check_tensor_lr(beta, foreach, capturable, f"betas[{i}]")
+
+
+def check_tensor_lr(lr: Any, foreach: bool | None, capturable: bool, name: str = "lr") -> None:
+    """Fail where PyTorch refuses a learning rate that is a tensor."""
+    one_element(**{name: lr})
+    if isinstance(lr, Tensor) and foreach and not capturable:
+        raise ValueError(f"{name} as a Tensor is not supported with foreach=True, capturable=False")
+
+
+def check_implementation(foreach: bool | None, fused: bool | None, differentiable: bool) -> None:
+    """Fail where PyTorch refuses a combination of implementations."""
+    if fused and differentiable:
+        raise RuntimeError("fused=True does not support differentiable=True")
+    if fused and foreach:
+        raise RuntimeError("fused and foreach cannot both be True")

@@ -1,0 +1,359 @@
+"""What an optimizer is made of: groups and state that announce every change of their structure.
+
+A step runs one compiled program for all parameters. The program takes for granted which parameters
+there are, which state belongs to them and which options are set; what varies from step to step,
+learning rates among it, goes in as arrays. So the containers here tell the two apart: a changed
+number is written to a Cell, anything else counts as a change of structure.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from flambeau.core import world
+from flambeau.core.cell import Cell
+from flambeau.core.modes import modes
+from flambeau.core.tensor import Tensor
+from flambeau.core.trace import TracedValueError, outside
+
+# Where a number is found: its position in the group's Cell; ~position among the group's tensors;
+# None for one that is switched off; or a tuple of these.
+Place = Any
+Layout = tuple[tuple[str, Place], ...]
+
+
+class Structure:
+    """Counts the changes of what an optimizer's programs take for granted."""
+
+    def __init__(self) -> None:
+        self.version = 0
+
+    def change(self) -> None:
+        """Record a change."""
+        self.version += 1
+        world.bump()
+
+
+class Same:
+    """Compares by identity, and keeps what it compares alive."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def _announced(method: Callable[..., Any]) -> Any:
+    """``method`` of a container, followed by a note of the change."""
+
+    @functools.wraps(method)
+    def change(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            self.structure.change()
+
+    return change
+
+
+class AnnouncedList(list[Any]):
+    """A list, of parameters or of groups, that announces every change.
+
+    Args:
+        elements: What it holds.
+        structure: Whose change is recorded.
+        convert: What to make of each new element.
+    """
+
+    __slots__ = ("convert", "structure")
+
+    def __init__(
+        self,
+        elements: Iterable[Any],
+        structure: Structure,
+        convert: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.structure = structure
+        self.convert = convert or _unchanged
+        super().__init__(map(self.convert, elements))
+
+    @_announced
+    def append(self, element: Any) -> None:
+        super().append(self.convert(element))
+
+    @_announced
+    def extend(self, elements: Iterable[Any]) -> None:
+        super().extend(map(self.convert, elements))
+
+    @_announced
+    def insert(self, index: Any, element: Any) -> None:
+        super().insert(index, self.convert(element))
+
+    @_announced
+    def __setitem__(self, index: Any, value: Any) -> None:
+        converted = list(map(self.convert, value)) if isinstance(index, slice) else None
+        super().__setitem__(index, self.convert(value) if converted is None else converted)
+
+    def __iadd__(self, elements: Iterable[Any]) -> AnnouncedList:  # type: ignore[override]
+        self.extend(elements)
+        return self
+
+    __delitem__ = _announced(list.__delitem__)
+    __imul__ = _announced(list.__imul__)
+    clear = _announced(list.clear)
+    pop = _announced(list.pop)
+    remove = _announced(list.remove)
+    reverse = _announced(list.reverse)
+    sort = _announced(list.sort)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
+
+
+def _unchanged(element: Any) -> Any:
+    return element
+
+
+class ParameterState(dict[Any, Any]):
+    """The state of one parameter, by name: ``exp_avg``, ``step`` and the like."""
+
+    __slots__ = ("structure",)
+
+    def __init__(self, entries: Any, structure: Structure) -> None:
+        self.structure = structure
+        super().__init__(entries)
+
+    @_announced
+    def __setitem__(self, name: Any, value: Any) -> None:
+        if isinstance(value, Tensor) and isinstance(value._cell.array, Tracer):
+            raise TracedValueError(
+                f"optimizer state {name!r} was made inside a compiled function, so its value does "
+                "not outlive the call; run one step before compiling, or make the state in the "
+                "optimizer's __init__"
+            )
+        super().__setitem__(name, value)
+
+    def update(self, *args: Any, **entries: Any) -> None:
+        """Set several entries."""
+        for name, value in dict(*args, **entries).items():
+            self[name] = value
+
+    def setdefault(self, name: Any, default: Any = None) -> Any:
+        """The entry ``name``, set to ``default`` if there is none."""
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def __ior__(self, entries: Any) -> ParameterState:  # type: ignore[override,misc]
+        self.update(entries)
+        return self
+
+    __delitem__ = _announced(dict.__delitem__)
+    clear = _announced(dict.clear)
+    pop = _announced(dict.pop)
+    popitem = _announced(dict.popitem)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
+class OptimizerState(defaultdict[Any, Any]):
+    """The state of every parameter; one that is asked for and has none gets an empty one."""
+
+    def __init__(self, entries: Any, structure: Structure) -> None:
+        self.structure = structure
+        super().__init__(lambda: ParameterState((), structure))
+        for key, value in dict(entries).items():
+            self[key] = value
+
+    @_announced
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(value, dict) and not isinstance(value, ParameterState):
+            value = ParameterState(value, self.structure)
+        super().__setitem__(key, value)
+
+    def update(self, *args: Any, **entries: Any) -> None:
+        """Set the state of several parameters."""
+        for key, value in dict(*args, **entries).items():
+            self[key] = value
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        """The state of ``key``, set to ``default`` if there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    __delitem__ = _announced(defaultdict.__delitem__)
+    clear = _announced(defaultdict.clear)
+    pop = _announced(defaultdict.pop)
+    popitem = _announced(defaultdict.popitem)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
+class ParameterGroup(dict[str, Any]):
+    """Parameters with common options. A dictionary; what varies is mirrored in a Cell.
+
+    ``group["lr"]`` is the number, or the tensor, that was put there. All numbers of the group also
+    stand in one Cell, which the compiled step reads, so that a changed learning rate reaches the
+    next step without a new program.
+
+    Args:
+        entries: The options and ``"params"``.
+        numbers: The names of the options that are numbers, or tuples of them.
+        switches: Those of the numbers that select another formula by being zero.
+        structure: Whose change is recorded when anything but the value of a number changes.
+    """
+
+    __slots__ = ("cell", "layout", "numbers", "structure", "switches", "tensors", "watched")
+
+    def __init__(
+        self,
+        entries: dict[str, Any],
+        numbers: tuple[str, ...],
+        switches: tuple[str, ...],
+        structure: Structure,
+    ) -> None:
+        super().__init__(entries)
+        self.numbers, self.switches, self.structure = numbers, switches, structure
+        self.watched = False
+        dict.__setitem__(self, "params", AnnouncedList(entries.get("params", ()), structure))
+        values, self.layout, self.tensors = self._lay_out({})
+        self.cell = Cell(_vector(values))
+
+    def __getitem__(self, key: str) -> Any:
+        if modes.trace is not None:
+            self._watch(key)
+        return dict.__getitem__(self, key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The option ``key``, or ``default``."""
+        return self[key] if key in self else default
+
+    def _watch(self, key: str) -> None:
+        # Whoever reads a number while a program is traced makes it part of the program.
+        if key in self.numbers or isinstance(dict.get(self, key), float):
+            self.watched = True
+        modes.trace.watch(self, self._snapshot)
+
+    def _snapshot(self) -> Any:
+        return tuple(
+            (key, value if isinstance(value, int | float | str | tuple) else Same(value))
+            for key, value in dict.items(self)
+        )
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if modes.trace is not None:
+            self._refuse_change(key, value)
+        if key == "params":
+            value = AnnouncedList(value, self.structure)
+        if key not in self.numbers:
+            dict.__setitem__(self, key, value)
+            self.structure.change()
+            return
+        values, layout, tensors = self._lay_out({key: value})
+        dict.__setitem__(self, key, value)
+        same = layout == self.layout and all(map(_is, tensors, self.tensors))
+        self.layout, self.tensors = layout, tensors
+        self.cell.write(_vector(values))
+        if not same:
+            self.structure.change()
+        elif self.watched:
+            world.bump()
+
+    def _refuse_change(self, key: str, value: Any) -> None:
+        before = dict.get(self, key, self)
+        if before is value or (isinstance(value, float | int | tuple) and before == value):
+            return
+        raise TracedValueError(
+            f"the optimizer's option {key!r} was set inside a compiled function, where it would "
+            "change once, while tracing, and not at every call; call the scheduler's step(), or set "
+            f"group[{key!r}], outside the compiled function"
+        )
+
+    def _lay_out(self, changes: dict[str, Any]) -> tuple[list[float], Layout, tuple[Tensor, ...]]:
+        """The numbers with ``changes``: their values, where each stands, and those in tensors."""
+        values: list[float] = []
+        tensors: list[Tensor] = []
+
+        def place(name: str, value: Any) -> Place:
+            if value is None:
+                return None
+            if isinstance(value, tuple | list):
+                return tuple(place(name, each) for each in value)
+            if isinstance(value, Tensor):
+                tensors.append(value)
+                return ~(len(tensors) - 1)
+            values.append(float(value))
+            return None if name in self.switches and not values[-1] else len(values) - 1
+
+        layout = tuple(
+            (name, place(name, changes[name] if name in changes else dict.get(self, name)))
+            for name in self.numbers
+        )
+        return values, layout, tuple(tensors)
+
+    def update(self, *args: Any, **entries: Any) -> None:
+        """Set several options."""
+        for key, value in dict(*args, **entries).items():
+            self[key] = value
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The option ``key``, set to ``default`` if there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def __ior__(self, entries: Any) -> ParameterGroup:  # type: ignore[override,misc]
+        self.update(entries)
+        return self
+
+    __delitem__ = _announced(dict.__delitem__)
+    clear = _announced(dict.clear)
+    pop = _announced(dict.pop)
+    popitem = _announced(dict.popitem)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
+def _is(one: Any, other: Any) -> bool:
+    return one is other
+
+
+def _vector(values: list[float]) -> Any:
+    with outside():
+        return jnp.asarray(np.array(values, np.float64))
+
+
+def pick(layout: Layout, vector: Any, tensors: list[Any]) -> dict[str, Any]:
+    """The numbers by name, as a step's rule sees them: scalars, tuples of them, or ``None``.
+
+    Args:
+        layout: Where each stands.
+        vector: The array of the group's Cell.
+        tensors: The arrays of the tensors among the group's numbers.
+    """
+
+    def find(place: Place) -> Any:
+        if place is None:
+            return None
+        if isinstance(place, tuple):
+            return tuple(map(find, place))
+        return vector[place] if place >= 0 else tensors[~place].reshape(())
+
+    return {name: find(place) for name, place in layout}

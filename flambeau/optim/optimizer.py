@@ -1,0 +1,460 @@
+"""What all optimizers share: groups of parameters, state, hooks, saving and loading."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, TypeAlias
+
+from flambeau.core.handle import RemovableHandle
+from flambeau.core.modes import modes
+from flambeau.core.tensor import Tensor
+from flambeau.nn.registry import HookRegistry
+from flambeau.optim.containers import (
+    AnnouncedList,
+    OptimizerState,
+    ParameterGroup,
+    Same,
+    Structure,
+)
+from flambeau.optim.loading import Loaded, check_and_convert
+
+__all__ = [
+    "Optimizer",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
+]
+
+Parameters: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+ParamsT = Parameters
+StateDict: TypeAlias = dict[str, Any]
+
+_global_optimizer_pre_hooks = HookRegistry()
+_global_optimizer_post_hooks = HookRegistry()
+
+
+class _Required:
+    """Marks an option that every group must set."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required: Any = _Required()
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` before each step of every optimizer.
+
+    It returns ``None`` or the new ``(args, kwargs)``.
+    """
+    return _registered(_global_optimizer_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., None]) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` after each step of every optimizer."""
+    return _registered(_global_optimizer_post_hooks, hook)
+
+
+def _registered(
+    hooks: HookRegistry, hook: Callable[..., Any], prepend: bool = False
+) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
+
+
+class Optimizer:
+    """Base class of all optimizers.
+
+    A subclass that is given by a formula for one parameter extends `flambeau.optim.rule`'s
+    ``RuleOptimizer``; one written with tensor operators, as in PyTorch, overrides `step`.
+
+    Args:
+        params: Tensors; pairs of name and tensor; or groups: dictionaries with ``"params"`` and the
+            options that differ from ``defaults``.
+        defaults: The options of groups that do not set them.
+
+    Raises:
+        TypeError: ``params`` is a tensor, or holds something else than tensors.
+        ValueError: There are no parameters, one of them is no leaf, or stands in two groups.
+    """
+
+    # Options that are numbers, mirrored in Cells, and those of them that switch by being zero.
+    numbers: ClassVar[tuple[str, ...]] = ()
+    switches: ClassVar[tuple[str, ...]] = ()
+
+    state: OptimizerState
+    param_groups: Any
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "step" in cls.__dict__:
+            cls.step = _with_hooks(cls.step)
+
+    def __init__(self, params: Parameters, defaults: dict[str, Any]) -> None:
+        if isinstance(params, Tensor):
+            raise TypeError(
+                "an optimizer takes an iterable of tensors or of dictionaries, but got a "
+                f"{type(params).__name__}; put it in a list"
+            )
+        self.defaults = defaults
+        self._prepare()
+        self.state = OptimizerState((), self._structure)
+        self.param_groups = self._group_list(())
+        groups: list[Any] = list(params)
+        if not groups:
+            raise ValueError("the optimizer got an empty list of parameters")
+        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
+            self.add_param_group(group)
+
+    def _prepare(self) -> None:
+        """Set up what is neither saved nor copied."""
+        self._structure = Structure()
+        self._opt_called = False
+        self._in_step = False
+        self._optimizer_step_pre_hooks = HookRegistry()
+        self._optimizer_step_post_hooks = HookRegistry()
+        self._optimizer_state_dict_pre_hooks = HookRegistry()
+        self._optimizer_state_dict_post_hooks = HookRegistry()
+        self._optimizer_load_state_dict_pre_hooks = HookRegistry()
+        self._optimizer_load_state_dict_post_hooks = HookRegistry()
+
+    def _group_list(self, groups: Iterable[Any]) -> AnnouncedList:
+        return AnnouncedList(groups, self._structure, self._as_group)
+
+    def _as_group(self, entries: dict[str, Any]) -> ParameterGroup:
+        if isinstance(entries, ParameterGroup) and entries.structure is self._structure:
+            return entries
+        return ParameterGroup(entries, self.numbers, self.switches, self._structure)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # A script may assign these; what it assigns has to announce its changes, too.
+        if name == "param_groups" and not _belongs(value, self._structure):
+            value = self._group_list(value)
+            self._structure.change()
+        elif name == "state" and not _belongs(value, self._structure):
+            value = OptimizerState(value, self._structure)
+            self._structure.change()
+        object.__setattr__(self, name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "defaults": self.defaults,
+            "state": {
+                key: dict(value) if isinstance(value, dict) else value
+                for key, value in self.state.items()
+            },
+            "param_groups": [
+                dict(group) | {"params": list(group["params"])} for group in self.param_groups
+            ],
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "_structure" not in self.__dict__:
+            self._prepare()
+        for name, value in state.items():
+            setattr(self, name, value)
+        for group in self.param_groups:
+            for name, default in self.defaults.items():
+                if name not in group and default is not required:
+                    group[name] = default
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
+        return "\n".join([*lines, ")"])
+
+    # Steps
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters; to be defined by subclasses.
+
+        Args:
+            closure: Computes the loss anew, with gradients, and returns it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define step()")
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Reset the gradients of all parameters.
+
+        Args:
+            set_to_none: Set them to ``None``; otherwise to zeros where there is one.
+        """
+        if not set_to_none:
+            for group in self.param_groups:
+                for param in group["params"]:
+                    if param.grad is not None:
+                        _fill_with_zeros(param.grad)
+            return
+        # The old gradient is not looked at: a compiled step would then depend on it.
+        if modes.trace is None:
+            for group in self.param_groups:
+                for param in dict.__getitem__(group, "params"):
+                    param._grad = None
+        else:
+            for group in self.param_groups:
+                for param in dict.__getitem__(group, "params"):
+                    param.grad = None
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group of parameters, for example of layers that are trained from now on.
+
+        Args:
+            param_group: ``"params"`` and the options that differ from the defaults. It is completed
+                in place.
+
+        Raises:
+            TypeError: It is no dictionary, or ``"params"`` is a set or holds other things than
+                tensors.
+            ValueError: A parameter is no leaf or is in another group, only some have names, or a
+                required option is missing.
+        """
+        if not isinstance(param_group, dict):
+            raise TypeError(f"a parameter group must be a dict, got {type(param_group).__name__}")
+        params, names = _split_names(param_group["params"])
+        self._check_params(params)
+        self._check_names(names is not None or "param_names" in param_group)
+        entries = dict(param_group, params=params)
+        if names is not None:
+            entries["param_names"] = names
+        for name, default in self.defaults.items():
+            if default is required and name not in entries:
+                raise ValueError(f"the parameter group does not set the required option {name!r}")
+            entries.setdefault(name, default)
+        param_group.update(entries)
+        self.param_groups.append(param_group)
+
+    def _check_params(self, params: list[Any]) -> None:
+        differentiable = self.defaults.get("differentiable")
+        for i, param in enumerate(params):
+            if not isinstance(param, Tensor):
+                raise TypeError(
+                    f"an optimizer can only optimize Tensors, but parameter {i} of the group is a "
+                    f"{type(param).__name__}"
+                )
+            if not differentiable and not (param.is_leaf or param.retains_grad):
+                raise ValueError(
+                    f"cannot optimize a non-leaf Tensor: parameter {i} of the group, of shape "
+                    f"{list(param.shape)}, is the result of {param.grad_fn.name()}"
+                )
+        own = set(map(id, params))
+        if len(own) != len(params):
+            warnings.warn(
+                "a parameter group holds the same parameter more than once; it is updated as often",
+                stacklevel=4,
+            )
+        for i, group in enumerate(self.param_groups):
+            for param in group["params"]:
+                if id(param) in own:
+                    raise ValueError(
+                        f"a parameter of shape {list(param.shape)} appears in more than one "
+                        f"parameter group; it is in group {i} already"
+                    )
+
+    def _check_names(self, named: bool) -> None:
+        for group in self.param_groups:
+            if ("param_names" in group) != named:
+                has = "with" if named else "without"
+                raise ValueError(
+                    "all parameter groups must be with names, or all without: cannot add a group "
+                    f"{has} names to this optimizer"
+                )
+
+    # Hooks
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` before each step.
+
+        It returns ``None`` or the new ``(args, kwargs)``.
+        """
+        return _registered(self._optimizer_step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` after each step."""
+        return _registered(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(
+        self, hook: Callable[[Optimizer], None], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(optimizer)`` before `state_dict`."""
+        return _registered(self._optimizer_state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(
+        self, hook: Callable[[Optimizer, StateDict], StateDict | None], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` on the result of `state_dict`.
+
+        It may change the dictionary, or return another to be used instead.
+        """
+        return _registered(self._optimizer_state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(
+        self, hook: Callable[[Optimizer, StateDict], StateDict | None], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` before `load_state_dict` loads it.
+
+        It gets a shallow copy, which it may change, or return another to be loaded instead.
+        """
+        return _registered(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(
+        self, hook: Callable[[Optimizer], None], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(optimizer)`` after `load_state_dict`."""
+        return _registered(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+
+    # Saving and loading
+
+    def state_dict(self) -> StateDict:
+        """The state and options of this optimizer, in PyTorch's layout.
+
+        Returns:
+            ``"state"``: the state of each parameter, by the number that stands for it; and
+            ``"param_groups"``: the options of each group, with numbers for parameters. The tensors
+            are the optimizer's own, not copies.
+        """
+        for hook in tuple(self._optimizer_state_dict_pre_hooks.values()):
+            hook(self)
+        numbers: dict[int, int] = {}
+        groups, start = [], 0
+        for group in self.param_groups:
+            params = group["params"]
+            for i, param in enumerate(params, start):
+                numbers.setdefault(id(param), i)
+            start += len(params)
+            packed = {name: value for name, value in group.items() if name != "params"}
+            packed["params"] = [numbers[id(param)] for param in params]
+            groups.append(packed)
+        state = {
+            numbers[id(key)] if isinstance(key, Tensor) else key: (
+                dict(value) if isinstance(value, dict) else value
+            )
+            for key, value in self.state.items()
+        }
+        result: StateDict = {"state": state, "param_groups": groups}
+        for hook in tuple(self._optimizer_state_dict_post_hooks.values()):
+            replaced = hook(self, result)
+            result = result if replaced is None else replaced
+        return result
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Take over the state and options that `state_dict` gave, here or in PyTorch.
+
+        Everything is checked first: if it raises, the optimizer is as it was.
+
+        Args:
+            state_dict: Its tensors may be flambeau's, PyTorch's, or NumPy arrays.
+
+        Raises:
+            ValueError: The groups, or the shapes of the state, do not fit the parameters.
+            KeyError: ``"state"`` or ``"param_groups"`` is missing.
+        """
+        state_dict = dict(state_dict)
+        for hook in tuple(self._optimizer_load_state_dict_pre_hooks.values()):
+            replaced = hook(self, state_dict)
+            state_dict = state_dict if replaced is None else replaced
+        loaded: Loaded = check_and_convert(self.param_groups, state_dict, self._expected_shapes)
+        self.__setstate__({"state": loaded.state, "param_groups": loaded.groups})
+        for hook in tuple(self._optimizer_load_state_dict_post_hooks.values()):
+            hook(self)
+
+    def _expected_shapes(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """The shapes that entries of a parameter's state must have, where they are known."""
+        return {}
+
+    def _watched_hooks(self) -> tuple[Any, ...]:
+        """The hooks of a step, for the guard of a compiled one."""
+        return tuple(
+            Same(hook)
+            for hooks in (
+                _global_optimizer_pre_hooks,
+                self._optimizer_step_pre_hooks,
+                self._optimizer_step_post_hooks,
+                _global_optimizer_post_hooks,
+            )
+            for hook in hooks.values()
+        )
+
+
+def _belongs(container: Any, structure: Structure) -> bool:
+    return getattr(container, "structure", None) is structure
+
+
+def _split_names(params: Any) -> tuple[list[Any], list[str] | None]:
+    """The parameters of a new group, and their names if they came with names."""
+    if isinstance(params, Tensor):
+        return [params], None
+    if isinstance(params, set | frozenset):
+        raise TypeError(
+            "the parameters of an optimizer need an order that is the same in every run, which a "
+            "set does not have; use a list"
+        )
+    members = list(params)
+    names = [each[0] for each in members if isinstance(each, tuple)]
+    if not names:
+        return members, None
+    if len(names) != len(members):
+        raise ValueError(
+            "either all parameters of an optimizer have names or none: "
+            f"{len(members) - len(names)} of {len(members)} have none"
+        )
+    return [each[1] for each in members], names
+
+
+def _fill_with_zeros(grad: Tensor) -> None:
+    if grad.grad_fn is not None:
+        grad.detach_()
+    else:
+        grad.requires_grad_(False)
+    grad.zero_()
+
+
+def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """``step`` with the optimizer's and everybody's hooks around it."""
+
+    @functools.wraps(step)
+    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        self._opt_called = True
+        if not (
+            self._optimizer_step_pre_hooks
+            or self._optimizer_step_post_hooks
+            or _global_optimizer_pre_hooks
+            or _global_optimizer_post_hooks
+        ):
+            return step(self, *args, **kwargs)
+        # A step that calls its superclass's is one step.
+        if self._in_step:
+            return step(self, *args, **kwargs)
+        self._in_step = True
+        try:
+            return _run_hooked(step, self, args, kwargs)
+        finally:
+            self._in_step = False
+
+    return hooked
+
+
+def _run_hooked(
+    step: Callable[..., Any], optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    before = (_global_optimizer_pre_hooks, optimizer._optimizer_step_pre_hooks)
+    for hook in [hook for hooks in before for hook in hooks.values()]:
+        changed = hook(optimizer, args, kwargs)
+        if changed is None:
+            continue
+        if not isinstance(changed, tuple) or len(changed) != 2:
+            raise RuntimeError(
+                f"a step pre-hook must return None or the new (args, kwargs), got {changed!r}"
+            )
+        args, kwargs = changed
+    result = step(optimizer, *args, **kwargs)
+    after = (optimizer._optimizer_step_post_hooks, _global_optimizer_post_hooks)
+    for hook in [hook for hooks in after for hook in hooks.values()]:
+        hook(optimizer, args, kwargs)
+    return result

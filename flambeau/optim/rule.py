@@ -1,0 +1,408 @@
+"""Optimizers given by a rule for one parameter: one compiled call updates all of them.
+
+A rule is a pure function on arrays. `RuleOptimizer` applies it to every parameter of every group
+inside one program, which is kept for the structure it was made for: which parameters have
+gradients, which options are set. Values that change from step to step are its inputs.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from sys import getrefcount
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from flambeau.core import dtype as dtypes
+from flambeau.core.cell import Cell, abstract, is_abstract
+from flambeau.core.modes import enable_grad, modes
+from flambeau.core.tensor import Tensor
+from flambeau.core.trace import outside
+from flambeau.optim.containers import Layout, ParameterGroup, Same, pick
+from flambeau.optim.loading import put_beside
+from flambeau.optim.optimizer import Optimizer
+
+
+class Entry(NamedTuple):
+    """One tensor of a parameter's state, as it starts.
+
+    Attributes:
+        shape: Its shape.
+        dtype: Its NumPy dtype.
+        fill: The value of all its elements.
+    """
+
+    shape: tuple[int, ...]
+    dtype: Any
+    fill: complex = 0.0
+
+
+def like(param: Tensor, fill: complex = 0.0) -> Entry:
+    """An entry of the shape and dtype of ``param``."""
+    return Entry(tuple(param.shape), param.dtype.numpy, fill)
+
+
+def scalar(fill: float = 0.0) -> Entry:
+    """A 0-d entry in the precision in which PyTorch counts steps."""
+    wide = dtypes.get_default_dtype() is dtypes.float64
+    return Entry((), np.dtype(np.float64 if wide else np.float32), fill)
+
+
+step_count = scalar
+
+
+class GroupSpec(NamedTuple):
+    """What a program takes for granted about a group.
+
+    Attributes:
+        rule: The rule of its optimizer.
+        flags: The options that are part of the program.
+        layout: Where its numbers stand.
+        members: For each parameter the names of its state, and whether this is its first step.
+    """
+
+    rule: Callable[..., Any]
+    flags: tuple[tuple[str, Any], ...]
+    layout: Layout
+    members: tuple[tuple[tuple[str, ...], bool], ...]
+
+
+def update(
+    specs: tuple[GroupSpec, ...],
+    params: list[Any],
+    grads: list[Any],
+    states: list[Any],
+    vectors: list[Any],
+    tensors: list[Any],
+) -> tuple[list[Any], list[Any]]:
+    """One step for all parameters, on arrays.
+
+    Args:
+        specs: The structure of the groups.
+        params: The parameters of all groups.
+        grads: Their gradients.
+        states: Their state, in the order of the names in ``specs``.
+        vectors: The numbers of each group.
+        tensors: The numbers of all groups that are tensors.
+
+    Returns:
+        The new parameters and the new state.
+    """
+    new_params: list[Any] = []
+    new_states: list[Any] = []
+    for spec, vector in zip(specs, vectors, strict=True):
+        hyper = pick(spec.layout, vector, tensors)
+        flags = dict(spec.flags)
+        tensors = tensors[_count_tensors(spec.layout) :]
+        for names, first in spec.members:
+            i, j = len(new_params), len(new_states)
+            state = dict(zip(names, states[j : j + len(names)], strict=True))
+            param, state = _update_one(
+                spec.rule, params[i], grads[i], state, hyper, {**flags, "first": first}
+            )
+            new_params.append(param)
+            new_states += [state[name] for name in names]
+    return new_params, new_states
+
+
+def _update_one(
+    rule: Callable[..., Any], param: Any, grad: Any, state: Any, hyper: Any, flags: Any
+) -> Any:
+    if flags.get("maximize"):
+        grad = -grad
+    if not jnp.iscomplexobj(param):
+        return rule(param, grad, state, hyper, flags)
+    # A complex number is optimized as the pair of its parts.
+    pairs = {name: _as_real(each) for name, each in state.items()}
+    new, pairs = rule(_as_real(param), _as_real(grad), pairs, hyper, flags)
+    return _as_complex(new), {
+        name: _as_complex(each) if jnp.iscomplexobj(state[name]) else each
+        for name, each in pairs.items()
+    }
+
+
+def _as_real(array: Any) -> Any:
+    return jnp.stack([array.real, array.imag], -1) if jnp.iscomplexobj(array) else array
+
+
+def _as_complex(array: Any) -> Any:
+    return jax.lax.complex(array[..., 0], array[..., 1])
+
+
+def _count_tensors(place: Any) -> int:
+    if isinstance(place, tuple):
+        return sum(map(_count_tensors, place))
+    return isinstance(place, int) and place < 0
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(specs: tuple[GroupSpec, ...]) -> Any:
+    return jax.jit(functools.partial(update, specs), donate_argnums=(0, 2))
+
+
+def _take(tensors: list[Tensor]) -> list[Any]:
+    """The arrays of ``tensors``, to be overwritten: copies of those that others hold as well."""
+    arrays = []
+    for tensor in tensors:
+        array = tensor._cell.array if tensor._view is None else tensor._read()
+        arrays.append(jnp.copy(array) if getrefcount(array) > _ALONE else array)
+    return arrays
+
+
+def _count_when_alone() -> int:
+    """What `getrefcount` says, in the place where `_take` asks, of an array nobody else holds."""
+    tensors = [Tensor._wrap(object())]
+    for tensor in tensors:
+        array = tensor._cell.array if tensor._view is None else tensor._read()
+        count = getrefcount(array)
+    return count  # type: ignore[possibly-unbound]
+
+
+_ALONE = _count_when_alone()
+
+
+class Plan:
+    """A program and the tensors that go through it.
+
+    Args:
+        specs: The structure of the groups.
+        params: The parameters that have gradients, group by group.
+        states: Their state.
+        groups: The groups.
+    """
+
+    def __init__(
+        self,
+        specs: tuple[GroupSpec, ...],
+        params: list[Tensor],
+        states: list[Tensor],
+        groups: list[ParameterGroup],
+    ) -> None:
+        self.specs, self.params, self.states = specs, params, states
+        self.cells: list[Cell] = [group.cell for group in groups]
+        self.tensors: list[Tensor] = [each for group in groups for each in group.tensors]
+        self.compiled = _compiled(specs)
+
+    def run(self, grads: list[Tensor]) -> None:
+        """One step."""
+        arrays = [g._cell.array if g._view is None else g._read() for g in grads]
+        params, states = self.compiled(
+            _take(self.params), arrays, _take(self.states),
+            [cell.array for cell in self.cells], [each._read() for each in self.tensors],
+        )  # fmt: skip
+        self._write(self.params, params)
+        self._write(self.states, states)
+
+    def _write(self, tensors: list[Tensor], arrays: list[Any]) -> None:
+        if arrays and isinstance(arrays[0], Tracer):
+            for tensor, array in zip(tensors, arrays, strict=True):
+                tensor._store(array)
+            return
+        for tensor, array in zip(tensors, arrays, strict=True):
+            if tensor._view is None:
+                cell = tensor._cell
+                cell.array = array
+                cell.version += 1
+            else:
+                tensor._store(array)
+
+    def run_traced(self, grads: list[Tensor], trace: Any) -> None:
+        """One step as part of a program that is being traced."""
+        params, states = update(
+            self.specs,
+            [each._read() for each in self.params],
+            [each._read() for each in grads],
+            [each._read() for each in self.states],
+            [trace.read(cell) for cell in self.cells],
+            [each._read() for each in self.tensors],
+        )
+        for tensor, array in zip(self.params + self.states, params + states, strict=True):
+            tensor._store(array)
+
+
+class RuleOptimizer(Optimizer):
+    """An optimizer given by a rule for one parameter.
+
+    A subclass declares ``numbers`` (options that are numbers, which a rule receives as scalars),
+    ``switches`` (those of them that come as ``None`` when they are zero, so that the rule can leave
+    out what they multiply), ``flags`` (options that become part of the program), `entries` and
+    `rule`.
+    """
+
+    flags: ClassVar[tuple[str, ...]] = ()
+
+    @staticmethod
+    def rule(
+        param: Any,
+        grad: Any,
+        state: dict[str, Any],
+        hyper: dict[str, Any],
+        flags: dict[str, Any],
+    ) -> tuple[Any, dict[str, Any]]:
+        """One step for one parameter, on arrays.
+
+        Args:
+            param: The parameter.
+            grad: Its gradient, already negated for ``maximize``.
+            state: Its state by name.
+            hyper: The numbers of its group, as scalars in double precision.
+            flags: The options that are part of the program; and ``"first"``.
+
+        Returns:
+            The new parameter and its new state, of the same shapes and dtypes.
+        """
+        raise NotImplementedError
+
+    def entries(self, param: Tensor, group: dict[str, Any]) -> dict[str, Entry]:
+        """The state that ``param`` needs under the options of ``group``, as it starts."""
+        return {}
+
+    def first_step_differs(self, group: dict[str, Any]) -> bool:
+        """Whether the rule looks at ``flags["first"]``, at the price of a second program."""
+        return False
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._plans: dict[tuple[bool, ...], list[tuple[Plan, list[int]]]] = {}
+        self._planned_version = -1
+        self._all_params: list[Tensor] = []
+        self._starting: set[int] = set()
+
+    def _expected_shapes(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        options = {**self.defaults, **group}
+        return {name: entry.shape for name, entry in self.entries(param, options).items()}
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update all parameters that have a gradient.
+
+        Args:
+            closure: Computes the loss anew, with gradients, and returns it.
+
+        Returns:
+            The loss, if there is a closure.
+        """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        trace = modes.trace
+        if self._structure.version != self._planned_version:
+            self._plan_anew()
+        if trace is None:
+            grads: list[Any] = [param._grad for param in self._all_params]
+        else:
+            grads = [param.grad for param in self._all_params]
+        given = tuple([grad is not None for grad in grads])
+        plans = self._plans.get(given)
+        if plans is None:
+            plans = self._plans[given] = self._make_plans(given)
+            self._planned_version = self._structure.version
+        if trace is not None:
+            trace.watch(self, self._snapshot)
+        for plan, positions in plans:
+            chosen = [grads[i] for i in positions]
+            if trace is None:
+                plan.run(chosen)
+            else:
+                plan.run_traced(chosen, trace)
+        if self._starting:
+            self._starting.clear()
+            self._structure.change()
+        return loss
+
+    def _plan_anew(self) -> None:
+        self._plans.clear()
+        self._planned_version = self._structure.version
+        self._all_params = [
+            param for group in self.param_groups for param in dict.__getitem__(group, "params")
+        ]
+
+    def _make_plans(self, given: tuple[bool, ...]) -> list[tuple[Plan, list[int]]]:
+        """The programs of a step, one for each set of devices, and which parameters they take."""
+        by_place: dict[Any, list[tuple[int, int, Tensor]]] = {}
+        position = 0
+        for number, group in enumerate(self.param_groups):
+            options = dict(group)
+            for param in options["params"]:
+                if given[position]:
+                    self._make_state(param, options)
+                    place = _place(param)
+                    if place is not None:
+                        by_place.setdefault(place, []).append((position, number, param))
+                position += 1
+        return [self._make_plan(members) for members in by_place.values()]
+
+    def _make_plan(self, members: list[tuple[int, int, Tensor]]) -> tuple[Plan, list[int]]:
+        specs, params, states, groups = [], [], [], []
+        for number, group in enumerate(self.param_groups):
+            own = [param for _, its_group, param in members if its_group == number]
+            if not own:
+                continue
+            options = dict(group)
+            described = []
+            for param in own:
+                names = tuple(self.entries(param, options))
+                described.append((names, id(param) in self._starting))
+                states += [self.state[param][name] for name in names]
+            flags = tuple(
+                (name, options[name]) for name in (*self.flags, "maximize") if name in options
+            )
+            specs.append(GroupSpec(type(self).rule, flags, group.layout, tuple(described)))
+            params += own
+            groups.append(group)
+        return Plan(tuple(specs), params, states, groups), [position for position, _, _ in members]
+
+    def _make_state(self, param: Tensor, options: dict[str, Any]) -> None:
+        """Start what is missing of a parameter's state."""
+        entries = self.entries(param, options)
+        if not entries:
+            return
+        state = self.state[param]
+        for name, entry in entries.items():
+            if state.get(name) is None:
+                state[name] = _start(entry, param)
+                if self.first_step_differs(options):
+                    self._starting.add(id(param))
+
+    def _snapshot(self) -> Any:
+        """What a compiled step takes for granted, in a form that compares."""
+        groups = []
+        for group in self.param_groups:
+            options = dict(group)
+            members = [
+                (Same(param), Same(param._cell), self._state_cells(param))
+                for param in options["params"]
+            ]
+            flags = [(name, options.get(name)) for name in (*self.flags, "maximize")]
+            numbers = [Same(each._cell) for each in group.tensors]
+            groups.append((group.layout, flags, numbers, members))
+        return groups, set(self._starting), self._watched_hooks()
+
+    def _state_cells(self, param: Tensor) -> list[Any]:
+        state = self.state[param] if param in self.state else {}
+        return [
+            (name, Same(each._cell if isinstance(each, Tensor) else each))
+            for name, each in state.items()
+        ]
+
+
+def _place(param: Tensor) -> Any:
+    """The devices that hold ``param``; ``None`` on meta, where there is nothing to compute."""
+    array = param._cell.array
+    if isinstance(array, Tracer):
+        return "traced"
+    if is_abstract(array):
+        return None
+    return frozenset(array.devices()) if array.committed else "anywhere"
+
+
+def _start(entry: Entry, param: Tensor) -> Tensor:
+    array = param._cell.array
+    if is_abstract(array):
+        return Tensor._wrap(abstract(entry.shape, entry.dtype))
+    with outside():
+        return Tensor._wrap(put_beside(np.full(entry.shape, entry.fill, entry.dtype), array))

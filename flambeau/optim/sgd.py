@@ -1,0 +1,119 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.optim import arithmetic as a
+from flambeau.optim.checks import at_least_zero, check_implementation, one_element
+from flambeau.optim.optimizer import Parameters
+from flambeau.optim.rule import Entry, RuleOptimizer, like
+
+__all__ = ["SGD"]
+
+
+class SGD(RuleOptimizer):
+    """Stochastic gradient descent, with momentum if wished.
+
+    With gradient g, parameter θ, weight decay λ, momentum μ, dampening τ and learning rate γ:
+
+    - g ← g + λ θ
+    - b ← μ b + (1 − τ) g; at a parameter's first step b ← g
+    - g ← g + μ b with Nesterov's momentum, else g ← b
+    - θ ← θ − γ g
+
+    Formulas: https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html; Sutskever et al.,
+    *On the importance of initialization and momentum in deep learning* (2013).
+
+    Args:
+        params: Parameters, pairs of name and parameter, or dictionaries of groups.
+        lr: Learning rate.
+        momentum: Momentum factor.
+        dampening: Dampening of the momentum.
+        weight_decay: L2 penalty.
+        nesterov: Use Nesterov's momentum.
+        maximize: Go up the gradient instead of down.
+        foreach: Accepted; all parameters are always updated in one program.
+        differentiable: Record the step on the tape.
+        fused: As ``foreach``.
+
+    Raises:
+        ValueError: A number is negative, or ``nesterov`` without momentum or with dampening.
+
+    >>> import flambeau
+    >>> weight = flambeau.ones(2, requires_grad=True)
+    >>> optimizer = flambeau.optim.SGD([weight], lr=0.5)
+    >>> weight.sum().backward()
+    >>> optimizer.step()
+    >>> weight
+    tensor([0.5000, 0.5000], requires_grad=True)
+    """
+
+    numbers = ("lr", "momentum", "dampening", "weight_decay")
+    switches = ("momentum", "dampening", "weight_decay")
+    flags = ("nesterov",)
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float | Tensor = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float | Tensor = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        one_element(lr=lr)
+        at_least_zero(lr=lr, momentum=momentum, weight_decay=weight_decay)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError(
+                "nesterov=True needs a momentum above zero and no dampening, "
+                f"got momentum={momentum}, dampening={dampening}"
+            )
+        check_implementation(foreach, fused, differentiable)
+        defaults = {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
+            "nesterov": nesterov, "maximize": maximize, "foreach": foreach,
+            "differentiable": differentiable, "fused": fused,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def first_step_differs(self, group: dict[str, Any]) -> bool:
+        """With dampening, which the first gradient escapes."""
+        return isinstance(group["dampening"], Tensor) or group["dampening"] != 0
+
+    def entries(self, param: Tensor, group: dict[str, Any]) -> dict[str, Entry]:
+        """A momentum buffer, if there is momentum."""
+        momentum = group["momentum"]
+        if not isinstance(momentum, Tensor) and momentum == 0:
+            return {}
+        return {"momentum_buffer": like(param)}
+
+    @staticmethod
+    def rule(
+        param: Any,
+        grad: Any,
+        state: dict[str, Any],
+        hyper: dict[str, Any],
+        flags: dict[str, Any],
+    ) -> tuple[Any, dict[str, Any]]:
+        """One step for one parameter."""
+        momentum, dampening, decay = hyper["momentum"], hyper["dampening"], hyper["weight_decay"]
+        if decay is not None:
+            grad = a.add(grad, param, decay)
+        if momentum is not None:
+            if dampening is None:
+                # A buffer of zeros becomes the gradient, which is what the first step asks for.
+                buffer = a.add(a.mul(state["momentum_buffer"], momentum), grad)
+            elif flags["first"]:
+                buffer = grad
+            else:
+                buffer = a.add(a.mul(state["momentum_buffer"], momentum), grad, 1 - dampening)
+            state = {"momentum_buffer": buffer}
+            grad = a.add(grad, buffer, momentum) if flags["nesterov"] else buffer
+        return a.add(param, grad, -hyper["lr"]), state
