@@ -13,18 +13,13 @@ import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.op import Array, op
+from flambeau.ops.checks import needs_inexact, needs_real_number
 
 __all__ = ["celu", "hardshrink", "prelu", "relu", "selu", "threshold"]
 
 # Klambauer et al., Self-Normalizing Neural Networks, https://arxiv.org/abs/1706.02515
 _SELU_ALPHA = 1.6732632423543772848170429916717
 _SELU_SCALE = 1.0507009873554804934193349852946
-
-
-def check_floating(name: str, input: Array) -> None:
-    """Check that a function of real numbers is not asked for integers."""
-    if not jnp.issubdtype(input.dtype, jnp.inexact):
-        raise RuntimeError(f"{name}() takes a floating point tensor, got {input.dtype}")
 
 
 @op(method=True, inplace=True)
@@ -35,8 +30,7 @@ def relu(input: Array) -> Array:
     >>> flambeau.relu(flambeau.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
-    if input.dtype == jnp.bool_:
-        raise RuntimeError("relu() takes numbers, got bool")
+    needs_real_number("relu", input)
     return jnp.where(input <= 0, jnp.zeros_like(input), input)
 
 
@@ -68,14 +62,14 @@ def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array
 @op
 def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
     """``x`` where positive, ``negative_slope * x`` elsewhere."""
-    check_floating("leaky_relu", input)
+    needs_inexact("leaky_relu", input)
     return jnp.where(input > 0, input, input * negative_slope)
 
 
 @op
 def elu(input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Array:
     """``scale * x`` where positive, ``scale * alpha * (exp(input_scale * x) - 1)`` elsewhere."""
-    check_floating("elu", input)
+    needs_inexact("elu", input)
     return _elu(input, alpha, scale, input_scale)
 
 
@@ -89,7 +83,7 @@ def _elu(input: Array, alpha: float, scale: float, input_scale: float) -> Array:
 @op(inplace=True, node="EluBackward0")
 def selu(input: Array) -> Array:
     """The `elu` whose scales keep mean 0 and variance 1 from layer to layer."""
-    check_floating("selu", input)
+    needs_inexact("selu", input)
     return _elu(input, _SELU_ALPHA, _SELU_SCALE, 1.0)
 
 
@@ -100,7 +94,7 @@ def celu(input: Array, alpha: float = 1.0) -> Array:
     Raises:
         RuntimeError: ``alpha`` is 0.
     """
-    check_floating("celu", input)
+    needs_inexact("celu", input)
     if alpha == 0:
         raise RuntimeError("celu(): alpha must not be 0")
     return _elu(input, alpha, 1.0, 1.0 / alpha)
@@ -118,7 +112,7 @@ def gelu(input: Array, *, approximate: str = "none") -> Array:
     Raises:
         RuntimeError: ``approximate`` is neither.
     """
-    check_floating("gelu", input)
+    needs_inexact("gelu", input)
     if approximate not in ("none", "tanh"):
         raise RuntimeError(f"gelu(): approximate must be 'none' or 'tanh', got {approximate!r}")
     if approximate == "none":
@@ -130,21 +124,21 @@ def gelu(input: Array, *, approximate: str = "none") -> Array:
 @op
 def silu(input: Array) -> Array:
     """``x * sigmoid(x)``, elementwise."""
-    check_floating("silu", input)
+    needs_inexact("silu", input)
     return input * jax.nn.sigmoid(input)
 
 
 @op
 def mish(input: Array) -> Array:
     """``x * tanh(softplus(x))``, elementwise."""
-    check_floating("mish", input)
+    needs_inexact("mish", input)
     return input * jnp.tanh(jnp.logaddexp(input, jnp.zeros_like(input)))
 
 
 @op
 def hardsigmoid(input: Array) -> Array:
     """``min(max(0, x + 3), 6) / 6``, elementwise."""
-    check_floating("hardsigmoid", input)
+    needs_inexact("hardsigmoid", input)
     return jnp.where(
         input <= -3,
         jnp.zeros_like(input),
@@ -155,7 +149,7 @@ def hardsigmoid(input: Array) -> Array:
 @op
 def hardswish(input: Array) -> Array:
     """``x * min(max(0, x + 3), 6) / 6``, elementwise."""
-    check_floating("hardswish", input)
+    needs_inexact("hardswish", input)
     return jnp.where(
         input <= -3, jnp.zeros_like(input), jnp.where(input >= 3, input, input * (input + 3) / 6)
     )
@@ -164,7 +158,7 @@ def hardswish(input: Array) -> Array:
 @op
 def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     """``log(1 + exp(beta * x)) / beta``, and ``x`` itself where ``beta * x > threshold``."""
-    check_floating("softplus", input)
+    needs_inexact("softplus", input)
     scaled = input * beta
     beyond = scaled > threshold
     capped = jnp.where(beyond, jnp.zeros_like(input), scaled)
@@ -182,7 +176,7 @@ def softsign(input: Array) -> Array:
 @op(node="LogSigmoidBackward0")
 def logsigmoid(input: Array) -> Array:
     """``log(1 / (1 + exp(-x)))``, elementwise, without overflow."""
-    check_floating("logsigmoid", input)
+    needs_inexact("logsigmoid", input)
     return -jnp.logaddexp(-input, jnp.zeros_like(input))
 
 
@@ -203,7 +197,7 @@ def softshrink(input: Array, lambd: float = 0.5) -> Array:
     Raises:
         RuntimeError: ``lambd`` is negative.
     """
-    check_floating("softshrink", input)
+    needs_inexact("softshrink", input)
     if lambd < 0:
         raise RuntimeError(f"softshrink(): lambd must not be negative, got {lambd}")
     inside = jnp.where(jnp.isnan(input), input, jnp.zeros_like(input))
@@ -213,7 +207,7 @@ def softshrink(input: Array, lambd: float = 0.5) -> Array:
 @op(method=True)
 def hardshrink(input: Array, lambd: float = 0.5) -> Array:
     """``x`` where ``abs(x) > lambd``, 0 elsewhere."""
-    check_floating("hardshrink", input)
+    needs_inexact("hardshrink", input)
     return jnp.where((input >= -lambd) & (input <= lambd), jnp.zeros_like(input), input)
 
 
@@ -234,7 +228,7 @@ def prelu(input: Array, weight: Array) -> Array:
     Raises:
         RuntimeError: The number of weights is neither 1 nor the number of channels.
     """
-    check_floating("prelu", input)
+    needs_inexact("prelu", input)
     if weight.dtype != input.dtype:
         raise RuntimeError(
             f"prelu(): input and weight must have one dtype, got {input.dtype} and {weight.dtype}"
@@ -257,7 +251,7 @@ def prelu(input: Array, weight: Array) -> Array:
 @op(node="RreluWithNoiseBackward0")
 def rrelu_with_noise(input: Array, noise: Array) -> Array:
     """``x`` where positive, ``noise * x`` elsewhere."""
-    check_floating("rrelu", input)
+    needs_inexact("rrelu", input)
     return jnp.where(input > 0, input, input * noise.astype(input.dtype))
 
 

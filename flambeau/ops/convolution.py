@@ -7,11 +7,9 @@ from typing import Any, TypeAlias
 from jax import lax
 
 from flambeau.core.op import Array, op
-from flambeau.ops.linalg import same_dtype
+from flambeau.ops.linalg import one_dtype
 
-__all__ = [
-    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-]  # fmt: skip
+__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
 Sizes: TypeAlias = int | tuple[int, ...] | list[int]
 
@@ -37,7 +35,7 @@ def per_dimension(name: str, argument: str, value: Any, spatial: int) -> tuple[i
 
 
 def _check(name: str, input: Any, weight: Any, bias: Any, spatial: int) -> None:
-    same_dtype(name, input, weight, bias)
+    one_dtype(name, input, weight, bias)
     if input.ndim not in (spatial + 1, spatial + 2):
         raise RuntimeError(
             f"{name}(): the input must be {spatial + 1}-d (unbatched) or {spatial + 2}-d "

@@ -9,6 +9,7 @@ from jax import lax
 
 from flambeau.core.op import Array, Operand, function, op
 from flambeau.core.tensor import Tensor
+from flambeau.ops.checks import same_dtype
 
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "cross", "dot", "ger",
@@ -16,14 +17,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def same_dtype(name: str, *arrays: Any) -> None:
+def one_dtype(name: str, *arrays: Any) -> None:
     """Check that products mix no dtypes: PyTorch promotes in arithmetic, never in products."""
-    found = {str(each.dtype) for each in arrays if each is not None}
-    if len(found) > 1:
-        listed = ", ".join(str(each.dtype) for each in arrays if each is not None)
-        raise RuntimeError(
-            f"{name}() takes operands of one dtype, got {listed}; convert one with .to()"
-        )
+    same_dtype(name, *(each for each in arrays if each is not None))
 
 
 def check_ndim(name: str, argument: str, array: Any, ndim: int) -> None:
@@ -59,7 +55,7 @@ def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
     Raises:
         RuntimeError: The sizes do not match, or the dtypes differ.
     """
-    same_dtype("linear", input, weight, bias)
+    one_dtype("linear", input, weight, bias)
     if weight.ndim not in (1, 2) or input.ndim == 0:
         raise RuntimeError(
             "linear() takes an input of at least 1 dimension and a weight of 1 or 2, "
@@ -111,7 +107,7 @@ def _check_matmul(input: Any, other: Any) -> None:
         raise RuntimeError(
             f"matmul() takes tensors of at least 1 dimension, got {input.ndim} and {other.ndim}"
         )
-    same_dtype("matmul", input, other)
+    one_dtype("matmul", input, other)
     size = other.shape[0] if other.ndim == 1 else other.shape[-2]
     _check_inner("matmul", input, other, input.shape[-1], size)
 
@@ -146,7 +142,7 @@ def bmm(input: Array, mat2: Array) -> Array:
 
 
 def _product(name: str, left: Any, right: Any) -> Any:
-    same_dtype(name, left, right)
+    one_dtype(name, left, right)
     size = right.shape[-2] if right.ndim > 1 else right.shape[0]
     _check_inner(name, left, right, left.shape[-1], size)
     return jnp.matmul(left, right)
@@ -183,7 +179,7 @@ def vdot(input: Array, other: Array) -> Array:
 @op(method=True)
 def inner(input: Array, other: Array) -> Array:
     """Sums of products over the last dimensions; for a 0-d operand, the plain product."""
-    same_dtype("inner", input, other)
+    one_dtype("inner", input, other)
     if input.ndim == 0 or other.ndim == 0:
         return input * other
     if input.shape[-1] != other.shape[-1]:
@@ -240,7 +236,7 @@ def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Array = 1, alpha: Arr
     """
     check_ndim("addmm", "mat1", mat1, 2)
     check_ndim("addmm", "mat2", mat2, 2)
-    same_dtype("addmm", input, mat1, mat2)
+    one_dtype("addmm", input, mat1, mat2)
     return _combine("addmm", input, _product("addmm", mat1, mat2), beta, alpha)
 
 
@@ -249,7 +245,7 @@ def addmv(input: Array, mat: Array, vec: Array, *, beta: Array = 1, alpha: Array
     """``beta * input + alpha * (mat @ vec)``, ``input`` broadcast."""
     check_ndim("addmv", "mat", mat, 2)
     check_ndim("addmv", "vec", vec, 1)
-    same_dtype("addmv", input, mat, vec)
+    one_dtype("addmv", input, mat, vec)
     return _combine("addmv", input, _product("addmv", mat, vec), beta, alpha)
 
 
@@ -268,7 +264,7 @@ def baddbmm(
     """``beta * input + alpha * bmm(batch1, batch2)``, ``input`` broadcast."""
     check_ndim("baddbmm", "batch1", batch1, 3)
     check_ndim("baddbmm", "batch2", batch2, 3)
-    same_dtype("baddbmm", input, batch1, batch2)
+    one_dtype("baddbmm", input, batch1, batch2)
     return _combine("baddbmm", input, _product("baddbmm", batch1, batch2), beta, alpha)
 
 
@@ -279,7 +275,7 @@ def addbmm(
     """``beta * input + alpha * `` the sum of ``bmm(batch1, batch2)`` over the batch."""
     check_ndim("addbmm", "batch1", batch1, 3)
     check_ndim("addbmm", "batch2", batch2, 3)
-    same_dtype("addbmm", input, batch1, batch2)
+    one_dtype("addbmm", input, batch1, batch2)
     _check_inner("addbmm", batch1, batch2, batch1.shape[-1], batch2.shape[-2])
     product = jnp.einsum("bij,bjk->ik", batch1, batch2)
     return _combine("addbmm", input, product, beta, alpha)
@@ -295,7 +291,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
 
 @op(node="ViewBackward0")
 def _tensordot(a: Array, b: Array, dims) -> Array:
-    same_dtype("tensordot", a, b)
+    one_dtype("tensordot", a, b)
     return jnp.tensordot(a, b, dims)
 
 

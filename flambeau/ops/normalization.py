@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from flambeau.core.op import Array, op
+from flambeau.ops.checks import needs_floating
 
 __all__ = ["rms_norm"]
 
@@ -22,11 +23,6 @@ Shape: TypeAlias = int | tuple[int, ...] | list[int]
 def _widened(input: Any) -> Any:
     """``input`` in a precision that sums of squares can be taken in."""
     return input.astype(jnp.float32) if input.dtype.itemsize < 4 else input
-
-
-def _check_floating(name: str, input: Any) -> None:
-    if not jnp.issubdtype(input.dtype, jnp.floating):
-        raise RuntimeError(f"{name}() takes a floating point tensor, got {input.dtype}")
 
 
 def _channels(array: Any, ndim: int) -> Any:
@@ -122,7 +118,7 @@ def _check_batch_norm(
 def _check_channels(
     name: str, input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any
 ) -> None:
-    _check_floating(name, input)
+    needs_floating(name, input)
     if input.ndim < 2:
         raise RuntimeError(f"{name}() takes an input of shape (N, C, ...), got {list(input.shape)}")
     given = {
@@ -166,7 +162,7 @@ def layer_norm(
 def _check_normalized_shape(
     name: str, input: Any, normalized_shape: Any, weight: Any, bias: Any = None
 ) -> tuple[int, ...]:
-    _check_floating(name, input)
+    needs_floating(name, input)
     trailing = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not trailing:
         raise RuntimeError(f"{name}(): normalized_shape must name at least one dimension")
@@ -226,7 +222,7 @@ def group_norm(
     Raises:
         RuntimeError: ``num_groups`` does not divide the channels, or the shapes do not match.
     """
-    _check_floating("group_norm", input)
+    needs_floating("group_norm", input)
     if input.ndim < 2:
         raise RuntimeError(
             f"group_norm() takes an input of shape (N, C, ...), got {list(input.shape)}"

@@ -2,8 +2,8 @@
 
 from flambeau.nn.functional.activation import *
 from flambeau.nn.functional.convolution import *
-from flambeau.nn.functional.linear import *
 from flambeau.nn.functional.loss import *
 from flambeau.nn.functional.normalization import *
 from flambeau.nn.functional.pooling import *
+from flambeau.nn.functional.products import *
 from flambeau.nn.functional.sparse import *

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+
+from flambeau.core.dtype import dtype as DType
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._in_place import stored
 from flambeau.ops import activation as ops
@@ -16,12 +19,16 @@ from flambeau.ops.activation import (
     softsign,
     tanhshrink,
 )
+from flambeau.ops.arithmetic import neg
+from flambeau.ops.pointwise import sigmoid, tanh
+from flambeau.ops.softmax import log_softmax as _log_softmax
+from flambeau.ops.softmax import softmax as _softmax
 
 __all__ = [
     "celu", "celu_", "elu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish",
-    "hardtanh", "hardtanh_", "leaky_relu", "leaky_relu_", "logsigmoid", "mish", "prelu", "relu",
-    "relu6", "relu_", "selu", "selu_", "silu", "softplus", "softshrink", "softsign", "tanhshrink",
-    "threshold", "threshold_",
+    "hardtanh", "hardtanh_", "leaky_relu", "leaky_relu_", "log_softmax", "logsigmoid", "mish",
+    "prelu", "relu", "relu6", "relu_", "selu", "selu_", "sigmoid", "silu", "softmax", "softmin",
+    "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "threshold_",
 ]  # fmt: skip
 
 
@@ -129,3 +136,54 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """`threshold`, in place."""
     return ops.threshold.in_place(input, threshold, value)
+
+
+# Over a dimension, which PyTorch still lets be left out
+
+
+def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
+    warnings.warn(
+        f"{name}() without dim is deprecated; pass dim=1 for a batch of class scores, "
+        "or the dimension that you mean",
+        stacklevel=stacklevel,
+    )
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
+) -> Tensor:
+    """``exp(x) / sum(exp(x))`` along ``dim``.
+
+    Args:
+        input: Floating point.
+        dim: The dimension along which the results sum to 1. Leaving it out is deprecated.
+        dtype: Convert to this dtype first.
+    """
+    if dim is None:
+        dim = _implicit_dim("softmax", input.dim(), _stacklevel)
+    return _softmax(input, dim, dtype)
+
+
+def softmin(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
+) -> Tensor:
+    """`softmax` of ``-input``."""
+    if dim is None:
+        dim = _implicit_dim("softmin", input.dim(), _stacklevel)
+    return _softmax(neg(input), dim, dtype)
+
+
+def log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
+) -> Tensor:
+    """The logarithm of `softmax`, computed without overflow.
+
+    Args:
+        input: Floating point.
+        dim: The dimension along which the exponentials sum to 1. Leaving it out is deprecated.
+        dtype: Convert to this dtype first.
+    """
+    if dim is None:
+        dim = _implicit_dim("log_softmax", input.dim(), _stacklevel)
+    return _log_softmax(input, dim, dtype)

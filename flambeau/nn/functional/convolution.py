@@ -11,6 +11,4 @@ from flambeau.ops.convolution import (
     conv_transpose3d,
 )
 
-__all__ = [
-    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-]  # fmt: skip
+__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
