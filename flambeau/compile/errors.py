@@ -17,6 +17,8 @@ _OWN_FOLDERS = tuple(
 VALUE_ERRORS: tuple[type[Exception], ...] = (
     TracedValueError,
     jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
     jax.errors.UnexpectedTracerError,
 )
 

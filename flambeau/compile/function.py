@@ -51,6 +51,12 @@ class CompiledFunction:
         programs.insert(0, program)
         return program.run(leaves)
 
+    def __getattr__(self, name: str) -> Any:
+        # What a module offers besides being called: parameters(), train(), its submodules.
+        if name == "function":
+            raise AttributeError(name)
+        return getattr(self.function, name)
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
@@ -107,5 +113,4 @@ def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         return functools.partial(compile, **options)
     if options.get("disable"):
         return function
-    wrap = getattr(function, "_compiled", None)
-    return CompiledFunction(function) if wrap is None else wrap()
+    return CompiledFunction(function)

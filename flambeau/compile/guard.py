@@ -71,7 +71,7 @@ class ModuleSnapshot:
         """Whether the attributes that can change without being assigned are as they were."""
         attributes = vars(self.module)
         return all(
-            name in attributes and _freeze(attributes[name]) == frozen
+            name in attributes and freeze(attributes[name]) == frozen
             for name, frozen in self.volatile
         )
 
@@ -93,9 +93,9 @@ def _entries(module: Any) -> dict[Place, Any]:
     for name, value in vars(module).items():
         if name in _MEMBERS and isinstance(value, dict):
             for key, member in value.items():
-                entries[name, key] = _freeze(member)
+                entries[name, key] = freeze(member)
         else:
-            entries["", name] = _freeze(value)
+            entries["", name] = freeze(value)
     return entries
 
 
@@ -114,7 +114,7 @@ class _Same:
         return id(self.value)
 
 
-def _freeze(value: Any) -> tuple[Any, Any]:
+def freeze(value: Any) -> tuple[Any, Any]:
     """A value in a form that compares and that later changes of it do not reach.
 
     Returns:
@@ -123,9 +123,9 @@ def _freeze(value: Any) -> tuple[Any, Any]:
     if isinstance(value, _BY_VALUE):
         return None, (type(value), value)
     if isinstance(value, dict):
-        return dict, tuple((key, _freeze(each)) for key, each in value.items())
+        return dict, tuple((key, freeze(each)) for key, each in value.items())
     if isinstance(value, list | tuple):
-        frozen = tuple(map(_freeze, value))
+        frozen = tuple(map(freeze, value))
         fixed = isinstance(value, tuple) and all(kind is None for kind, _ in frozen)
         return None if fixed else type(value), frozen
     if isinstance(value, set | frozenset):
@@ -151,7 +151,9 @@ class Guard:
         ]
         self.grads = list(trace.grads_read.items())
         self.volatile = [each for each in modules if each.volatile]
-        self.version = world.version
+        # What the trace itself changed after it was looked at counts from the next call on.
+        unchanged = all(snapshot() == value for snapshot, value in self.watched)
+        self.version = world.version if unchanged else -1
 
     def holds(self) -> bool:
         """Whether everything that the trace read is as it was."""

@@ -331,9 +331,8 @@ class Program:
         self.donated = [cell for cell in read if cell in recording.cells]
         self.kept = [cell for cell in read if cell not in recording.cells]
         self.slots_read = [each for each in constants if isinstance(each, Slot)]
-        self.slot_avals = [
-            (tuple(value.shape), value.dtype) for value in (slot.get() for slot in self.slots_read)
-        ]
+        self.slot_specs = [(slot, _slot_spec(slot.get())) for slot in self.slots_read]
+        self.slot_specs += [(slot, _slot_spec(before)) for slot, before in recording.slot_before]
         self.written = [(c, output) for c, output in recording.cells.items() if c not in slot_of]
         self.slot_writes = [
             (slot_of[c], output) for c, output in recording.cells.items() if c in slot_of
@@ -446,8 +445,11 @@ class Program:
         """Whether the situation that the program was compiled for still holds."""
         if not self.guard.holds():
             return False
-        for slot, aval in zip(self.slots_read, self.slot_avals, strict=True):
-            value = slot.get()
-            if not isinstance(value, Tensor) or (tuple(value.shape), value.dtype) != aval:
-                return False
-        return True
+        return all(_slot_spec(slot.get()) == spec for slot, spec in self.slot_specs)
+
+
+def _slot_spec(value: Any) -> Any:
+    """What a program takes for granted of what stands in a slot: of tensors, no more than this."""
+    if isinstance(value, Tensor):
+        return tuple(value.shape), value.dtype
+    return guard.freeze(value)

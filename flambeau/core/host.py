@@ -43,7 +43,13 @@ class HostAccess:
                 raise TypeError(
                     f"cannot convert a tensor on {self.device} to NumPy; use tensor.cpu() first"
                 )
-        return np.asarray(self.jax())
+        return self._host_array()
+
+    def _host_array(self) -> np.ndarray:
+        array = self.jax()
+        if isinstance(array, Tracer) and modes.trace is not None:
+            modes.trace.refuse_value()
+        return np.asarray(array)
 
     def jax(self) -> jax.Array:
         """The elements as a `jax.Array`, without a copy."""
@@ -95,7 +101,7 @@ class HostAccess:
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers, or one number for a 0-d tensor."""
-        return np.asarray(self.jax()).tolist()
+        return self._host_array().tolist()
 
     def __bool__(self) -> bool:
         if self.numel() != 1:

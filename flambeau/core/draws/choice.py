@@ -33,7 +33,7 @@ def permutation(twister: MersenneTwister, n: int, dtype: DTypeLike = np.int64) -
         array([4, 0, 1, 3, 2])
     """
     dtype = np.dtype(dtype)
-    _require_countable(n, dtype)
+    require_countable(n, dtype)
     if n < LARGE_PERMUTATION:
         return convert(_swapped(_upward_places(twister, n)), dtype)
     return convert(_inside_out(twister, n), dtype)
@@ -62,7 +62,7 @@ def multinomial(
         RuntimeError: Weights of a wrong shape or dtype, negative, not finite, or all zero in a row;
             no sample, or more samples than categories, wanted.
     """
-    _require_weights(weights, num_samples, replacement)
+    require_weights(weights, num_samples, replacement)
     rows = weights.reshape(-1, weights.shape[-1])
     if replacement and num_samples > 1:
         chosen = _looked_up(twister, rows, num_samples)
@@ -149,7 +149,8 @@ def _raced(twister: MersenneTwister, rows: NDArray[Any], num_samples: int) -> ND
     return np.argsort(-speeds, axis=1, kind="stable")[:, :num_samples]
 
 
-def _require_countable(n: int, dtype: np.dtype[Any]) -> None:
+def require_countable(n: int, dtype: np.dtype[Any]) -> None:
+    """Raise what `permutation` raises for these arguments."""
     require_number("randperm", dtype)
     if dtype == np.bool_:
         raise NotImplementedError("randperm is not implemented for bool; use int64")
@@ -162,7 +163,8 @@ def _require_countable(n: int, dtype: np.dtype[Any]) -> None:
         raise RuntimeError(f"randperm: {dtype.name} holds at most n={most} exactly; got n={n}")
 
 
-def _require_weights(weights: NDArray[Any], num_samples: int, replacement: bool) -> None:
+def require_weights(weights: NDArray[Any], num_samples: int, replacement: bool) -> None:
+    """Raise what `multinomial` raises for these arguments."""
     if weights.ndim not in (1, 2):
         raise RuntimeError(f"multinomial needs weights of 1 or 2 dimensions; got {weights.ndim}")
     if weights.dtype.name not in DIGITS:

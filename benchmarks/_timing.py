@@ -1,0 +1,61 @@
+"""Timing several programs in turn, so that all of them see the same machine."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+
+ROUNDS = 15
+SECONDS_PER_ROUND = 0.05
+
+
+def medians(programs: dict[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
+    """The median time of one call of each program, in seconds.
+
+    Every round times each program once, many calls at a stretch, in alternating order.
+
+    Args:
+        programs: What to call, by name.
+        rounds: How many times each is timed.
+    """
+    calls = {name: _calls_for(program) for name, program in programs.items()}
+    times: dict[str, list[float]] = {name: [] for name in programs}
+    order = list(programs)
+    for _ in range(rounds):
+        for name in order:
+            times[name].append(_time(programs[name], calls[name]))
+        order.reverse()
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def _calls_for(program: Callable[[], object]) -> int:
+    for _ in range(3):
+        program()
+    once = max(_time(program, 5), 1e-7)
+    return max(3, int(SECONDS_PER_ROUND / once))
+
+
+def _time(program: Callable[[], object], calls: int) -> float:
+    gc.collect()
+    start = time.perf_counter()
+    for _ in range(calls):
+        program()
+    return (time.perf_counter() - start) / calls
+
+
+def table(times: dict[str, float], baseline: str) -> str:
+    """The times as text, each with its ratio to the baseline's."""
+    width = max(map(len, times))
+    lines = [f"{'':{width}}  {'median':>10}  ratio to {baseline}"]
+    for name, seconds in times.items():
+        ratio = seconds / times[baseline]
+        lines.append(f"{name:{width}}  {seconds * 1e6:7.1f} µs  {ratio:.2f}")
+    return "\n".join(lines)
+
+
+def claim(name: str, ratio: float, limit: float) -> str:
+    """One claim, its measured ratio and whether it holds in this run."""
+    verdict = "holds" if ratio <= limit else "DOES NOT HOLD in this run"
+    return f"{name}: {ratio:.2f} (at most {limit:.2f}): {verdict}"

@@ -1,0 +1,181 @@
+"""Train a small residual network on real handwritten digits, save it, and load it again.
+
+The data are the 1,797 images of 8x8 pixels that scikit-learn bundles. The model is written as for
+PyTorch; the whole training step, augmentation and optimizer included, runs as one XLA program.
+"""
+
+import time
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from tqdm import tqdm
+
+import flambeau
+from flambeau import nn
+from flambeau.nn import functional as F
+
+EPOCHS = 40
+BATCH = 64
+LEARNING_RATE = 3e-3
+OUTPUT = Path("digits-output")
+
+
+class ResidualBlock(nn.Module):
+    """Two 3x3 convolutions and a way around them."""
+
+    def __init__(self, channels_in, channels_out, stride=1):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels_in, channels_out, 3, stride, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(channels_out)
+        self.conv2 = nn.Conv2d(channels_out, channels_out, 3, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(channels_out)
+        if stride == 1 and channels_in == channels_out:
+            self.shortcut = nn.Identity()
+        else:
+            self.shortcut = nn.Conv2d(channels_in, channels_out, 1, stride, bias=False)
+
+    def forward(self, x):
+        y = F.relu(self.norm1(self.conv1(x)))
+        y = self.norm2(self.conv2(y))
+        return F.relu(y + self.shortcut(x))
+
+
+class DigitNet(nn.Module):
+    """Images ``[N, 1, 8, 8]`` to the scores of ten digits ``[N, 10]``."""
+
+    def __init__(self, width=24):
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(1, width, 3, padding=1, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+            ResidualBlock(width, width),
+            ResidualBlock(width, 2 * width, stride=2),
+            ResidualBlock(2 * width, 2 * width),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+        )
+        self.dropout = nn.Dropout(0.3)
+        self.classifier = nn.Linear(2 * width, 10)
+
+    def forward(self, x):
+        return self.classifier(self.dropout(self.features(x)))
+
+
+def load_data():
+    """Images in [-1, 1] and labels, split once and for all into train and test."""
+    digits = load_digits()
+    images = digits.images[:, None].astype("float32") / 8 - 1
+    parts = train_test_split(
+        images, digits.target, test_size=360, random_state=0, stratify=digits.target
+    )
+    return [flambeau.from_numpy(part) for part in parts]
+
+
+def shift_at_random(images):
+    """Each image moved by up to one pixel in both directions."""
+    n, _, height, width = images.shape
+    padded = F.pad(images, (1, 1, 1, 1), value=-1.0)
+    rows = flambeau.randint(0, 3, (n, 1)) + flambeau.arange(height)
+    columns = flambeau.randint(0, 3, (n, 1)) + flambeau.arange(width)
+    image = flambeau.arange(n)
+    return padded[image[:, None, None], 0, rows[:, :, None], columns[:, None, :]].unsqueeze(1)
+
+
+def train(model, images, labels):
+    """Train for `EPOCHS` epochs and give the mean loss of each."""
+    optimizer = flambeau.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=0.05)
+    steps_per_epoch = len(images) // BATCH
+    schedule = flambeau.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS * steps_per_epoch)
+
+    @flambeau.compile
+    def step(images, labels):
+        loss = F.cross_entropy(model(shift_at_random(images)), labels, label_smoothing=0.05)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    model.train()
+    history = []
+    progress = tqdm(range(EPOCHS), unit="epoch")
+    for _ in progress:
+        start, losses = time.perf_counter(), []
+        order = flambeau.randperm(len(images))
+        for batch in order[: steps_per_epoch * BATCH].view(steps_per_epoch, BATCH):
+            losses.append(step(images[batch], labels[batch]))
+            schedule.step()
+        history.append(flambeau.stack(losses).mean().item())
+        speed = steps_per_epoch * BATCH / (time.perf_counter() - start)
+        progress.set_postfix(loss=f"{history[-1]:.3f}", images_per_s=f"{speed:,.0f}")
+    return history
+
+
+@flambeau.no_grad()
+def predict(model, images):
+    """The most probable digit for each image."""
+    model.eval()
+    return flambeau.compile(model)(images).argmax(1)
+
+
+def draw(history, images, labels, predictions, path):
+    """The learning curve, and test digits with their predictions; mistakes are red."""
+    figure = plt.figure(figsize=(12, 6), layout="constrained")
+    left, right = figure.subfigures(1, 2, width_ratios=(1, 1.4))
+    curve = left.subplots()
+    curve.semilogy(range(1, len(history) + 1), history)
+    curve.set(xlabel="epoch", ylabel="training loss", title="Learning curve")
+    curve.grid(alpha=0.3)
+    # The mistaken ones first, so that every one of them is seen.
+    order = flambeau.argsort((predictions == labels).int(), stable=True)[:60].tolist()
+    grid = right.subplots(6, 10)
+    for axes, i in zip(grid.flat, order, strict=True):
+        wrong = bool(predictions[i] != labels[i])
+        axes.imshow(images[i, 0], cmap="gray_r")
+        axes.set_title(
+            f"{predictions[i]:d}≠{labels[i]:d}" if wrong else f"{predictions[i]:d}",
+            color="red" if wrong else "black",
+            fontsize=9,
+        )
+        axes.set(xticks=[], yticks=[])
+        for spine in axes.spines.values():
+            spine.set(color="red" if wrong else "lightgray", linewidth=2 if wrong else 1)
+    right.suptitle("Test digits and predictions (mistakes in red)")
+    figure.savefig(path, dpi=110)
+
+
+def main():
+    flambeau.manual_seed(0)
+    train_images, test_images, train_labels, test_labels = load_data()
+    model = DigitNet()
+    count = sum(p.numel() for p in model.parameters())
+    print(f"{count:,} parameters, {len(train_images)} training and {len(test_images)} test images")
+
+    history = train(model, train_images, train_labels)
+    predictions = predict(model, test_images)
+    correct = int((predictions == test_labels).sum())
+    print(
+        f"test accuracy: {correct / len(test_labels):.2%} ({len(test_labels) - correct} mistakes)"
+    )
+
+    OUTPUT.mkdir(exist_ok=True)
+    flambeau.save(model.state_dict(), OUTPUT / "model.safetensors")
+    restored = DigitNet()
+    restored.load_state_dict(flambeau.load(OUTPUT / "model.safetensors"))
+    with flambeau.no_grad():
+        same = flambeau.equal(model.eval()(test_images), restored.eval()(test_images))
+    print(
+        f"saved and loaded again: predictions are {'the same' if same else 'NOT the same'} to the bit"
+    )
+
+    draw(history, test_images, test_labels, predictions, OUTPUT / "digits.png")
+    print(f"picture: {OUTPUT / 'digits.png'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,285 @@
+"""Generators of random numbers: seeds, states, and which stream serves which draw.
+
+A generator has two streams. On the CPU, outside compiled programs, the words of PyTorch's Mersenne
+Twister give PyTorch's numbers. In compiled programs and on other devices each draw takes a key for
+JAX's counter-based generator; the key is in a Cell, so that a compiled program takes it in and gives
+the next one out.
+"""
+
+from __future__ import annotations
+
+import functools
+import secrets
+import threading
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from flambeau.core.cell import Cell
+from flambeau.core.device import CPU, as_device, device, jax_device
+from flambeau.core.mersenne import DEFAULT_SEED, MersenneTwister
+from flambeau.core.modes import modes
+from flambeau.core.tensor import Tensor
+from flambeau.core.trace import outside
+from flambeau.core.upload import upload
+
+# Where PyTorch's CPU state has eight bytes that it writes as zero and never reads.
+_SPARE = slice(5016, 5024)
+_WORD = 2**64
+
+
+class Generator:
+    """A source of random numbers with a state of its own.
+
+    On the CPU and outside compiled programs it gives the numbers that PyTorch's generator gives.
+
+    Args:
+        device: The device whose tensors it fills.
+
+    Raises:
+        RuntimeError: The device does not exist on this machine, or is ``meta``.
+
+    >>> import flambeau
+    >>> generator = flambeau.Generator().manual_seed(0)
+    >>> flambeau.rand(2, generator=generator)
+    tensor([0.4963, 0.7682])
+    """
+
+    def __init__(self, device: Any = "cpu") -> None:
+        self._device = as_device(device)
+        if self._device.type == "meta":
+            raise RuntimeError("nothing is drawn on the meta device, so it has no generator")
+        #: Guards the streams: whoever draws holds it.
+        self.lock = threading.RLock()
+        #: The stream for the CPU.
+        self.twister = MersenneTwister(DEFAULT_SEED)
+        first = _words(_first_key(DEFAULT_SEED))
+        self._key = Cell(upload(first, jax_device(self._device)))
+        if modes.trace is not None:
+            # Each call of the program makes the generator anew.
+            modes.trace.write(self._key, jnp.asarray(first))
+
+    @property
+    def device(self) -> device:
+        """The device whose tensors it fills."""
+        return self._device
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start again from ``seed``, and return this generator.
+
+        In a compiled function, where only the compiled program's own draws are concerned, each call
+        of the program starts them again.
+
+        Args:
+            seed: From -2**63 to 2**64 - 1; a negative one means ``seed + 2**64``.
+
+        Raises:
+            ValueError: The seed does not fit in 64 bits.
+        """
+        with self.lock:
+            if modes.trace is None:
+                self.twister.seed(seed)
+            self._set_key(_first_key(MersenneTwister(seed).initial_seed))
+        return self
+
+    def seed(self) -> int:
+        """Start again from a random seed, and return the seed."""
+        seed = secrets.randbits(53)
+        self.manual_seed(seed)
+        return seed
+
+    def initial_seed(self) -> int:
+        """The seed last given."""
+        return self.twister.initial_seed
+
+    # The state
+
+    def get_state(self) -> Tensor:
+        """All that determines the numbers to come, as a tensor of bytes on the CPU.
+
+        On the CPU these are the 5056 bytes that `torch.get_rng_state` gives for the same history, on
+        other devices 16 bytes; in a compiled function the 8 bytes of the key.
+        """
+        if modes.trace is not None:
+            return Tensor._wrap(lax.bitcast_convert_type(self.key, jnp.uint8).reshape(8))
+        with self.lock:
+            advanced = (_as_integer(self._key.array) - _first_key(self.initial_seed())) % _WORD
+            if self._device.type == "cpu":
+                state = bytearray(self.twister.get_state())
+                state[_SPARE] = advanced.to_bytes(8, "little")
+            else:
+                numbers = (self.initial_seed(), advanced)
+                state = b"".join(each.to_bytes(8, "little") for each in numbers)
+        return Tensor._wrap(upload(np.frombuffer(bytes(state), np.uint8), jax_device(CPU)))
+
+    def set_state(self, new_state: Tensor) -> Generator:
+        """Continue from a state that `get_state` gave, and return this generator.
+
+        On the CPU the bytes of `torch.get_rng_state` are such a state.
+
+        Raises:
+            TypeError: It is no tensor of bytes.
+            RuntimeError: It is no state of a generator on this device.
+        """
+        if not isinstance(new_state, Tensor) or new_state.dtype.name != "uint8":
+            found = new_state.dtype if isinstance(new_state, Tensor) else type(new_state).__name__
+            raise TypeError(f"a generator state is a Tensor of uint8, got {found}")
+        if modes.trace is not None:
+            self._set_state_in_trace(new_state)
+            return self
+        state = new_state.numpy(force=True).tobytes()
+        with self.lock:
+            if self._device.type == "cpu":
+                self.twister.set_state(state)
+                advanced = state[_SPARE]
+            elif len(state) == 16:
+                self.twister.seed(int.from_bytes(state[:8], "little"))
+                advanced = state[8:]
+            else:
+                raise RuntimeError(
+                    f"the state of a generator on {self._device} has 16 bytes, got {len(state)}"
+                )
+            self._set_key(_first_key(self.initial_seed()) + int.from_bytes(advanced, "little"))
+        return self
+
+    def _set_state_in_trace(self, state: Tensor) -> None:
+        if state.numel() != 8:
+            raise RuntimeError(
+                "in a compiled function a generator takes only a state that get_state() gave in the "
+                f"same function, which has 8 bytes; this one has {state.numel()}"
+            )
+        words = lax.bitcast_convert_type(state._read().reshape(2, 4), jnp.uint32)
+        modes.trace.write(self._key, words)
+
+    def clone_state(self) -> Generator:
+        """Another generator in the same state."""
+        return rebuild_generator(str(self._device), self.get_state().numpy().tobytes())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return rebuild_generator, (str(self._device), self.get_state().numpy().tobytes())
+
+    def __repr__(self) -> str:
+        return f"<flambeau.Generator device={self._device} seed={self.initial_seed()}>"
+
+    def save(self) -> tuple[MersenneTwister, Any]:
+        """The state as it is, for `restore`; in a compiled function, as the program sees it."""
+        with self.lock:
+            return self.twister.copy(), self.key
+
+    def restore(self, saved: tuple[MersenneTwister, Any]) -> None:
+        """Continue from what `save` gave."""
+        with self.lock:
+            self.twister = saved[0].copy()
+            self.put_key(saved[1])
+
+    # The key: 64 bits, the upper half first
+
+    @property
+    def key(self) -> Any:
+        """The two 32-bit words that the next draw by JAX takes."""
+        trace = modes.trace
+        return self._key.array if trace is None else trace.read(self._key)
+
+    def take_key(self) -> Any:
+        """The key for one draw by JAX; the next draw gets the next key."""
+        key = self.key
+        self.put_key(next_key(key))
+        return key
+
+    def put_key(self, key: Any) -> None:
+        """Let the next draw by JAX take ``key``."""
+        if modes.trace is None:
+            self._key.write(key)
+        else:
+            modes.trace.write(self._key, key)
+
+    def _set_key(self, key: int) -> None:
+        words = _words(key)
+        uploaded = modes.trace is None
+        self.put_key(upload(words, jax_device(self._device)) if uploaded else jnp.asarray(words))
+
+
+def next_key(key: Any) -> Any:
+    """The key after ``key``: neighbouring keys give unrelated numbers, so it is one more."""
+    low = key[1] + jnp.uint32(1)
+    return jnp.stack((key[0] + (low == 0).astype(jnp.uint32), low))
+
+
+def _first_key(seed: int) -> int:
+    """The key of the first draw after ``seed``.
+
+    Seeds are often neighbours, and a draw takes the next key, so seeds are scattered first (the
+    finalizer of SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
+    2014).
+    """
+    mixed = (seed + 0x9E3779B97F4A7C15) % _WORD
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 % _WORD
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB % _WORD
+    return mixed ^ mixed >> 31
+
+
+def _words(key: int) -> np.ndarray:
+    return np.array([key % _WORD >> 32, key % 2**32], np.uint32)
+
+
+def _as_integer(words: Any) -> int:
+    high, low = np.asarray(words).tolist()
+    return high << 32 | low
+
+
+def rebuild_generator(where: str, state: bytes) -> Generator:
+    """A generator from the name of its device and the bytes of its state."""
+    array = upload(np.frombuffer(state, np.uint8), jax_device(CPU))
+    return Generator(where).set_state(Tensor._wrap(array))
+
+
+#: The generator of draws on the CPU for which none is named.
+default_generator = Generator()
+
+_seed_of_all = DEFAULT_SEED
+
+
+@functools.cache
+def _default_of(type: str, index: int) -> Generator:
+    if type == "cpu" and index == 0:
+        return default_generator
+    with outside():
+        made = Generator(f"{type}:{index}").manual_seed(_seed_of_all)
+    _defaults.append(made)
+    return made
+
+
+_defaults = [default_generator]
+
+
+def generator_for(where: device, given: Any = None) -> Generator:
+    """The generator of a draw on a device: the one ``given``, or the device's default.
+
+    Raises:
+        TypeError: ``given`` is no generator.
+        RuntimeError: ``given`` is for another device.
+    """
+    if given is None:
+        return default_generator if where == CPU else _default_of(where.type, where.index or 0)
+    if not isinstance(given, Generator):
+        raise TypeError(f"generator must be a Generator, got {type(given).__name__}")
+    if given.device.type != where.type:
+        raise RuntimeError(
+            f"a draw on {where} needs a generator for {where.type}, this one is for {given.device}"
+        )
+    return given
+
+
+def default_generators() -> tuple[Generator, ...]:
+    """The default generators of all devices on which anything was drawn."""
+    return tuple(_defaults)
+
+
+def seed_all(seed: int) -> None:
+    """Start the default generators of all devices again from ``seed``."""
+    global _seed_of_all
+    for each in _defaults:
+        each.manual_seed(seed)
+    _seed_of_all = seed

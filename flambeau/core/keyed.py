@@ -1,0 +1,142 @@
+"""Random arrays from a key of JAX's counter-based generator.
+
+Each function takes the two words of a key first, then what the draw of the same name in
+`flambeau.core.draws` takes, and gives numbers of the same distribution. They are pure functions, for
+compiled programs and for devices other than the CPU.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax, random
+
+from flambeau.core.draws.discrete import integer_range
+from flambeau.core.draws.fill import working_dtype
+from flambeau.core.draws.real import real_part
+
+Shape = tuple[int, ...]
+
+
+def _key(words: Array) -> Array:
+    return random.wrap_key_data(words, impl="threefry2x32")
+
+
+def _open_uniform(words: Array, shape: Shape, work: Any) -> Array:
+    """Uniforms of (0, 1), whose logarithm is finite."""
+    return random.uniform(_key(words), shape, work, minval=jnp.finfo(work).tiny)
+
+
+def uniform(words: Array, shape: Shape, dtype: np.dtype[Any], low: Any = 0.0, high: Any = 1.0) -> Array:
+    """Uniform reals of [low, high), or complex numbers of two such parts."""
+    if dtype.kind == "c":
+        return _complex(uniform(words, (*shape, 2), real_part(dtype), low, high))
+    # As in PyTorch, a 16-bit float is a rounded float32.
+    work = working_dtype(dtype)
+    start, stop = jnp.asarray(low, work), jnp.asarray(high, work)
+    reals = random.uniform(_key(words), shape, work) * (stop - start) + start
+    reals = reals.astype(dtype)
+    return jnp.where(reals == stop.astype(dtype), start.astype(dtype), reals)
+
+
+def normal(words: Array, shape: Shape, dtype: np.dtype[Any], mean: Any = 0.0, std: Any = 1.0) -> Array:
+    """Normals, or complex numbers of two normal parts of deviation std / √2."""
+    if dtype.kind == "c":
+        parts = normal(words, (*shape, 2), real_part(dtype), 0.0, std / math.sqrt(2))
+        return _complex(parts) + jnp.asarray(mean, dtype)
+    work = working_dtype(dtype)
+    standard = random.normal(_key(words), shape, work)
+    return (standard * jnp.asarray(std, work) + jnp.asarray(mean, work)).astype(dtype)
+
+
+def log_normal(
+    words: Array, shape: Shape, dtype: np.dtype[Any], mean: Any = 1.0, std: Any = 2.0
+) -> Array:
+    """Exponentials of normals."""
+    return jnp.exp(normal(words, shape, working_dtype(dtype), mean, std)).astype(dtype)
+
+
+def exponential(words: Array, shape: Shape, dtype: np.dtype[Any], lambd: Any = 1.0) -> Array:
+    """Exponential reals of rate ``lambd``."""
+    work = working_dtype(dtype)
+    waits = random.exponential(_key(words), shape, work) / jnp.asarray(lambd, work)
+    return waits.astype(dtype)
+
+
+def cauchy(
+    words: Array, shape: Shape, dtype: np.dtype[Any], median: Any = 0.0, sigma: Any = 1.0
+) -> Array:
+    """Cauchy-distributed reals."""
+    work = working_dtype(dtype)
+    standard = random.cauchy(_key(words), shape, work)
+    return (standard * jnp.asarray(sigma, work) + jnp.asarray(median, work)).astype(dtype)
+
+
+def geometric(words: Array, shape: Shape, dtype: np.dtype[Any], p: Any = 0.5) -> Array:
+    """How many trials up to the first success of probability ``p``."""
+    uniforms = _open_uniform(words, shape, np.dtype(np.float32))
+    return jnp.ceil(jnp.log(uniforms) / jnp.log1p(-jnp.asarray(p, jnp.float32))).astype(dtype)
+
+
+def bernoulli(words: Array, shape: Shape, dtype: np.dtype[Any], p: Any = 0.5) -> Array:
+    """1 with probability ``p``, a number or an array of that shape, else 0."""
+    return (random.uniform(_key(words), shape, jnp.float32) < p).astype(dtype)
+
+
+def bernoulli_probabilities(words: Array, probabilities: Array, dtype: np.dtype[Any]) -> Array:
+    """1 with each element's own probability, else 0."""
+    return bernoulli(words, probabilities.shape, dtype, probabilities)
+
+
+def integers(
+    words: Array, shape: Shape, dtype: np.dtype[Any], low: int | None, high: int | None
+) -> Array:
+    """Integers of [low, high); see `draws.integers` for bounds that are None."""
+    base, span, wide = integer_range(low, high, dtype)
+    if wide:
+        bits = random.bits(_key(words), shape, jnp.uint64)
+        remainders = bits if span == 2**64 else bits % np.uint64(span)
+    else:
+        remainders = random.bits(_key(words), shape, jnp.uint32) % np.uint32(span)
+    return (remainders.astype(jnp.int64) + np.int64(base)).astype(dtype)
+
+
+def permutation(words: Array, n: int, dtype: np.dtype[Any]) -> Array:
+    """0 to n - 1 in random order."""
+    return random.permutation(_key(words), n).astype(dtype)
+
+
+def poisson(words: Array, rates: Array) -> Array:
+    """Poisson-distributed counts with each element's own rate, in the dtype of the rates."""
+    counts = random.poisson(_key(words), rates.astype(working_dtype(rates.dtype)), rates.shape)
+    return counts.astype(rates.dtype)
+
+
+def multinomial(words: Array, weights: Array, num_samples: int, replacement: bool) -> Array:
+    """Indices of categories drawn in proportion to their weights, row by row."""
+    wide = weights.astype(working_dtype(weights.dtype))
+    if replacement:
+        return _looked_up(words, wide, num_samples)
+    # The order of exponential waits with these rates is a draw without replacement.
+    speeds = wide / random.exponential(_key(words), wide.shape, wide.dtype)
+    return lax.top_k(speeds, num_samples)[1].astype(jnp.int64)
+
+
+def _looked_up(words: Array, weights: Array, num_samples: int) -> Array:
+    limits = jnp.cumsum(weights, axis=-1)
+    shape = (*weights.shape[:-1], num_samples)
+    places = random.uniform(_key(words), shape, weights.dtype) * limits[..., -1:]
+
+    def search(row: Array, wanted: Array) -> Array:
+        return jnp.searchsorted(row, wanted, side="right")
+
+    found = search(limits, places) if weights.ndim == 1 else jax.vmap(search)(limits, places)
+    return jnp.minimum(found, weights.shape[-1] - 1).astype(jnp.int64)
+
+
+def _complex(parts: Array) -> Array:
+    return lax.complex(parts[..., 0], parts[..., 1])

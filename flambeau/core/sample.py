@@ -1,0 +1,158 @@
+"""Random arrays on any device, from the stream that serves it.
+
+On the CPU the Mersenne Twister draws PyTorch's numbers; in compiled programs and on other devices a
+key draws JAX's; on the meta device nothing is drawn and no generator moves. What a draw's arguments
+must be is checked on all of them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from flambeau.core import draws, keyed
+from flambeau.core import poisson as counts
+from flambeau.core.cell import abstract
+from flambeau.core.device import device, jax_device
+from flambeau.core.draws.choice import require_countable, require_weights
+from flambeau.core.generator import Generator, generator_for, next_key
+from flambeau.core.mersenne import MersenneTwister
+from flambeau.core.modes import modes
+from flambeau.core.upload import upload
+
+# A draw of no elements checks its arguments and leaves the generator as it is.
+_SCRATCH = MersenneTwister()
+
+
+def sample(
+    kind: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    where: device,
+    generator: Any = None,
+    **parameters: Any,
+) -> Any:
+    """An array of independent draws.
+
+    Args:
+        kind: The name of a draw of `flambeau.core.draws` that takes a shape and a dtype.
+        shape: Of the result.
+        dtype: Of the result, NumPy's.
+        where: The device.
+        generator: Its source; by default the device's default generator.
+        parameters: What the draw takes by name.
+
+    Raises:
+        RuntimeError: A parameter is out of its range, or the generator is for another device.
+        NotImplementedError: The draw is not defined for this dtype.
+    """
+    draw: Callable[..., Any] = getattr(draws, kind)
+    source = _source(where, generator)
+    if source is not None and _uses_twister(source):
+        return _by_twister(source, draw, shape=shape, dtype=dtype, **parameters)
+    draw(_SCRATCH, shape=(0,), dtype=dtype, **parameters)
+    if source is None:
+        return abstract(shape, dtype)
+    if kind == "integers":  # its bounds decide how many bits a draw takes
+        return _by_key(source, keyed.integers, {"shape": shape, "dtype": dtype, **parameters})
+    return _by_key(source, getattr(keyed, kind), {"shape": shape, "dtype": dtype}, **parameters)
+
+
+def permutation(n: int, dtype: np.dtype[Any], where: device, generator: Any = None) -> Any:
+    """0 to n - 1 in random order; raises what `draws.permutation` raises."""
+    source = _source(where, generator)
+    if source is not None and _uses_twister(source):
+        return _by_twister(source, draws.permutation, n=n, dtype=dtype)
+    require_countable(n, dtype)
+    if source is None:
+        return abstract((n,), dtype)
+    return _by_key(source, keyed.permutation, {"n": n, "dtype": dtype})
+
+
+def multinomial(
+    weights: Any, num_samples: int, replacement: bool, where: device, generator: Any = None
+) -> Any:
+    """Indices of categories in proportion to weights; raises what `draws.multinomial` raises."""
+    source = _source(where, generator)
+    static = {"num_samples": num_samples, "replacement": replacement}
+    if source is not None and _uses_twister(source):
+        return _by_twister(source, draws.multinomial, weights=np.asarray(weights), **static)
+    # Without looking at the weights themselves, only their shape and dtype can be wrong.
+    stand_in = np.broadcast_to(np.ones((), weights.dtype), weights.shape)
+    require_weights(stand_in, num_samples, replacement)
+    if source is None:
+        return abstract((*weights.shape[:-1], num_samples), np.dtype(np.int64))
+    return _by_key(source, keyed.multinomial, static, weights=weights)
+
+
+def bernoulli_probabilities(
+    probabilities: Any, dtype: np.dtype[Any], where: device, generator: Any = None
+) -> Any:
+    """1 with each element's own probability, else 0."""
+    draw = draws.bernoulli_probabilities
+    return _per_element(draw, where, generator, {"dtype": dtype}, probabilities=probabilities)
+
+
+def poisson(rates: Any, where: device, generator: Any = None) -> Any:
+    """Counts with each element's own rate."""
+    return _per_element(counts.poisson, where, generator, {}, rates=rates)
+
+
+def _per_element(
+    draw: Callable[..., Any], where: device, generator: Any, static: dict[str, Any], **elements: Any
+) -> Any:
+    """A draw whose parameter is an array of the shape of the result."""
+    source = _source(where, generator)
+    if source is not None and _uses_twister(source):
+        host = {name: np.asarray(array) for name, array in elements.items()}
+        return _by_twister(source, draw, **host, **static)
+    (array,) = elements.values()
+    nothing = dict.fromkeys(elements, np.empty(0, array.dtype))
+    draw(_SCRATCH, **nothing, **static)
+    if source is None:
+        return abstract(tuple(array.shape), static.get("dtype", array.dtype))
+    return _by_key(source, getattr(keyed, draw.__name__), static, **elements)
+
+
+def _source(where: device, generator: Any) -> Generator | None:
+    """The generator to draw from; ``None`` on the meta device."""
+    if where.type == "meta":
+        return None
+    if modes.trace is not None and where.type == "cpu":
+        # A compiled program runs in one place, wherever its factories would put their tensors.
+        where = modes.trace.place()
+    return generator_for(where, generator)
+
+
+def _uses_twister(source: Generator) -> bool:
+    return modes.trace is None and source.device.type == "cpu"
+
+
+def _by_twister(source: Generator, draw: Callable[..., Any], **arguments: Any) -> Any:
+    with source.lock:
+        drawn = draw(source.twister, **arguments)
+    return upload(drawn, jax_device(source.device))
+
+
+def _by_key(
+    source: Generator, draw: Callable[..., Any], static: dict[str, Any], **operands: Any
+) -> Any:
+    if modes.trace is not None:
+        return draw(source.take_key(), **static, **operands)
+    compiled = _compiled(draw, tuple(static.items()))
+    with source.lock:
+        array, following = compiled(source.key, operands)
+        source.put_key(following)
+    return array
+
+
+@functools.lru_cache(maxsize=4096)
+def _compiled(draw: Callable[..., Any], static: tuple[tuple[str, Any], ...]) -> Callable[..., Any]:
+    def draw_and_advance(key: jax.Array, operands: dict[str, Any]) -> tuple[jax.Array, jax.Array]:
+        return draw(key, **dict(static), **operands), next_key(key)
+
+    return jax.jit(draw_and_advance)

@@ -1,0 +1,331 @@
+"""Cells come in and go out: what a compiled function reads, writes, returns and leaves behind."""
+
+import warnings
+
+import pytest
+
+import flambeau
+from flambeau import nn
+from flambeau.compile import CompileError
+from flambeau.compile.errors import CompileWarning
+
+
+def test_writes_reach_tensors_outside():
+    counter = flambeau.zeros(2)
+
+    @flambeau.compile
+    def add(x):
+        counter.add_(x)
+        return counter * 2
+
+    x = flambeau.ones(2)
+    assert add(x).tolist() == [2.0, 2.0]
+    assert add(x).tolist() == [4.0, 4.0]
+    assert counter.tolist() == [2.0, 2.0]
+
+
+def test_every_write_is_counted():
+    counter = flambeau.zeros(2)
+    add = flambeau.compile(lambda: counter.add_(1))
+    add()
+    version = counter._version
+    add()
+    assert counter._version > version
+
+
+def test_views_of_outside_tensors_are_written_through():
+    table = flambeau.zeros(2, 2)
+    fill = flambeau.compile(lambda x: table[0].copy_(x))
+    fill(flambeau.tensor([1.0, 2.0]))
+    assert table.tolist() == [[1.0, 2.0], [0.0, 0.0]]
+
+
+def test_argument_written_in_place():
+    double = flambeau.compile(lambda x: x.mul_(2))
+    x = flambeau.ones(2)
+    assert double(x) is x
+    assert x.tolist() == [2.0, 2.0]
+
+
+def test_view_argument_written_in_place_reaches_its_base():
+    double = flambeau.compile(lambda x: x.mul_(2))
+    base = flambeau.ones(2, 2)
+    double(base[1])
+    assert base.tolist() == [[1.0, 1.0], [2.0, 2.0]]
+
+
+def test_the_same_tensor_twice_is_one_tensor():
+    def add_then_read(x, y):
+        x.add_(1)
+        return y * 1
+
+    compiled = flambeau.compile(add_then_read)
+    a, b = flambeau.zeros(2), flambeau.zeros(2)
+    assert compiled(a, b).tolist() == [0.0, 0.0]
+    assert compiled(b, b).tolist() == [1.0, 1.0]
+
+
+def test_outside_tensor_returned_is_itself():
+    weight = flambeau.ones(2)
+    assert flambeau.compile(lambda: weight)() is weight
+
+
+def test_nested_results_and_arguments():
+    @flambeau.compile
+    def f(pair, scale, *, name):
+        return {name: pair[0] * scale, "none": None, "list": [pair[1], 3]}
+
+    a, b = flambeau.ones(2), flambeau.zeros(2)
+    result = f((a, b), 2, name="out")
+    assert result["out"].tolist() == [2.0, 2.0]
+    assert result["none"] is None
+    assert result["list"][0] is b
+    assert result["list"][1] == 3
+
+
+def test_two_tensors_that_share_an_array_stay_apart():
+    a = flambeau.ones(2)
+    b = flambeau.zeros(2)
+    b.copy_(a)
+
+    @flambeau.compile
+    def f():
+        a.mul_(2)
+        b.mul_(3)
+
+    f()
+    f()
+    assert a.tolist() == [4.0, 4.0]
+    assert b.tolist() == [9.0, 9.0]
+
+
+def test_an_array_that_someone_holds_is_not_donated():
+    weight = flambeau.ones(3)
+    step = flambeau.compile(lambda: weight.mul_(2))
+    step()
+    held, alias = weight.jax(), weight.detach().clone()
+    numpy = weight.numpy()
+    step()
+    assert held.tolist() == [2.0, 2.0, 2.0]
+    assert alias.tolist() == [2.0, 2.0, 2.0]
+    assert numpy.tolist() == [2.0, 2.0, 2.0]
+    assert weight.tolist() == [4.0, 4.0, 4.0]
+
+
+def test_an_array_that_nobody_holds_is_donated():
+    weight = flambeau.ones(3)
+    step = flambeau.compile(lambda: weight.mul_(2))
+    step()
+    import weakref
+
+    array = weakref.ref(weight.jax())
+    deleted = weight._cell.array.is_deleted
+    del array
+    assert not deleted()
+    before = weight._cell.array
+    pointer = before.unsafe_buffer_pointer()
+    del before, deleted
+    step()
+    assert weight._cell.array.unsafe_buffer_pointer() == pointer
+
+
+def test_gradients_that_stay_are_given_out():
+    weight = flambeau.ones(2, requires_grad=True)
+
+    @flambeau.compile
+    def f(x):
+        (weight * x).sum().backward()
+
+    x = flambeau.tensor([2.0, 3.0])
+    f(x)
+    assert weight.grad.tolist() == [2.0, 3.0]
+    f(x)
+    assert weight.grad.tolist() == [4.0, 6.0]
+    weight.grad = None
+    f(x)
+    assert weight.grad.tolist() == [2.0, 3.0]
+    weight.grad = flambeau.tensor([10.0, 10.0])
+    f(x)
+    assert weight.grad.tolist() == [12.0, 13.0]
+
+
+def test_gradient_of_an_argument():
+    f = flambeau.compile(lambda x: (x * x).sum().backward())
+    x = flambeau.tensor([2.0, 3.0], requires_grad=True)
+    f(x)
+    f(x)
+    assert x.grad.tolist() == [8.0, 12.0]
+
+
+def test_backward_outside_goes_through_the_program():
+    weight = flambeau.tensor([1.0, 2.0], requires_grad=True)
+    x = flambeau.tensor([3.0, 4.0], requires_grad=True)
+    f = flambeau.compile(lambda x: (weight * x * x).sum())
+    for _ in range(2):
+        loss = f(x)
+        assert type(loss.grad_fn).__name__ == "CompiledFunctionBackward"
+        loss.backward()
+    assert weight.grad.tolist() == [18.0, 32.0]
+    assert x.grad.tolist() == [12.0, 32.0]
+    with pytest.raises(RuntimeError, match="second time"):
+        loss.backward()
+
+
+def test_backward_through_what_the_program_has_spent_fails_as_eagerly():
+    weight = flambeau.ones(2, requires_grad=True)
+
+    @flambeau.compile
+    def step(x):
+        loss = (weight * x).exp().sum()
+        loss.backward()
+        return loss
+
+    loss = step(flambeau.ones(2))
+    assert loss.requires_grad
+    with pytest.raises(RuntimeError, match="second time"):
+        loss.backward()
+
+
+def test_no_grad_is_another_situation():
+    weight = flambeau.ones(2, requires_grad=True)
+    f = flambeau.compile(lambda x: weight * x)
+    x = flambeau.ones(2)
+    assert f(x).requires_grad
+    with flambeau.no_grad():
+        assert not f(x).requires_grad
+    assert f(x).requires_grad
+
+
+class Memory(nn.Module):
+    """Keeps its last output in a plain attribute, and its mean in an assigned buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = None
+        self.register_buffer("total", flambeau.zeros(2))
+
+    def forward(self, x):
+        y = x if self.last is None else x + self.last
+        self.last = y
+        self.total = self.total + y
+        return y
+
+
+def test_tensors_assigned_to_a_module_are_written_back():
+    module, eager = Memory(), Memory()
+    compiled = flambeau.compile(module)
+    for value in (1.0, 2.0, 4.0, 8.0):
+        x = flambeau.full((2,), value)
+        assert flambeau.equal(compiled(x), eager(x))
+        assert flambeau.equal(module.last, eager.last)
+        assert flambeau.equal(module.total, eager.total)
+    # One program for the first call, which finds no last output, and one for all others.
+    assert compiled.program_count == 2
+
+
+def test_a_changed_plain_attribute_is_reported_by_name():
+    class Counter(nn.Module):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            return x * 2
+
+    with pytest.warns(CompileWarning, match=r"Counter\.calls"):
+        flambeau.compile(Counter())(flambeau.ones(2))
+
+
+REFUSED = {
+    "if": lambda x: x if x.sum() > 0 else -x,
+    "item": lambda x: x * x.sum().item(),
+    "float": lambda x: x * float(x.sum()),
+    "tolist": lambda x: x.tolist(),
+    "numpy": lambda x: x.numpy(),
+    "mask": lambda x: x[x > 0],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_asking_for_a_value_names_the_line(name):
+    with pytest.raises(CompileError, match=r"test_program\.py, line \d+"):
+        flambeau.compile(REFUSED[name])(flambeau.ones(2))
+
+
+def test_an_error_leaves_no_tracer_behind():
+    module = Memory()
+    weight = flambeau.ones(2, requires_grad=True)
+
+    @flambeau.compile
+    def f(x):
+        module(x)
+        module.total.add_(1)
+        (weight * x).sum().backward()
+        if x.sum() > 0:
+            return x
+
+    with pytest.raises(CompileError):
+        f(flambeau.ones(2))
+    assert module.last is None
+    assert module.total.tolist() == [0.0, 0.0]
+    assert weight.grad is None
+    assert (weight * 2).tolist() == [2.0, 2.0]
+
+
+def test_the_users_own_error_is_raised_as_it_is():
+    def f(x):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        flambeau.compile(f)(flambeau.ones(2))
+
+
+def test_numpy_arguments_are_refused():
+    with pytest.raises(TypeError, match="from_numpy"):
+        flambeau.compile(lambda x: x)(flambeau.ones(2).numpy())
+
+
+def test_backward_of_an_older_graph_is_refused():
+    weight = flambeau.ones(2, requires_grad=True)
+    loss = (weight * weight).sum()
+    with pytest.raises(CompileError, match="recorded before"):
+        flambeau.compile(lambda: loss.backward())()
+
+
+def test_a_hook_inside_a_forward_only_program_is_refused():
+    layer = nn.Linear(2, 2)
+    layer.register_full_backward_hook(lambda module, grad_input, grad_output: None)
+    with pytest.raises(CompileError, match="compile the whole step"):
+        flambeau.compile(layer)(flambeau.ones(1, 2))
+
+
+def test_many_programs_are_warned_of():
+    f = flambeau.compile(lambda x, n: x * n)
+    x = flambeau.ones(2)
+    with pytest.warns(CompileWarning, match="16 kinds"):
+        for n in range(18):
+            f(x, n)
+
+
+def test_disable_gives_the_function_itself():
+    def f(x):
+        return x
+
+    assert flambeau.compile(f, disable=True) is f
+    with pytest.raises(TypeError, match="speed"):
+        flambeau.compile(f, speed=3)
+
+
+def test_module_keeps_its_face():
+    layer = nn.Linear(2, 2)
+    compiled = flambeau.compile(layer)
+    assert compiled.in_features == 2
+    assert [name for name, _ in compiled.named_parameters()] == ["weight", "bias"]
+
+
+def test_nested_compiled_functions_are_one_program():
+    inner = flambeau.compile(lambda x: x + 1)
+    outer = flambeau.compile(lambda x: inner(x) * 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert outer(flambeau.ones(2)).tolist() == [4.0, 4.0]
+    assert inner.program_count == 0
