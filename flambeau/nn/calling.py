@@ -8,11 +8,8 @@ from typing import Any
 
 from flambeau.core.handle import RemovableHandle
 from flambeau.core.modes import modes
-from flambeau.core.tensor import Tensor
-from flambeau.nn import hooks
+from flambeau.nn.gradient_hooks import GradientHooks
 from flambeau.nn.hooks import (
-    BackwardHook,
-    BoundHook,
     _global_backward_hooks,
     _global_backward_pre_hooks,
     _global_forward_hooks,
@@ -20,6 +17,7 @@ from flambeau.nn.hooks import (
     _global_forward_hooks_with_kwargs,
     _global_forward_pre_hooks,
     add_hook,
+    check_backward_kind,
 )
 from flambeau.nn.registry import ModuleState
 
@@ -43,10 +41,10 @@ class Calling(ModuleState):
         super().__init_subclass__(**kwargs)
         # The short cut in `__call__` must not pass over a class's own way of being called.
         if "_call_impl" in cls.__dict__ and "__call__" not in cls.__dict__:
-            cls.__call__ = Calling._call_in_full
+            cls.__call__ = _call_in_full
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # Almost every call finds nothing registered anywhere, and takes this short cut.
+        # Almost every call finds nothing registered anywhere, and takes the short cut.
         state = self.__dict__
         try:
             watched = (
@@ -66,14 +64,9 @@ class Calling(ModuleState):
                 f"cannot call a {type(self).__name__} without {missing}: call "
                 "super().__init__() at the start of its __init__"
             ) from None
-        if watched:
-            return self._call_in_full(*args, **kwargs)
-        return self.forward(*args, **kwargs)
-
-    def _call_in_full(self, *args: Any, **kwargs: Any) -> Any:
-        if self._compiled_call_impl is not None:
-            return self._compiled_call_impl(*args, **kwargs)
-        return self._call_impl(*args, **kwargs)
+        if not watched:
+            return self.forward(*args, **kwargs)
+        return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         """Run the hooks and `forward`; subclasses may override it to wrap every call."""
@@ -185,9 +178,7 @@ class Calling(ModuleState):
         return add_hook(self._backward_hooks, hook)
 
     def _choose_backward_kind(self, full: bool) -> None:
-        hooks.check_backward_kind(
-            self._is_full_backward_hook, full, f"on this {type(self).__name__}"
-        )
+        check_backward_kind(self._is_full_backward_hook, full, f"on this {type(self).__name__}")
         self._is_full_backward_hook = full
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -197,60 +188,55 @@ class Calling(ModuleState):
         self._compiled_call_impl = compile(self._call_impl, *args, **kwargs)
 
 
+def _call_in_full(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
+
+
 class _HookedCall:
     """One call of a module, with all the hooks that watch it.
 
     Attributes:
+        module: What is called.
         args, kwargs: The arguments, as the hooks so far have left them.
         result: The result, likewise; ``None`` before `forward` has returned.
         begun: Ids of the forward hooks that have been called.
     """
+
+    __slots__ = ("args", "begun", "kwargs", "module", "result")
 
     def __init__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.module = module
         self.args = args
         self.kwargs = kwargs
         self.result: Any = None
-        self.begun: set[int] = set()
+        self.begun: list[int] = []
 
     def run(self) -> Any:
         """Run everything and give the result."""
+        module = self.module
         try:
-            return self._run()
+            gradient_hooks = GradientHooks(module) if _watches_gradients(module) else None
+            if module._forward_pre_hooks or _global_forward_pre_hooks:
+                self._run_forward_pre_hooks()
+            if gradient_hooks is not None:
+                self.args = gradient_hooks.enter(self.args)
+            self.result = module.forward(*self.args, **self.kwargs)
+            if module._forward_hooks or _global_forward_hooks:
+                for hook_id, hook in self._forward_hooks():
+                    self.begun.append(hook_id)
+                    self._run_forward_hook(hook_id, hook)
+            if gradient_hooks is not None:
+                self.result = gradient_hooks.leave(self.args, self.result)
         except Exception:
             self._run_always_called_hooks()
             raise
-
-    def _run(self) -> Any:
-        module = self.module
-        full_hooks = self._backward_hooks(full=True)
-        plain_hooks = self._backward_hooks(full=False)
-        pre_hooks = (*_global_backward_pre_hooks.values(), *module._backward_pre_hooks.values())
-        self._run_forward_pre_hooks()
-        backward_hook = None
-        if full_hooks or pre_hooks:
-            backward_hook = BackwardHook(module, full_hooks, pre_hooks)
-            self.args = backward_hook.setup_input_hook(self.args)
-        self.result = module.forward(*self.args, **self.kwargs)
-        self._run_forward_hooks()
-        if backward_hook is not None:
-            self._check_output_for_backward_hook()
-            self.result = backward_hook.setup_output_hook(self.result)
-        if plain_hooks:
-            self._hook_last_node(plain_hooks)
         return self.result
-
-    def _backward_hooks(self, full: bool) -> tuple[Callable[..., Any], ...]:
-        module = self.module
-        own = module._backward_hooks.values() if module._is_full_backward_hook is full else ()
-        return (*hooks.global_backward_hooks(full), *own)
 
     def _run_forward_pre_hooks(self) -> None:
         module = self.module
-        for hook_id, hook in (
-            *_global_forward_pre_hooks.items(), *module._forward_pre_hooks.items()
-        ):  # fmt: skip
-            if hook_id in module._forward_pre_hooks_with_kwargs:
+        own, with_kwargs = module._forward_pre_hooks, module._forward_pre_hooks_with_kwargs
+        for hook_id, hook in (*_global_forward_pre_hooks.items(), *own.items()):
+            if hook_id in with_kwargs:
                 result = hook(module, self.args, self.kwargs)
                 if result is not None:
                     self.args, self.kwargs = _checked_arguments(result)
@@ -258,11 +244,6 @@ class _HookedCall:
                 result = hook(module, self.args)
                 if result is not None:
                     self.args = result if isinstance(result, tuple) else (result,)
-
-    def _run_forward_hooks(self) -> None:
-        for hook_id, hook in self._forward_hooks():
-            self.begun.add(hook_id)
-            self._run_forward_hook(hook_id, hook)
 
     def _forward_hooks(self) -> tuple[tuple[int, Callable[..., Any]], ...]:
         return (*_global_forward_hooks.items(), *self.module._forward_hooks.items())
@@ -297,21 +278,14 @@ class _HookedCall:
                         stacklevel=5,
                     )
 
-    def _check_output_for_backward_hook(self) -> None:
-        if not isinstance(self.result, Tensor | tuple):
-            warnings.warn(
-                "full backward hooks see the gradients of a Tensor or of the Tensors in a tuple, "
-                f"but {type(self.module).__name__} returned a {type(self.result).__name__}: they "
-                "will not be called",
-                stacklevel=6,
-            )
 
-    def _hook_last_node(self, plain_hooks: tuple[Callable[..., Any], ...]) -> None:
-        node = _first_tensor(self.result).grad_fn
-        if node is not None:
-            for hook in plain_hooks:
-                node.register_hook(BoundHook(hook, self.module))
-            hooks.warn_of_partial_gradients(self.args, self.result, node)
+def _watches_gradients(module: Any) -> Any:
+    return (
+        module._backward_hooks
+        or module._backward_pre_hooks
+        or _global_backward_hooks
+        or _global_backward_pre_hooks
+    )
 
 
 def _checked_arguments(result: Any) -> tuple[Any, Any]:
@@ -321,13 +295,3 @@ def _checked_arguments(result: Any) -> tuple[Any, Any]:
         "a forward pre-hook with kwargs must return None or a tuple (args, kwargs), "
         f"but returned {result!r}"
     )
-
-
-def _first_tensor(result: Any) -> Tensor:
-    """The tensor that stands for a nested result: the first, or among a dictionary's values."""
-    while not isinstance(result, Tensor):
-        if isinstance(result, dict):
-            result = next(value for value in result.values() if isinstance(value, Tensor))
-        else:
-            result = result[0]
-    return result

@@ -17,7 +17,7 @@ from flambeau.nn import hooks
 from flambeau.nn.calling import Calling
 from flambeau.nn.conversion import Conversion
 from flambeau.nn.parameter import Buffer, Parameter
-from flambeau.nn.registry import as_table, new_state
+from flambeau.nn.registry import TABLES, as_table, new_state
 from flambeau.nn.state_dict import Persistence
 
 
@@ -69,16 +69,28 @@ class Module(Calling, Persistence, Conversion):
     def __getattr__(self, name: str) -> Any:
         # Only called for what is neither in the instance's __dict__ nor on its class.
         state = self.__dict__
-        if "_modules" in state:
+        try:
             if name in (members := state["_parameters"]):
                 return members[name]
             if name in (members := state["_modules"]):
                 return members[name]
             if name in (members := state["_buffers"]):
                 return members[name]
+        except KeyError:
+            # There are no tables yet, and so no members.
+            pass
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
+        # A plain attribute that gets another plain value is in no table, and need not be.
+        may_register = name not in self.__dict__ or isinstance(value, (Module, Tensor))
+        if may_register and self._register_assigned(name, value):
+            return
+        super().__setattr__(name, as_table(name, value) if name in TABLES else value)
+        bump()
+
+    def _register_assigned(self, name: str, value: Any) -> bool:
+        """Register what is assigned to ``name``, unless it is a plain attribute."""
         state = self.__dict__
         is_tensor = isinstance(value, Tensor)
         if is_tensor and isinstance(value, Parameter):
@@ -96,8 +108,8 @@ class Module(Calling, Persistence, Conversion):
         elif (is_tensor and isinstance(value, Buffer)) or name in state.get("_buffers", ()):
             self._assign_buffer(name, value)
         else:
-            super().__setattr__(name, as_table(name, value))
-            bump()
+            return False
+        return True
 
     def __delattr__(self, name: str) -> None:
         if name in self._parameters:
@@ -137,6 +149,9 @@ class Module(Calling, Persistence, Conversion):
         state = self.__dict__
         places = (state, *(state[table] for table in tables))
         displaced = [(place, place.pop(name)) for place in places if name in place]
+        if not displaced:
+            register(name, value)
+            return
         was_unsaved = name in self._non_persistent_buffers_set
         self._non_persistent_buffers_set.discard(name)
         try:
@@ -307,10 +322,12 @@ class Module(Calling, Persistence, Conversion):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update({name: as_table(name, value) for name, value in state.items()})
-        # Pickles of older versions lack some tables.
+        self.__dict__.update(state)
+        # Pickles of older versions lack some tables, or have plain dictionaries in their place.
         for name, empty in new_state().items():
-            self.__dict__.setdefault(name, empty)
+            value = self.__dict__.setdefault(name, empty)
+            if name in TABLES:
+                self.__dict__[name] = as_table(name, value)
         bump()
 
 

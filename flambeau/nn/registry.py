@@ -35,7 +35,10 @@ class Registry(dict[str, Member]):
 
     __slots__ = ()
 
-    __setitem__ = _announced(dict.__setitem__)
+    def __setitem__(self, key: str, value: Member) -> None:
+        dict.__setitem__(self, key, value)
+        bump()
+
     __delitem__ = _announced(dict.__delitem__)
     __ior__ = _announced(dict.__ior__)
     clear = _announced(dict.clear)
@@ -50,7 +53,10 @@ class HookRegistry(OrderedDict[int, Any]):
 
     __slots__ = ()
 
-    __setitem__ = _announced(OrderedDict.__setitem__)
+    def __setitem__(self, key: int, value: Any) -> None:
+        OrderedDict.__setitem__(self, key, value)
+        bump()
+
     __delitem__ = _announced(OrderedDict.__delitem__)
     __ior__ = _announced(OrderedDict.__ior__)
     clear = _announced(OrderedDict.clear)
@@ -119,13 +125,13 @@ def new_state() -> dict[str, Any]:
     }
 
 
-_TABLE_TYPES = {name: type(table) for name, table in new_state().items() if isinstance(table, dict)}
+TABLES = {name: type(table) for name, table in new_state().items() if isinstance(table, dict)}
 
 
 def as_table(name: str, value: Any) -> Any:
-    """``value`` as the module attribute ``name`` must hold it: a plain dictionary put in place of
-    a table becomes a table, so that later changes to it are announced too."""
-    kind = _TABLE_TYPES.get(name)
-    if kind is None or isinstance(value, kind) or not isinstance(value, dict):
-        return value
-    return kind(value)
+    """``value`` as the module attribute ``name``, one of `TABLES`, must hold it.
+
+    A plain dictionary becomes a table, so that later changes to it are announced too.
+    """
+    kind = TABLES[name]
+    return kind(value) if isinstance(value, dict) and not isinstance(value, kind) else value

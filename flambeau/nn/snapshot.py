@@ -30,23 +30,25 @@ class _Snapshot:
 
     def __init__(self, root: Any) -> None:
         self.tables: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self.attributes: list[tuple[dict[str, Any], str, Tensor]] = []
         self.values: dict[int, _Value] = {}
         for module in root.modules():
-            plain = {n: v for n, v in module.__dict__.items() if isinstance(v, Tensor)}
-            self._add(module.__dict__, plain)
+            state = module.__dict__
             for table in (module._parameters, module._buffers, module._modules):
-                self._add(table, dict(table))
-
-    def _add(self, table: dict[str, Any], entries: dict[str, Any]) -> None:
-        self.tables.append((table, entries))
-        for entry in entries.values():
-            if isinstance(entry, Tensor) and id(entry) not in self.values:
-                self.values[id(entry)] = _Value(entry)
+                self.tables.append((table, dict(table)))
+            tensors = [(name, each) for name, each in state.items() if isinstance(each, Tensor)]
+            self.attributes += [(state, name, tensor) for name, tensor in tensors]
+            for _, tensor in (*tensors, *module._parameters.items(), *module._buffers.items()):
+                if tensor is not None and id(tensor) not in self.values:
+                    self.values[id(tensor)] = _Value(tensor)
 
     def restore(self) -> None:
         """Put everything back."""
         for table, entries in self.tables:
+            table.clear()
             table.update(entries)
+        for state, name, tensor in self.attributes:
+            state[name] = tensor
         with no_grad():
             for value in self.values.values():
                 value.restore()

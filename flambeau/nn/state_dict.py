@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 from flambeau.core.handle import RemovableHandle
@@ -80,15 +81,18 @@ class Persistence(ModuleState):
         local_metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = local_metadata
-        for hook in self._state_dict_pre_hooks.values():
-            hook(self, prefix, keep_vars)
+        if self._state_dict_pre_hooks:
+            for hook in self._state_dict_pre_hooks.values():
+                hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(
                     destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars
                 )
-        return self._run_state_dict_hooks(destination, prefix, local_metadata)
+        if self._state_dict_hooks:
+            return self._run_state_dict_hooks(destination, prefix, local_metadata)
+        return destination
 
     def _run_state_dict_hooks(self, destination: Any, prefix: str, local_metadata: Any) -> Any:
         for hook in self._state_dict_hooks.values():
@@ -105,16 +109,18 @@ class Persistence(ModuleState):
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """Put this module's own state into ``destination``; subclasses may override it."""
-        for name, member in self._saved_members():
-            destination[prefix + name] = member if keep_vars else member.detach()
+        if self._parameters or self._buffers:
+            for name, member in self._saved_members().items():
+                destination[prefix + name] = member if keep_vars else member.detach()
         if _overrides(self, "get_extra_state"):
             destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
-    def _saved_members(self) -> list[tuple[str, Any]]:
+    def _saved_members(self) -> dict[str, Any]:
         """The parameters and persistent buffers of this module alone."""
         unsaved = self._non_persistent_buffers_set
-        buffers = [each for each in self._buffers.items() if each[0] not in unsaved]
-        return [each for each in (*self._parameters.items(), *buffers) if each[1] is not None]
+        buffers = ((name, each) for name, each in self._buffers.items() if name not in unsaved)
+        members = chain(self._parameters.items(), buffers)
+        return {name: each for name, each in members if each is not None}
 
     def get_extra_state(self) -> Any:
         """What to save of this module besides tensors; override it together with `set_extra_state`.
@@ -196,31 +202,33 @@ class Persistence(ModuleState):
                 state_dict, prefix, local_metadata, strict,
                 missing_keys, unexpected_keys, error_msgs,
             )  # fmt: skip
-        members = dict(self._saved_members())
+        members = self._saved_members()
         assign = local_metadata.get("assign_to_params_buffers", False)
-        for name, member in members.items():
-            key = prefix + name
-            if key in state_dict:
-                problem = self._load_member(name, member, key, state_dict[key], assign)
-                if problem is not None:
-                    error_msgs.append(problem)
-            elif strict:
-                missing_keys.append(key)
+        with no_grad():
+            for name, member in members.items():
+                key = prefix + name
+                if key in state_dict:
+                    problem = self._load_member(name, member, key, state_dict[key], assign)
+                    if problem is not None:
+                        error_msgs.append(problem)
+                elif strict:
+                    missing_keys.append(key)
         self._load_extra_state(state_dict, prefix, strict, missing_keys, unexpected_keys)
         if strict:
             unexpected_keys += self._unexpected_keys(state_dict, prefix, members)
 
     def _load_member(
-        self, name: str, member: Any, key: str, value: Any, assign: bool
+        self, name: str, member: Any, key: str, given: Any, assign: bool
     ) -> str | None:
         """Load one tensor; gives what is wrong with it, if anything."""
-        if not isinstance(value, Tensor) and not hasattr(type(value), "__torch_function__"):
-            return load_report.not_a_tensor(key, value)
-        # Scalars were once saved as vectors of one element.
-        was_vector = member.dim() == 0 and tuple(value.shape) == (1,)
-        given: Any = value.reshape(()) if was_vector else value
-        if given.shape != member.shape:
-            return load_report.size_mismatch(key, given, member)
+        if not isinstance(given, Tensor) and not hasattr(type(given), "__torch_function__"):
+            return load_report.not_a_tensor(key, given)
+        shape = member.shape
+        if given.shape != shape:
+            if shape or tuple(given.shape) != (1,):
+                return load_report.size_mismatch(key, given, member)
+            # Scalars were once saved as vectors of one element.
+            given = given.reshape(())
         if given.is_complex() and not member.is_complex() and not assign:
             return load_report.kind_mismatch(key, given, member)
         if member.is_meta and not given.is_meta and not assign:
@@ -230,11 +238,10 @@ class Persistence(ModuleState):
                 stacklevel=2,
             )
         try:
-            with no_grad():
-                if assign:
-                    setattr(self, name, _in_place_of(member, given))
-                else:
-                    member.copy_(given)
+            if assign:
+                setattr(self, name, _in_place_of(member, given))
+            else:
+                member.copy_(given)
         except Exception as error:  # noqa: BLE001 - whatever it is, it joins the report
             return load_report.failed_write(key, given, member, error)
         return None

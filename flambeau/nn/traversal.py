@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Self, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, Self
 
 from flambeau.core.tensor import Tensor
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.registry import ModuleState
-
-Member = TypeVar("Member")
 
 
 class Traversal(ModuleState):
@@ -19,8 +17,9 @@ class Traversal(ModuleState):
 
     def children(self) -> Iterator[Any]:
         """The modules registered directly in this one, each once."""
-        for _, module in self.named_children():
-            yield module
+        if not self._modules:
+            return iter(())
+        return (module for _, module in self.named_children())
 
     def named_children(self) -> Iterator[tuple[str, Any]]:
         """The modules registered directly in this one, each once, with their names."""
@@ -59,6 +58,7 @@ class Traversal(ModuleState):
         if remove_duplicate:
             memo.add(self)
         yield prefix, self
+        ordinary = Traversal.named_modules
         # One generator with a stack of its own: generators nested as deep as the tree would pass
         # every module up through all of its ancestors.
         stack = [(_dotted(prefix), iter(self._modules.items()))]
@@ -67,7 +67,7 @@ class Traversal(ModuleState):
             for name, module in remaining:
                 if module is None:
                     continue
-                if type(module).named_modules is not Traversal.named_modules:
+                if type(module).named_modules is not ordinary:
                     yield from module.named_modules(memo, path + name, remove_duplicate)
                 elif module not in memo:
                     if remove_duplicate:
@@ -95,9 +95,7 @@ class Traversal(ModuleState):
             remove_duplicate: Give a parameter that is registered in several places only once,
                 under its first path.
         """
-        return self._named_members(
-            lambda module: module._parameters.items(), prefix, recurse, remove_duplicate
-        )
+        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """The buffers of this module and, with ``recurse``, of every module below it."""
@@ -108,25 +106,22 @@ class Traversal(ModuleState):
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """Buffers with their dotted paths; arguments as for `named_parameters`."""
-        return self._named_members(
-            lambda module: module._buffers.items(), prefix, recurse, remove_duplicate
-        )
+        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
 
     def _named_members(
-        self,
-        get_members_fn: Callable[[Any], Iterable[tuple[str, Member | None]]],
-        prefix: str = "",
-        recurse: bool = True,
-        remove_duplicate: bool = True,
-    ) -> Iterator[tuple[str, Member]]:
-        """What ``get_members_fn`` finds in each module of the tree, ``None`` left out."""
-        seen: set[Member] = set()
+        self, table: str, prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
+        """What stands in one table of each module of the tree, ``None`` left out."""
+        seen: set[Any] = set()
         if recurse:
             modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
         else:
             modules = iter([(prefix, self)])
         for path, module in modules:
-            for name, member in get_members_fn(module):
+            members = module.__dict__[table]
+            if not members:
+                continue
+            for name, member in members.items():
                 if member is None or member in seen:
                     continue
                 if remove_duplicate:

@@ -1,0 +1,242 @@
+"""The hooks on the gradients that pass through one call of a module."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from flambeau.core.modes import is_grad_enabled
+from flambeau.core.tape import identity_node
+from flambeau.core.tensor import Tensor
+from flambeau.nn import hooks
+from flambeau.nn.hooks import BoundHook, _global_backward_pre_hooks
+
+
+class GradientHooks:
+    """All the hooks that will see the gradients of one call of a module.
+
+    Args:
+        module: The module that is called.
+    """
+
+    def __init__(self, module: Any) -> None:
+        full = (*hooks.global_backward_hooks(True), *_own_hooks(module, full=True))
+        pre = (*_global_backward_pre_hooks.values(), *module._backward_pre_hooks.values())
+        self.module = module
+        self.around = BackwardHook(module, full, pre) if full or pre else None
+        self.on_last_node = (*hooks.global_backward_hooks(False), *_own_hooks(module, full=False))
+
+    def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The positional arguments that `forward` must be called with."""
+        return args if self.around is None else self.around.setup_input_hook(args)
+
+    def leave(self, args: tuple[Any, ...], result: Any) -> Any:
+        """What the call must return for the ``result`` of `forward`."""
+        if self.around is not None:
+            if not isinstance(result, Tensor | tuple):
+                warnings.warn(
+                    "full backward hooks see the gradients of a Tensor or of the Tensors in a "
+                    f"tuple, but {type(self.module).__name__} returned a "
+                    f"{type(result).__name__}: they will not be called",
+                    stacklevel=7,
+                )
+            result = self.around.setup_output_hook(result)
+        if self.on_last_node:
+            self._hook_last_node(args, result)
+        return result
+
+    def _hook_last_node(self, args: tuple[Any, ...], result: Any) -> None:
+        node = _first_tensor(result).grad_fn
+        if node is not None:
+            for hook in self.on_last_node:
+                node.register_hook(BoundHook(hook, self.module))
+            _warn_of_partial_gradients(args, result, node)
+
+
+def _own_hooks(module: Any, full: bool) -> Sequence[Callable[..., Any]]:
+    if module._is_full_backward_hook is not full:
+        return ()
+    return tuple(module._backward_hooks.values())
+
+
+def _first_tensor(result: Any) -> Tensor:
+    """The tensor that stands for a nested result: the first, or among a dictionary's values."""
+    while not isinstance(result, Tensor):
+        if isinstance(result, dict):
+            result = next(value for value in result.values() if isinstance(value, Tensor))
+        else:
+            result = result[0]
+    return result
+
+
+def _warn_of_partial_gradients(args: Any, result: Any, node: Any) -> None:
+    """Warn if a hook on ``node`` will not see all the gradients of a call.
+
+    Args:
+        args: What the module was called with.
+        result: What it returned.
+        node: The node that made its first output.
+    """
+    reason = _why_partial(args, result, node)
+    if reason:
+        warnings.warn(
+            f"a non-full backward hook will miss some gradients: {reason}; "
+            "register_full_backward_hook sees them all",
+            FutureWarning,
+            stacklevel=9,
+        )
+
+
+def _why_partial(args: Any, result: Any, node: Any) -> str | None:
+    results = (result,) if isinstance(result, Tensor) else result
+    if not _is_tuple_of_tensors(results):
+        return "the module returns neither a Tensor nor a tuple of Tensors"
+    if not _is_tuple_of_tensors(args):
+        return "the module is called with something else than Tensors"
+    output_nodes = {each.grad_fn for each in results} - {None}
+    if len(output_nodes) > 1:
+        return "several operators made the outputs"
+    if output_nodes != {node}:
+        return "the outputs are nested"
+    input_nodes = {each.grad_fn for each in args} - {None}
+    if {source for source, _ in node.next_functions} != input_nodes:
+        return "the module is more than one operator on its inputs"
+    return None
+
+
+def _is_tuple_of_tensors(values: Any) -> bool:
+    return isinstance(values, tuple) and all(isinstance(each, Tensor) for each in values)
+
+
+class BackwardHook:
+    """The full backward hooks of one call of a module.
+
+    The tensors among the module's inputs pass through one node of the tape, and those among its
+    outputs through another. So whatever the module does in between, the second node receives
+    ``grad_output`` and the first one gives ``grad_input``, whole and once per backward.
+
+    Args:
+        module: The module that is called.
+        user_hooks: Called with ``(module, grad_input, grad_output)``.
+        user_pre_hooks: Called with ``(module, grad_output)``.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        user_hooks: Sequence[Callable[..., Any]],
+        user_pre_hooks: Sequence[Callable[..., Any]],
+    ) -> None:
+        self.module = module
+        self.user_hooks = user_hooks
+        self.user_pre_hooks = user_pre_hooks
+        self._inputs = _Positions(0, None)
+        self._outputs = _Positions(0, None)
+        # What the output node received, until the input node has given its own gradients.
+        self._grad_outputs: tuple[Any, ...] | None = None
+
+    def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The positional arguments that `forward` must be called with."""
+        args, self._inputs, node = _through_identity(args)
+        if node is not None:
+            node.register_hook(self._on_input_gradients)
+        return args
+
+    def setup_output_hook(self, result: Any) -> Any:
+        """What the call must return for the ``result`` of `forward`."""
+        values = result if isinstance(result, tuple) else (result,)
+        values, self._outputs, node = _through_identity(values)
+        if node is not None:
+            node.register_hook(self._on_output_gradients)
+        return values if isinstance(result, tuple) else values[0]
+
+    def _on_output_gradients(self, _: Any, grad_outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        grads = self._outputs.spread(grad_outputs)
+        for hook in self.user_pre_hooks:
+            replaced = hook(self.module, grads)
+            if replaced is not None:
+                grads = _checked(replaced, grads, "grad_output")
+        self._grad_outputs = grads
+        if self._inputs.indices is None:
+            self._call_without_input_gradients(grads)
+        return self._outputs.gather(grads)
+
+    def _call_without_input_gradients(self, grad_outputs: tuple[Any, ...]) -> None:
+        # No input node will run in this backward, so the hooks have their only chance now.
+        warnings.warn(
+            f"no input of {type(self.module).__name__} requires grad, so its full backward hook is "
+            "called when the gradients of its outputs are known, with None for every grad_input",
+            stacklevel=5,
+        )
+        grads = (None,) * self._inputs.size
+        for hook in self.user_hooks:
+            replaced = hook(self.module, grads, grad_outputs)
+            if replaced is not None and not _all_none(replaced):
+                raise RuntimeError(
+                    f"a full backward hook of {type(self.module).__name__} returned a grad_input, "
+                    "but no input of the module requires grad; return None"
+                )
+        self._grad_outputs = None
+
+    def _on_input_gradients(self, grad_inputs: tuple[Any, ...], _: Any) -> tuple[Any, ...] | None:
+        grad_outputs = self._grad_outputs
+        if grad_outputs is None:
+            return None
+        grads = self._inputs.spread(grad_inputs)
+        for hook in self.user_hooks:
+            replaced = hook(self.module, grads, grad_outputs)
+            if replaced is not None:
+                grads = _checked(replaced, grads, "grad_input")
+        self._grad_outputs = None
+        return self._inputs.gather(grads)
+
+
+class _Positions(NamedTuple):
+    """Where the tensors stand among the inputs or outputs of a call.
+
+    ``indices`` is ``None`` if no gradient can reach them.
+    """
+
+    size: int
+    indices: Sequence[int] | None
+
+    def spread(self, grads: Sequence[Any]) -> tuple[Any, ...]:
+        """One entry per input or output, ``None`` where it is not a tensor."""
+        entries: list[Any] = [None] * self.size
+        for index, grad in zip(self.indices or (), grads, strict=True):
+            entries[index] = grad
+        return tuple(entries)
+
+    def gather(self, entries: Sequence[Any]) -> tuple[Any, ...]:
+        """The entries of the tensors."""
+        return tuple(entries[index] for index in self.indices or ())
+
+
+def _through_identity(values: tuple[Any, ...]) -> tuple[Any, _Positions, Any]:
+    """``values`` with their tensors behind one identity node, where those stand, and the node."""
+    indices = [index for index, value in enumerate(values) if isinstance(value, Tensor)]
+    tensors = tuple(values[index] for index in indices)
+    if not is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors):
+        return values, _Positions(len(values), None), None
+    aliases, node = identity_node(tensors)
+    entries = list(values)
+    for index, alias in zip(indices, aliases, strict=True):
+        entries[index] = alias
+    # A named tuple takes its fields one by one.
+    rebuilt = tuple(entries) if type(values) is tuple else type(values)(*entries)
+    return rebuilt, _Positions(len(values), indices), node
+
+
+def _checked(replaced: Any, grads: tuple[Any, ...], name: str) -> tuple[Any, ...]:
+    replaced = (replaced,) if isinstance(replaced, Tensor) else tuple(replaced)
+    if len(replaced) != len(grads):
+        raise RuntimeError(
+            f"a full backward hook returned {len(replaced)} values for {name}, which has "
+            f"{len(grads)}; return one per value, None where there is no gradient"
+        )
+    return replaced
+
+
+def _all_none(replaced: Any) -> bool:
+    return isinstance(replaced, tuple) and all(grad is None for grad in replaced)
