@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,18 +12,16 @@ from jax.core import Tracer
 from jaxlib._jax import ArrayImpl
 
 from flambeau.core import dtype as dtypes
-from flambeau.core import tape, view
+from flambeau.core import tape
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
 from flambeau.core.overrides import OverrideNeeded, overrides
-from flambeau.core.promotion import can_cast
 from flambeau.core.tensor import PLAIN_TYPES, Tensor
-from flambeau.core.view import Step, View
 
 # What may stand where a tensor is expected and takes no gradient.
 _CONSTANT_TYPES: set[type] = {int, float, bool, complex, type(None)}
-_INEXACT = {each.numpy for each in dtypes.ALL_DTYPES if each.category >= dtypes.FLOATING}
+INEXACT = {each.numpy for each in dtypes.ALL_DTYPES if each.category >= dtypes.FLOATING}
 
 
 def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
@@ -68,6 +65,35 @@ def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
         made = object.__new__(Tensor)
         made._cell = Cell(results)
         return made
+    return _wrap_all(kernel, results)
+
+
+def run_with_constants(
+    kernel: Kernel, tensors: tuple[Tensor, ...], constants: tuple[Any, ...]
+) -> Any:
+    """`run` on tensors and then arrays that take no gradient, such as indices and positions.
+
+    NumPy arrays among the constants must not be changed afterwards.
+    """
+    trace = modes.trace
+    if trace is not None:
+        for each in tensors:
+            trace.note(each)
+    arrays = [*(each._read() for each in tensors), *constants]
+    inputs = (*tensors, *(None for _ in constants))
+    recorded = kernel.differentiable and modes.grad_enabled
+    recorded = recorded and any([each.requires_grad for each in tensors])
+    if any(map(is_abstract, arrays)):
+        results = kernel.on_meta(tuple(arrays))
+        if recorded:
+            return _record(kernel, inputs, arrays, results)
+        return _wrap_all(kernel, results)
+    if recorded:
+        return _run_recorded(kernel, inputs, arrays)
+    try:
+        results = kernel.forward(*arrays)
+    except (TypeError, ValueError) as error:
+        results = _recover(kernel, arrays, error)
     return _wrap_all(kernel, results)
 
 
@@ -171,7 +197,7 @@ def _record(
     if type(results) is not tuple and kernel.returns is None:
         made = object.__new__(Tensor)
         made._cell = Cell(results)
-        if results.dtype in _INEXACT:
+        if results.dtype in INEXACT:
             made._grad_fn = cls(kernel, saved, tuple(edges), 1, vjp)
             made._requires_grad = True
             if vjp is not None:
@@ -182,7 +208,7 @@ def _record(
         node.results = inexact_avals(results)
     wrapped = [Tensor._wrap(each) for each in results]
     for number, each in enumerate(wrapped):
-        if each._cell.array.dtype in _INEXACT:
+        if each._cell.array.dtype in INEXACT:
             each._grad_fn, each._output_nr, each._requires_grad = node, number, True
     return _returned(kernel, wrapped)
 
@@ -190,7 +216,7 @@ def _record(
 def inexact_avals(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     """Shape and dtype of each array that a cotangent can arrive for, ``None`` for the others."""
     return tuple(
-        jax.ShapeDtypeStruct(each.shape, each.dtype) if each.dtype in _INEXACT else None
+        jax.ShapeDtypeStruct(each.shape, each.dtype) if each.dtype in INEXACT else None
         for each in arrays
     )
 
@@ -256,329 +282,3 @@ def _is_ours(error: Exception) -> bool:
         last = frame.tb_frame.f_globals.get("__name__", "")
         frame = frame.tb_next
     return last.startswith("flambeau.")
-
-
-# Views
-
-
-@functools.cache
-def _view_kernel(step: Step, name: str) -> Kernel:
-    return Kernel(step.read, name, node_name_of_view(name), linear=True)
-
-
-@functools.cache
-def node_name_of_view(name: str) -> str:
-    """The class name of a view's node; a digit at the end of ``name`` numbers PyTorch's overload."""
-    overload = name[-1] if name[-1].isdigit() else "0"
-    return f"{_camel(name.rstrip('0123456789'))}Backward{overload}"
-
-
-def _camel(name: str) -> str:
-    return "".join(word[:1].upper() + word[1:] for word in name.split("_"))
-
-
-def make_view(source: Tensor, step: Step, name: str, starts: tuple[int, ...] | None = None) -> Any:
-    """A view of ``source`` by one more step.
-
-    Args:
-        source: The tensor to look at, itself possibly a view.
-        step: What part of it to see.
-        name: The operator, which names the node on the tape.
-        starts: The step's start positions.
-
-    Returns:
-        A tensor on the same Cell.
-    """
-    made = _unrecorded_view(source, step, name, starts)
-    if modes.grad_enabled:
-        if source.requires_grad:
-            _record_view(source, made, step, name, starts)
-    elif not made._view.made:
-        made._view.made = "in no_grad mode"
-    return made
-
-
-def make_views(
-    source: Tensor, steps: list[tuple[Step, Any]], whole: Any, name: str
-) -> tuple[Any, ...]:
-    """Several views of ``source`` that one operator gives, recorded as one node.
-
-    Args:
-        source: The tensor to look at, itself possibly a view.
-        steps: For each view its step and start positions.
-        whole: A hashable function from the array to all parts at once, which is differentiated.
-        name: The operator, which names the node on the tape.
-
-    Returns:
-        Tensors on the same Cell. PyTorch forbids recorded writes to them.
-    """
-    made = tuple([_unrecorded_view(source, step, name, starts) for step, starts in steps])
-    for each in made:
-        if not each._view.made:
-            each._view.made = name if modes.grad_enabled else "in no_grad mode"
-    if modes.grad_enabled and made and source.requires_grad:
-        kernel = _parts_kernel(whole, name)
-        aval = jax.ShapeDtypeStruct(tuple(source.shape), source.dtype.numpy)
-        cls = tape.node_class(kernel.node_name)
-        node = cls(kernel, (aval,), (tape.edge_of(source),), len(made))
-        for number, each in enumerate(made):
-            each._grad_fn, each._output_nr, each._requires_grad = node, number, True
-    return made
-
-
-@functools.cache
-def _parts_kernel(whole: Any, name: str) -> Kernel:
-    return Kernel(whole, name, node_name_of_view(name), linear=True)
-
-
-def _unrecorded_view(source: Tensor, step: Step, name: str, starts: Any) -> Any:
-    if overrides(type(source)):
-        raise OverrideNeeded
-    made = object.__new__(Tensor)
-    made._cell = source._cell
-    before = source._view
-    positions = None if starts is None else np.array(starts, np.int64)
-    if before is None:
-        array = source._cell.array
-        shape, numpy_dtype = step.result(tuple(array.shape), array.dtype)
-        made._view = View((step,), (name,), positions, shape, numpy_dtype, source)
-    else:
-        shape, numpy_dtype = step.result(before.shape, before.numpy_dtype)
-        if before.starts is not None:
-            joined = (before.starts, positions) if positions is not None else (before.starts,)
-            positions = np.concatenate(joined)
-        base, origin = before.base, before.origin
-        if base is None:
-            # A detached view's history starts at itself, its elements at the Cell's array.
-            base, origin = source, len(before.steps)
-        made._view = View(
-            (*before.steps, step), (*before.names, name), positions, shape, numpy_dtype, base,
-            origin, before.made,
-        )  # fmt: skip
-    if modes.trace is not None:
-        modes.trace.note(source)
-    if modes.inference or source._inference:
-        made._inference = True
-    return made
-
-
-def _record_view(source: Tensor, made: Tensor, step: Step, name: str, starts: Any) -> None:
-    edge = tape.edge_of(source)
-    assert edge is not None
-    node = _view_node(edge, tuple(source.shape), source.dtype.numpy, step, name, starts)
-    if node is not None:
-        made._grad_fn, made._requires_grad = node, True
-
-
-def _view_node(
-    edge: Any, shape: tuple[int, ...], numpy_dtype: Any, step: Step, name: str, starts: Any
-) -> Any:
-    """The node of one view step, or ``None`` where no gradient passes."""
-    if isinstance(step, view.Bitcast):
-        return None
-    kernel = _view_kernel(step, name)
-    aval = jax.ShapeDtypeStruct(shape, numpy_dtype)
-    saved = (aval, None if starts is None else np.array(starts, np.int64))
-    return tape.node_class(kernel.node_name)(kernel, saved, (edge, None), 1)
-
-
-def replay_view(tensor: Tensor, of: View) -> None:
-    """Compute a view's history anew from its base's, which an in-place write has moved.
-
-    Raises:
-        RuntimeError: The view was made in no_grad mode or together with others; PyTorch then calls
-            its history ambiguous.
-    """
-    base = of.history_base()
-    tensor._output_nr = 0
-    if not base._requires_grad:
-        tensor._grad_fn, tensor._requires_grad = None, False
-        return
-    if of.made:
-        raise _forbidden_write("its base or another view of it", of)
-    edge: Any = tape.edge_of(base)
-    shape, numpy_dtype = tuple(base.shape), base.dtype.numpy
-    steps, names, starts = of.from_base()
-    used = 0
-    for step, name in zip(steps, names, strict=True):
-        own = starts[used : used + step.starts] if step.starts and starts is not None else None
-        used += step.starts
-        node = edge and _view_node(edge, shape, numpy_dtype, step, name, own)
-        edge = node and (node, 0)
-        shape, numpy_dtype = step.result(shape, numpy_dtype)
-    tensor._grad_fn, tensor._requires_grad = (edge[0], True) if edge else (None, False)
-
-
-def _forbidden_write(what: str, of: View) -> RuntimeError:
-    if of.made == "in no_grad mode":
-        return RuntimeError(
-            f"a view was made in no_grad mode and {what} is changed in place while gradients are "
-            "recorded; make and change it either both inside no_grad() or both outside"
-        )
-    return RuntimeError(
-        f"a view is one of several that {of.made}() gave and {what} is changed in place while "
-        "gradients are recorded, which views made together do not allow; use an operator that is "
-        "not in place, or make this view by itself with narrow() or an index"
-    )
-
-
-def alias_of_leaf(leaf: Tensor, alias: Tensor) -> None:
-    """Give ``alias`` the history of being a view of the whole of ``leaf``."""
-    _record_view(leaf, alias, view.Reshape(tuple(leaf.shape)), "alias", None)
-
-
-def become_view(
-    target: Tensor, step: Step, name: str, starts: tuple[int, ...] | None = None
-) -> Tensor:
-    """Let ``target`` itself become a view of what it was, as `unsqueeze_` and its kin do.
-
-    Raises:
-        RuntimeError: ``target`` is a leaf that requires grad while gradients are recorded, or
-            belongs to the world outside the function that is being compiled.
-    """
-    recorded = modes.grad_enabled and target.requires_grad
-    if recorded and target.is_leaf:
-        raise _leaf_error(target, f"{name}_")
-    if modes.trace is not None and not isinstance(target._cell.array, Tracer):
-        raise RuntimeError(
-            f"{name}_() would change the shape of a tensor from outside the compiled function, "
-            f"which a compiled program cannot do; use {name}() on it"
-        )
-    former = object.__new__(Tensor)
-    former.__dict__.update(target.__dict__)
-    made = _unrecorded_view(former, step, name, starts)
-    if recorded:
-        _record_view(former, made, step, name, starts)
-        target._grad_fn, target._output_nr = made._grad_fn, 0
-    elif former._view is None or former._view.base is None:
-        made._view.base = None
-    made._view.made = "" if former._view is None else former._view.made
-    target._view = made._view
-    return target
-
-
-# Writing in place
-
-
-def put(target: Tensor, value: Tensor, name: str) -> Tensor:
-    """Write ``value`` to ``target`` in place: its elements and its history.
-
-    Args:
-        target: The tensor to overwrite.
-        value: The new value, computed from the old one where the operator asks so.
-        name: The in-place operator, for messages.
-
-    Returns:
-        ``target``.
-
-    Raises:
-        RuntimeError: The shapes differ, the dtype would lose its category, or ``target`` is a leaf
-            that requires grad while gradients are recorded.
-    """
-    if value.shape != target.shape:
-        raise RuntimeError(
-            f"{name}(): the result of shape {list(value.shape)} does not fit the tensor of shape "
-            f"{list(target.shape)} that it is to overwrite"
-        )
-    if value.dtype is not target.dtype:
-        if not can_cast(value.dtype, target.dtype):
-            raise RuntimeError(
-                f"{name}(): a result of {value.dtype} cannot be stored in a tensor of "
-                f"{target.dtype}; convert the tensor first"
-            )
-        value = value.to(target.dtype)
-    base = target._history_base()
-    if modes.grad_enabled and (value._requires_grad or base.requires_grad):
-        _move_history(target, base, value, name)
-        return target
-    if target._inference and not modes.inference:
-        raise RuntimeError(f"{name}(): inference tensors can only be changed in inference_mode")
-    target._store(value._read())
-    return target
-
-
-def _move_history(target: Tensor, base: Tensor, value: Tensor, name: str) -> None:
-    """Write ``value`` to ``target``, and let its history, or its base's, begin at the write."""
-    if base._requires_grad and base.is_leaf:
-        raise _leaf_error(target, name)
-    if target is base:
-        if not value._requires_grad:
-            value = run(_overwrite_kernel(name.strip("_")), (target, value))
-        array = value._read()
-        target._grad_fn, target._output_nr = value._grad_fn, value._output_nr
-        target._requires_grad = True
-        target._rebased += 1
-        target._store(array)
-        return
-    of = target._view
-    assert of is not None
-    if of.made:
-        raise _forbidden_write("it", of)
-    moved = _scattered(base, of, value)
-    base._grad_fn, base._output_nr, base._requires_grad = moved._grad_fn, 0, True
-    base._rebased += 1
-    base._store(moved._read())
-
-
-def _scattered(base: Tensor, of: View, value: Tensor) -> Tensor:
-    """The whole of ``base`` with the viewed part replaced, recorded."""
-    steps, _, starts = of.from_base()
-    kernel = _scatter_kernel(steps)
-    inputs, arrays = (base, value, None), [base._read(), value._read(), starts]
-    if is_abstract(arrays[0]):
-        return _record(kernel, inputs, arrays, kernel.on_meta(tuple(arrays)))
-    return _run_recorded(kernel, inputs, arrays)
-
-
-def _leaf_error(target: Tensor, name: str) -> RuntimeError:
-    kind = "a leaf" if not target._is_view() else "a view of a leaf"
-    return RuntimeError(
-        f"{name}(): {kind} tensor that requires grad cannot be changed in place while "
-        "gradients are recorded; do it under no_grad() or on tensor.data"
-    )
-
-
-@functools.cache
-def _overwrite_kernel(name: str) -> Kernel:
-    """Replaces all of a tensor by something that takes no gradient."""
-    return Kernel(_second, name, f"{_camel(name)}Backward0", linear=True)
-
-
-def _second(old: Any, new: Any) -> Any:
-    return new
-
-
-@functools.cache
-def _scatter_kernel(steps: tuple[Step, ...]) -> Kernel:
-    def copy_slices(array: Any, part: Any, starts: Any) -> Any:
-        return view.write_through(steps, array, starts, part)
-
-    return Kernel(copy_slices, "copy_slices", "CopySlices", linear=True)
-
-
-def put_out(out: Any, value: Any, name: str) -> Any:
-    """Store an operator's result, or each of several, in the ``out=`` the caller gave."""
-    if isinstance(value, tuple):
-        for one, part in zip(out, value, strict=True):
-            put_out(one, part, name)
-        return out
-    if not isinstance(out, Tensor):
-        raise TypeError(f"{name}(): out must be a Tensor, got {type(out).__name__}")
-    if modes.grad_enabled and (out.requires_grad or value.requires_grad):
-        raise RuntimeError(
-            f"{name}(): out= takes no part in gradients; one of the arguments requires grad"
-        )
-    if not can_cast(value.dtype, out.dtype):
-        raise RuntimeError(f"{name}(): a result of {value.dtype} cannot be stored in {out.dtype}")
-    if out.shape != value.shape:
-        if out.numel():
-            import warnings
-
-            warnings.warn(
-                f"{name}(): out of shape {list(out.shape)} was resized to {list(value.shape)}",
-                stacklevel=3,
-            )
-        if out._view is not None:
-            raise RuntimeError(f"{name}(): out is a view of the wrong shape and cannot be resized")
-    out._store(value.to(out.dtype)._read())
-    return out

@@ -72,7 +72,7 @@ class History:
         if view.base._view is not None:
             moved = view.history_base()._rebased
         if view.rebased != moved:
-            from flambeau.core.dispatch import replay_view
+            from flambeau.core.viewing import replay_view
 
             view.rebased = moved
             tensor: Any = self

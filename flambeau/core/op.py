@@ -18,7 +18,7 @@ import numpy as np
 
 from flambeau.core import dtype as dtypes
 from flambeau.core import promotion
-from flambeau.core.dispatch import put, put_out, run
+from flambeau.core.dispatch import run
 from flambeau.core.kernel import Kernel
 from flambeau.core.overrides import (
     OverrideNeeded,
@@ -27,6 +27,7 @@ from flambeau.core.overrides import (
     has_torch_function,
 )
 from flambeau.core.tensor import Tensor
+from flambeau.core.writing import put, put_out
 
 Array: TypeAlias = Any
 Operand: TypeAlias = Any

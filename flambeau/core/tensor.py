@@ -122,7 +122,7 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
             self.requires_grad, self._grad_fn, self._output_nr,
         )  # fmt: skip
         if made._requires_grad and made._grad_fn is None:
-            from flambeau.core.dispatch import alias_of_leaf
+            from flambeau.core.viewing import alias_of_leaf
 
             alias_of_leaf(self, made)
         return made
@@ -145,7 +145,10 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
         return view.array
 
     def _store(self, array: Any) -> None:
-        """Replace this tensor's elements by an ``array`` of the same shape and dtype."""
+        """Replace this tensor's elements by an ``array`` of the same shape and dtype.
+
+        A view also takes a number, or an array that broadcasts.
+        """
         cell, view, trace = self._cell, self._view, modes.trace
         part = array
         if view is not None:
@@ -162,7 +165,7 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
             )
         cell.write(array)
         if view is not None:
-            view.array, view.version = part, cell.version
+            view.remember(part, cell.version)
 
     @property
     def data(self) -> Any:

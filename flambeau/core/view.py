@@ -343,7 +343,29 @@ def reader(steps: tuple[Step, ...]) -> Callable[..., jax.Array]:
 @functools.cache
 def writer(steps: tuple[Step, ...]) -> Callable[..., jax.Array]:
     """The compiled ``(array, starts, part) -> array`` of a chain."""
-    return jax.jit(functools.partial(write_through, steps))
+    return jax.jit(functools.partial(write_fitted, steps))
+
+
+def write_fitted(
+    steps: tuple[Step, ...], array: jax.Array, starts: Any, part: Any
+) -> jax.Array:
+    """`write_through` of anything that `fitted` fits into the part."""
+    part = fitted(part, *result_of(steps, array.shape, array.dtype))
+    return write_through(steps, array, starts, part)
+
+
+def fitted(value: Any, shape: tuple[int, ...], numpy_dtype: Any) -> jax.Array:
+    """A number or array as ``numpy_dtype`` and broadcast, leading dimensions of 1 left out."""
+    value = jnp.asarray(value)
+    if jnp.iscomplexobj(value) and not jnp.issubdtype(numpy_dtype, jnp.complexfloating):
+        value = jnp.real(value)
+    if jnp.issubdtype(value.dtype, jnp.floating) and jnp.issubdtype(numpy_dtype, jnp.integer):
+        # PyTorch wraps around where XLA would saturate.
+        value = value.astype(jnp.int64)
+    value = value.astype(numpy_dtype)
+    if value.ndim > len(shape):
+        value = value.reshape(value.shape[value.ndim - len(shape) :])
+    return jnp.broadcast_to(value, shape)
 
 
 class View:
@@ -352,7 +374,8 @@ class View:
     Attributes:
         steps: The chain from the Cell's array.
         names: The operator behind each step, which names its node on the tape.
-        starts: The start positions that the steps take, in order, or ``None`` without any.
+        starts: The start positions that the steps take, in order, or ``None`` without any; a NumPy
+            array, or a traced one where a position is itself computed.
         shape: The shape of the viewed part.
         numpy_dtype: The dtype of the viewed part.
         base: The tensor whose history the view follows; ``None`` for `detach` and ``.data``.
@@ -372,7 +395,7 @@ class View:
         self,
         steps: tuple[Step, ...],
         names: tuple[str, ...],
-        starts: np.ndarray | None,
+        starts: Any,
         shape: tuple[int, ...],
         numpy_dtype: Any,
         base: Any,
@@ -392,7 +415,7 @@ class View:
         self.array: Any = None
         self.version = -1
 
-    def from_base(self) -> tuple[tuple[Step, ...], tuple[str, ...], np.ndarray | None]:
+    def from_base(self) -> tuple[tuple[Step, ...], tuple[str, ...], Any]:
         """The steps that lead here from `base`, their names and their start positions."""
         if not self.origin:
             return self.steps, self.names, self.starts
@@ -423,7 +446,12 @@ class View:
         return reader(self.steps)(array, self.starts)
 
     def write(self, array: Any, part: Any) -> Any:
-        """The base ``array`` with the viewed part replaced."""
+        """The base ``array`` with the viewed part replaced by a number or array that fits it."""
         if isinstance(array, jax.ShapeDtypeStruct):
             return jax.eval_shape(writer(self.steps), array, self.starts, part)
         return writer(self.steps)(array, self.starts, part)
+
+    def remember(self, part: Any, version: int) -> None:
+        """Keep what was written as what will be read, if it is the whole part already."""
+        if getattr(part, "shape", None) == self.shape and part.dtype == self.numpy_dtype:
+            self.array, self.version = part, version

@@ -10,11 +10,11 @@ from flambeau.core import dtype as dtypes
 from flambeau.core import tape
 from flambeau.core.convert import place
 from flambeau.core.device import as_device, device
-from flambeau.core.dispatch import put
 from flambeau.core.modes import modes
 from flambeau.core.op import Array, function, op
 from flambeau.core.strides import is_in_order
 from flambeau.core.tensor import Tensor, method
+from flambeau.core.writing import put
 
 __all__ = ["clone"]
 

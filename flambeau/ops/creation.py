@@ -14,12 +14,12 @@ import numpy as np
 from flambeau.core import dtype as dtypes
 from flambeau.core.cell import Cell, abstract
 from flambeau.core.device import as_device, device, jax_device
-from flambeau.core.dispatch import put, put_out
 from flambeau.core.dtype import COMPLEX, FLOATING, INTEGER
 from flambeau.core.modes import modes
 from flambeau.core.op import Array, function, op
 from flambeau.core.tensor import Tensor
 from flambeau.core.upload import upload
+from flambeau.core.writing import put, put_out
 
 __all__ = [
     "arange",
@@ -129,7 +129,7 @@ def wrap_new(name: str, array: Any, requires_grad: bool = False, out: Any = None
     return made
 
 
-def _out_options(name: str, out: Any, dtype: Any, where: Any) -> tuple[Any, Any]:
+def out_options(name: str, out: Any, dtype: Any, where: Any) -> tuple[Any, Any]:
     """The dtype and device of a result that goes to ``out``."""
     if out is None:
         return dtype, where
@@ -285,7 +285,7 @@ def _sized(
     if dtype is not None or layout is not None:
         check_options(name, dtype, layout)
     if out is not None:
-        dtype, device = _out_options(name, out, dtype, device)
+        dtype, device = out_options(name, out, dtype, device)
     dtype = dtypes.get_default_dtype() if dtype is None else dtype
     return wrap_new(name, _constant(shape, value, dtype, as_device(device)), requires_grad, out)
 
@@ -318,7 +318,7 @@ def full(
     shape = shape_of("full", (size,))
     check_options("full", dtype, layout)
     value = _check_number("full", "fill_value", fill_value)
-    dtype, device = _out_options("full", out, dtype, device)
+    dtype, device = out_options("full", out, dtype, device)
     dtype = _dtype_of_number(value) if dtype is None else dtype
     array = _filled_with("full", shape, value, dtype, as_device(device))
     return wrap_new("full", array, requires_grad, out)
@@ -350,7 +350,7 @@ def eye(
     """A matrix with ones on the diagonal and zeros elsewhere, of shape ``(n, m)`` or ``(n, n)``."""
     shape = shape_of("eye", (n, n if m is None else m))
     check_options("eye", dtype, layout)
-    dtype, device = _out_options("eye", out, dtype, device)
+    dtype, device = out_options("eye", out, dtype, device)
     dtype = dtypes.get_default_dtype() if dtype is None else dtype
     array = produce(
         shape, dtype, as_device(device), lambda lib: lib.eye(*shape, dtype=dtype.numpy)
@@ -386,7 +386,7 @@ def arange(
     """
     start, end, step = _range_bounds(bounds, start, end, step)
     check_options("arange", dtype, layout)
-    dtype, device = _out_options("arange", out, dtype, device)
+    dtype, device = out_options("arange", out, dtype, device)
     if dtype is None:
         all_integers = all(isinstance(each, int) for each in (start, end, step))
         dtype = dtypes.int64 if all_integers else dtypes.get_default_dtype()
@@ -498,7 +498,7 @@ def _spaced(
     if steps < 0:
         raise RuntimeError(f"{name}(): steps must not be negative, got {steps}")
     check_options(name, dtype, layout)
-    dtype, device = _out_options(name, out, dtype, device)
+    dtype, device = out_options(name, out, dtype, device)
     if dtype is None:
         dtype = dtypes.get_default_dtype()
         if isinstance(start, complex) or isinstance(end, complex):
@@ -680,25 +680,7 @@ def zero_(self: Tensor) -> Any:
 
 
 def _fill(name: str, target: Tensor, value: Any) -> Tensor:
-    is_tensor = isinstance(value, Tensor)
-    if not is_tensor:
-        value = number_in(value, target.dtype, name)
-    if modes.grad_enabled and (target.requires_grad or (is_tensor and value.requires_grad)):
+    if isinstance(value, Tensor) and value.requires_grad and modes.grad_enabled:
         return put(target, _filled(target, value), name)
     array = _filled_with(name, tuple(target.shape), value, target.dtype, target.device)
-    return overwrite(target, array, name)
-
-
-def overwrite(target: Tensor, array: Any, name: str) -> Tensor:
-    """Put ``array``, which fits and carries no history, into ``target``.
-
-    Raises:
-        RuntimeError: ``target`` was made in inference mode, and this is outside.
-    """
-    if target._inference and not modes.inference:
-        raise RuntimeError(f"{name}(): inference tensors can only be changed in inference_mode")
-    if modes.trace is not None:
-        modes.trace.note(target)
-    target._store(array)
-    target._rebased += 1
-    return target
+    return put(target, Tensor._wrap(array), name)

@@ -7,10 +7,11 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from flambeau.core.dispatch import put_out
-from flambeau.core.dtype import FLOATING, INTEGER, from_numpy_dtype, int64
+from flambeau.core import dtype as dtypes
+from flambeau.core.dtype import FLOATING, INTEGER, from_numpy_dtype
 from flambeau.core.op import Array, function, op
-from flambeau.ops.checks import cast_real, category, wrap_dims
+from flambeau.core.tensor import Tensor
+from flambeau.ops.checks import Dims, cast_real, category, wrap_dims
 
 __all__ = [
     "all", "any", "count_nonzero", "mean", "nanmean", "nansum", "norm", "prod", "std", "std_mean",
@@ -22,11 +23,13 @@ def _summable(input: Any, dtype: Any) -> Any:
     """``input`` as ``dtype``; without one, bools and integers as int64."""
     if dtype is not None:
         return cast_real(input, dtype)
-    return input.astype(int64.numpy) if category(input) <= INTEGER else input
+    return input.astype(dtypes.int64.numpy) if category(input) <= INTEGER else input
 
 
 @op(method=True, linear=True, node=lambda dim, keepdim, dtype: f"SumBackward{int(dim is not None)}")
-def sum(input: Array, dim=None, keepdim=False, *, dtype=None) -> Array:
+def sum(
+    input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None
+) -> Array:
     """The sum of all elements, or over some dimensions.
 
     Args:
@@ -46,8 +49,10 @@ def sum(input: Array, dim=None, keepdim=False, *, dtype=None) -> Array:
     return jnp.sum(_summable(input, dtype), dims, keepdims=keepdim)
 
 
-@op(method=True, linear=True)
-def nansum(input: Array, dim=None, keepdim=False, *, dtype=None) -> Array:
+@op(method=True)
+def nansum(
+    input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None
+) -> Array:
     """`sum`, with NaN counted as zero."""
     dims = wrap_dims(dim, input.ndim, "nansum")
     kept = jnp.where(jnp.isnan(input), jnp.zeros_like(input), input)
@@ -69,7 +74,9 @@ def _averaged(name: str, input: Any, dtype: Any) -> Any:
     method=True, linear=True,
     node=lambda dim, keepdim, dtype: f"MeanBackward{int(dim is not None)}",
 )  # fmt: skip
-def mean(input: Array, dim=None, keepdim=False, *, dtype=None) -> Array:
+def mean(
+    input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None
+) -> Array:
     """The mean of all elements, or over some dimensions.
 
     Args:
@@ -87,7 +94,9 @@ def mean(input: Array, dim=None, keepdim=False, *, dtype=None) -> Array:
 
 
 @op(method=True)
-def nanmean(input: Array, dim=None, keepdim=False, *, dtype=None) -> Array:
+def nanmean(
+    input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None
+) -> Array:
     """`mean` of the elements that are not NaN."""
     dims = wrap_dims(dim, input.ndim, "nanmean")
     input = _averaged("nanmean", input, dtype)
@@ -98,7 +107,9 @@ def nanmean(input: Array, dim=None, keepdim=False, *, dtype=None) -> Array:
 
 
 @op(method=True, node=lambda dim, keepdim, dtype: f"ProdBackward{int(dim is not None)}")
-def prod(input: Array, dim=None, keepdim=False, *, dtype=None) -> Array:
+def prod(
+    input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None
+) -> Array:
     """The product of all elements, or over one dimension.
 
     Args:
@@ -176,29 +187,29 @@ def _deviation(variance: Any) -> Any:
 
 
 @op(name="var")
-def _var(input: Array, dim, correction: float, keepdim) -> Array:
+def _var(input: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
     return _mean_and_variance("var", input, dim, correction, keepdim)[1]
 
 
 @op(name="std")
-def _std(input: Array, dim, correction: float, keepdim) -> Array:
+def _std(input: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
     return _deviation(_mean_and_variance("std", input, dim, correction, keepdim)[1])
 
 
 @op(name="var_mean")
-def _var_mean(input: Array, dim, correction: float, keepdim) -> Any:
+def _var_mean(input: Array, dim: Dims, correction: float, keepdim: bool) -> Any:
     average, variance = _mean_and_variance("var_mean", input, dim, correction, keepdim)
     return variance, average
 
 
 @op(name="std_mean")
-def _std_mean(input: Array, dim, correction: float, keepdim) -> Any:
+def _std_mean(input: Array, dim: Dims, correction: float, keepdim: bool) -> Any:
     average, variance = _mean_and_variance("std_mean", input, dim, correction, keepdim)
     return _deviation(variance), average
 
 
 @function(method=True)
-def var(input, *args, **kwargs) -> Any:
+def var(input: Tensor, *args: Any, **kwargs: Any) -> Any:
     """The variance over some dimensions, by default all.
 
     ``var(input, dim=None, *, correction=1, keepdim=False)``; the older forms
@@ -218,19 +229,19 @@ def var(input, *args, **kwargs) -> Any:
 
 
 @function(method=True)
-def std(input, *args, **kwargs) -> Any:
+def std(input: Tensor, *args: Any, **kwargs: Any) -> Any:
     """The standard deviation, the root of `var`, with the same arguments."""
     return _std(input, *_spread_arguments("std", args, kwargs))
 
 
 @function
-def var_mean(input, *args, **kwargs) -> Any:
+def var_mean(input: Tensor, *args: Any, **kwargs: Any) -> Any:
     """`var` and the mean, with the arguments of `var`."""
     return _var_mean(input, *_spread_arguments("var_mean", args, kwargs))
 
 
 @function
-def std_mean(input, *args, **kwargs) -> Any:
+def std_mean(input: Tensor, *args: Any, **kwargs: Any) -> Any:
     """`std` and the mean, with the arguments of `var`."""
     return _std_mean(input, *_spread_arguments("std_mean", args, kwargs))
 
@@ -239,7 +250,13 @@ def std_mean(input, *args, **kwargs) -> Any:
 
 
 @op(name="norm", node="LinalgVectorNormBackward0")
-def vector_norm(input: Array, p: float = 2.0, dim=None, keepdim=False, dtype=None) -> Array:
+def vector_norm(
+    input: Array,
+    p: float = 2.0,
+    dim: Dims = None,
+    keepdim: bool = False,
+    dtype: dtypes.dtype | None = None,
+) -> Array:
     """The p-norm of a tensor seen as one vector, or of each vector along some dimensions.
 
     ``(sum |x|^p)^(1/p)``; the largest magnitude for infinity, the smallest for minus infinity, and
@@ -276,11 +293,12 @@ def _norm_of_magnitudes(size: Any, p: float, dims: tuple[int, ...], keepdim: boo
     powers = jnp.where(present, jnp.where(present, size, 1) ** p, 0.0 if p > 0 else math.inf)
     total = jnp.sum(powers, dims, keepdims=keepdim)
     regular = (total > 0) & jnp.isfinite(total)
-    return jnp.where(regular, jnp.where(regular, total, 1) ** (1 / p), total if p > 0 else 1 / total)
+    edge = total if p > 0 else 1 / total
+    return jnp.where(regular, jnp.where(regular, total, 1) ** (1 / p), edge)
 
 
 @op(name="norm", node="SumBackward1")
-def _nuclear_norm(input: Array, dim, keepdim, dtype) -> Array:
+def _nuclear_norm(input: Array, dim: Dims, keepdim: bool, dtype: dtypes.dtype | None) -> Array:
     dims = wrap_dims(dim, input.ndim, "norm")
     if len(dims) != 2:
         raise RuntimeError(f"norm(): the nuclear norm is of matrices, got dimensions {dims}")
@@ -291,7 +309,13 @@ def _nuclear_norm(input: Array, dim, keepdim, dtype) -> Array:
 
 
 @function(method=True)
-def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None) -> Any:
+def norm(
+    input: Tensor,
+    p: float | str | None = "fro",
+    dim: Dims = None,
+    keepdim: bool = False,
+    dtype: dtypes.dtype | None = None,
+) -> Any:
     """The norm of a tensor seen as one vector, or of each vector along some dimensions.
 
     Args:
@@ -299,7 +323,6 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None) -> Any:
         p: The order: a number; ``"fro"`` is 2, ``"nuc"`` the sum of a matrix's singular values.
         dim: One dimension or several; all of them by default.
         keepdim: Keep the reduced dimensions, with size 1.
-        out: Where to store the result.
         dtype: Convert to this dtype first.
 
     Raises:
@@ -309,12 +332,10 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None) -> Any:
     if p is None or p == "fro":
         p = 2.0
     if p == "nuc":
-        result = _nuclear_norm(input, dim, keepdim, dtype)
-    elif isinstance(p, int | float):
-        result = vector_norm(input, float(p), dim, keepdim, dtype)
-    else:
-        raise RuntimeError(f"norm(): p must be a number, 'fro' or 'nuc', got {p!r}")
-    return result if out is None else put_out(out, result, "norm")
+        return _nuclear_norm(input, dim, keepdim, dtype)
+    if isinstance(p, int | float):
+        return vector_norm(input, float(p), dim, keepdim, dtype)
+    raise RuntimeError(f"norm(): p must be a number, 'fro' or 'nuc', got {p!r}")
 
 
 # Logic and counts
@@ -326,7 +347,7 @@ def _as_flags(input: Any) -> tuple[Any, Any]:
 
 
 @op(method=True, differentiable=False)
-def all(input: Array, dim=None, keepdim=False) -> Array:
+def all(input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
     """Whether all elements are true, of the whole tensor or over some dimensions."""
     flags, dtype = _as_flags(input)
     dims = () if dim == () else wrap_dims(dim, input.ndim, "all")
@@ -334,7 +355,7 @@ def all(input: Array, dim=None, keepdim=False) -> Array:
 
 
 @op(method=True, differentiable=False)
-def any(input: Array, dim=None, keepdim=False) -> Array:
+def any(input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
     """Whether some element is true, of the whole tensor or over some dimensions."""
     flags, dtype = _as_flags(input)
     dims = () if dim == () else wrap_dims(dim, input.ndim, "any")
@@ -342,7 +363,7 @@ def any(input: Array, dim=None, keepdim=False) -> Array:
 
 
 @op(method=True, differentiable=False)
-def count_nonzero(input: Array, dim=None) -> Array:
+def count_nonzero(input: Array, dim: Dims = None) -> Array:
     """How many elements are not zero, in the whole tensor or over some dimensions, as int64."""
     dims = wrap_dims(dim, input.ndim, "count_nonzero")
     return jnp.sum(input != 0, dims, dtype=jnp.int64)

@@ -11,10 +11,10 @@ from typing import Any
 
 from jax import lax
 
-from flambeau.core.dispatch import make_view, make_views
 from flambeau.core.op import function
 from flambeau.core.tensor import Tensor
 from flambeau.core.view import Cut, Diagonal, Slice, Windows
+from flambeau.core.viewing import make_view, make_views
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.dims import as_int, sizes_of
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.convert import make, to_numpy
-from flambeau.core.dispatch import become_view, make_view
 from flambeau.core.op import Array, function, op
 from flambeau.core.strides import can_reshape
 from flambeau.core.tensor import Tensor
@@ -22,6 +21,7 @@ from flambeau.core.view import (
     Permute,
     Reshape,
 )
+from flambeau.core.viewing import become_view, make_view
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.dims import fill_in_size, sizes_of, wrap_listed
 

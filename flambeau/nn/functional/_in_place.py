@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flambeau.core.dispatch import put
 from flambeau.core.tensor import Tensor
+from flambeau.core.writing import put
 
 
 def stored(input: Tensor, result: Tensor, inplace: bool, name: str) -> Tensor:

@@ -1,0 +1,244 @@
+"""Making views, and the history that they take from their base."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.core import Tracer
+
+from flambeau.core import tape, view
+from flambeau.core.dispatch import INEXACT
+from flambeau.core.kernel import Kernel
+from flambeau.core.modes import modes
+from flambeau.core.overrides import OverrideNeeded, overrides
+from flambeau.core.tensor import Tensor
+from flambeau.core.view import Step, View
+
+
+@functools.cache
+def _view_kernel(step: Step, name: str) -> Kernel:
+    return Kernel(step.read, name, node_name_of_view(name), linear=True)
+
+
+@functools.cache
+def node_name_of_view(name: str) -> str:
+    """The class name of a view's node; a digit at the end of ``name`` numbers PyTorch's overload."""
+    overload = name[-1] if name[-1].isdigit() else "0"
+    return f"{camel(name.rstrip('0123456789'))}Backward{overload}"
+
+
+def camel(name: str) -> str:
+    """``index_put`` as ``IndexPut``; capitals inside a word stay."""
+    return "".join(word[:1].upper() + word[1:] for word in name.split("_"))
+
+
+def make_view(source: Tensor, step: Step, name: str, starts: tuple[Any, ...] | None = None) -> Any:
+    """A view of ``source`` by one more step.
+
+    Args:
+        source: The tensor to look at, itself possibly a view.
+        step: What part of it to see.
+        name: The operator, which names the node on the tape.
+        starts: The step's start positions: integers, or 0-d arrays in a traced program.
+
+    Returns:
+        A tensor on the same Cell.
+    """
+    made = unrecorded_view(source, step, name, starts)
+    if modes.grad_enabled:
+        if source.requires_grad:
+            _record_view(source, made, step, name, starts)
+    elif not made._view.made:
+        made._view.made = "in no_grad mode"
+    return made
+
+
+def make_views(
+    source: Tensor, steps: list[tuple[Step, Any]], whole: Any, name: str
+) -> tuple[Any, ...]:
+    """Several views of ``source`` that one operator gives, recorded as one node.
+
+    Args:
+        source: The tensor to look at, itself possibly a view.
+        steps: For each view its step and start positions.
+        whole: A hashable function from the array to all parts at once, which is differentiated.
+        name: The operator, which names the node on the tape.
+
+    Returns:
+        Tensors on the same Cell. PyTorch forbids recorded writes to them.
+    """
+    made = tuple([unrecorded_view(source, step, name, starts) for step, starts in steps])
+    for each in made:
+        if not each._view.made:
+            each._view.made = name if modes.grad_enabled else "in no_grad mode"
+    if modes.grad_enabled and made and source.requires_grad:
+        kernel = _parts_kernel(whole, name)
+        aval = jax.ShapeDtypeStruct(tuple(source.shape), source.dtype.numpy)
+        cls = tape.node_class(kernel.node_name)
+        node = cls(kernel, (aval,), (tape.edge_of(source),), len(made))
+        for number, each in enumerate(made):
+            each._grad_fn, each._output_nr, each._requires_grad = node, number, True
+    return made
+
+
+@functools.cache
+def _parts_kernel(whole: Any, name: str) -> Kernel:
+    return Kernel(whole, name, node_name_of_view(name), linear=True)
+
+
+def unrecorded_view(source: Tensor, step: Step, name: str, starts: Any) -> Any:
+    """`make_view` without a node on the tape, for a view that is only written to."""
+    if overrides(type(source)):
+        raise OverrideNeeded
+    made = object.__new__(Tensor)
+    made._cell = source._cell
+    before = source._view
+    positions = _positions(starts)
+    if before is None:
+        array = source._cell.array
+        shape, numpy_dtype = step.result(tuple(array.shape), array.dtype)
+        made._view = View((step,), (name,), positions, shape, numpy_dtype, source)
+    else:
+        shape, numpy_dtype = step.result(before.shape, before.numpy_dtype)
+        if before.starts is not None:
+            positions = _joined(before.starts, positions)
+        base, origin = before.base, before.origin
+        if base is None:
+            # A detached view's history starts at itself, its elements at the Cell's array.
+            base, origin = source, len(before.steps)
+        made._view = View(
+            (*before.steps, step), (*before.names, name), positions, shape, numpy_dtype, base,
+            origin, before.made,
+        )  # fmt: skip
+    if modes.trace is not None:
+        modes.trace.note(source)
+    if modes.inference or source._inference:
+        made._inference = True
+    return made
+
+
+def _positions(starts: Any) -> Any:
+    """Start positions as one array; a `jax.Array` if one is only known when the program runs."""
+    if starts is None or isinstance(starts, np.ndarray | Array):
+        return starts
+    if any([isinstance(each, Array) for each in starts]):
+        return jnp.stack([jnp.asarray(each, np.int64) for each in starts])
+    return np.array(starts, np.int64)
+
+
+def _joined(before: Any, positions: Any) -> Any:
+    if positions is None:
+        return before
+    if isinstance(before, Array) or isinstance(positions, Array):
+        return jnp.concatenate((before, positions))
+    return np.concatenate((before, positions))
+
+
+def _record_view(source: Tensor, made: Tensor, step: Step, name: str, starts: Any) -> None:
+    edge = tape.edge_of(source)
+    assert edge is not None
+    node = _view_node(edge, tuple(source.shape), source.dtype.numpy, step, name, starts)
+    if node is not None:
+        made._grad_fn, made._requires_grad = node, True
+
+
+def _view_node(
+    edge: Any, shape: tuple[int, ...], numpy_dtype: Any, step: Step, name: str, starts: Any
+) -> Any:
+    """The node of one view step, or ``None`` where no gradient passes."""
+    if isinstance(step, view.Bitcast):
+        return None
+    kernel = _view_kernel(step, name)
+    aval = jax.ShapeDtypeStruct(shape, numpy_dtype)
+    saved = (aval, _positions(starts))
+    return tape.node_class(kernel.node_name)(kernel, saved, (edge, None), 1)
+
+
+def replay_view(tensor: Tensor, of: View) -> None:
+    """Compute a view's history anew from its base's, which an in-place write has moved.
+
+    Raises:
+        RuntimeError: The view was made in no_grad mode or together with others; PyTorch then calls
+            its history ambiguous.
+    """
+    base = of.history_base()
+    tensor._output_nr = 0
+    if not base._requires_grad:
+        tensor._grad_fn, tensor._requires_grad = None, False
+        return
+    if of.made:
+        raise forbidden_write("its base or another view of it", of)
+    edge: Any = tape.edge_of(base)
+    shape, numpy_dtype = tuple(base.shape), base.dtype.numpy
+    steps, names, starts = of.from_base()
+    used = 0
+    for step, name in zip(steps, names, strict=True):
+        own = starts[used : used + step.starts] if step.starts and starts is not None else None
+        used += step.starts
+        node = edge and _view_node(edge, shape, numpy_dtype, step, name, own)
+        edge = node and (node, 0)
+        shape, numpy_dtype = step.result(shape, numpy_dtype)
+    tensor._grad_fn, tensor._requires_grad = (edge[0], True) if edge else (None, False)
+
+
+def forbidden_write(what: str, of: View) -> RuntimeError:
+    """The error about a recorded write that PyTorch does not allow for this view."""
+    if of.made == "in no_grad mode":
+        return RuntimeError(
+            f"a view was made in no_grad mode and {what} is changed in place while gradients are "
+            "recorded; make and change it either both inside no_grad() or both outside"
+        )
+    return RuntimeError(
+        f"a view is one of several that {of.made}() gave and {what} is changed in place while "
+        "gradients are recorded, which views made together do not allow; use an operator that is "
+        "not in place, or make this view by itself with narrow() or an index"
+    )
+
+
+def leaf_error(target: Tensor, name: str) -> RuntimeError:
+    """The error about a recorded write to a leaf."""
+    kind = "a view of a leaf" if target._is_view() else "a leaf"
+    return RuntimeError(
+        f"{name}(): {kind} tensor that requires grad cannot be changed in place while "
+        "gradients are recorded; do it under no_grad() or on tensor.data"
+    )
+
+
+def alias_of_leaf(leaf: Tensor, alias: Tensor) -> None:
+    """Give ``alias`` the history of being a view of the whole of ``leaf``."""
+    _record_view(leaf, alias, view.Reshape(tuple(leaf.shape)), "alias", None)
+
+
+def become_view(
+    target: Tensor, step: Step, name: str, starts: tuple[int, ...] | None = None
+) -> Tensor:
+    """Let ``target`` itself become a view of what it was, as `unsqueeze_` and its kin do.
+
+    Raises:
+        RuntimeError: ``target`` is a leaf that requires grad while gradients are recorded, or
+            belongs to the world outside the function that is being compiled.
+    """
+    recorded = modes.grad_enabled and target.requires_grad
+    if recorded and target.is_leaf:
+        raise leaf_error(target, f"{name}_")
+    if modes.trace is not None and not isinstance(target._cell.array, Tracer):
+        raise RuntimeError(
+            f"{name}_() would change the shape of a tensor from outside the compiled function, "
+            f"which a compiled program cannot do; use {name}() on it"
+        )
+    former = object.__new__(Tensor)
+    former.__dict__.update(target.__dict__)
+    made = unrecorded_view(former, step, name, starts)
+    if recorded:
+        _record_view(former, made, step, name, starts)
+        target._grad_fn, target._output_nr = made._grad_fn, 0
+    elif former._view is None or former._view.base is None:
+        made._view.base = None
+    made._view.made = "" if former._view is None else former._view.made
+    target._view = made._view
+    return target

@@ -1,0 +1,205 @@
+"""Writing in place: the elements of a tensor, and the history that follows the write."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from flambeau.core import view
+from flambeau.core.dispatch import run, run_with_constants
+from flambeau.core.dtype import INTEGER
+from flambeau.core.kernel import Kernel
+from flambeau.core.modes import modes
+from flambeau.core.promotion import can_cast
+from flambeau.core.tensor import Tensor
+from flambeau.core.view import Step, View
+from flambeau.core.viewing import camel, forbidden_write, leaf_error
+
+
+def put(target: Tensor, value: Tensor, name: str) -> Tensor:
+    """Write ``value`` to ``target`` in place: its elements and its history.
+
+    Args:
+        target: The tensor to overwrite.
+        value: The new value, computed from the old one where the operator asks so.
+        name: The in-place operator, for messages.
+
+    Returns:
+        ``target``.
+
+    Raises:
+        RuntimeError: The shapes differ, the dtype would lose its category, or ``target`` is a leaf
+            that requires grad while gradients are recorded.
+    """
+    if value.shape != target.shape:
+        raise RuntimeError(
+            f"{name}(): the result of shape {list(value.shape)} does not fit the tensor of shape "
+            f"{list(target.shape)} that it is to overwrite"
+        )
+    if value.dtype is not target.dtype:
+        if not can_cast(value.dtype, target.dtype):
+            raise RuntimeError(
+                f"{name}(): a result of {value.dtype} cannot be stored in a tensor of "
+                f"{target.dtype}; convert the tensor first"
+            )
+        value = value.to(target.dtype)
+    base = target._history_base()
+    if modes.grad_enabled and (value._requires_grad or base.requires_grad):
+        _move_history(target, base, value, name)
+        return target
+    if target._inference and not modes.inference:
+        raise RuntimeError(f"{name}(): inference tensors can only be changed in inference_mode")
+    target._store(value._read())
+    return target
+
+
+def _move_history(target: Tensor, base: Tensor, value: Tensor, name: str) -> None:
+    """Write ``value`` to ``target``, and let its history, or its base's, begin at the write."""
+    if base._requires_grad and base.is_leaf:
+        raise leaf_error(target, name)
+    if target is base:
+        if not value._requires_grad:
+            value = run(_overwrite_kernel(name.strip("_")), (target, value))
+        array = value._read()
+        target._grad_fn, target._output_nr = value._grad_fn, value._output_nr
+        target._requires_grad = True
+        target._rebased += 1
+        target._store(array)
+        return
+    of = target._view
+    assert of is not None
+    if of.made:
+        raise forbidden_write("it", of)
+    _move_base(base, _scattered(base, of, value))
+
+
+def _move_base(base: Tensor, moved: Tensor) -> None:
+    """Give ``base`` the elements and the history of ``moved``."""
+    base._grad_fn, base._output_nr, base._requires_grad = moved._grad_fn, 0, True
+    base._rebased += 1
+    base._store(moved._read())
+
+
+def _scattered(base: Tensor, of: View, value: Any) -> Tensor:
+    """The whole of ``base`` with the viewed part replaced, recorded."""
+    steps, _, starts = of.from_base()
+    if isinstance(value, Tensor):
+        return run_with_constants(_scatter_kernel(steps), (base, value), (starts,))
+    return run_with_constants(_scatter_kernel(steps), (base,), (value, starts))
+
+
+@functools.cache
+def _overwrite_kernel(name: str) -> Kernel:
+    """Replaces all of a tensor by something that takes no gradient."""
+    return Kernel(_second, name, f"{camel(name)}Backward0", linear=True)
+
+
+def _second(old: Any, new: Any) -> Any:
+    return new
+
+
+@functools.cache
+def _scatter_kernel(steps: tuple[Step, ...]) -> Kernel:
+    def copy_slices(array: Any, part: Any, starts: Any) -> Any:
+        return view.write_fitted(steps, array, starts, part)
+
+    return Kernel(copy_slices, "copy_slices", "CopySlices", linear=True)
+
+
+def assign(target: Tensor, value: Any, name: str) -> None:
+    """Overwrite ``target`` with a tensor or number, converted to its dtype and broadcast.
+
+    Args:
+        target: The tensor to overwrite.
+        value: A tensor on the same device, whose leading dimensions of size 1 do not count, or a
+            Python number.
+        name: The operator, for messages.
+
+    Raises:
+        RuntimeError: The value does not broadcast, a number does not fit the dtype, or ``target``
+            is a leaf that requires grad while gradients are recorded.
+    """
+    is_tensor = isinstance(value, Tensor)
+    check_fits(value, target, name)
+    base = target._history_base()
+    recorded = modes.grad_enabled and (base.requires_grad or (is_tensor and value.requires_grad))
+    of = target._view
+    if recorded and of is not None and target is not base:
+        if base._requires_grad and base.is_leaf:
+            raise leaf_error(target, name)
+        if of.made:
+            raise forbidden_write("it", of)
+        _move_base(base, _scattered(base, of, value))
+        return
+    if target._inference and not modes.inference:
+        raise RuntimeError(f"{name}(): inference tensors can only be changed in inference_mode")
+    if of is not None and not recorded and not target.is_meta:
+        target._store(value._read() if is_tensor else value)
+        return
+    kernel = _fit_kernel(tuple(target.shape), target.dtype.numpy)
+    put(target, run(kernel, (value,)), name)
+
+
+def check_fits(value: Any, target: Tensor, name: str) -> None:
+    """Raise unless a tensor broadcasts to ``target``, or a number fits its dtype.
+
+    Raises:
+        RuntimeError: It does not.
+    """
+    if isinstance(value, Tensor):
+        shape, to = tuple(value.shape), tuple(target.shape)
+        while len(shape) > len(to) and shape[0] == 1:
+            shape = shape[1:]
+        if len(shape) > len(to) or any(
+            have not in (1, want) for have, want in zip(shape[::-1], to[::-1], strict=False)
+        ):
+            raise RuntimeError(
+                f"{name}(): a value of shape {list(value.shape)} does not broadcast to the shape "
+                f"{list(to)} that it is assigned to"
+            )
+        return
+    to_dtype = target.dtype
+    if isinstance(value, complex) and not to_dtype.is_complex:
+        raise RuntimeError(f"{name}(): {value} cannot be stored in a tensor of {to_dtype}")
+    if to_dtype.category == INTEGER and not isinstance(value, complex):
+        limits = np.iinfo(to_dtype.numpy)
+        if not limits.min <= value <= limits.max:
+            raise RuntimeError(f"{name}(): {value} overflows {to_dtype}")
+
+
+@functools.cache
+def _fit_kernel(shape: tuple[int, ...], numpy_dtype: Any) -> Kernel:
+    def fit(value: Any) -> Any:
+        return view.fitted(value, shape, numpy_dtype)
+
+    return Kernel(fit, "copy", "CopyBackwards", linear=True)
+
+
+def put_out(out: Any, value: Any, name: str) -> Any:
+    """Store an operator's result, or each of several, in the ``out=`` the caller gave."""
+    if isinstance(value, tuple):
+        for one, part in zip(out, value, strict=True):
+            put_out(one, part, name)
+        return out
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}(): out must be a Tensor, got {type(out).__name__}")
+    if modes.grad_enabled and (out.requires_grad or value.requires_grad):
+        raise RuntimeError(
+            f"{name}(): out= takes no part in gradients; one of the arguments requires grad"
+        )
+    if not can_cast(value.dtype, out.dtype):
+        raise RuntimeError(f"{name}(): a result of {value.dtype} cannot be stored in {out.dtype}")
+    if out.shape != value.shape:
+        if out.numel():
+            import warnings
+
+            warnings.warn(
+                f"{name}(): out of shape {list(out.shape)} was resized to {list(value.shape)}",
+                stacklevel=3,
+            )
+        if out._view is not None:
+            raise RuntimeError(f"{name}(): out is a view of the wrong shape and cannot be resized")
+    out._store(value.to(out.dtype)._read())
+    return out
