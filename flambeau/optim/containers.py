@@ -107,7 +107,7 @@ class AnnouncedList(list[Any]):
         converted = list(map(self.convert, value)) if isinstance(index, slice) else None
         super().__setitem__(index, self.convert(value) if converted is None else converted)
 
-    def __iadd__(self, elements: Iterable[Any]) -> AnnouncedList:  # type: ignore[override]
+    def __iadd__(self, elements: Iterable[Any]) -> AnnouncedList:
         self.extend(elements)
         return self
 
@@ -157,7 +157,7 @@ class ParameterState(dict[Any, Any]):
             self[name] = default
         return self[name]
 
-    def __ior__(self, entries: Any) -> ParameterState:  # type: ignore[override,misc]
+    def __ior__(self, entries: Any) -> ParameterState:
         self.update(entries)
         return self
 
@@ -242,7 +242,9 @@ class ParameterGroup(dict[str, Any]):
 
     def get(self, key: str, default: Any = None) -> Any:
         """The option ``key``, or ``default``."""
-        return self[key] if key in self else default
+        if modes.trace is not None:
+            self._watch(key)
+        return dict.get(self, key, default)
 
     def _watch(self, key: str) -> None:
         # Whoever reads a number while a program is traced makes it part of the program.
@@ -281,8 +283,8 @@ class ParameterGroup(dict[str, Any]):
             return
         raise TracedValueError(
             f"the optimizer's option {key!r} was set inside a compiled function, where it would "
-            "change once, while tracing, and not at every call; call the scheduler's step(), or set "
-            f"group[{key!r}], outside the compiled function"
+            "change once, while tracing, and not at every call; step the scheduler, or set the "
+            "option, outside the compiled function"
         )
 
     def _lay_out(self, changes: dict[str, Any]) -> tuple[list[float], Layout, tuple[Tensor, ...]]:
@@ -318,7 +320,7 @@ class ParameterGroup(dict[str, Any]):
             self[key] = default
         return self[key]
 
-    def __ior__(self, entries: Any) -> ParameterGroup:  # type: ignore[override,misc]
+    def __ior__(self, entries: Any) -> ParameterGroup:
         self.update(entries)
         return self
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.cell import abstract
@@ -138,7 +139,7 @@ def _as_array(value: Any) -> Any:
 
 def put_beside(array: Any, param: Any) -> Any:
     """``array``, NumPy's or JAX's, on the devices that hold the array ``param``."""
-    if not isinstance(param, jax.Array) or isinstance(param, jax.core.Tracer):
+    if not isinstance(param, jax.Array) or isinstance(param, Tracer):
         return jax.numpy.asarray(array)
     if not param.committed:
         return jax.numpy.asarray(array)

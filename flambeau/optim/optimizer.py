@@ -114,7 +114,9 @@ class Optimizer:
     def _prepare(self) -> None:
         """Set up what is neither saved nor copied."""
         self._structure = Structure()
-        self._opt_called = False
+        # Whether there was a step since the first scheduler came; None before that.
+        self._opt_called: bool | None = None
+        self._first_versions = 0
         self._in_step = False
         self._optimizer_step_pre_hooks = HookRegistry()
         self._optimizer_step_post_hooks = HookRegistry()
@@ -420,7 +422,8 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        self._opt_called = True
+        if self._opt_called is False:
+            self._opt_called = True
         if not (
             self._optimizer_step_pre_hooks
             or self._optimizer_step_post_hooks

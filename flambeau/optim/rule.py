@@ -383,7 +383,7 @@ class RuleOptimizer(Optimizer):
         return groups, set(self._starting), self._watched_hooks()
 
     def _state_cells(self, param: Tensor) -> list[Any]:
-        state = self.state[param] if param in self.state else {}
+        state = self.state.get(param, {})
         return [
             (name, Same(each._cell if isinstance(each, Tensor) else each))
             for name, each in state.items()
