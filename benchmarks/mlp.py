@@ -7,6 +7,7 @@ and eager, PyTorch eager, Flax NNX and Equinox, timed in turn in one run.
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -39,7 +40,7 @@ def hand_written_jax():
             jnp.asarray(rng.standard_normal((m, n), dtype=np.float32) * 0.1),
             jnp.zeros(n, jnp.float32),
         )
-        for m, n in zip(SIZES, SIZES[1:], strict=False)
+        for m, n in pairwise(SIZES)
     ]
     inputs, labels = jnp.asarray(INPUTS), jnp.asarray(LABELS)
 
@@ -67,7 +68,7 @@ def hand_written_jax():
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(m, n) for m, n in zip(SIZES, SIZES[1:], strict=False))
+        self.layers = nn.ModuleList(nn.Linear(m, n) for m, n in pairwise(SIZES))
 
     def forward(self, x):
         for layer in self.layers[:-1]:
@@ -96,7 +97,7 @@ def with_flambeau(compiled):
 def pytorch():
     """PyTorch eager, on the cores that it chooses."""
     layers = []
-    for m, n in zip(SIZES, SIZES[1:], strict=False):
+    for m, n in pairwise(SIZES):
         layers += [torch.nn.Linear(m, n), torch.nn.ReLU()]
     model = torch.nn.Sequential(*layers[:-1])
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
@@ -118,7 +119,7 @@ def flax_nnx():
     class Model(nnx.Module):
         def __init__(self, rngs):
             self.layers = nnx.List(
-                nnx.Linear(m, n, rngs=rngs) for m, n in zip(SIZES, SIZES[1:], strict=False)
+                nnx.Linear(m, n, rngs=rngs) for m, n in pairwise(SIZES)
             )
 
         def __call__(self, x):
@@ -147,7 +148,7 @@ def equinox():
     keys = jax.random.split(jax.random.key(0), len(SIZES) - 1)
     layers = [
         eqx.nn.Linear(m, n, key=key, dtype=jnp.float32)
-        for m, n, key in zip(SIZES, SIZES[1:], keys, strict=False)
+        for (m, n), key in zip(pairwise(SIZES), keys, strict=True)
     ]
     optimizer = optax.sgd(RATE)
     state = optimizer.init(eqx.filter(layers, eqx.is_array))

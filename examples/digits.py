@@ -7,9 +7,6 @@ PyTorch; the whole training step, augmentation and optimizer included, runs as o
 import time
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split

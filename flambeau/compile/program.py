@@ -376,15 +376,10 @@ class Program:
             array = cell.array
             # Held by the Cell, by this loop and by the count itself; anyone else keeps a copy.
             arrays.append(jnp.copy(array) if getrefcount(array) > 3 else array)
-        for cell in self.kept:
-            arrays.append(cell.array)
-        for slot in self.slots_read:
-            arrays.append(slot.get()._read())
-        for i in self.inputs:
-            leaf = leaves[i]
-            arrays.append(leaf._cell.array if leaf._view is None else leaf._read())
-        for i in self.with_grad:
-            arrays.append(leaves[i]._grad._read())
+        arrays += [cell.array for cell in self.kept]
+        arrays += [slot.get()._read() for slot in self.slots_read]
+        arrays += [leaves[i]._read() for i in self.inputs]
+        arrays += [leaves[i]._grad._read() for i in self.with_grad]
         if self.differentiable and modes.grad_enabled:
             return self._run_recorded(leaves, arrays)
         outputs = self.executable(*arrays)
