@@ -13,13 +13,13 @@ __all__ = [
 
 def named(name: str, *fields: str) -> Any:
     """A named tuple type that prints as PyTorch's: one field a line, under this module's name."""
-    made = namedtuple(name, fields)  # noqa: PYI024
+    made = namedtuple(name, fields)
     shown = ",\n".join(f"{each}={{}}" for each in fields)
 
     def represent(self: Any) -> str:
         return f"{__name__}.{name}(\n{shown.format(*self)})"
 
-    made.__repr__ = represent  # type: ignore[method-assign]
+    made.__repr__ = represent
     made.__module__ = __name__
     made.__doc__ = f"What `flambeau.{name}` returns: {' and '.join(fields)}."
     return made

@@ -9,10 +9,11 @@ import jax.numpy as jnp
 
 from flambeau.core.dtype import BOOLEAN, FLOATING, INTEGER, from_numpy_dtype
 from flambeau.core.op import Array, Operand, function, is_operand, make_in_place, op
-from flambeau.core.promotion import promote, promote_to_float, result_dtype
+from flambeau.core.promotion import check_broadcast, promote, promote_to_float, result_dtype
 from flambeau.core.tensor import Tensor, method
 from flambeau.ops.aliases import also_method
-from flambeau.ops.checks import category, needs_floating, needs_inexact, needs_real_number
+from flambeau.ops.checks import category, needs_inexact, needs_real_number
+from flambeau.ops.derivatives import without_derivative
 
 __all__ = [
     "add", "addcdiv", "addcmul", "div", "divide", "floor_divide", "fmod", "lerp", "mul", "multiply",
@@ -54,7 +55,7 @@ def _add_scaled(input: Operand, other: Operand, alpha: Array) -> Array:
 
 
 @function(method=True)
-def add(input, other, *, alpha=1) -> Any:
+def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Any:
     """``input + alpha * other``, elementwise and broadcast.
 
     Args:
@@ -93,7 +94,7 @@ def _sub_scaled(input: Operand, other: Operand, alpha: Array) -> Array:
 
 
 @function(method=True)
-def sub(input, other, *, alpha=1) -> Any:
+def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Any:
     """``input - alpha * other``, elementwise and broadcast.
 
     Raises:
@@ -112,7 +113,7 @@ def _rsub(input: Operand, other: Operand) -> Array:
 
 
 @function
-def rsub(input, other, *, alpha=1) -> Any:
+def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Any:
     """``other - alpha * input``, elementwise and broadcast; see `sub`."""
     return _rsub(input, other) if _is_one(alpha) else _sub_scaled(other, input, alpha)
 
@@ -131,7 +132,7 @@ def neg(input: Operand) -> Array:
 
 
 @function(method=True)
-def positive(input) -> Any:
+def positive(input: Tensor) -> Any:
     """``input`` itself.
 
     Raises:
@@ -172,7 +173,7 @@ def mul(input: Operand, other: Operand) -> Array:
     method=True, inplace=True, operator="truediv",
     node=lambda rounding_mode: f"DivBackward{2 if rounding_mode else 0}",
 )  # fmt: skip
-def div(input: Operand, other: Operand, *, rounding_mode=None) -> Array:
+def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> Array:
     """``input / other``, elementwise and broadcast.
 
     Args:
@@ -207,19 +208,25 @@ def _floor_divided(left: Any, right: Any) -> Any:
     # From the remainder, which is exact, so that the quotient is not rounded up to the next one.
     remainder = jax.lax.rem(left, right)
     quotient = (left - remainder) / right
-    quotient = jnp.where((remainder != 0) & ((right < 0) != (remainder < 0)), quotient - 1, quotient)
+    quotient = jnp.where(
+        (remainder != 0) & ((right < 0) != (remainder < 0)), quotient - 1, quotient
+    )
     below = jnp.floor(quotient)
     below = jnp.where(quotient - below > 0.5, below + 1, below)
     below = jnp.where(quotient == 0, jnp.copysign(jnp.zeros_like(left), left / right), below)
     return jnp.where(right == 0, left / right, below)
 
 
-@op(method=True, inplace=True, operator="floordiv", differentiable=False)
+@op(method=True, inplace=True, operator="floordiv", node="NotImplemented")
 def floor_divide(input: Operand, other: Operand) -> Array:
-    """``input // other``: the quotient rounded downwards. It takes no gradient."""
+    """``input // other``: the quotient rounded downwards.
+
+    Raises:
+        RuntimeError: The shapes do not broadcast, or a gradient is asked for: there is none.
+    """
     left, right = promote(input, other)
     needs_real_number("floor_divide", left, right)
-    return _floor_divided(left, right)
+    return without_derivative("floor_divide", _floor_divided(left, right))
 
 
 @op(method=True, inplace=True, operator="mod", promote="type")
@@ -292,16 +299,15 @@ def lerp(input: Array, end: Array, weight: Array) -> Array:
         RuntimeError: The dtypes differ, or the shapes do not broadcast.
     """
     needs_inexact("lerp", input)
-    tensors = (input, end) if getattr(weight, "weak_type", False) else (input, end, weight)
+    tensors = (input, end, weight) if weight.ndim else (input, end)
     if any(each.dtype != input.dtype for each in tensors):
         kinds = ", ".join(str(each.dtype) for each in tensors)
         raise RuntimeError(f"lerp() needs tensors of one dtype, got {kinds}; convert them first")
-    input, end, weight = promote(input, end, weight)
+    check_broadcast(input, end, weight)
+    weight = jnp.asarray(weight, input.dtype)
     # From the nearer end, so that weight 1 gives ``end`` exactly.
     near_start = jnp.abs(weight) < 0.5
-    return jnp.where(
-        near_start, input + weight * (end - input), end - (end - input) * (1 - weight)
-    )
+    return jnp.where(near_start, input + weight * (end - input), end - (end - input) * (1 - weight))
 
 
 # Operators and second names
@@ -313,17 +319,17 @@ for _whole in (add, sub):
 
 
 @method
-def __rsub__(self, other) -> Any:
+def __rsub__(self: Tensor, other: Any) -> Any:
     return _rsub(self, other) if is_operand(other) else NotImplemented
 
 
 @method
-def __neg__(self) -> Any:
+def __neg__(self: Tensor) -> Any:
     return neg(self)
 
 
 @method
-def __pos__(self) -> Any:
+def __pos__(self: Tensor) -> Any:
     return positive(self)
 
 

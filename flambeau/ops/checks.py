@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
 
 from flambeau.core.dtype import BOOLEAN, COMPLEX, FLOATING, INTEGER, dtype, from_numpy_dtype
+
+# The dimensions that a reduction runs over: one, several, or ``None`` for all.
+Dims: TypeAlias = int | Sequence[int] | None
 
 _WORDS = {BOOLEAN: "bool", INTEGER: "integer", FLOATING: "floating point", COMPLEX: "complex"}
 
@@ -72,7 +76,7 @@ def allow(name: str, *arrays: Any, categories: tuple[int, ...]) -> None:
             allowed = " and ".join(_WORDS[one] for one in categories)
             raise NotImplementedError(
                 f"{name}() is not implemented for {from_numpy_dtype(each.dtype).name}, only for "
-                f"{allowed} tensors; convert with to() first"
+                f"{allowed} tensors; convert it with to() first"
             )
 
 
@@ -114,7 +118,8 @@ def same_dtype(name: str, *arrays: Any) -> None:
     """
     found = {from_numpy_dtype(each.dtype).name: None for each in arrays}
     if len(found) > 1:
-        raise RuntimeError(f"{name}() needs one dtype, got {' and '.join(found)}; convert one first")
+        kinds = " and ".join(found)
+        raise RuntimeError(f"{name}() needs tensors of one dtype, got {kinds}; convert one first")
 
 
 def cast_real(array: Any, to: dtype) -> Any:

@@ -59,7 +59,7 @@ def ge(input: Operand, other: Operand) -> Array:
 
 @op(method=True, differentiable=False)
 def isclose(
-    input: Array, other: Array, rtol: Array = 1e-05, atol: Array = 1e-08, equal_nan=False
+    input: Array, other: Array, rtol: Array = 1e-05, atol: Array = 1e-08, equal_nan: bool = False
 ) -> Array:
     """Where ``|input - other| <= atol + rtol * |other|``, as a bool tensor.
 
@@ -91,7 +91,9 @@ def _same_elements(input: Operand, other: Operand) -> Array:
 
 
 @function(method=True)
-def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool:
+def allclose(
+    input: Tensor, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
     """Whether `isclose` holds everywhere.
 
     Raises:
@@ -101,7 +103,7 @@ def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool:
 
 
 @function(method=True)
-def equal(input, other) -> bool:
+def equal(input: Tensor, other: Any) -> bool:
     """Whether two tensors have the same shape and equal elements.
 
     Raises:

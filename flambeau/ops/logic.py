@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.dtype import BOOLEAN, INTEGER
+from flambeau.core.dtype import INTEGER
 from flambeau.core.op import Array, Operand, op
 from flambeau.core.promotion import check_broadcast
 from flambeau.core.tensor import Tensor, method
@@ -136,7 +136,7 @@ def _outside(input: Any, places: Any) -> Any:
 
 
 @method
-def __invert__(self) -> Any:
+def __invert__(self: Tensor) -> Any:
     if self.dtype.category > INTEGER:
         raise TypeError(f"~ inverts bool and integer tensors, this one is {self.dtype.name}")
     return bitwise_not(self)

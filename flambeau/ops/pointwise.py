@@ -7,12 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.dtype import BOOLEAN, COMPLEX, FLOATING, INTEGER
+from flambeau.core.dtype import FLOATING
 from flambeau.core.op import Array, Operand, op
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor import Tensor, method
 from flambeau.ops.aliases import also_method
 from flambeau.ops.checks import (
-    allow,
     category,
     needs_floating,
     needs_numeric,
@@ -248,7 +247,7 @@ def frac(input: Operand) -> Array:
     method=True, inplace=True, promote="type",
     node=lambda decimals: f"RoundBackward{int(decimals != 0)}",
 )  # fmt: skip
-def round(input: Operand, *, decimals=0) -> Array:
+def round(input: Operand, *, decimals: int = 0) -> Array:
     """The nearest integers; halves go to the even one.
 
     Args:
@@ -268,7 +267,11 @@ def round(input: Operand, *, decimals=0) -> Array:
     return jnp.round(input / scale) * scale
 
 
-Tensor.__abs__ = abs
+@method
+def __abs__(self: Tensor) -> Any:
+    return abs(self)
+
+
 absolute = also_method("absolute", abs)
 arccos = also_method("arccos", acos)
 arccosh = also_method("arccosh", acosh)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
-from flambeau.core.dtype import BOOLEAN, FLOATING, INTEGER, from_numpy_dtype
+from flambeau.core.dtype import FLOATING, INTEGER, from_numpy_dtype
 from flambeau.core.op import Array, Operand, function, is_operand, make_in_place, op
 from flambeau.core.promotion import promote
 from flambeau.core.tensor import Tensor, method
@@ -83,7 +83,7 @@ def _integers(base: Any, exponent: Any) -> Any:
 
 
 @function(method=True)
-def pow(input, exponent) -> Any:
+def pow(input: Tensor, exponent: Any) -> Any:
     """``input`` to the power ``exponent``, elementwise and broadcast.
 
     Args:
@@ -111,7 +111,7 @@ def pow(input, exponent) -> Any:
 
 
 @function(method=True)
-def float_power(input, exponent) -> Any:
+def float_power(input: Tensor, exponent: Any) -> Any:
     """`pow` computed in float64, or complex128 where an argument is complex."""
     return pow(_doubled(input), _doubled(exponent))
 
@@ -128,15 +128,15 @@ for _whole in (pow, float_power):
 
 
 @method
-def __pow__(self, exponent) -> Any:
+def __pow__(self: Tensor, exponent: Any) -> Any:
     return pow(self, exponent) if is_operand(exponent) else NotImplemented
 
 
 @method
-def __rpow__(self, base) -> Any:
+def __rpow__(self: Tensor, base: Any) -> Any:
     return pow(base, self) if is_operand(base) else NotImplemented
 
 
 @method
-def __ipow__(self, exponent) -> Any:
+def __ipow__(self: Tensor, exponent: Any) -> Any:
     return self.pow_(exponent) if is_operand(exponent) else NotImplemented

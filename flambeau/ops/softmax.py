@@ -7,9 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from flambeau.core import dtype as dtypes
 from flambeau.core.dtype import COMPLEX, FLOATING, from_numpy_dtype, get_default_dtype
 from flambeau.core.op import Array, op
-from flambeau.ops.checks import cast_real, category, needs_floating, wrap_dim, wrap_dims
+from flambeau.ops.checks import Dims, cast_real, category, needs_floating, wrap_dim, wrap_dims
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 
@@ -24,7 +25,7 @@ def _widened(name: str, input: Any, dtype: Any) -> tuple[Any, Any]:
 
 
 @op(method=True)
-def softmax(input: Array, dim, dtype=None) -> Array:
+def softmax(input: Array, dim: int, dtype: dtypes.dtype | None = None) -> Array:
     """``exp(x) / sum(exp(x))`` along a dimension.
 
     Args:
@@ -48,7 +49,7 @@ def softmax(input: Array, dim, dtype=None) -> Array:
 
 
 @op(method=True)
-def log_softmax(input: Array, dim, dtype=None) -> Array:
+def log_softmax(input: Array, dim: int, dtype: dtypes.dtype | None = None) -> Array:
     """The logarithm of `softmax`, computed without overflow: ``x - logsumexp(x)``.
 
     Args:
@@ -68,7 +69,7 @@ def log_softmax(input: Array, dim, dtype=None) -> Array:
 
 
 @op(method=True)
-def logsumexp(input: Array, dim, keepdim=False) -> Array:
+def logsumexp(input: Array, dim: Dims, keepdim: bool = False) -> Array:
     """``log(sum(exp(x)))`` over some dimensions, computed without overflow.
 
     Args:
