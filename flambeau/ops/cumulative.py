@@ -1,0 +1,116 @@
+"""Running sums, products, maxima and minima along a dimension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from flambeau import return_types
+from flambeau.core import dtype as dtypes
+from flambeau.core.op import Array, op
+from flambeau.ops.checks import (
+    cast_real,
+    category,
+    needs_floating,
+    needs_ordered,
+    wrap_dim,
+)
+
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
+
+
+def _accumulated(compute: Any, input: Any, dim: int, dtype: dtypes.dtype | None) -> Any:
+    """``compute`` in the dtype of a running sum: int64 for integers, single for half precision."""
+    if dtype is not None:
+        input = cast_real(input, dtype)
+    elif category(input) <= dtypes.INTEGER:
+        input = input.astype(jnp.int64)
+    if input.ndim == 0:
+        return input
+    narrow = input.dtype
+    wide = input.astype(jnp.float32) if _is_half(narrow) else input
+    return compute(wide, dim).astype(narrow)
+
+
+def _is_half(numpy_dtype: Any) -> bool:
+    return jnp.issubdtype(numpy_dtype, jnp.floating) and numpy_dtype.itemsize == 2
+
+
+@op(method=True, inplace=True, linear=True)
+def cumsum(input: Array, dim: int, *, dtype: dtypes.dtype | None = None) -> Array:
+    """The sum of the elements up to and with each, along a dimension.
+
+    Args:
+        input: A tensor; integers and bools are summed as int64.
+        dim: The dimension to go along.
+        dtype: Convert to this dtype first.
+
+    Raises:
+        IndexError: There is no such dimension.
+
+    >>> import flambeau
+    >>> flambeau.cumsum(flambeau.tensor([1, 2, 3]), 0)
+    tensor([1, 3, 6])
+    """
+    return _accumulated(jnp.cumsum, input, wrap_dim(dim, input.ndim, "cumsum"), dtype)
+
+
+@op(method=True, inplace=True)
+def cumprod(input: Array, dim: int, *, dtype: dtypes.dtype | None = None) -> Array:
+    """The product of the elements up to and with each, along a dimension; see `cumsum`."""
+    return _accumulated(jnp.cumprod, input, wrap_dim(dim, input.ndim, "cumprod"), dtype)
+
+
+def _records(name: str, running: Any, input: Any, dim: int) -> Any:
+    """The running extreme elements, and the index of the last that was equal to each."""
+    needs_ordered(name, input)
+    dim = wrap_dim(dim, input.ndim, name)
+    if input.ndim == 0:
+        return input, jnp.zeros((), jnp.int64)
+    if input.size == 0:
+        return input, jnp.zeros(input.shape, jnp.int64)
+    fixed = jax.lax.stop_gradient(input)
+    if fixed.dtype == jnp.bool_:
+        fixed = fixed.astype(jnp.int8)
+    positions = jax.lax.broadcasted_iota(jnp.int64, input.shape, dim)
+    is_record = (fixed == running(fixed, dim)) | jnp.isnan(fixed)
+    indices = jax.lax.cummax(jnp.where(is_record, positions, 0), dim)
+    return jnp.take_along_axis(input, indices, dim), indices
+
+
+@op(method=True, returns=return_types.cummax)
+def cummax(input: Array, dim: int) -> Any:
+    """The greatest of the elements up to and with each along a dimension, and its index.
+
+    Of several equal ones the index is the last, and the gradient goes to that one.
+
+    Raises:
+        IndexError: There is no such dimension.
+    """
+    return _records("cummax", jax.lax.cummax, input, dim)
+
+
+@op(method=True, returns=return_types.cummin)
+def cummin(input: Array, dim: int) -> Any:
+    """The least of the elements up to and with each along a dimension, and its index.
+
+    Of several equal ones the index is the last, and the gradient goes to that one.
+
+    Raises:
+        IndexError: There is no such dimension.
+    """
+    return _records("cummin", jax.lax.cummin, input, dim)
+
+
+@op(method=True)
+def logcumsumexp(input: Array, dim: int) -> Array:
+    """``log(cumsum(exp(x)))`` along a dimension, without overflow on the way.
+
+    Raises:
+        IndexError: There is no such dimension.
+    """
+    needs_floating("logcumsumexp", input)
+    dim = wrap_dim(dim, input.ndim, "logcumsumexp")
+    return _accumulated(jax.lax.cumlogsumexp, input, dim, None)

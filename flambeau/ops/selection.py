@@ -1,0 +1,238 @@
+"""Choices between values: maxima, minima, clamping, `where`, and replacing what is not finite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from flambeau.core.dtype import finfo, from_numpy_dtype, uint8
+from flambeau.core.op import Array, Operand, function, op
+from flambeau.core.promotion import check_broadcast, promote, promote_to_float, result_dtype
+from flambeau.core.tensor import Tensor
+from flambeau.ops.aliases import also_method
+from flambeau.ops.checks import needs_ordered, same_dtype
+from flambeau.ops.derivatives import without_derivative
+
+__all__ = [
+    "clamp", "clamp_max", "clamp_min", "clip", "copysign", "fmax", "fmin", "heaviside", "maximum",
+    "minimum", "nan_to_num", "where",
+]  # fmt: skip
+
+
+# The greater and the lesser of two
+
+
+@op(method=True, promote="type")
+def maximum(input: Operand, other: Operand) -> Array:
+    """The greater of two elements, NaN if one is; equal ones share the gradient in halves."""
+    needs_ordered("maximum", input)
+    return jnp.maximum(input, other)
+
+
+@op(method=True, promote="type")
+def minimum(input: Operand, other: Operand) -> Array:
+    """The lesser of two elements, NaN if one is; equal ones share the gradient in halves."""
+    needs_ordered("minimum", input)
+    return jnp.minimum(input, other)
+
+
+@op(method=True, promote="type")
+def fmax(input: Operand, other: Operand) -> Array:
+    """The greater of two elements, the other one where one is NaN.
+
+    Equal ones leave the gradient to ``input``.
+    """
+    needs_ordered("fmax", input)
+    return jnp.where((input >= other) | jnp.isnan(other), input, other)
+
+
+@op(method=True, promote="type")
+def fmin(input: Operand, other: Operand) -> Array:
+    """The lesser of two elements, the other one where one is NaN.
+
+    Equal ones leave the gradient to ``input``.
+    """
+    needs_ordered("fmin", input)
+    return jnp.where((input <= other) | jnp.isnan(other), input, other)
+
+
+# Clamping
+
+
+@op(
+    method=True,
+    inplace=True,
+    # PyTorch numbers the node by its overload, of which that for numbers is the common one.
+    node="ClampBackward1",
+)
+def clamp(input: Operand, min: Operand = None, max: Operand = None) -> Array:
+    """``input`` with elements below ``min`` set to it, and then those above ``max`` to that.
+
+    The gradient passes at the bounds themselves. Where ``min`` is above ``max`` the result is
+    ``max``.
+
+    Args:
+        input: A tensor.
+        min: A number or tensor, or ``None`` for no lower bound.
+        max: A number or tensor, or ``None`` for no upper bound.
+
+    Raises:
+        RuntimeError: Neither bound is given, or the shapes do not broadcast.
+
+    >>> import flambeau
+    >>> flambeau.clamp(flambeau.tensor([-2.0, 0.5, 3.0]), -1, 1)
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
+    return _clamped("clamp", input, min, max)
+
+
+def _clamped(name: str, input: Any, low: Any, high: Any) -> Any:
+    if low is None and high is None:
+        raise RuntimeError(f"{name}() needs a lower or an upper bound, min or max")
+    bounds = [each for each in (low, high) if each is not None]
+    input, *bounds = promote(input, *bounds)
+    needs_ordered(name, input)
+    low = None if low is None else bounds[0]
+    high = None if high is None else bounds[-1]
+    result = input
+    if low is not None:
+        result = jnp.where(input < low, low, _passed(input >= low, result, low))
+    if high is not None:
+        beyond = input > high if low is None else (input > high) | (low > high)
+        result = jnp.where(beyond, high, _passed(input <= high, result, high))
+    return result
+
+
+def _passed(inside: Any, value: Any, bound: Any) -> Any:
+    """``value``; NaN, which takes no gradient, where it or the bound is NaN."""
+    if not jnp.issubdtype(bound.dtype, jnp.floating):
+        return value
+    unordered = jnp.isnan(value + bound) & ~inside
+    return jnp.where(unordered, jax.lax.stop_gradient(value + bound), value)
+
+
+@op(method=True, inplace=True)
+def clamp_min(input: Operand, min: Operand) -> Array:
+    """`clamp` with a lower bound only."""
+    return _clamped("clamp_min", input, min, None)
+
+
+@op(method=True, inplace=True)
+def clamp_max(input: Operand, max: Operand) -> Array:
+    """`clamp` with an upper bound only."""
+    return _clamped("clamp_max", input, None, max)
+
+
+# Choosing by a condition
+
+
+@op(name="where")
+def _where(condition: Array, input: Operand, other: Operand) -> Array:
+    if condition.dtype == uint8.numpy:
+        condition = condition.astype(bool)
+    if condition.dtype != jnp.bool_:
+        raise RuntimeError(
+            f"where(): the condition must be a bool tensor, got {condition.dtype}; "
+            "compare it with something first, as in condition != 0"
+        )
+    check_broadcast(condition, input, other)
+    to = result_dtype((input, other)).numpy
+    return jnp.where(condition, jnp.asarray(input, to), jnp.asarray(other, to))
+
+
+@function
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """``input`` where ``condition`` is true, ``other`` elsewhere, elementwise and broadcast.
+
+    With the condition alone: the indices where it is true, as ``nonzero(as_tuple=True)``.
+
+    Args:
+        condition: A bool tensor.
+        input: A tensor or number.
+        other: A tensor or number.
+
+    Raises:
+        RuntimeError: The condition is not bool, or the shapes do not broadcast.
+        TypeError: Only one of ``input`` and ``other`` is given.
+
+    >>> import flambeau
+    >>> x = flambeau.tensor([1.0, -1.0])
+    >>> flambeau.where(x > 0, x, 0.0)
+    tensor([1., 0.])
+    """
+    if input is None and other is None:
+        return condition.nonzero(as_tuple=True)
+    if input is None or other is None:
+        raise TypeError("where() takes a condition alone, or both input and other with it")
+    return _where(condition, input, other)
+
+
+@function(method="where")
+def _where_method(self: Tensor, condition: Tensor, other: Any) -> Any:
+    """This tensor where ``condition`` is true, ``other`` elsewhere; see `flambeau.where`."""
+    return _where(condition, self, other)
+
+
+# Replacing
+
+
+@op(method=True, inplace=True)
+def nan_to_num(
+    input: Operand,
+    nan: Array | None = None,
+    posinf: Array | None = None,
+    neginf: Array | None = None,
+) -> Array:
+    """``input`` with NaN and infinities replaced.
+
+    Args:
+        input: A tensor.
+        nan: What replaces NaN; 0 by default.
+        posinf: What replaces infinity; by default the greatest finite value of the dtype.
+        neginf: What replaces minus infinity; by default the least finite value.
+    """
+    (input,) = promote(input)
+    if not jnp.issubdtype(input.dtype, jnp.inexact):
+        return input
+    if jnp.iscomplexobj(input):
+        parts = (jnp.real(input), jnp.imag(input))
+        return jax.lax.complex(*(_finite(each, nan, posinf, neginf) for each in parts))
+    return _finite(input, nan, posinf, neginf)
+
+
+def _finite(input: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    limits = finfo(from_numpy_dtype(input.dtype))
+    nan, posinf, neginf = (
+        jnp.asarray(default if given is None else given, input.dtype)
+        for given, default in ((nan, 0), (posinf, limits.max), (neginf, limits.min))
+    )
+    infinite = jnp.isinf(input)
+    replaced = jnp.where(infinite, jnp.where(input > 0, posinf, neginf), input)
+    return jnp.where(jnp.isnan(input), nan, replaced)
+
+
+@op(method=True, inplace=True)
+def copysign(input: Operand, other: Operand) -> Array:
+    """The magnitudes of ``input`` with the signs of ``other``, elementwise and broadcast."""
+    input, other = promote_to_float(input, other)
+    other = jax.lax.stop_gradient(other)
+    size = jnp.abs(input)
+    return jnp.where(jnp.signbit(other), -size, size)
+
+
+@op(method=True, inplace=True, node="NotImplemented")
+def heaviside(input: Array, values: Array) -> Array:
+    """0 for negative elements, 1 for positive ones, and ``values`` for zeros.
+
+    Raises:
+        RuntimeError: The dtypes differ, or a gradient is asked for: there is none.
+    """
+    same_dtype("heaviside", input, values)
+    input, values = promote(input, values)
+    step = jnp.where(input > 0, jnp.ones_like(input), jnp.zeros_like(input))
+    return without_derivative("heaviside", jnp.where(input == 0, values, step))
+
+
+clip = also_method("clip", clamp)

@@ -1,0 +1,232 @@
+"""Sorting, and searching in what is sorted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from flambeau import return_types
+from flambeau.core.op import Array, function, op
+from flambeau.core.tensor import Tensor
+from flambeau.ops.checks import needs_ordered, wrap_dim
+from flambeau.ops.extremum import of_scalar, picked
+
+__all__ = [
+    "argsort", "bucketize", "kthvalue", "msort", "searchsorted", "sort", "topk",
+]  # fmt: skip
+
+
+def _order(name: str, input: Any, dim: int, descending: bool) -> Any:
+    """The indices that sort ``input``; NaN counts as the greatest, equals keep their order."""
+    needs_ordered(name, input)
+    fixed = jax.lax.stop_gradient(input)
+    if fixed.dtype == jnp.bool_:
+        fixed = fixed.astype(jnp.int8)
+    return jnp.argsort(fixed, dim, stable=True, descending=descending)
+
+
+@op(name="sort", returns=return_types.sort)
+def _sort(input: Array, dim: int, descending: bool) -> Any:
+    dim = wrap_dim(dim, input.ndim, "sort")
+    if input.ndim == 0:
+        return of_scalar(input)
+    return picked(input, _order("sort", input, dim, descending), dim, keepdim=True)
+
+
+@function(method=True)
+def sort(
+    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None
+) -> Any:
+    """The elements in order along a dimension, and the index that each had.
+
+    Args:
+        input: A tensor; NaN counts as greater than everything.
+        dim: The dimension to sort along.
+        descending: The greatest first.
+        stable: Equal elements keep their order; they do so in any case.
+
+    Returns:
+        The named tuple ``(values, indices)``.
+
+    Raises:
+        IndexError: There is no such dimension.
+
+    >>> import flambeau
+    >>> flambeau.sort(flambeau.tensor([3.0, 1.0, 2.0])).indices
+    tensor([1, 2, 0])
+    """
+    return _sort(input, dim, bool(descending))
+
+
+@op(name="argsort", differentiable=False)
+def _argsort(input: Array, dim: int, descending: bool) -> Array:
+    dim = wrap_dim(dim, input.ndim, "argsort")
+    if input.ndim == 0:
+        return jnp.zeros((), jnp.int64)
+    return _order("argsort", input, dim, descending).astype(jnp.int64)
+
+
+@function(method=True)
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    """The indices that sort a tensor along a dimension; see `sort`."""
+    return _argsort(input, dim, bool(descending))
+
+
+@op(method=True, node="SortBackward0")
+def msort(input: Array) -> Array:
+    """The elements in order along the first dimension."""
+    if input.ndim == 0:
+        return input
+    return picked(input, _order("msort", input, 0, False), 0, keepdim=True)[0]
+
+
+@op(method=True, returns=return_types.topk)
+def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """The ``k`` greatest elements along a dimension, in order, and where they are.
+
+    Args:
+        input: A tensor; NaN counts as greater than everything.
+        k: How many.
+        dim: The dimension to search.
+        largest: ``False`` for the least elements instead.
+        sorted: The results are in order in any case.
+
+    Returns:
+        The named tuple ``(values, indices)``.
+
+    Raises:
+        RuntimeError: The dimension has fewer than ``k`` elements.
+        IndexError: There is no such dimension.
+    """
+    dim = wrap_dim(dim, input.ndim, "topk")
+    size = input.shape[dim] if input.ndim else 1
+    if not 0 <= k <= size:
+        raise RuntimeError(
+            f"topk(): k={k} is out of range for dimension {dim} of shape {list(input.shape)}"
+        )
+    if input.ndim == 0:
+        return of_scalar(input) if k else (input[None][:0], jnp.zeros((0,), jnp.int64))
+    fixed = jax.lax.stop_gradient(input)
+    if largest and jnp.issubdtype(input.dtype, jnp.floating):
+        _, indices = jax.lax.top_k(jnp.moveaxis(fixed, dim, -1), k)
+        indices = jnp.moveaxis(indices, -1, dim)
+    else:
+        order = _order("topk", fixed, dim, largest)
+        indices = jax.lax.slice_in_dim(order, 0, k, axis=dim)
+    return picked(input, indices, dim, keepdim=True)
+
+
+@op(method=True, returns=return_types.kthvalue)
+def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """The ``k``-th least element along a dimension, counted from 1, and where it is.
+
+    Raises:
+        RuntimeError: The dimension has fewer than ``k`` elements.
+        IndexError: There is no such dimension.
+    """
+    dim = wrap_dim(dim, input.ndim, "kthvalue")
+    size = input.shape[dim] if input.ndim else 1
+    if not 1 <= k <= size:
+        raise RuntimeError(
+            f"kthvalue(): k={k} is out of range for dimension {dim} of shape {list(input.shape)}; "
+            "it counts from 1"
+        )
+    if input.ndim == 0:
+        return of_scalar(input)
+    order = _order("kthvalue", input, dim, False)
+    indices = jax.lax.slice_in_dim(order, k - 1, k, axis=dim)
+    return picked(input, indices, dim, keepdim)
+
+
+# Searching
+
+
+def _check_boundaries(name: str, boundaries: Any, input: Any) -> None:
+    needs_ordered(name, boundaries, input)
+    if not getattr(input, "weak_type", False) and boundaries.dtype != input.dtype:
+        raise RuntimeError(
+            f"{name}(): boundaries of {boundaries.dtype} and values of {input.dtype}; "
+            "convert one to the dtype of the other"
+        )
+
+
+def _found(boundaries: Any, values: Any, right: bool) -> Any:
+    """Where ``values`` go into the rows of ``boundaries``."""
+    side = "right" if right else "left"
+    if boundaries.ndim == 1:
+        return jnp.searchsorted(boundaries, values, side=side)
+    rows = boundaries.reshape(-1, boundaries.shape[-1])
+    of_rows = values.reshape(-1, values.shape[-1])
+    search = jax.vmap(lambda row, those: jnp.searchsorted(row, those, side=side))
+    return search(rows, of_rows).reshape(values.shape)
+
+
+@op(differentiable=False)
+def searchsorted(
+    sorted_sequence: Array,
+    input: Array,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Array | None = None,
+) -> Array:
+    """The indices at which elements would go into a sorted sequence.
+
+    Args:
+        sorted_sequence: Shape ``(n,)``, or ``(..., n)`` with a sequence for each row of ``input``.
+        input: A number or a tensor; where there are several sequences, of their leading shape.
+        out_int32: Give int32 rather than int64.
+        right: Go after equal elements rather than before them.
+        side: ``"left"`` or ``"right"``, another way to say ``right``.
+        sorter: The indices that sort ``sorted_sequence``, if it is not sorted itself.
+
+    Raises:
+        RuntimeError: The shapes or dtypes do not fit, or ``side`` contradicts ``right``.
+    """
+    _check_boundaries("searchsorted", sorted_sequence, input)
+    if side not in (None, "left", "right"):
+        raise RuntimeError(f"searchsorted(): side must be 'left' or 'right', got {side!r}")
+    if side == "left" and right:
+        raise RuntimeError("searchsorted(): side='left' contradicts right=True")
+    leading = sorted_sequence.shape[:-1]
+    if sorted_sequence.ndim != 1 and leading != input.shape[:-1]:
+        raise RuntimeError(
+            f"searchsorted(): sequences of shape {list(sorted_sequence.shape)} and values of shape "
+            f"{list(input.shape)} must agree in all dimensions but the last"
+        )
+    if sorter is not None:
+        if sorter.shape != sorted_sequence.shape:
+            raise RuntimeError(
+                f"searchsorted(): a sorter of shape {list(sorter.shape)} for sequences of shape "
+                f"{list(sorted_sequence.shape)}"
+            )
+        sorted_sequence = jnp.take_along_axis(sorted_sequence, sorter, -1)
+    found = _found(sorted_sequence, jnp.asarray(input), right or side == "right")
+    return found.astype(jnp.int32 if out_int32 else jnp.int64)
+
+
+@op(differentiable=False)
+def bucketize(
+    input: Array, boundaries: Array, *, out_int32: bool = False, right: bool = False
+) -> Array:
+    """The index of the bucket that each element falls into.
+
+    Args:
+        input: A number or a tensor.
+        boundaries: The sorted borders between the buckets, shape ``(n,)``.
+        out_int32: Give int32 rather than int64.
+        right: An element equal to a border goes into the bucket above rather than below it.
+
+    Raises:
+        RuntimeError: ``boundaries`` is not 1-d, or of another dtype than ``input``.
+    """
+    if boundaries.ndim != 1:
+        raise RuntimeError(
+            f"bucketize(): boundaries must be 1-d, got shape {list(boundaries.shape)}"
+        )
+    _check_boundaries("bucketize", boundaries, input)
+    found = _found(boundaries, jnp.asarray(input), right)
+    return found.astype(jnp.int32 if out_int32 else jnp.int64)

@@ -1,0 +1,140 @@
+"""Functions of mathematical physics and statistics: error functions, gamma functions, entropies."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+
+from flambeau.core.op import Array, Operand, op
+from flambeau.core.promotion import promote_to_float
+from flambeau.ops.aliases import also_method
+from flambeau.ops.checks import needs_floating, needs_inexact
+
+__all__ = [
+    "arctan2", "atan2", "digamma", "erf", "erfc", "erfinv", "hypot", "lgamma", "logaddexp",
+    "logaddexp2", "logit", "polygamma", "sinc", "xlogy",
+]  # fmt: skip
+
+
+@op(method=True, inplace=True, promote="float")
+def erf(input: Operand) -> Array:
+    """The error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t^2)`` from 0 to x."""
+    needs_floating("erf", input)
+    return jax.lax.erf(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def erfc(input: Operand) -> Array:
+    """``1 - erf(x)``, exact for large x."""
+    needs_floating("erfc", input)
+    return jax.lax.erfc(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def erfinv(input: Operand) -> Array:
+    """The inverse of `erf` on [-1, 1]; NaN outside."""
+    needs_floating("erfinv", input)
+    return jax.lax.erf_inv(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def lgamma(input: Operand) -> Array:
+    """The logarithm of the absolute value of the gamma function."""
+    needs_floating("lgamma", input)
+    return jax.lax.lgamma(input)
+
+
+@op(method=True, inplace=True, promote="float")
+def digamma(input: Operand) -> Array:
+    """The derivative of the logarithm of the gamma function."""
+    needs_floating("digamma", input)
+    pole = -jnp.copysign(jnp.inf, input).astype(input.dtype)
+    return jnp.where(input == 0, pole, jax.scipy.special.digamma(input))
+
+
+@op
+def polygamma(n: int, input: Array) -> Array:
+    """The derivative of order ``n`` of `digamma`.
+
+    Raises:
+        RuntimeError: ``n`` is negative.
+    """
+    if n < 0:
+        raise RuntimeError(f"polygamma(): the order n must not be negative, got {n}")
+    (input,) = promote_to_float(input)
+    needs_floating("polygamma", input)
+    if n == 0:
+        return jax.scipy.special.digamma(input)
+    return jax.scipy.special.polygamma(jnp.asarray(n, input.dtype), input)
+
+
+@op(method=True, inplace=True, promote="float")
+def sinc(input: Operand) -> Array:
+    """``sin(pi x) / (pi x)``, and 1 at 0."""
+    return jnp.sinc(input)
+
+
+@op(method=True, inplace=True)
+def logit(input: Operand, eps: Array | None = None) -> Array:
+    """``log(x / (1 - x))``, the inverse of `sigmoid`.
+
+    Args:
+        input: A tensor of probabilities.
+        eps: Clamp the elements to ``[eps, 1 - eps]`` first, where no gradient passes; without it
+            elements outside [0, 1] give NaN.
+    """
+    (input,) = promote_to_float(input)
+    needs_floating("logit", input)
+    if eps is None:
+        return jnp.log(input / (1 - input))
+    eps = jnp.asarray(eps, input.dtype)
+    low = jnp.where(input < eps, jax.lax.stop_gradient(eps), input)
+    clamped = jnp.where(low > 1 - eps, jax.lax.stop_gradient(1 - eps), low)
+    return jnp.log(clamped / (1 - clamped))
+
+
+@op(method=True, inplace=True)
+def xlogy(input: Operand, other: Operand) -> Array:
+    """``input * log(other)``: 0 where ``input`` is 0, NaN where ``other`` is."""
+    input, other = promote_to_float(input, other)
+    needs_floating("xlogy", input)
+    zero = (input == 0) & ~jnp.isnan(other)
+    product = input * jnp.log(jnp.where(zero, jnp.ones_like(other), other))
+    return jnp.where(zero, jnp.zeros_like(product), product)
+
+
+@op(method=True, inplace=True)
+def atan2(input: Operand, other: Operand) -> Array:
+    """The angle in radians of the point ``(other, input)``; its gradient at the origin is 0."""
+    input, other = promote_to_float(input, other)
+    needs_floating("atan2", input)
+    origin = (input == 0) & (other == 0)
+    regular = jnp.arctan2(input, jnp.where(origin, jnp.ones_like(other), other))
+    at_origin = jnp.arctan2(*map(jax.lax.stop_gradient, (input, other)))
+    return jnp.where(origin, at_origin, regular)
+
+
+@op(method=True, inplace=True, promote="type")
+def hypot(input: Operand, other: Operand) -> Array:
+    """``sqrt(input^2 + other^2)``, without overflow on the way."""
+    needs_floating("hypot", input)
+    return jnp.hypot(input, other)
+
+
+@op(method=True, promote="type")
+def logaddexp(input: Operand, other: Operand) -> Array:
+    """``log(exp(input) + exp(other))``, without overflow on the way."""
+    needs_inexact("logaddexp", input)
+    return jnp.logaddexp(input, other)
+
+
+@op(method=True, promote="type")
+def logaddexp2(input: Operand, other: Operand) -> Array:
+    """``log2(2^input + 2^other)``, without overflow on the way."""
+    needs_floating("logaddexp2", input)
+    return jnp.logaddexp(input * math.log(2), other * math.log(2)) / math.log(2)
+
+
+arctan2 = also_method("arctan2", atan2)
