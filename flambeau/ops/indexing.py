@@ -1,0 +1,340 @@
+"""Reading and writing by subscript, ``x[...]`` and ``x[...] = value``, and `index_put`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from flambeau.core.dispatch import run_with_constants
+from flambeau.core.kernel import Kernel
+from flambeau.core.modes import modes
+from flambeau.core.op import function
+from flambeau.core.overrides import flattened, handle_torch_function, has_torch_function
+from flambeau.core.tensor import PLAIN_TYPES, Tensor
+from flambeau.core.view import Cut, Slice
+from flambeau.core.viewing import make_view, unrecorded_view
+from flambeau.core.writing import assign, put
+from flambeau.ops.slicing import wrap_index
+from flambeau.ops.subscript import (
+    Subscript,
+    check_bounds,
+    check_broadcast,
+    is_mask,
+    parse,
+    without_masks,
+)
+
+__all__ = ["index_put", "index_put_"]
+
+Dims = tuple[int, ...]
+
+
+def _getitem(self: Tensor, index: Any) -> Any:
+    """The part of the tensor that ``index`` names: a view unless it holds arrays, lists or masks.
+
+    In a compiled program a mask cannot be read by, since the number of its elements is not known,
+    and index arrays are not checked: positions out of range read NaN, or the least integer.
+
+    Raises:
+        IndexError: Something is out of bounds or does not fit.
+        ValueError: A slice has a step below 1.
+    """
+    if type(index) is int and type(self) in PLAIN_TYPES:
+        shape = self.shape
+        if shape:
+            start = wrap_index(index, shape[0], 0)
+            return make_view(self, _FIRST, "select", (start,))
+    given = (self, index)
+    if has_torch_function(flattened(given)):
+        return handle_torch_function(Tensor.__getitem__, flattened(given), self, index)
+    if not self.ndim and (type(index) is int or type(index) is slice):
+        raise IndexError("a 0-d tensor cannot be indexed; item() gives its number")
+    subscript = parse(tuple(self.shape), index)
+    view = self
+    for step, name, starts in subscript.steps:
+        view = make_view(view, step, name, starts)
+    return read(view, subscript.indices) if subscript.indices else view
+
+
+_FIRST = Slice((Cut(0, 1, 1, True),))
+
+
+def read(source: Tensor, indices: dict[int, Any]) -> Tensor:
+    """The elements of ``source`` at index arrays, by the dimension that each indexes.
+
+    Raises:
+        IndexError: A position is out of range, or the arrays do not broadcast.
+        TracedValueError: There is a mask, and its program is being compiled.
+    """
+    indices = without_masks(indices)
+    check_broadcast(indices)
+    check_bounds(indices, tuple(source.shape))
+    kernel = _index_kernel(tuple(indices))
+    return run_with_constants(kernel, (source,), _beside(source, indices))
+
+
+@functools.cache
+def _index_kernel(dims: Dims) -> Kernel:
+    def index(array: Any, *indices: Any) -> Any:
+        return array.at[_full(array.ndim, dims, indices)].get(mode="fill")
+
+    return Kernel(index, "index", "IndexBackward0", linear=True)
+
+
+def _full(ndim: int, dims: Dims, indices: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The subscript with each index array at its dimension."""
+    full: list[Any] = [slice(None)] * ndim
+    for dim, index in zip(dims, indices, strict=True):
+        full[dim] = index
+    return tuple(full)
+
+
+def _beside(source: Tensor, indices: dict[int, Any]) -> tuple[Any, ...]:
+    """The index arrays where the elements are: PyTorch takes indices on the CPU for any device."""
+    array = source._cell.array
+    if isinstance(array, Tracer | jax.ShapeDtypeStruct):
+        return tuple(indices.values())
+    (place,) = array.devices() if len(array.devices()) == 1 else (None,)
+    return tuple(
+        jax.device_put(index, place)
+        if place is not None
+        and isinstance(index, jax.Array)
+        and not isinstance(index, Tracer)
+        and index.devices() != {place}
+        else index
+        for index in indices.values()
+    )
+
+
+# Writing
+
+
+def _setitem(self: Tensor, index: Any, value: Any) -> None:
+    """Overwrite the part that ``index`` names by a tensor or number, which is broadcast.
+
+    ``x[mask] = number`` also works in a compiled program. Where index arrays name an element more
+    than once, any of the values may be the one that stays.
+
+    Raises:
+        IndexError: Something is out of bounds or does not fit.
+        RuntimeError: The value does not broadcast, or has another dtype than the tensor and the
+            subscript holds index arrays; or the tensor is a leaf that requires grad.
+        TypeError: The value is no tensor or number.
+    """
+    given = (self, index, value)
+    if has_torch_function(flattened(given)):
+        handle_torch_function(Tensor.__setitem__, flattened(given), *given)
+        return
+    value = _assignable(value)
+    if not self.ndim and (type(index) is int or type(index) is slice):
+        raise IndexError("a 0-d tensor cannot be indexed; use x[()] or fill_() to set its number")
+    subscript = parse(tuple(self.shape), index)
+    if isinstance(value, Tensor) and value.device != self.device:
+        value = value.to(self.device)
+    if not subscript.indices:
+        assign(_target(self, subscript, unrecorded_view), value, "__setitem__")
+        return
+    maker = make_view if modes.grad_enabled else unrecorded_view
+    write(_target(self, subscript, maker), subscript.indices, value, name="index_put_")
+
+
+def _assignable(value: Any) -> Any:
+    if isinstance(value, Tensor | bool | int | float | complex):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(
+        f"a tensor's elements can be set to a Tensor or number, got {type(value).__name__}; "
+        "use flambeau.tensor() on it"
+    )
+
+
+def _target(source: Tensor, subscript: Subscript, maker: Any) -> Tensor:
+    view = source
+    for step, name, starts in subscript.steps:
+        view = maker(view, step, name, starts)
+    return view
+
+
+def write(
+    target: Tensor, indices: dict[int, Any], value: Any, *, name: str, accumulate: bool = False
+) -> Tensor:
+    """Overwrite, or add to, the elements of ``target`` at index arrays; see `index_put_`."""
+    written = written_copy(target, indices, value, accumulate=accumulate, name=name)
+    return put(target, written, name)
+
+
+def written_copy(
+    source: Tensor, indices: dict[int, Any], value: Any, *, accumulate: bool, name: str
+) -> Tensor:
+    """A copy of ``source`` with the elements at index arrays replaced by, or raised by, ``value``.
+
+    Raises:
+        IndexError: A position is out of range, or the arrays do not broadcast.
+        RuntimeError: The value does not broadcast, or has another dtype.
+    """
+    if isinstance(value, Tensor) and value.dtype is not source.dtype:
+        raise RuntimeError(
+            f"{name}(): values of {value.dtype} cannot go into a tensor of {source.dtype}; "
+            "convert one first"
+        )
+    kernel, constants = _plan(source, indices, value, accumulate)
+    if isinstance(value, Tensor):
+        return run_with_constants(kernel, (source, value), constants)
+    return run_with_constants(kernel, (source,), (value, *constants))
+
+
+def _plan(
+    source: Tensor, indices: dict[int, Any], value: Any, accumulate: bool
+) -> tuple[Kernel, tuple[Any, ...]]:
+    """The kernel that writes, and its index arrays or mask."""
+    shape = tuple(source.shape)
+    if len(indices) == 1:
+        ((dim, index),) = indices.items()
+        if is_mask(index):
+            span = index.ndim
+            if _same_for_all(value, len(shape) - dim - span):
+                return _masked_kernel(dim, accumulate), _beside(source, indices)
+            if isinstance(index, Tracer) and value.ndim == len(shape) - span + 1:
+                return _spread_kernel(dim, accumulate), _beside(source, indices)
+    indices = without_masks(indices)
+    check_broadcast(indices)
+    check_bounds(indices, shape)
+    return _put_kernel(tuple(indices), accumulate), _beside(source, indices)
+
+
+def _same_for_all(value: Any, trailing: int) -> bool:
+    """Whether every element that a mask picks is set to the same value."""
+    if not isinstance(value, Tensor):
+        return True
+    shape = tuple(value.shape)
+    return all(size == 1 for size in shape[: max(len(shape) - trailing, 0)])
+
+
+@functools.cache
+def _put_kernel(dims: Dims, accumulate: bool) -> Kernel:
+    def index_put(array: Any, value: Any, *indices: Any) -> Any:
+        return _scattered(array, _prepared(value, array, dims, indices), dims, accumulate, indices)
+
+    return Kernel(index_put, "index_put", "IndexPutBackward0", linear=True)
+
+
+def _prepared(value: Any, array: Any, dims: Dims, indices: tuple[Any, ...]) -> Any:
+    """The value in the shape of what the index arrays name."""
+    named = jax.eval_shape(
+        lambda a, *i: a[_full(a.ndim, dims, i)], array, *indices
+    ).shape  # fmt: skip
+    value = jnp.asarray(value, array.dtype)
+    shape = value.shape
+    while len(shape) > len(named) and shape[0] == 1:
+        shape = shape[1:]
+    try:
+        return jnp.broadcast_to(value.reshape(shape), named)
+    except ValueError:
+        raise RuntimeError(
+            f"index_put(): a value of shape {list(value.shape)} does not broadcast to the shape "
+            f"{list(named)} that the indices name"
+        ) from None
+
+
+def _scattered(
+    array: Any, value: Any, dims: Dims, accumulate: bool, indices: tuple[Any, ...]
+) -> Any:
+    if accumulate:
+        if array.dtype == np.bool_:
+            return array | array.at[_full(array.ndim, dims, indices)].max(value, mode="drop")
+        return array.at[_full(array.ndim, dims, indices)].add(value, mode="drop")
+    return _overwrite(dims, array, value, *indices)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _overwrite(dims: Dims, array: Any, value: Any, *indices: Any) -> Any:
+    return array.at[_full(array.ndim, dims, indices)].set(value, mode="drop")
+
+
+def _overwrite_forward(dims: Dims, array: Any, value: Any, *indices: Any) -> tuple[Any, Any]:
+    return _overwrite(dims, array, value, *indices), indices
+
+
+def _overwrite_backward(dims: Dims, indices: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
+    # As PyTorch has it: every value gets the cotangent of its place, also where several were
+    # written to one place. JAX's own rule gives it to the last one only, at the price of a sort.
+    full = _full(cotangent.ndim, dims, indices)
+    kept = cotangent.at[full].set(0, mode="drop")
+    return kept, cotangent.at[full].get(mode="fill", fill_value=0), *(None for _ in indices)
+
+
+_overwrite.defvjp(_overwrite_forward, _overwrite_backward)
+
+
+@functools.cache
+def _masked_kernel(dim: int, accumulate: bool) -> Kernel:
+    """Writes one value to all elements under a mask."""
+
+    def index_put(array: Any, value: Any, mask: Any) -> Any:
+        value = jnp.asarray(value, array.dtype)
+        trailing = array.ndim - dim - mask.ndim
+        shape = value.shape[max(value.ndim - trailing, 0) :]
+        value = value.reshape(shape)
+        mask = mask.reshape(mask.shape + (1,) * trailing)
+        return jnp.where(mask, array + value if accumulate else value, array)
+
+    return Kernel(index_put, "index_put", "IndexPutBackward0", linear=True)
+
+
+@functools.cache
+def _spread_kernel(dim: int, accumulate: bool) -> Kernel:
+    """Writes the n-th of several values to the n-th element under a traced mask."""
+
+    def index_put(array: Any, value: Any, mask: Any) -> Any:
+        number = jnp.cumsum(mask.reshape(-1)).reshape(mask.shape) - 1
+        own = jnp.take(value, jnp.clip(number, 0), axis=dim, mode="clip")
+        mask = mask.reshape(mask.shape + (1,) * (array.ndim - dim - mask.ndim))
+        return jnp.where(mask, array + own if accumulate else own, array)
+
+    return Kernel(index_put, "index_put", "IndexPutBackward0", linear=True)
+
+
+Tensor.__getitem__ = _getitem
+Tensor.__setitem__ = _setitem
+
+
+@function(method=True)
+def index_put(
+    input: Tensor, indices: Any, values: Tensor, accumulate: bool = False
+) -> Any:
+    """A copy of ``input`` whose elements at ``indices`` are ``values``.
+
+    Args:
+        indices: A tuple of index tensors, one for each of the first dimensions.
+        values: A tensor of the same dtype that broadcasts to what ``input[indices]`` is.
+        accumulate: Add the values instead, each as often as its place is named.
+
+    Raises:
+        IndexError: A position is out of range, or the index tensors do not broadcast.
+        RuntimeError: The dtypes differ, or the values do not broadcast.
+    """
+    arrays = _index_arrays(input, indices)
+    return written_copy(input, arrays, values, accumulate=accumulate, name="index_put")
+
+
+@function(method=True)
+def index_put_(
+    input: Tensor, indices: Any, values: Tensor, accumulate: bool = False
+) -> Any:
+    """`index_put`, in place: the tensor is overwritten and returned."""
+    arrays = _index_arrays(input, indices)
+    return write(input, arrays, values, name="index_put_", accumulate=accumulate)
+
+
+def _index_arrays(source: Tensor, indices: Any) -> dict[int, Any]:
+    if not isinstance(indices, list | tuple) or not all(isinstance(i, Tensor) for i in indices):
+        raise TypeError("index_put(): indices must be a tuple of Tensors")
+    reshaped = tuple(each.reshape(1) if not each.ndim else each for each in indices)
+    subscript = parse(tuple(source.shape), reshaped)
+    return subscript.indices

@@ -1,0 +1,314 @@
+"""Reading a subscript: what ``x[...]`` names, as one view and the index arrays that follow it.
+
+Integers, slices, ``None``, ``...`` and bools make a view. Tensors, lists and NumPy arrays then
+index that view. As in PyTorch, and unlike NumPy, an integer beside an index array is a view first:
+``x[0, :, [0, 1]]`` has the dimension of the list last.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from flambeau.core import dtype as dtypes
+from flambeau.core.cell import is_abstract
+from flambeau.core.convert import to_numpy
+from flambeau.core.modes import modes
+from flambeau.core.tensor import Tensor
+from flambeau.core.trace import TracedValueError
+from flambeau.core.view import Cut, Reshape, Slice, Step
+from flambeau.ops.slicing import wrap_index
+
+__all__: list[str] = []
+
+
+class Subscript(NamedTuple):
+    """What a subscript names.
+
+    Attributes:
+        steps: The view steps, each with the operator's name and its start positions.
+        indices: Index arrays by the dimension of the view that they index. A mask is an array of
+            bools; it stands at the first of the dimensions that it covers.
+    """
+
+    steps: list[tuple[Step, str, Any]]
+    indices: dict[int, Any]
+
+
+def parse(shape: tuple[int, ...], subscript: Any) -> Subscript:
+    """Read ``subscript`` for a tensor of this shape.
+
+    Raises:
+        IndexError: It has too many entries, an integer is out of bounds, a mask does not fit, or an
+            entry is of a kind that cannot index.
+        ValueError: A slice has a step below 1.
+    """
+    items = [_entry(each) for each in _as_tuple(subscript)]
+    used = sum(map(_consumed, items))
+    ndim = len(shape)
+    if used > ndim:
+        raise IndexError(f"too many indices: {used} for a tensor with {ndim} dimensions")
+    reader = _Reader(shape)
+    for item in items:
+        if item is ...:
+            # A second ellipsis stands for nothing.
+            reader.skip(ndim - used)
+            used = ndim
+        else:
+            reader.take(item)
+    reader.skip(ndim - reader.dim)
+    return Subscript(reader.steps(), reader.indices)
+
+
+def _as_tuple(subscript: Any) -> tuple[Any, ...]:
+    if isinstance(subscript, tuple):
+        return tuple(subscript)
+    if not isinstance(subscript, list) or len(subscript) >= 32:
+        return (subscript,)
+    kinds = Tensor | np.ndarray | slice | Sequence | None
+    if any(each is ... or isinstance(each, kinds) for each in subscript):
+        warnings.warn(
+            "a list that holds lists, tensors, slices or None is read as a tuple of subscripts; "
+            "write x[tuple(list)] for that, or x[flambeau.tensor(list)] for one index tensor",
+            UserWarning,
+            stacklevel=5,
+        )
+        return tuple(subscript)
+    return (subscript,)
+
+
+def _entry(item: Any) -> Any:
+    """One entry as an int, slice, None, ..., bool, 0-d traced array, or index array."""
+    kind = type(item)
+    if kind is int or kind is slice or item is None or item is ... or kind is bool:
+        return item
+    if isinstance(item, Tensor):
+        return _from_tensor(item)
+    if isinstance(item, np.ndarray | jax.Array):
+        array = item if isinstance(item, jax.Array) else np.array(item, copy=True)
+        return _checked(array)
+    if isinstance(item, np.bool_ | float | complex):
+        raise _unusable(item)
+    if hasattr(item, "__index__"):
+        return operator.index(item)
+    if isinstance(item, str) or not isinstance(item, Sequence):
+        raise _unusable(item)
+    array = to_numpy(list(item))
+    return array.astype(np.int64) if not array.size else _checked(array)
+
+
+def _unusable(item: Any) -> IndexError:
+    return IndexError(
+        "only integers, slices, ..., None, bools, and tensors, arrays or lists of integers or "
+        f"bools can index a tensor, got {type(item).__name__}: {item!r:.40}"
+    )
+
+
+def _from_tensor(item: Tensor) -> Any:
+    if modes.trace is not None:
+        modes.trace.note(item)
+    array = _checked(item._read())
+    if array.ndim or isinstance(array, Tracer):
+        return array
+    return bool(array) if array.dtype == np.bool_ else int(array)
+
+
+def _checked(array: Any) -> Any:
+    """An index array of int64, int32 or bool."""
+    if array.dtype == np.uint8:
+        warnings.warn(
+            "indexing with a uint8 mask is deprecated, use a bool mask", UserWarning, stacklevel=6
+        )
+        return array.astype(np.bool_)
+    if array.dtype not in (np.int64, np.int32, np.bool_):
+        found = dtypes.from_numpy_dtype(array.dtype)
+        raise IndexError(f"an index tensor must be of int64, int32, bool or uint8, got {found}")
+    return array
+
+
+def is_mask(index: Any) -> bool:
+    """Whether an index array is one of bools."""
+    return index.dtype == np.bool_
+
+
+def _consumed(item: Any) -> int:
+    """How many dimensions an entry uses up."""
+    if item is None or item is ... or isinstance(item, bool):
+        return 0
+    return item.ndim if hasattr(item, "ndim") and is_mask(item) else 1
+
+
+class _Reader:
+    """Goes through the entries, noting cuts, the shape of the view, and the index arrays."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.dim = 0
+        self.sizes: list[int] = []
+        self.cuts: list[Cut] = []
+        self.starts: list[Any] = []
+        self.indices: dict[int, Any] = {}
+        self.inserted = False
+        self.name = "alias"
+
+    def skip(self, count: int) -> None:
+        self.sizes.extend(self.shape[self.dim : self.dim + count])
+        self.dim += count
+
+    def take(self, item: Any) -> None:
+        if item is None:
+            self._insert()
+        elif isinstance(item, bool):
+            self.indices[len(self.sizes)] = np.zeros(int(item), np.int64)
+            self._insert()
+        elif isinstance(item, int):
+            self._select(wrap_index(item, self.shape[self.dim], self.dim))
+        elif isinstance(item, slice):
+            self._slice(item)
+        elif item.ndim:
+            self._index(item)
+        elif is_mask(item):
+            self.indices[len(self.sizes)] = item.reshape(1)
+            self._insert()
+        else:
+            self._select(_wrapped(item, self.shape[self.dim]))
+
+    def _insert(self) -> None:
+        self.sizes.append(1)
+        self.inserted, self.name = True, "unsqueeze"
+
+    def _select(self, start: Any) -> None:
+        self.cuts.append(Cut(self.dim, 1, 1, True))
+        self.starts.append(start)
+        self.dim += 1
+        self.name = "select"
+
+    def _slice(self, item: slice) -> None:
+        if not self.shape:
+            raise IndexError("a 0-d tensor cannot be sliced")
+        whole = self.shape[self.dim]
+        start, size, stride = _bounds(item, whole)
+        if (size, stride) != (whole, 1):
+            self.cuts.append(Cut(self.dim, size, stride, False))
+            self.starts.append(start)
+        self.sizes.append(size)
+        self.dim += 1
+        self.name = "slice"
+
+    def _index(self, item: Any) -> None:
+        at = len(self.sizes)
+        covered = item.ndim if is_mask(item) else 1
+        if is_mask(item):
+            for i, size in enumerate(item.shape):
+                if self.shape[self.dim + i] != size:
+                    raise IndexError(
+                        f"a mask of shape {list(item.shape)} does not fit a tensor of shape "
+                        f"{list(self.shape)} at dimension {self.dim + i}: {size} differs from "
+                        f"{self.shape[self.dim + i]}"
+                    )
+        self.indices[at] = item
+        self.skip(covered)
+
+    def steps(self) -> list[tuple[Step, str, Any]]:
+        steps: list[tuple[Step, str, Any]] = []
+        if self.cuts:
+            name = "select" if any(cut.squeeze for cut in self.cuts) else "slice"
+            name = name if self.inserted else self.name
+            steps.append((Slice(tuple(self.cuts)), name, tuple(self.starts)))
+        if self.inserted or (not steps and not self.indices):
+            steps.append((Reshape(tuple(self.sizes)), self.name, None))
+        return steps
+
+
+def _bounds(item: slice, size: int) -> tuple[int, int, int]:
+    """Start, number of positions and step of a slice of a dimension."""
+    step = 1 if item.step is None else operator.index(item.step)
+    if step < 1:
+        raise ValueError(f"the step of a slice must be greater than zero, got {step}; use flip()")
+    if item.start is None and item.stop is None and step == 1:
+        return 0, size, 1
+    start, stop, step = item.indices(size)
+    return start, max(0, -(-(stop - start) // step)), step
+
+
+def _wrapped(index: Any, size: int) -> Any:
+    """A traced integer counted from the front; one out of bounds reads the nearest position."""
+    index = jnp.asarray(index, np.int64)
+    return jnp.where(index < 0, index + size, index)
+
+
+def without_masks(indices: dict[int, Any]) -> dict[int, Any]:
+    """Index arrays with the positions of its True elements in the place of each mask.
+
+    Raises:
+        TracedValueError: A mask is not known, since its program is being compiled.
+        NotImplementedError: A mask is on the meta device.
+    """
+    result: dict[int, Any] = {}
+    for dim, index in indices.items():
+        if not is_mask(index):
+            result[dim] = index
+            continue
+        if isinstance(index, Tracer):
+            raise TracedValueError(
+                "a mask picks as many elements as it has True values, and that is not known while "
+                "a program is being compiled. Write to a mask instead, as in x[mask] = 0; use "
+                "flambeau.where(mask, x, 0), which keeps the shape; or move this line out of the "
+                "compiled function"
+            )
+        if is_abstract(index):
+            raise NotImplementedError("a mask on the meta device has no values to pick elements by")
+        for i, positions in enumerate(np.nonzero(np.asarray(index))):
+            result[dim + i] = positions
+    return result
+
+
+def check_bounds(indices: dict[int, Any], shape: tuple[int, ...]) -> None:
+    """Raise if an index array that is known and on the CPU reaches beyond its dimension.
+
+    In a compiled program and on other devices out-of-range positions read NaN (the least value of
+    an integer dtype) and are not written.
+
+    Raises:
+        IndexError: A position is out of range.
+    """
+    for dim, index in indices.items():
+        outside = first_outside(index, -shape[dim], shape[dim])
+        if outside is not None:
+            raise IndexError(
+                f"index {outside} is out of bounds for dimension {dim} with size {shape[dim]}"
+            )
+
+
+def first_outside(index: Any, low: int, high: int) -> int | None:
+    """The first element below ``low`` or not below ``high``; ``None`` too if that is not known."""
+    if isinstance(index, Tracer) or is_abstract(index) or not index.size:
+        return None
+    if isinstance(index, jax.Array):
+        if index.device.platform != "cpu":
+            return None
+        index = np.asarray(index)
+    if index.min() >= low and index.max() < high:
+        return None
+    return int(index[(index < low) | (index >= high)][0])
+
+
+def check_broadcast(indices: dict[int, Any]) -> None:
+    """Raise if index arrays do not broadcast.
+
+    Raises:
+        IndexError: They do not.
+    """
+    shapes = [tuple(index.shape) for index in indices.values()]
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        shown = ", ".join(str(list(shape)) for shape in shapes)
+        raise IndexError(f"index tensors of shapes {shown} do not broadcast") from None
