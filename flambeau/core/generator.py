@@ -2,8 +2,8 @@
 
 A generator has two streams. On the CPU, outside compiled programs, the words of PyTorch's Mersenne
 Twister give PyTorch's numbers. In compiled programs and on other devices each draw takes a key for
-JAX's counter-based generator; the key is in a Cell, so that a compiled program takes it in and gives
-the next one out.
+JAX's counter-based generator; the key is in a Cell, so that a compiled program takes it in and
+gives the next one out.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class Generator:
     def get_state(self) -> Tensor:
         """All that determines the numbers to come, as a tensor of bytes on the CPU.
 
-        On the CPU these are the 5056 bytes that `torch.get_rng_state` gives for the same history, on
-        other devices 16 bytes; in a compiled function the 8 bytes of the key.
+        On the CPU these are the 5056 bytes that `torch.get_rng_state` gives for the same history,
+        on other devices 16 bytes; in a compiled function the 8 bytes of the key.
         """
         if modes.trace is not None:
             return Tensor._wrap(lax.bitcast_convert_type(self.key, jnp.uint8).reshape(8))
@@ -147,8 +147,8 @@ class Generator:
     def _set_state_in_trace(self, state: Tensor) -> None:
         if state.numel() != 8:
             raise RuntimeError(
-                "in a compiled function a generator takes only a state that get_state() gave in the "
-                f"same function, which has 8 bytes; this one has {state.numel()}"
+                "in a compiled function a generator takes only a state that get_state() gave in "
+                f"the same function, which has 8 bytes; this one has {state.numel()}"
             )
         words = lax.bitcast_convert_type(state._read().reshape(2, 4), jnp.uint32)
         modes.trace.write(self._key, words)

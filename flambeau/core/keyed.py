@@ -1,8 +1,8 @@
 """Random arrays from a key of JAX's counter-based generator.
 
 Each function takes the two words of a key first, then what the draw of the same name in
-`flambeau.core.draws` takes, and gives numbers of the same distribution. They are pure functions, for
-compiled programs and for devices other than the CPU.
+`flambeau.core.draws` takes, and gives numbers of the same distribution. They are pure functions,
+for compiled programs and for devices other than the CPU.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def _open_uniform(words: Array, shape: Shape, work: Any) -> Array:
     return random.uniform(_key(words), shape, work, minval=jnp.finfo(work).tiny)
 
 
-def uniform(words: Array, shape: Shape, dtype: np.dtype[Any], low: Any = 0.0, high: Any = 1.0) -> Array:
+def uniform(
+    words: Array, shape: Shape, dtype: np.dtype[Any], low: Any = 0.0, high: Any = 1.0
+) -> Array:
     """Uniform reals of [low, high), or complex numbers of two such parts."""
     if dtype.kind == "c":
         return _complex(uniform(words, (*shape, 2), real_part(dtype), low, high))
@@ -43,7 +45,9 @@ def uniform(words: Array, shape: Shape, dtype: np.dtype[Any], low: Any = 0.0, hi
     return jnp.where(reals == stop.astype(dtype), start.astype(dtype), reals)
 
 
-def normal(words: Array, shape: Shape, dtype: np.dtype[Any], mean: Any = 0.0, std: Any = 1.0) -> Array:
+def normal(
+    words: Array, shape: Shape, dtype: np.dtype[Any], mean: Any = 0.0, std: Any = 1.0
+) -> Array:
     """Normals, or complex numbers of two normal parts of deviation std / √2."""
     if dtype.kind == "c":
         parts = normal(words, (*shape, 2), real_part(dtype), 0.0, std / math.sqrt(2))
@@ -108,6 +112,24 @@ def integers(
 def permutation(words: Array, n: int, dtype: np.dtype[Any]) -> Array:
     """0 to n - 1 in random order."""
     return random.permutation(_key(words), n).astype(dtype)
+
+
+def permutations(words: Array, n: int, count: int) -> Array:
+    """``count`` permutations of 0 to n - 1, each a row."""
+    rows = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int64), (count, n))
+    return random.permutation(_key(words), rows, axis=1, independent=True)
+
+
+def truncated_normal(
+    words: Array, shape: Shape, dtype: np.dtype[Any], mean: Any, std: Any, low: Any, high: Any
+) -> Array:
+    """Normals of [low, high]."""
+    work = working_dtype(dtype)
+    mean, std, low, high = (jnp.asarray(each, work) for each in (mean, std, low, high))
+    standard = random.truncated_normal(
+        _key(words), (low - mean) / std, (high - mean) / std, shape, work
+    )
+    return jnp.clip(standard * std + mean, low, high).astype(dtype)
 
 
 def poisson(words: Array, rates: Array) -> Array:

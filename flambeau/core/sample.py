@@ -14,8 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from flambeau.core import draws, keyed
-from flambeau.core import poisson as counts
+from flambeau.core import draws, keyed, rejection
 from flambeau.core.cell import abstract
 from flambeau.core.device import device, jax_device
 from flambeau.core.draws.choice import require_countable, require_weights
@@ -39,7 +38,8 @@ def sample(
     """An array of independent draws.
 
     Args:
-        kind: The name of a draw of `flambeau.core.draws` that takes a shape and a dtype.
+        kind: The name of a draw that takes a shape and a dtype: one of `flambeau.core.draws`, or
+            ``"truncated_normal"``.
         shape: Of the result.
         dtype: Of the result, NumPy's.
         where: The device.
@@ -50,7 +50,7 @@ def sample(
         RuntimeError: A parameter is out of its range, or the generator is for another device.
         NotImplementedError: The draw is not defined for this dtype.
     """
-    draw: Callable[..., Any] = getattr(draws, kind)
+    draw: Callable[..., Any] = getattr(rejection if kind == "truncated_normal" else draws, kind)
     source = _source(where, generator)
     if source is not None and _uses_twister(source):
         return _by_twister(source, draw, shape=shape, dtype=dtype, **parameters)
@@ -71,6 +71,23 @@ def permutation(n: int, dtype: np.dtype[Any], where: device, generator: Any = No
     if source is None:
         return abstract((n,), dtype)
     return _by_key(source, keyed.permutation, {"n": n, "dtype": dtype})
+
+
+def permutations(n: int, count: int, where: device, generator: Any = None) -> Any:
+    """``count`` permutations of 0 to n - 1, each a row, as so many draws of `permutation` give."""
+    source = _source(where, generator)
+    if source is None:
+        return abstract((count, n), np.dtype(np.int64))
+    if _uses_twister(source):
+        return _by_twister(source, _rows_of_permutations, n=n, count=count)
+    return _by_key(source, keyed.permutations, {"n": n, "count": count})
+
+
+def _rows_of_permutations(twister: MersenneTwister, n: int, count: int) -> np.ndarray:
+    rows = np.empty((count, n), np.int64)
+    for row in rows:
+        row[:] = draws.permutation(twister, n)
+    return rows
 
 
 def multinomial(
@@ -99,7 +116,7 @@ def bernoulli_probabilities(
 
 def poisson(rates: Any, where: device, generator: Any = None) -> Any:
     """Counts with each element's own rate."""
-    return _per_element(counts.poisson, where, generator, {}, rates=rates)
+    return _per_element(rejection.poisson, where, generator, {}, rates=rates)
 
 
 def _per_element(

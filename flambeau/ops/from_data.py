@@ -17,7 +17,7 @@ from flambeau.core.modes import modes
 from flambeau.core.op import function
 from flambeau.core.tensor import Tensor
 from flambeau.core.upload import upload
-from flambeau.ops.creation import check_options, wrap_new
+from flambeau.ops.factory import check_options, wrap_new
 
 __all__ = [
     "as_tensor",

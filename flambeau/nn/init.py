@@ -1,0 +1,414 @@
+"""Filling parameters with initial values, in place and outside the tape.
+
+After `flambeau.manual_seed` the values are those that PyTorch's functions of the same names give.
+On the meta device shapes are checked and nothing is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.autograd.modes import no_grad
+from flambeau.core.op import function
+from flambeau.core.tensor import Tensor
+from flambeau.ops.creation import eye as identity
+from flambeau.ops.factorization import orthonormal_columns
+from flambeau.ops.sampling import permutations, truncated_normal_
+
+__all__ = [
+    "calculate_gain",
+    "constant_",
+    "dirac_",
+    "eye_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "orthogonal_",
+    "sparse_",
+    "trunc_normal_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]
+
+_GAINS = {
+    **dict.fromkeys(("linear", "sigmoid"), 1.0),
+    **dict.fromkeys((f"conv{n}d" for n in (1, 2, 3)), 1.0),
+    **dict.fromkeys((f"conv_transpose{n}d" for n in (1, 2, 3)), 1.0),
+    "tanh": 5.0 / 3.0,
+    "relu": math.sqrt(2.0),
+    "selu": 3.0 / 4.0,
+}
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """By how much weights must be scaled to make up for what a nonlinearity takes away.
+
+    Args:
+        nonlinearity: ``"linear"``, ``"conv1d"`` and its kin, ``"sigmoid"``, ``"tanh"``, ``"relu"``,
+            ``"leaky_relu"`` or ``"selu"``.
+        param: The negative slope of ``"leaky_relu"``, 0.01 by default.
+
+    Raises:
+        ValueError: The nonlinearity is unknown, or its parameter is no number.
+
+    >>> from flambeau import nn
+    >>> nn.init.calculate_gain("leaky_relu", 0.2)
+    1.3867504905630728
+    """
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else param
+        if isinstance(slope, bool) or not isinstance(slope, int | float):
+            raise ValueError(f"the negative slope of leaky_relu must be a number, got {slope!r}")
+        return math.sqrt(2.0 / (1 + slope**2))
+    if nonlinearity not in _GAINS:
+        known = ", ".join([*_GAINS, "leaky_relu"])
+        raise ValueError(f"no gain is known for {nonlinearity!r}; there are {known}")
+    return _GAINS[nonlinearity]
+
+
+@function
+@no_grad()
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+    """Fill with uniform random numbers of [a, b).
+
+    Args:
+        tensor: What to fill; it is returned.
+        a: The lower bound.
+        b: The upper bound.
+        generator: The `flambeau.Generator` to draw from; by default the device's default one.
+
+    Raises:
+        RuntimeError: ``a`` is greater than ``b``.
+    """
+    return tensor.uniform_(a, b, generator=generator)
+
+
+@function
+@no_grad()
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+    """Fill with normal random numbers; raises RuntimeError for a negative ``std``."""
+    return tensor.normal_(mean, std, generator=generator)
+
+
+@function
+@no_grad()
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Any = None,
+) -> Tensor:
+    """Fill with normal random numbers of [a, b]; those outside are drawn again.
+
+    Args:
+        tensor: What to fill; it is returned.
+        mean: The mean of the normal distribution before it is cut.
+        std: Its standard deviation.
+        a: The smallest value, not in units of ``std``.
+        b: The largest value.
+        generator: See `uniform_`.
+
+    Warns:
+        UserWarning: The interval is more than two deviations from the mean.
+    """
+    if tensor.is_meta:
+        return tensor
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(
+            f"trunc_normal_(): the interval from {a} to {b} is more than two deviations from the "
+            "mean, where few numbers are normal",
+            stacklevel=4,
+        )
+    return truncated_normal_(tensor, mean, std, a, b, generator)
+
+
+@function
+@no_grad()
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """Fill with the number ``val``."""
+    return tensor.fill_(val)
+
+
+@function
+@no_grad()
+def ones_(tensor: Tensor) -> Tensor:
+    """Fill with ones."""
+    return tensor.fill_(1.0)
+
+
+@function
+@no_grad()
+def zeros_(tensor: Tensor) -> Tensor:
+    """Fill with zeros."""
+    return tensor.zero_()
+
+
+@function
+@no_grad()
+def eye_(tensor: Tensor) -> Tensor:
+    """Fill a matrix with ones on the diagonal and zeros elsewhere.
+
+    A `Linear` with such a weight passes on what it gets.
+
+    Raises:
+        ValueError: ``tensor`` has not 2 dimensions.
+    """
+    _require_dims("eye_", tensor, "2", tensor.ndim == 2)
+    return tensor.copy_(identity(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
+
+
+@function
+@no_grad()
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Fill the weight of a convolution so that it passes on as many channels as it can.
+
+    Args:
+        tensor: Of shape ``(out_channels, in_channels / groups, *kernel)``, with a kernel of 1, 2 or
+            3 dimensions; it is returned.
+        groups: The groups of the convolution, each of which passes on its own channels.
+
+    Raises:
+        ValueError: The dimensions are not 3, 4 or 5, or ``out_channels`` is no multiple of
+            ``groups``.
+    """
+    _require_dims("dirac_", tensor, "3, 4 or 5", tensor.ndim in (3, 4, 5))
+    out_channels, in_channels, *kernel = tensor.shape
+    if out_channels % groups:
+        raise ValueError(
+            f"dirac_() needs out_channels, here {out_channels}, to be a multiple of groups={groups}"
+        )
+    if tensor.is_meta:
+        return tensor
+    tensor.zero_()
+    per_group = out_channels // groups
+    inputs = list(range(min(per_group, in_channels))) * groups
+    if inputs:
+        outputs = [
+            group * per_group + channel
+            for group in range(groups)
+            for channel in range(min(per_group, in_channels))
+        ]
+        tensor[(outputs, inputs, *(size // 2 for size in kernel))] = 1
+    return tensor
+
+
+def _require_dims(name: str, tensor: Tensor, wanted: str, has_them: bool) -> None:
+    if not has_them:
+        raise ValueError(
+            f"{name}() fills tensors of {wanted} dimensions, got shape {list(tensor.shape)}"
+        )
+
+
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
+    """How many elements of the input an output depends on, and how many outputs on an input.
+
+    Raises:
+        ValueError: The weight has fewer than 2 dimensions.
+    """
+    if tensor.ndim < 2:
+        raise ValueError(
+            "fan-in and fan-out need a weight of at least 2 dimensions, "
+            f"got shape {list(tensor.shape)}"
+        )
+    outputs, inputs, *kernel = tensor.shape
+    field = math.prod(kernel)
+    return inputs * field, outputs * field
+
+
+@function
+@no_grad()
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Fill with uniform numbers of [-a, a), where a = gain √(6 / (fan_in + fan_out)).
+
+    X. Glorot, Y. Bengio, "Understanding the difficulty of training deep feedforward neural
+    networks", 2010.
+
+    Args:
+        tensor: A weight of shape ``(fan_out, fan_in, *kernel)``; it is returned.
+        gain: See `calculate_gain`.
+        generator: See `uniform_`.
+
+    Raises:
+        ValueError: The weight has fewer than 2 dimensions.
+    """
+    # The products are formed as PyTorch forms them, so that the last bits agree.
+    bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
+    return tensor.uniform_(-bound, bound, generator=generator)
+
+
+@function
+@no_grad()
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Fill with normal numbers of deviation gain √(2 / (fan_in + fan_out)).
+
+    Arguments and errors as for `xavier_uniform_`.
+    """
+    return tensor.normal_(0.0, _xavier_std(tensor, gain), generator=generator)
+
+
+def _xavier_std(tensor: Tensor, gain: float) -> float:
+    return gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
+
+
+@function
+@no_grad()
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """Fill with uniform numbers of [-b, b), where b = gain √(3 / fan).
+
+    K. He, X. Zhang, S. Ren, J. Sun, "Delving deep into rectifiers", 2015.
+
+    Args:
+        tensor: A weight of shape ``(fan_out, fan_in, *kernel)``; it is returned.
+        a: The negative slope of the leaky ReLU that follows.
+        mode: ``"fan_in"`` keeps the variance of the forward pass, ``"fan_out"`` that of the
+            backward pass.
+        nonlinearity: What follows; see `calculate_gain`.
+        generator: See `uniform_`.
+
+    Raises:
+        ValueError: The weight has fewer than 2 dimensions, or the mode or the nonlinearity is
+            unknown.
+
+    Warns:
+        UserWarning: The weight has no elements, so nothing is done.
+    """
+    if _warned_of_emptiness(tensor):
+        return tensor
+    bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
+    return tensor.uniform_(-bound, bound, generator=generator)
+
+
+@function
+@no_grad()
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """Fill with normal numbers of deviation gain / √fan; see `kaiming_uniform_`."""
+    if _warned_of_emptiness(tensor):
+        return tensor
+    std = _kaiming_std(tensor, a, mode, nonlinearity)
+    return tensor.normal_(0, std, generator=generator)
+
+
+def _warned_of_emptiness(tensor: Tensor) -> bool:
+    if 0 not in tensor.shape:
+        return False
+    warnings.warn(
+        f"a weight of shape {list(tensor.shape)} has no elements to initialize", stacklevel=5
+    )
+    return True
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    fans = dict(zip(("fan_in", "fan_out"), (0, 1), strict=True))
+    if mode.lower() not in fans:
+        raise ValueError(f"mode must be 'fan_in' or 'fan_out', got {mode!r}")
+    return _calculate_fan_in_and_fan_out(tensor)[fans[mode.lower()]]
+
+
+def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    fan = _calculate_correct_fan(tensor, mode)
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+
+
+@function
+@no_grad()
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """Fill with a random (semi-)orthogonal matrix.
+
+    A. Saxe, J. McClelland, S. Ganguli, "Exact solutions to the nonlinear dynamics of learning in
+    deep linear neural networks", 2013.
+
+    Args:
+        tensor: Of at least 2 dimensions; all but the first are taken as one. It is returned.
+        gain: A factor for the matrix.
+        generator: See `uniform_`.
+
+    Raises:
+        ValueError: ``tensor`` has fewer than 2 dimensions.
+    """
+    _require_dims("orthogonal_", tensor, "2 or more", tensor.ndim >= 2)
+    if tensor.numel() == 0 or tensor.is_meta:
+        return tensor
+    rows = tensor.shape[0]
+    columns = tensor.numel() // rows
+    normals = tensor.new_empty((rows, columns)).normal_(0, 1, generator=generator)
+    matrix = (
+        orthonormal_columns(normals.t()).t() if rows < columns else orthonormal_columns(normals)
+    )
+    return tensor.copy_(matrix.reshape(tensor.shape) * gain)
+
+
+@function
+@no_grad()
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """Fill a matrix with normal numbers, a part of each column with zeros.
+
+    J. Martens, "Deep learning via Hessian-free optimization", 2010.
+
+    Args:
+        tensor: Of 2 dimensions; it is returned.
+        sparsity: The fraction of each column that becomes zero, rounded up.
+        std: The deviation of the other elements, whose mean is 0.
+        generator: See `uniform_`. As in PyTorch, the places of the zeros are drawn from the default
+            generator all the same.
+
+    Raises:
+        ValueError: ``tensor`` has not 2 dimensions.
+    """
+    _require_dims("sparse_", tensor, "2", tensor.ndim == 2)
+    if tensor.is_meta:
+        return tensor
+    rows, columns = tensor.shape
+    tensor.normal_(0, std, generator=generator)
+    zeros = math.ceil(sparsity * rows)
+    places = permutations(rows, columns, tensor.device)[:, :zeros]
+    return tensor.scatter_(0, places.t(), 0.0)
+
+
+def _deprecated(new: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The function under its name of PyTorch's early days, with a warning."""
+    old_name = new.__name__[:-1]
+
+    def old(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(
+            f"nn.init.{old_name} is deprecated; call nn.init.{new.__name__}",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return new(*args, **kwargs)
+
+    old.__name__ = old.__qualname__ = old_name
+    old.__doc__ = f"Deprecated: `{new.__name__}` under an old name."
+    return old
+
+
+uniform = _deprecated(uniform_)
+normal = _deprecated(normal_)
+constant = _deprecated(constant_)
+eye = _deprecated(eye_)
+dirac = _deprecated(dirac_)
+xavier_uniform = _deprecated(xavier_uniform_)
+xavier_normal = _deprecated(xavier_normal_)
+kaiming_uniform = _deprecated(kaiming_uniform_)
+kaiming_normal = _deprecated(kaiming_normal_)
+orthogonal = _deprecated(orthogonal_)
+sparse = _deprecated(sparse_)

@@ -1,0 +1,194 @@
+"""What all factories share: sizes, dtypes and devices, and the arrays made from them."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flambeau.core import dtype as dtypes
+from flambeau.core.cell import Cell, abstract
+from flambeau.core.device import device, jax_device
+from flambeau.core.dtype import COMPLEX, FLOATING
+from flambeau.core.modes import modes
+from flambeau.core.tensor import Tensor
+from flambeau.core.upload import upload
+from flambeau.core.writing import put_out
+
+__all__: list[str] = []
+
+
+def shape_of(name: str, sizes: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
+    """The shape that a factory was given as ``f(2, 3)``, ``f((2, 3))`` or ``f(size=(2, 3))``.
+
+    Raises:
+        TypeError: No size was given, or something in it is not an integer.
+        RuntimeError: A size is negative.
+    """
+    if size is not None:
+        if sizes:
+            raise TypeError(f"{name}() got its size twice: {sizes} and size={size}")
+        sizes = (size,)
+    if not sizes:
+        raise TypeError(f"{name}() needs a size, such as {name}(2, 3) or {name}(()) for a scalar")
+    if len(sizes) == 1 and isinstance(sizes[0], list | tuple):
+        sizes = tuple(sizes[0])
+    for each in sizes:
+        if type(each) is not int:
+            sizes = tuple([as_size(name, one) for one in sizes])
+            break
+    for each in sizes:
+        if each < 0:
+            raise RuntimeError(f"{name}(): sizes must not be negative, got {list(sizes)}")
+    return sizes
+
+
+def as_size(name: str, value: Any) -> int:
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise TypeError(f"{name}(): sizes must be integers, got {type(value).__name__}: {value!r:.80}")
+
+
+def check_options(name: str, dtype: Any, layout: Any = None) -> None:
+    """Refuse a dtype that is none, and layouts other than the dense one."""
+    if dtype is not None and not isinstance(dtype, dtypes.dtype):
+        raise TypeError(f"{name}(): dtype must be a flambeau dtype, got {dtype!r}")
+    if layout is not None and not str(layout).endswith("strided"):
+        raise NotImplementedError(f"{name}(): tensors are dense; layout={layout} is not possible")
+
+
+def produce(
+    shape: tuple[int, ...], dtype: dtypes.dtype, where: device, build: Callable[[Any], Any]
+) -> Any:
+    """A new array on a device: by NumPy on the CPU, by JAX elsewhere and in a compiled program.
+
+    Args:
+        shape: Of the result; on the meta device nothing else is made.
+        dtype: Of the result.
+        where: The device.
+        build: Makes the array with the module it is given, `numpy` or `jax.numpy`.
+    """
+    if where.type == "meta":
+        return abstract(shape, dtype.numpy)
+    if modes.trace is not None:
+        return build(jnp)
+    if where.type == "cpu":
+        return upload(build(np), jax_device(where))
+    target = jax_device(where)
+    with jax.default_device(target):
+        return jax.device_put(build(jnp), target)
+
+
+def wrap_new(name: str, array: Any, requires_grad: bool = False, out: Any = None) -> Any:
+    """A new tensor, perhaps a leaf that takes gradients; or the result stored in ``out``.
+
+    Raises:
+        RuntimeError: ``requires_grad`` for a dtype that cannot.
+    """
+    made = object.__new__(Tensor)
+    made._cell = Cell(array)
+    if out is not None:
+        return put_out(out, made, name)
+    if modes.inference:
+        made._inference = True
+    if requires_grad:
+        if made.dtype.category < FLOATING:
+            raise RuntimeError(
+                f"{name}(): only tensors of floating point and complex dtype can require "
+                f"gradients, this one is {made.dtype}"
+            )
+        # The setter would tell every compiled program that the world has changed.
+        made._requires_grad = True
+    return made
+
+
+def out_options(name: str, out: Any, dtype: Any, where: Any) -> tuple[Any, Any]:
+    """The dtype and device of a result that goes to ``out``."""
+    if out is None:
+        return dtype, where
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}(): out must be a Tensor, got {type(out).__name__}")
+    if dtype is not None and dtype is not out.dtype:
+        raise RuntimeError(f"{name}(): dtype={dtype} does not match out, which is {out.dtype}")
+    return out.dtype, out.device
+
+
+def number_in(value: Any, dtype: dtypes.dtype, name: str) -> Any:
+    """A Python number as one that ``dtype`` holds.
+
+    Fractions are cut off for integer dtypes, and small negative numbers wrap around for unsigned
+    ones, as in PyTorch.
+
+    Raises:
+        RuntimeError: The dtype cannot hold it.
+    """
+    category = dtype.category
+    if category == COMPLEX or (type(value) is int and category == FLOATING and -256 < value < 256):
+        return value
+    real = value.real if isinstance(value, complex) and value.imag == 0 else value
+    fits = not isinstance(real, complex)
+    if fits and category == dtypes.BOOLEAN:
+        return real != 0
+    if fits and category == FLOATING:
+        fits = not math.isfinite(real) or abs(real) <= _LARGEST[dtype]
+    elif fits:
+        fits = math.isfinite(real)
+        if fits:
+            real = int(real)
+            limits = np.iinfo(dtype.numpy)
+            lowest = limits.min if dtype.is_signed else -limits.max
+            fits = lowest <= real <= limits.max
+            real = real % (limits.max + 1) if real < 0 and not dtype.is_signed else real
+    if not fits:
+        raise RuntimeError(f"{name}(): {value} cannot be converted to {dtype} without overflow")
+    return real
+
+
+_LARGEST = {
+    each: float(dtypes.finfo(each).max) for each in dtypes.ALL_DTYPES if each.is_floating_point
+}
+
+
+def dtype_of_number(value: Any) -> dtypes.dtype:
+    """The dtype that a factory infers from one number, or from a 0-d tensor."""
+    if isinstance(value, Tensor):
+        category = value.dtype.category
+        if category in (FLOATING, COMPLEX):
+            return value.dtype
+        return dtypes.bool if category == dtypes.BOOLEAN else dtypes.int64
+    if isinstance(value, bool | np.bool_):
+        return dtypes.bool
+    if isinstance(value, int | np.integer):
+        return dtypes.int64
+    default = dtypes.get_default_dtype()
+    return default.to_complex() if isinstance(value, complex) else default
+
+
+def check_number(name: str, argument: str, value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, bool | int | float | complex):
+        return value
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise TypeError(
+                f"{name}(): {argument} must be a number or a 0-d tensor, got shape "
+                f"{list(value.shape)}"
+            )
+        return value
+    raise TypeError(f"{name}(): {argument} must be a number, got {type(value).__name__}")
+
+
+def constant(shape: tuple[int, ...], value: Any, dtype: dtypes.dtype, where: device) -> Any:
+    """An array whose elements all are ``value``, a number that the dtype holds."""
+    if value == 0:
+        return produce(shape, dtype, where, lambda lib: lib.zeros(shape, dtype.numpy))
+    return produce(shape, dtype, where, lambda lib: lib.full(shape, value, dtype.numpy))

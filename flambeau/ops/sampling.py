@@ -1,0 +1,533 @@
+"""Random tensors: new ones, and draws that overwrite a tensor in place.
+
+After `flambeau.manual_seed` the numbers on the CPU are PyTorch's. Compiled functions, and other
+devices, draw others of the same distribution; see `flambeau.Generator`.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from flambeau.core import dtype as dtypes
+from flambeau.core import sample
+from flambeau.core.device import as_device
+from flambeau.core.dispatch import run
+from flambeau.core.kernel import Kernel
+from flambeau.core.modes import modes
+from flambeau.core.op import function
+from flambeau.core.tensor import Tensor
+from flambeau.core.writing import put
+from flambeau.ops.factory import check_options, out_options, shape_of, wrap_new
+
+__all__ = [
+    "bernoulli",
+    "multinomial",
+    "normal",
+    "poisson",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "randperm",
+]
+
+
+# New tensors
+
+
+def rand(
+    *sizes: Any,
+    size: Any = None,
+    generator: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
+    """Uniform random numbers of [0, 1).
+
+    Args:
+        sizes: The shape, as integers or as one sequence of them; ``size=`` works too.
+        generator: The `Generator` to draw from; by default the device's default generator.
+        out: A tensor to store the result in.
+        dtype: A floating point or complex dtype; by default `get_default_dtype`.
+        layout: Dense tensors are the only ones.
+        device: Where to put it; by default `get_default_device`.
+        pin_memory: Accepted for PyTorch's sake.
+        requires_grad: Whether `backward` shall accumulate gradients for it.
+
+    Raises:
+        TypeError: A size is not an integer.
+        NotImplementedError: The dtype is an integer one.
+        RuntimeError: A size is negative, or the generator is for another device.
+    """
+    shape = shape_of("rand", sizes, size)
+    return _new("rand", "uniform", shape, generator, out, dtype, layout, device, requires_grad)
+
+
+def randn(
+    *sizes: Any,
+    size: Any = None,
+    generator: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
+    """Normal random numbers of mean 0 and variance 1; arguments and errors as for `rand`."""
+    shape = shape_of("randn", sizes, size)
+    return _new("randn", "normal", shape, generator, out, dtype, layout, device, requires_grad)
+
+
+def _new(
+    name: str, kind: str, shape: tuple[int, ...], generator: Any, out: Any, dtype: Any,
+    layout: Any, device: Any, requires_grad: bool, **parameters: Any,
+) -> Any:  # fmt: skip
+    check_options(name, dtype, layout)
+    dtype, device = out_options(name, out, dtype, device)
+    dtype = dtypes.get_default_dtype() if dtype is None else dtype
+    where = as_device(device)
+    array = sample.sample(kind, shape, dtype.numpy, where, generator, **parameters)
+    return wrap_new(name, array, requires_grad, out)
+
+
+def randint(
+    *args: Any,
+    low: Any = None,
+    high: Any = None,
+    size: Any = None,
+    generator: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
+    """Random integers of [low, high).
+
+    Args:
+        args: ``high, size`` or ``low, high, size``; each can be given by name.
+        low: The smallest; 0 by default.
+        high: One more than the largest.
+        size: The shape, a sequence.
+        generator: See `rand`, as all further arguments.
+        dtype: By default int64.
+
+    Raises:
+        TypeError: ``high`` or ``size`` is missing, or a bound is no integer.
+        RuntimeError: The range is empty, or the dtype cannot hold it.
+    """
+    low, high, size = _randint_arguments(args, low, high, size)
+    dtype = dtypes.int64 if dtype is None and out is None else dtype
+    return _new(
+        "randint", "integers", shape_of("randint", (size,)), generator, out, dtype, layout, device,
+        requires_grad, low=low, high=high,
+    )  # fmt: skip
+
+
+def _randint_arguments(args: tuple[Any, ...], low: Any, high: Any, size: Any) -> tuple[Any, ...]:
+    values = list(args)
+    if size is None and values:
+        size = values.pop()
+    if high is None and values:
+        high = values.pop()
+    if low is None and values:
+        low = values.pop()
+    if values or high is None or not isinstance(size, list | tuple):
+        raise TypeError(
+            "randint() takes (high, size) or (low, high, size) with a sequence as size, got "
+            f"{args}" + "".join(f", {n}={v}" for n, v in (("low", low), ("high", high)) if v)
+        )
+    return (
+        _integer("randint", "low", 0 if low is None else low),
+        _integer("randint", "high", high),
+        size,
+    )
+
+
+def _integer(name: str, argument: str, value: Any) -> int:
+    try:
+        return int(value) if isinstance(value, Tensor) else value.__index__()
+    except AttributeError:
+        raise TypeError(
+            f"{name}(): {argument} must be an integer, got {type(value).__name__}: {value!r:.80}"
+        ) from None
+
+
+def randperm(
+    n: int,
+    *,
+    generator: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
+    """The integers from 0 to n - 1 in random order.
+
+    Args:
+        n: How many.
+        generator: See `rand`, as all further arguments.
+        dtype: By default int64.
+
+    Raises:
+        RuntimeError: ``n`` is negative, or the dtype cannot hold n - 1.
+    """
+    check_options("randperm", dtype, layout)
+    dtype, device = out_options("randperm", out, dtype, device)
+    dtype = dtypes.int64 if dtype is None else dtype
+    count = _integer("randperm", "n", n)
+    array = sample.permutation(count, dtype.numpy, as_device(device), generator)
+    return wrap_new("randperm", array, requires_grad, out)
+
+
+# Like another tensor
+
+
+@function
+def rand_like(
+    input: Any, *, generator: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+    pin_memory: bool = False,
+) -> Any:  # fmt: skip
+    """Uniform random numbers of [0, 1) with the shape, dtype and device of ``input``."""
+    return _like("rand_like", "uniform", input, generator, dtype, layout, device, requires_grad)
+
+
+@function
+def randn_like(
+    input: Any, *, generator: Any = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+    pin_memory: bool = False,
+) -> Any:  # fmt: skip
+    """Standard normal random numbers with the shape, dtype and device of ``input``."""
+    return _like("randn_like", "normal", input, generator, dtype, layout, device, requires_grad)
+
+
+@function
+def randint_like(
+    input: Any, *args: Any, low: Any = None, high: Any = None, generator: Any = None,
+    dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None, pin_memory: bool = False,
+) -> Any:  # fmt: skip
+    """Random integers of [low, high) with the shape, dtype and device of ``input``.
+
+    Called as ``randint_like(input, high)`` or ``randint_like(input, low, high)``.
+    """
+    low, high, _ = _randint_arguments(args, low, high, ())
+    return _like(
+        "randint_like", "integers", input, generator, dtype, layout, device, requires_grad,
+        low=low, high=high,
+    )  # fmt: skip
+
+
+def _like(
+    name: str, kind: str, input: Any, generator: Any, dtype: Any, layout: Any, device: Any,
+    requires_grad: bool, **parameters: Any,
+) -> Any:  # fmt: skip
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): input must be a Tensor, got {type(input).__name__}")
+    dtype = input.dtype if dtype is None else dtype
+    where = input.device if device is None else device
+    return _new(
+        name, kind, tuple(input.shape), generator, None, dtype, layout, where, requires_grad,
+        **parameters,
+    )  # fmt: skip
+
+
+# From a tensor of parameters
+
+
+@functools.cache
+def _replacement(name: str) -> Kernel:
+    """Gives its second argument; the gradient of what it replaces is zero, as PyTorch's."""
+    node = "".join(word.capitalize() for word in name.strip("_").split("_"))
+    return Kernel(lambda replaced, drawn: drawn, name.strip("_"), f"{node}Backward0", linear=True)
+
+
+def _drawn_from(name: str, parameters: Tensor, array: Any) -> Tensor:
+    """A draw as a tensor; gradients through it are zero."""
+    made = wrap_new(name, array)
+    if not modes.grad_enabled or not parameters.requires_grad:
+        return made
+    return run(_replacement(name), (parameters, made))
+
+
+@function(method=True)
+def bernoulli(input: Any, p: Any = None, *, generator: Any = None) -> Any:
+    """1 with the probability that the element of ``input`` gives, else 0.
+
+    Args:
+        input: Probabilities, of a floating point dtype, which is that of the result.
+        p: Where given, the probability for every element; ``input`` then lends its shape and dtype.
+        generator: See `rand`.
+
+    Raises:
+        RuntimeError: A probability is not between 0 and 1.
+        NotImplementedError: The dtype is not a floating point one.
+    """
+    if p is not None:
+        with_values = Tensor._wrap(input.detach()._read())
+        return bernoulli_(with_values, p, generator=generator)
+    array = sample.bernoulli_probabilities(
+        input._read(), input.dtype.numpy, input.device, generator
+    )
+    return _drawn_from("bernoulli", input, array)
+
+
+@function(method=True)
+def multinomial(
+    input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None
+) -> Any:
+    """Indices of categories, drawn in proportion to the weights in each row of ``input``.
+
+    Args:
+        input: Weights of shape ``(categories,)`` or ``(rows, categories)``, not negative.
+        num_samples: How many indices for each row.
+        replacement: Whether a category can be drawn twice.
+        generator: See `rand`.
+
+    Returns:
+        An int64 tensor of shape ``(num_samples,)`` or ``(rows, num_samples)``.
+
+    Raises:
+        RuntimeError: Weights of a wrong shape or dtype, negative, not finite, or all zero in a row;
+            no sample, or more samples than categories, wanted. Compiled functions, which do not see
+            the weights, check their shape and dtype only.
+    """
+    count = _integer("multinomial", "num_samples", num_samples)
+    array = sample.multinomial(input._read(), count, bool(replacement), input.device, generator)
+    return wrap_new("multinomial", array)
+
+
+@function
+def poisson(input: Any, generator: Any = None) -> Any:
+    """Poisson-distributed counts with the rates that the elements of ``input`` give.
+
+    Raises:
+        RuntimeError: A rate is negative.
+        NotImplementedError: The dtype is not a floating point one.
+    """
+    array = sample.poisson(input._read(), input.device, generator)
+    return _drawn_from("poisson", input, array)
+
+
+@function
+def normal(
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Any:
+    """Normal random numbers of the given means and deviations.
+
+    Args:
+        mean: A number, or a tensor with the mean of each element.
+        std: A number, or a tensor with the standard deviation of each element, which broadcasts
+            with ``mean``.
+        size: The shape, where both are numbers.
+        generator: See `rand`, as all further arguments, which go with ``size``.
+
+    Raises:
+        TypeError: Both are numbers and there is no size, or there is a size beside a tensor.
+        RuntimeError: A deviation is negative.
+    """
+    tensors = [each for each in (mean, std) if isinstance(each, Tensor)]
+    if bool(tensors) == (size is not None):
+        raise TypeError("normal() takes tensors of means and deviations, or two numbers and a size")
+    if not tensors:
+        shape = shape_of("normal", (size,))
+        return _new(
+            "normal", "normal", shape, generator, out, dtype, layout, device, requires_grad,
+            mean=mean, std=std,
+        )  # fmt: skip
+    made = _normal_like(mean, std, tensors, generator)
+    return made if out is None else out.copy_(made)
+
+
+def _normal_like(mean: Any, std: Any, tensors: list[Tensor], generator: Any) -> Any:
+    first = tensors[0]
+    lowest = std.min().item() if _has_values(std) else 0.0 if isinstance(std, Tensor) else std
+    if lowest < 0:
+        raise RuntimeError(f"normal() needs std >= 0; got {lowest}")
+    shape = (tensors[0].detach() + tensors[-1].detach()).shape
+    standard = _new(
+        "normal", "normal", tuple(shape), generator, None, first.dtype, None, first.device, False
+    )
+    taking = next((each for each in tensors if each.requires_grad), first)
+    made = (standard * _constant(std) + _constant(mean)).to(first.dtype)
+    return _drawn_from("normal", taking, made._read())
+
+
+def _has_values(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.numel() > 0 and not value.is_meta and (
+        modes.trace is None
+    )  # fmt: skip
+
+
+def _constant(value: Any) -> Any:
+    return value.detach() if isinstance(value, Tensor) else value
+
+
+# In place
+
+
+def _redraw(name: str, kind: str, target: Tensor, generator: Any, **parameters: Any) -> Tensor:
+    # Before anything is drawn: a call that fails leaves the generator as it was.
+    _refuse_leaf(target, name)
+    shape, dtype = tuple(target.shape), target.dtype.numpy
+    array = sample.sample(kind, shape, dtype, target.device, generator, **parameters)
+    return put(target, Tensor._wrap(array), name)
+
+
+def _refuse_leaf(target: Tensor, name: str) -> None:
+    """Fail as `put` fails for a leaf that requires grad."""
+    base = target._history_base()
+    if modes.grad_enabled and base._requires_grad and base.is_leaf:
+        put(target, target.detach(), name)
+
+
+def _bounds(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], defaults: Any) -> list[Any]:
+    """The values of ``from`` and ``to``; the first is a word of Python and no parameter's name."""
+    values = dict(defaults)
+    for key, value in (*zip(values, args, strict=False), *kwargs.items()):
+        if key not in values:
+            raise TypeError(f"{name}() takes from, to and generator, got {key}")
+        values[key] = value
+    if len(args) > len(values) or not {*kwargs}.isdisjoint([*values][: len(args)]):
+        raise TypeError(f"{name}() takes from and to once, got {args} and {kwargs}")
+    return list(values.values())
+
+
+@function(method=True)
+def uniform_(self: Tensor, *bounds: Any, generator: Any = None, **named: Any) -> Any:
+    """Overwrite with uniform random numbers: ``uniform_(from=0, to=1)``.
+
+    Raises:
+        RuntimeError: ``from`` is greater than ``to``, or a bound is beyond the dtype's range; the
+            tensor is a leaf that requires grad while gradients are recorded.
+        NotImplementedError: The dtype is an integer one.
+    """
+    low, high = _bounds("uniform_", bounds, named, {"from": 0.0, "to": 1.0})
+    return _redraw("uniform_", "uniform", self, generator, low=float(low), high=float(high))
+
+
+@function(method=True)
+def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Any:
+    """Overwrite with normal random numbers; raises RuntimeError for a negative ``std``."""
+    return _redraw("normal_", "normal", self, generator, mean=mean, std=std)
+
+
+@function(method=True)
+def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Any:
+    """Overwrite with exponentials of normal random numbers of this mean and deviation."""
+    return _redraw("log_normal_", "log_normal", self, generator, mean=mean, std=std)
+
+
+@function(method=True)
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Any:
+    """Overwrite with exponentially distributed numbers of rate ``lambd``."""
+    return _redraw("exponential_", "exponential", self, generator, lambd=lambd)
+
+
+@function(method=True)
+def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Any:
+    """Overwrite with Cauchy-distributed numbers."""
+    return _redraw("cauchy_", "cauchy", self, generator, median=median, sigma=sigma)
+
+
+@function(method=True)
+def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Any:
+    """Overwrite with numbers of trials up to the first success of probability ``p``."""
+    return _redraw("geometric_", "geometric", self, generator, p=p)
+
+
+@function(method=True)
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Any:
+    """Overwrite with 1 with probability ``p``, else 0.
+
+    Args:
+        p: A number, or a tensor of probabilities that broadcasts to this tensor's shape.
+        generator: See `rand`.
+
+    Raises:
+        RuntimeError: A probability is not between 0 and 1.
+    """
+    if not isinstance(p, Tensor):
+        return _redraw("bernoulli_", "bernoulli", self, generator, p=p)
+    _refuse_leaf(self, "bernoulli_")
+    probabilities = p.detach().expand(self.shape)._read()
+    array = sample.bernoulli_probabilities(probabilities, self.dtype.numpy, self.device, generator)
+    return put(self, Tensor._wrap(array), "bernoulli_")
+
+
+@function(method=True)
+def random_(self: Tensor, *bounds: Any, generator: Any = None, **named: Any) -> Any:
+    """Overwrite with random integers: ``random_()``, ``random_(to)`` or ``random_(from, to)``.
+
+    ``to`` itself is not drawn. Without bounds, all integers from 0 on that the dtype holds are,
+    for floating point dtypes up to 2 to the number of their digits.
+
+    Raises:
+        RuntimeError: The range is empty, or the dtype cannot hold it.
+    """
+    if len(bounds) == 1 and not named:
+        bounds = (0, *bounds)
+    low, high = _bounds("random_", bounds, named, {"from": None, "to": None})
+    low = 0 if low is None and high is not None else low
+    return _redraw("random_", "integers", self, generator, low=low, high=high)
+
+
+# For layers and their initialization
+
+
+def truncated_normal_(
+    target: Tensor, mean: float, std: float, low: float, high: float, generator: Any = None
+) -> Tensor:
+    """Overwrite with normal random numbers of [low, high]; see `nn.init.trunc_normal_`."""
+    return _redraw(
+        "trunc_normal_", "truncated_normal", target, generator,
+        mean=mean, std=std, low=low, high=high,
+    )  # fmt: skip
+
+
+def permutations(n: int, count: int, device: Any = None, generator: Any = None) -> Tensor:
+    """``count`` results of `randperm(n)`, each a row."""
+    return wrap_new("permutations", sample.permutations(n, count, as_device(device), generator))
+
+
+def keep_mask(
+    shape: Any, p: float, dtype: Any = dtypes.bool, device: Any = None, generator: Any = None
+) -> Any:
+    """Which elements dropout keeps: each is true (1) with probability ``1 - p``.
+
+    On the CPU these are the elements that PyTorch's dropout keeps after the same seed.
+
+    Args:
+        shape: Of the mask: the input's, or with sizes of 1 where whole channels are dropped.
+        p: The probability to drop, a number of [0, 1].
+        dtype: Of the mask.
+        device: The input's.
+        generator: See `rand`.
+    """
+    shape = tuple(shape)
+    where = as_device(device)
+    array = sample.sample("bernoulli", shape, dtype.numpy, where, generator, p=1.0 - p)
+    return wrap_new("keep_mask", array)
