@@ -11,10 +11,17 @@ from flambeau.core.device import get_default_device as get_default_device
 from flambeau.core.device import set_default_device as set_default_device
 from flambeau.core.dtype import *
 from flambeau.core.format import set_printoptions as set_printoptions
+from flambeau.core.generator import Generator as Generator
 from flambeau.core.promotion import can_cast as can_cast
 from flambeau.core.promotion import promote_types as promote_types
 from flambeau.core.promotion import result_type as result_type
 from flambeau.core.tensor import Size as Size
 from flambeau.core.tensor import Tensor as Tensor
 from flambeau.ops import *
+from flambeau.random import default_generator as default_generator
+from flambeau.random import get_rng_state as get_rng_state
+from flambeau.random import initial_seed as initial_seed
+from flambeau.random import manual_seed as manual_seed
+from flambeau.random import seed as seed
+from flambeau.random import set_rng_state as set_rng_state
 from flambeau.version import __version__ as __version__

@@ -1,5 +1,6 @@
 """Modules, layers and everything they are made of."""
 
+from flambeau.nn import init as init
 from flambeau.nn import modules as modules
 from flambeau.nn.modules import *
 from flambeau.nn.parameter import Buffer as Buffer
