@@ -14,10 +14,10 @@ __all__ = [
 def named(name: str, *fields: str) -> Any:
     """A named tuple type that prints as PyTorch's: one field a line, under this module's name."""
     made = namedtuple(name, fields)
-    shown = ",\n".join(f"{each}={{}}" for each in fields)
 
     def represent(self: Any) -> str:
-        return f"{__name__}.{name}(\n{shown.format(*self)})"
+        shown = ",\n".join(f"{key}={value!r}" for key, value in zip(fields, self, strict=True))
+        return f"{__name__}.{name}(\n{shown})"
 
     made.__repr__ = represent
     made.__module__ = __name__

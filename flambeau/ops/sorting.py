@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from flambeau import return_types
 from flambeau.core.op import Array, function, op
+from flambeau.core.promotion import result_dtype
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_ordered, wrap_dim
 from flambeau.ops.extremum import of_scalar, picked
@@ -107,7 +108,7 @@ def topk(input: Array, k: int, dim: int = -1, largest: bool = True, sorted: bool
             f"topk(): k={k} is out of range for dimension {dim} of shape {list(input.shape)}"
         )
     if input.ndim == 0:
-        return of_scalar(input) if k else (input[None][:0], jnp.zeros((0,), jnp.int64))
+        return of_scalar(input)
     fixed = jax.lax.stop_gradient(input)
     if largest and jnp.issubdtype(input.dtype, jnp.floating):
         _, indices = jax.lax.top_k(jnp.moveaxis(fixed, dim, -1), k)
@@ -143,13 +144,11 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 # Searching
 
 
-def _check_boundaries(name: str, boundaries: Any, input: Any) -> None:
-    needs_ordered(name, boundaries, input)
-    if not getattr(input, "weak_type", False) and boundaries.dtype != input.dtype:
-        raise RuntimeError(
-            f"{name}(): boundaries of {boundaries.dtype} and values of {input.dtype}; "
-            "convert one to the dtype of the other"
-        )
+def _comparable(name: str, boundaries: Any, values: Any) -> Any:
+    """Boundaries and values in their common dtype."""
+    needs_ordered(name, boundaries, values)
+    to = result_dtype((boundaries, values)).numpy
+    return jnp.asarray(boundaries, to), jnp.asarray(values, to)
 
 
 def _found(boundaries: Any, values: Any, right: bool) -> Any:
@@ -184,9 +183,10 @@ def searchsorted(
         sorter: The indices that sort ``sorted_sequence``, if it is not sorted itself.
 
     Raises:
-        RuntimeError: The shapes or dtypes do not fit, or ``side`` contradicts ``right``.
+        RuntimeError: The shapes do not fit, or ``side`` contradicts ``right``.
     """
-    _check_boundaries("searchsorted", sorted_sequence, input)
+    if sorted_sequence.ndim == 0:
+        raise RuntimeError("searchsorted(): the sorted sequence must not be 0-d")
     if side not in (None, "left", "right"):
         raise RuntimeError(f"searchsorted(): side must be 'left' or 'right', got {side!r}")
     if side == "left" and right:
@@ -204,7 +204,8 @@ def searchsorted(
                 f"{list(sorted_sequence.shape)}"
             )
         sorted_sequence = jnp.take_along_axis(sorted_sequence, sorter, -1)
-    found = _found(sorted_sequence, jnp.asarray(input), right or side == "right")
+    boundaries, values = _comparable("searchsorted", sorted_sequence, input)
+    found = _found(boundaries, values, right or side == "right")
     return found.astype(jnp.int32 if out_int32 else jnp.int64)
 
 
@@ -221,12 +222,11 @@ def bucketize(
         right: An element equal to a border goes into the bucket above rather than below it.
 
     Raises:
-        RuntimeError: ``boundaries`` is not 1-d, or of another dtype than ``input``.
+        RuntimeError: ``boundaries`` is not 1-d.
     """
     if boundaries.ndim != 1:
         raise RuntimeError(
             f"bucketize(): boundaries must be 1-d, got shape {list(boundaries.shape)}"
         )
-    _check_boundaries("bucketize", boundaries, input)
-    found = _found(boundaries, jnp.asarray(input), right)
+    found = _found(*_comparable("bucketize", boundaries, input), right)
     return found.astype(jnp.int32 if out_int32 else jnp.int64)

@@ -1,0 +1,233 @@
+"""Counting elements: distinct ones, those of each value, those of each range.
+
+How many distinct elements there are depends on their values, so `unique`, `unique_consecutive` and
+`bincount` work on known values only, not in a compiled program.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from flambeau.core.cell import is_abstract
+from flambeau.core.convert import place
+from flambeau.core.dtype import INTEGER, float32, float64
+from flambeau.core.modes import modes
+from flambeau.core.op import Array, function, op
+from flambeau.core.tensor import Tensor
+from flambeau.core.trace import TracedValueError
+from flambeau.ops.checks import needs_floating, wrap_dim
+
+__all__ = ["bincount", "histc", "unique", "unique_consecutive"]
+
+
+def _known_values(name: str, tensor: Tensor) -> np.ndarray:
+    """The elements, which must be known.
+
+    Raises:
+        TracedValueError: The program that computes them is being compiled.
+        NotImplementedError: The tensor is on the meta device.
+    """
+    array = tensor._read()
+    if modes.trace is not None or isinstance(array, Tracer):
+        raise TracedValueError(
+            f"the shape of the result of {name}() depends on the elements, which are not known "
+            "while a program is being compiled; move this line out of the compiled function"
+        )
+    if is_abstract(array):
+        raise NotImplementedError(
+            f"the shape of the result of {name}() depends on the elements, and a tensor on the "
+            "meta device has none"
+        )
+    return np.asarray(array)
+
+
+def _beside(tensor: Tensor, *arrays: np.ndarray) -> Any:
+    """Arrays as tensors on the device of ``tensor``; a single one alone."""
+    made = tuple(Tensor._wrap(place(each, tensor.device)) for each in arrays)
+    return made[0] if len(made) == 1 else made
+
+
+def _as_integers(positions: np.ndarray) -> np.ndarray:
+    return positions.astype(np.int64)
+
+
+@function(method=True)
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """The distinct elements in order, or the distinct slices along a dimension.
+
+    It takes no gradient.
+
+    Args:
+        input: A tensor. NaNs are distinct from one another.
+        sorted: The results are in order in any case.
+        return_inverse: Give too, for each element or slice, the index of the distinct one.
+        return_counts: Give too how often each distinct one occurs.
+        dim: The dimension whose slices are compared; without it, the elements of the whole tensor.
+
+    Returns:
+        A tensor, or a tuple of it and the inverse and counts that are asked for.
+
+    Raises:
+        TracedValueError: In a compiled program, since the shape depends on the elements.
+        IndexError: There is no such dimension.
+
+    >>> import flambeau
+    >>> flambeau.unique(flambeau.tensor([3, 1, 3]))
+    tensor([1, 3])
+    """
+    values = _known_values("unique", input)
+    if dim is not None:
+        dim = wrap_dim(dim, values.ndim, "unique")
+        rows, inverse, counts = _unique_rows(np.moveaxis(np.atleast_1d(values), dim, 0))
+        found = np.moveaxis(rows, 0, dim)
+    else:
+        found, inverse, counts = np.unique(
+            values, return_inverse=True, return_counts=True, equal_nan=False
+        )
+        inverse = inverse.reshape(values.shape)
+    extra = [inverse] * return_inverse + [counts] * return_counts
+    return _beside(input, found, *map(_as_integers, extra))
+
+
+def _unique_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The distinct rows in lexicographic order, which of them each row is, and their counts."""
+    columns = rows.reshape(rows.shape[0], -1).T
+    order = np.lexsort(columns[::-1]) if columns.size else np.arange(len(rows))
+    ordered = rows[order]
+    starts = _starts(ordered)
+    inverse = np.empty(len(rows), np.int64)
+    inverse[order] = np.cumsum(starts) - 1
+    return ordered[starts], inverse, np.bincount(inverse, minlength=int(starts.sum()))
+
+
+def _starts(rows: np.ndarray) -> np.ndarray:
+    """Which rows differ from the one before them."""
+    starts = np.ones(len(rows), bool)
+    if len(rows):
+        starts[1:] = (rows[1:] != rows[:-1]).reshape(len(rows) - 1, -1).any(1)
+    return starts
+
+
+@function(method=True)
+def unique_consecutive(
+    input: Tensor,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """The elements, or the slices along a dimension, that differ from the one before them.
+
+    It takes no gradient.
+
+    Args:
+        input: A tensor.
+        return_inverse: Give too, for each element or slice, the index of the one kept for it.
+        return_counts: Give too how many each stands for.
+        dim: The dimension whose slices are compared; without it, the elements of the flattened
+            tensor.
+
+    Returns:
+        A tensor, or a tuple of it and the inverse and counts that are asked for.
+
+    Raises:
+        TracedValueError: In a compiled program, since the shape depends on the elements.
+        IndexError: There is no such dimension.
+    """
+    values = _known_values("unique_consecutive", input)
+    if dim is None:
+        rows, shape, dim = values.ravel(), values.shape, 0
+    else:
+        dim = wrap_dim(dim, values.ndim, "unique_consecutive")
+        rows = np.moveaxis(np.atleast_1d(values), dim, 0)
+        shape = (len(rows),)
+    starts = _starts(rows)
+    inverse = np.cumsum(starts) - 1
+    extra = [inverse.reshape(shape)] * return_inverse
+    extra += [np.bincount(inverse, minlength=int(starts.sum()))] * return_counts
+    return _beside(input, np.moveaxis(rows[starts], 0, dim), *map(_as_integers, extra))
+
+
+@function(method=True)
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Any:
+    """How often each of the integers 0, 1, 2, ... occurs, or the sum of the weights where it does.
+
+    Args:
+        input: Integers that are not negative, shape ``(n,)``.
+        weights: A weight for each, shape ``(n,)``.
+        minlength: The least length of the result.
+
+    Returns:
+        Counts as int64; sums of weights as float32 for float32 weights, else as float64.
+
+    Raises:
+        TracedValueError: In a compiled program, since the shape depends on the elements.
+        RuntimeError: ``input`` is not 1-d or has negative elements; the weights do not fit.
+        NotImplementedError: ``input`` is not of an integer dtype.
+    """
+    if input.dtype.category != INTEGER:
+        raise NotImplementedError(f"bincount() counts integers, got {input.dtype.name}")
+    if minlength < 0:
+        raise RuntimeError(f"bincount(): minlength must not be negative, got {minlength}")
+    values = _known_values("bincount", input)
+    if values.ndim != 1 or (values.size and values.min() < 0):
+        least = f" with least element {values.min()}" if values.size else ""
+        raise RuntimeError(
+            "bincount() takes a 1-d tensor of integers that are not negative, got shape "
+            f"{list(values.shape)}{least}"
+        )
+    if weights is None:
+        return _beside(input, _as_integers(np.bincount(values, minlength=minlength)))
+    if weights.shape != input.shape:
+        raise RuntimeError(
+            f"bincount(): weights of shape {list(weights.shape)} for an input of shape "
+            f"{list(input.shape)}"
+        )
+    factors = _known_values("bincount", weights).astype(np.float64)
+    sums = np.bincount(values, factors, minlength)
+    to = float32 if weights.dtype is float32 else float64
+    return _beside(input, sums.astype(to.numpy))
+
+
+@op(method=True, differentiable=False)
+def histc(input: Array, bins: int = 100, min: Array = 0, max: Array = 0) -> Array:
+    """How many elements fall into each of some ranges of equal width.
+
+    Args:
+        input: A floating point tensor, of any shape.
+        bins: The number of ranges.
+        min: Where the first begins.
+        max: Where the last ends; elements outside are not counted. If ``min`` and ``max`` are
+            equal, the least and the greatest element are used instead.
+
+    Returns:
+        Shape ``(bins,)``, in the dtype of ``input``.
+
+    Raises:
+        RuntimeError: There are no bins.
+        NotImplementedError: ``input`` is not floating point.
+    """
+    needs_floating("histc", input)
+    if bins < 1:
+        raise RuntimeError(f"histc(): the number of bins must be positive, got {bins}")
+    flat = jnp.ravel(input)
+    low, high = jnp.asarray(min, input.dtype), jnp.asarray(max, input.dtype)
+    if flat.size:
+        unset = low == high
+        low, high = jnp.where(unset, flat.min(), low), jnp.where(unset, flat.max(), high)
+    # A range of no width is widened by one on both sides.
+    low, high = jnp.where(low == high, low - 1, low), jnp.where(low == high, high + 1, high)
+    position = jnp.floor((flat - low) / (high - low) * bins)
+    position = jnp.where(flat == high, bins - 1, position)
+    inside = (flat >= low) & (flat <= high)
+    index = jnp.where(inside, position, bins).astype(jnp.int32)
+    return jnp.zeros(bins, input.dtype).at[index].add(1, mode="drop")
