@@ -1,13 +1,15 @@
-"""Losses: distances between predictions and targets, averaged, summed or as they are."""
+"""Losses of classes and of distributions: negative log-likelihoods and divergences."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from flambeau.core.op import Array, Operand, op
+from flambeau.ops.checks import needs_floating, same_dtype
 
 __all__: list[str] = []
 
@@ -161,28 +163,134 @@ def nll_loss(input: Array, target: Array, weight: Array | None = None, ignore_in
     )
 
 
-# Regression
+# Probabilities
 
 
-def _weighted(losses: Any, weight: Any, reduction: str) -> Any:
-    """`reduced`, where a weight, if given, multiplies the losses and divides their mean."""
-    if weight is None:
-        return reduced(losses, reduction)
-    losses = losses * weight
-    if reduction == "mean":
-        return jnp.sum(losses) / jnp.sum(jnp.broadcast_to(weight, losses.shape))
+@jax.custom_jvp
+def _bernoulli_loss(input: Any, target: Any) -> Any:
+    return -(target * _bounded_log(input) + (1 - target) * _bounded_log(1 - input))
+
+
+def _bounded_log(x: Any) -> Any:
+    # PyTorch bounds the logarithm so that a confident mistake costs 100 rather than infinity.
+    return jnp.maximum(jnp.log(x), -100)
+
+
+@_bernoulli_loss.defjvp
+def _bernoulli_loss_jvp(primals: Any, tangents: Any) -> Any:
+    input, target = primals
+    slope = (input - target) / jnp.maximum((1 - input) * input, 1e-12)
+    of_target = jnp.log1p(-input) - jnp.log(input)
+    return _bernoulli_loss(input, target), slope * tangents[0] + of_target * tangents[1]
+
+
+def _check_same_shape(name: str, input: Any, target: Any) -> None:
+    if input.shape != target.shape:
+        raise ValueError(
+            f"{name}(): target of shape {list(target.shape)} must have the shape of the input, "
+            f"{list(input.shape)}"
+        )
+
+
+@op
+def binary_cross_entropy(
+    input: Array, target: Array, weight: Array | None = None, reduction: str = "mean"
+) -> Array:
+    """``-(t * log(x) + (1 - t) * log(1 - x))``, the logarithms bounded below by -100.
+
+    Raises:
+        ValueError: The shapes differ, or ``reduction`` is unknown.
+        RuntimeError: The dtypes differ.
+    """
+    _check_same_shape("binary_cross_entropy", input, target)
+    needs_floating("binary_cross_entropy", input)
+    same_dtype("binary_cross_entropy", input, target)
+    losses = _bernoulli_loss(input, target)
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+@op
+def binary_cross_entropy_with_logits(
+    input: Array,
+    target: Array,
+    weight: Array | None = None,
+    pos_weight: Array | None = None,
+    reduction: str = "mean",
+) -> Array:
+    """`binary_cross_entropy` of the sigmoid of ``input``, without overflow.
+
+    Args:
+        input: Logits.
+        target: Probabilities, of the same shape.
+        weight: A factor for each loss, broadcast.
+        pos_weight: A factor for the positive part, broadcast.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises:
+        ValueError: The shapes differ, or ``reduction`` is unknown.
+    """
+    _check_same_shape("binary_cross_entropy_with_logits", input, target)
+    negative_log = jnp.logaddexp(-input, jnp.zeros_like(input))
+    if pos_weight is not None:
+        negative_log = ((pos_weight - 1) * target + 1) * negative_log
+    losses = (1 - target) * input + negative_log
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+@op(promote="type")
+def kl_div(
+    input: Operand, target: Operand, reduction: str = "mean", log_target: bool = False
+) -> Array:
+    """``t * (log(t) - x)``, the divergence of ``exp(x)`` from ``t``.
+
+    Args:
+        input: Log-probabilities.
+        target: Probabilities, or with ``log_target`` their logarithms.
+        reduction: ``"batchmean"`` divides the sum by the size of the first dimension.
+        log_target: See ``target``.
+    """
+    if log_target:
+        losses = jnp.exp(target) * (target - input)
+    else:
+        losses = jax.scipy.special.xlogy(target, target) - target * input
+    if reduction == "batchmean":
+        total = jnp.sum(losses)
+        return total / input.shape[0] if input.ndim else total
     return reduced(losses, reduction)
 
 
-@op(promote="type")
-def mse_loss(input: Operand, target: Operand, reduction: str = "mean",
-             weight: Array | None = None) -> Array:  # fmt: skip
-    """``(input - target) ** 2``."""
-    return _weighted(jnp.square(input - target), weight, reduction)
+@op(promote="type", node="MeanBackward0")
+def poisson_nll_loss(
+    input: Operand, target: Operand, log_input: bool = True, full: bool = False, eps: float = 1e-8,
+    reduction: str = "mean",
+) -> Array:  # fmt: skip
+    """``exp(x) - t * x``, or without ``log_input`` ``x - t * log(x + eps)``.
+
+    With ``full``, plus Stirling's approximation of ``log(t!)`` where ``t > 1``.
+    """
+    if log_input:
+        losses = jnp.exp(input) - target * input
+    else:
+        losses = input - target * jnp.log(input + jnp.asarray(eps, input.dtype))
+    if full:
+        large = target > 1
+        count = jnp.where(large, target, jnp.ones_like(target))
+        stirling = count * jnp.log(count) - count + 0.5 * jnp.log(2 * math.pi * count)
+        losses = losses + jnp.where(large, stirling, jnp.zeros_like(target))
+    return reduced(losses, reduction)
 
 
-@op(promote="type")
-def l1_loss(input: Operand, target: Operand, reduction: str = "mean",
-            weight: Array | None = None) -> Array:  # fmt: skip
-    """``abs(input - target)``."""
-    return _weighted(jnp.abs(input - target), weight, reduction)
+@op(promote="type", node="MeanBackward0")
+def gaussian_nll_loss(
+    input: Operand, target: Operand, var: Operand, full: bool = False, eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Array:  # fmt: skip
+    """``(log(var) + (x - t) ** 2 / var) / 2``, the variance at least ``eps``.
+
+    The bound has no gradient of its own. With ``full``, plus ``log(2 * pi) / 2``.
+    """
+    bounded = var + jax.lax.stop_gradient(jnp.maximum(var, jnp.asarray(eps, var.dtype)) - var)
+    losses = 0.5 * (jnp.log(bounded) + jnp.square(input - target) / bounded)
+    if full:
+        losses = losses + 0.5 * math.log(2 * math.pi)
+    return reduced(losses, reduction)

@@ -13,6 +13,7 @@ from jax import lax
 
 from flambeau.core.op import Array, op
 from flambeau.ops.checks import needs_floating
+from flambeau.ops.derivatives import magnitude
 
 __all__ = ["rms_norm"]
 
@@ -336,7 +337,7 @@ def vector_norm(input: Any, p: float, axes: Any) -> Any:
     """The ``p``-norm along ``axes``, kept as dimensions of size 1, with gradient 0 at 0."""
     if p == 0:
         return jnp.sum((input != 0).astype(input.dtype), axes, keepdims=True)
-    size = jnp.abs(input)
+    size = magnitude(input)
     if p == float("inf"):
         return jnp.max(size, axes, keepdims=True)
     if p == float("-inf"):

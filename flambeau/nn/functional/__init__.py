@@ -2,8 +2,12 @@
 
 from flambeau.nn.functional.activation import *
 from flambeau.nn.functional.convolution import *
+from flambeau.nn.functional.distance import *
 from flambeau.nn.functional.loss import *
+from flambeau.nn.functional.margin_loss import *
 from flambeau.nn.functional.normalization import *
 from flambeau.nn.functional.pooling import *
 from flambeau.nn.functional.products import *
+from flambeau.nn.functional.regression_loss import *
+from flambeau.nn.functional.regularization import *
 from flambeau.nn.functional.sparse import *

@@ -1,27 +1,18 @@
-"""Losses, with the reductions that PyTorch names and those that it has deprecated."""
+"""Losses of classes and of distributions."""
 
 from __future__ import annotations
 
 import warnings
 
+from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
+from flambeau.nn.functional._reductions import resolved
 from flambeau.ops import loss as ops
 
-__all__ = ["cross_entropy", "l1_loss", "mse_loss", "nll_loss"]
-
-
-def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """The reduction that the deprecated flags mean, or ``reduction`` where neither is given."""
-    if size_average is None and reduce is None:
-        return reduction
-    if reduce is False:
-        found = "none"
-    else:
-        found = "sum" if size_average is False else "mean"
-    warnings.warn(
-        f"size_average and reduce are deprecated; pass reduction={found!r} instead", stacklevel=3
-    )
-    return found
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy",
+    "gaussian_nll_loss", "kl_div", "nll_loss", "poisson_nll_loss",
+]  # fmt: skip
 
 
 def cross_entropy(
@@ -47,12 +38,15 @@ def cross_entropy(
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         label_smoothing: The share, from 0 to 1, of the uniform distribution in the target.
 
+    Returns:
+        The loss, NaN where a target is no class.
+
     Raises:
         RuntimeError: ``label_smoothing`` is out of range, or the shapes do not match.
         ValueError: The batch sizes differ, or ``reduction`` is unknown.
     """
     if size_average is not None or reduce is not None:
-        reduction = legacy_reduction(size_average, reduce, reduction)
+        reduction = resolved(size_average, reduce, reduction)
     return ops.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
 
 
@@ -69,53 +63,157 @@ def nll_loss(
 
     See `cross_entropy` for the arguments; ``input`` holds log-probabilities here.
     """
-    if size_average is not None or reduce is not None:
-        reduction = legacy_reduction(size_average, reduce, reduction)
+    reduction = resolved(size_average, reduce, reduction)
     return ops.nll_loss(input, target, weight, ignore_index, reduction)
 
 
-def mse_loss(
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``-(t * log(x) + (1 - t) * log(1 - x))``, the logarithms bounded below by -100.
+
+    Args:
+        input: Probabilities, any shape.
+        target: Probabilities, of the same shape.
+        weight: A factor for each loss, broadcast.
+        size_average: Deprecated; see ``reduction``.
+        reduce: Deprecated; see ``reduction``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises:
+        ValueError: The shapes differ, or ``reduction`` is unknown.
+    """
+    reduction = resolved(size_average, reduce, reduction)
+    return ops.binary_cross_entropy(input, target, weight, reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """`binary_cross_entropy` of the sigmoid of ``input``, without overflow.
+
+    Args:
+        input: Logits, any shape.
+        target: Probabilities, of the same shape.
+        weight: A factor for each loss, broadcast.
+        size_average: Deprecated; see ``reduction``.
+        reduce: Deprecated; see ``reduction``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        pos_weight: A factor for the positive part, broadcast.
+
+    Raises:
+        ValueError: The shapes differ, or ``reduction`` is unknown.
+    """
+    reduction = resolved(size_average, reduce, reduction)
+    return ops.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)
+
+
+def kl_div(
     input: Tensor,
     target: Tensor,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
-    weight: Tensor | None = None,
+    log_target: bool = False,
 ) -> Tensor:
-    """The squared differences of ``input`` and ``target``, times ``weight`` if given.
+    """``t * (log(t) - x)``, the divergence of ``exp(x)`` from ``t``.
 
-    Warns where the shapes differ and broadcast, which is seldom meant.
+    Args:
+        input: Log-probabilities.
+        target: Probabilities, or with ``log_target`` their logarithms.
+        size_average: Deprecated; see ``reduction``.
+        reduce: Deprecated; see ``reduction``.
+        reduction: ``"batchmean"`` divides the sum by the size of the first dimension, as the
+            mathematical definition has it; ``"mean"``, ``"sum"`` or ``"none"``.
+        log_target: See ``target``.
     """
     if size_average is not None or reduce is not None:
-        reduction = legacy_reduction(size_average, reduce, reduction)
-    if input.shape != target.shape:
-        warn_of_broadcast(input, target)
-    return ops.mse_loss(input, target, reduction, weight)
+        reduction = resolved(size_average, reduce, reduction)
+    elif reduction == "mean":
+        warnings.warn(
+            "kl_div() with reduction='mean' divides by the number of elements, not of samples; "
+            "reduction='batchmean' gives the divergence",
+            stacklevel=2,
+        )
+    return ops.kl_div(input, target, reduction, log_target)
 
 
-def l1_loss(
+def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
     size_average: bool | None = None,
+    eps: float = 1e-8,
     reduce: bool | None = None,
     reduction: str = "mean",
-    weight: Tensor | None = None,
 ) -> Tensor:
-    """The absolute differences of ``input`` and ``target``, times ``weight`` if given.
+    """The negative log-likelihood of counts, without the constant ``log(t!)``.
 
-    Warns where the shapes differ and broadcast, which is seldom meant.
+    Args:
+        input: The logarithm of the rate, or without ``log_input`` the rate.
+        target: Counts.
+        log_input: Whether the loss is ``exp(x) - t * x`` or ``x - t * log(x + eps)``.
+        full: Add Stirling's approximation of ``log(t!)`` where ``t > 1``.
+        size_average: Deprecated; see ``reduction``.
+        eps: Added to a rate of 0.
+        reduce: Deprecated; see ``reduction``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises:
+        ValueError: ``reduction`` is unknown.
     """
-    if size_average is not None or reduce is not None:
-        reduction = legacy_reduction(size_average, reduce, reduction)
-    if input.shape != target.shape:
-        warn_of_broadcast(input, target)
-    return ops.l1_loss(input, target, reduction, weight)
+    reduction = resolved(size_average, reduce, reduction)
+    return ops.poisson_nll_loss(input, target, log_input, full, eps, reduction)
 
 
-def warn_of_broadcast(input: Tensor, target: Tensor) -> None:
-    """Warn that input and target differ in shape."""
-    warnings.warn(
-        f"a target of shape {list(target.shape)} and an input of shape {list(input.shape)} "
-        "differ, and will be broadcast; make them the same",
-        stacklevel=3,
-    )
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """``(log(var) + (x - t) ** 2 / var) / 2``, the negative log-likelihood of a normal target.
+
+    Args:
+        input: Means.
+        target: Samples.
+        var: Variances: as ``input``, or with its last dimension missing or of size 1; or a number.
+        full: Add the constant ``log(2 * pi) / 2``.
+        eps: The least variance.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises:
+        ValueError: ``var`` is negative or of another shape, or ``reduction`` is unknown.
+    """
+    lowest = _lowest(var) if isinstance(var, Tensor) else var
+    if isinstance(var, Tensor) and var.shape != input.shape:
+        if var.shape == input.shape[:-1]:
+            var = var.unsqueeze(-1)
+        elif var.shape != (*input.shape[:-1], 1):
+            raise ValueError(
+                f"gaussian_nll_loss(): var of shape {list(var.shape)} does not fit an input of "
+                f"shape {list(input.shape)}"
+            )
+    if lowest < 0:
+        raise ValueError(f"gaussian_nll_loss(): var must not be negative, got {lowest}")
+    return ops.gaussian_nll_loss(input, target, var, full, eps, reduction)
+
+
+def _lowest(tensor: Tensor) -> float:
+    """The least element where it is known, else 0."""
+    known = modes.trace is None and not tensor.is_meta and tensor.numel() > 0
+    return tensor.detach().min().item() if known else 0.0

@@ -1,0 +1,30 @@
+"""What losses share: PyTorch's deprecated names of reductions, and its warning about shapes."""
+
+from __future__ import annotations
+
+import warnings
+
+from flambeau.core.tensor import Tensor
+
+
+def resolved(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """The reduction that the deprecated flags mean, or ``reduction`` where neither is given."""
+    if size_average is None and reduce is None:
+        return reduction
+    if reduce is False:
+        found = "none"
+    else:
+        found = "sum" if size_average is False else "mean"
+    warnings.warn(
+        f"size_average and reduce are deprecated; pass reduction={found!r} instead", stacklevel=3
+    )
+    return found
+
+
+def warn_of_broadcast(input: Tensor, target: Tensor) -> None:
+    """Warn that input and target differ in shape."""
+    warnings.warn(
+        f"a target of shape {list(target.shape)} and an input of shape {list(input.shape)} "
+        "differ, and will be broadcast; make them the same",
+        stacklevel=3,
+    )

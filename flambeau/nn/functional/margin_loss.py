@@ -1,0 +1,241 @@
+"""Losses that ask for a margin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flambeau.core.tensor import Tensor
+from flambeau.nn.functional._reductions import resolved
+from flambeau.ops import margin_loss as ops
+from flambeau.ops.distance import pairwise_distance
+
+__all__ = [
+    "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
+    "multilabel_margin_loss", "multilabel_soft_margin_loss", "soft_margin_loss",
+    "triplet_margin_loss", "triplet_margin_with_distance_loss",
+]  # fmt: skip
+
+
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1.
+
+    Args:
+        input: Distances, any shape.
+        target: 1 or -1.
+        margin: How far apart those with target -1 should be.
+        size_average: Deprecated; see ``reduction``.
+        reduce: Deprecated; see ``reduction``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+    reduction = resolved(size_average, reduce, reduction)
+    return ops.hinge_embedding_loss(input, target, margin, reduction)
+
+
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``log(1 + exp(-t * x))`` for targets of 1 and -1."""
+    reduction = resolved(size_average, reduce, reduction)
+    return ops.soft_margin_loss(input, target, reduction)
+
+
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``max(0, margin - t * (x1 - x2))``: the first should be greater where the target is 1.
+
+    Raises:
+        RuntimeError: The tensors differ in their number of dimensions.
+    """
+    reduction = resolved(size_average, reduce, reduction)
+    return ops.margin_ranking_loss(input1, input2, target, margin, reduction)
+
+
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where it is -1.
+
+    Args:
+        input1: ``(N, D)`` or ``(D,)``.
+        input2: As ``input1``.
+        target: ``(N,)`` or 0-d, 1 or -1.
+        margin: From -1 to 1.
+        size_average: Deprecated; see ``reduction``.
+        reduce: Deprecated; see ``reduction``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises:
+        RuntimeError: The shapes do not match.
+    """
+    reduction = resolved(size_average, reduce, reduction)
+    return ops.cosine_embedding_loss(input1, input2, target, margin, reduction)
+
+
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The mean over classes of ``max(0, margin - x[t] + x[i]) ** p``, for ``i`` other than ``t``.
+
+    Args:
+        input: ``(N, C)`` or ``(C,)``.
+        target: ``(N,)`` or 0-d, class indices.
+        p: 1 or 2.
+        margin: How far the target's score should be above the others.
+        weight: ``(C,)``, a factor for each target class.
+        size_average: Deprecated; see ``reduction``.
+        reduce: Deprecated; see ``reduction``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises:
+        ValueError: ``p`` is neither 1 nor 2.
+        RuntimeError: The shapes do not match.
+    """
+    reduction = resolved(size_average, reduce, reduction)
+    return ops.multi_margin_loss(input, target, p, margin, weight, reduction)
+
+
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The mean over classes of ``max(0, 1 - (x[j] - x[i]))``, ``j`` a target and ``i`` none.
+
+    Args:
+        input: ``(N, C)`` or ``(C,)``.
+        target: As ``input``: class indices, of which those before the first -1 count.
+        size_average: Deprecated; see ``reduction``.
+        reduce: Deprecated; see ``reduction``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises:
+        RuntimeError: The shapes do not match.
+    """
+    reduction = resolved(size_average, reduce, reduction)
+    return ops.multilabel_margin_loss(input, target, reduction)
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The mean over the last dimension of the cross-entropies of independent labels.
+
+    ``-(t * log(sigmoid(x)) + (1 - t) * log(sigmoid(-x))) * weight``.
+    """
+    reduction = resolved(size_average, reduce, reduction)
+    return ops.multilabel_soft_margin_loss(input, target, weight, reduction)
+
+
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)``.
+
+    Args:
+        anchor: ``(N, D)`` or ``(D,)``.
+        positive: What should be near the anchor, of the same shape.
+        negative: What should be far from it, of the same shape.
+        margin: Positive: how much farther.
+        p: The norm that is the distance; see `pairwise_distance`.
+        eps: Added to the differences.
+        swap: Take the negative's distance from the positive where that is less.
+        size_average: Deprecated; see ``reduction``.
+        reduce: Deprecated; see ``reduction``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises:
+        ValueError: ``margin`` is not positive.
+        RuntimeError: The tensors differ in their number of dimensions.
+    """
+    reduction = resolved(size_average, reduce, reduction)
+    if margin <= 0:
+        raise ValueError(f"triplet_margin_loss(): margin must be positive, got {margin}")
+    return ops.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """`triplet_margin_loss` with a distance of one's own.
+
+    Args:
+        anchor: ``(N, ...)``.
+        positive: As ``anchor``.
+        negative: As ``anchor``.
+        distance_function: The distance of two such tensors; by default `pairwise_distance`.
+        margin: Positive: how much farther the negative should be.
+        swap: Take the negative's distance from the positive where that is less.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises:
+        ValueError: ``margin`` is not positive, or ``reduction`` is unknown.
+        RuntimeError: The tensors differ in their number of dimensions.
+    """
+    if margin <= 0:
+        raise ValueError(
+            f"triplet_margin_with_distance_loss(): margin must be positive, got {margin}"
+        )
+    if not anchor.dim() == positive.dim() == negative.dim():
+        shapes = [list(each.shape) for each in (anchor, positive, negative)]
+        raise RuntimeError(
+            "triplet_margin_with_distance_loss(): the tensors must have as many dimensions, "
+            f"got shapes {shapes}"
+        )
+    distance = pairwise_distance if distance_function is None else distance_function
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    apart = distance(positive, negative) if swap else None
+    return ops.triplet_of_distances(near, far, apart, margin, reduction)

@@ -1,0 +1,156 @@
+"""Dropout of elements and of whole channels."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.nn.functional._in_place import stored
+from flambeau.ops.masking import keep_scaled, keep_self_normalizing
+from flambeau.ops.sampling import keep_mask
+
+__all__ = [
+    "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout",
+]  # fmt: skip
+
+
+def _check_probability(name: str, p: float) -> None:
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"{name}(): the dropout probability must be from 0 to 1, got {p}")
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zero each element with probability ``p`` and divide the others by ``1 - p``.
+
+    Args:
+        input: Any shape.
+        p: The probability to drop.
+        training: Outside training the input is given back as it is.
+        inplace: Overwrite the input.
+
+    Raises:
+        ValueError: ``p`` is not from 0 to 1.
+    """
+    if p < 0.0 or p > 1.0:
+        _check_probability("dropout", p)
+    if not training or p == 0:
+        return input
+    mask = keep_mask(input.shape, p, device=input.device)
+    return stored(input, keep_scaled(input, mask, p), inplace, "dropout")
+
+
+def _drop_channels(combine: Any, input: Tensor, p: float, inplace: bool, name: str) -> Tensor:
+    shape = (*input.shape[:2], *(1,) * (input.dim() - 2))
+    mask = keep_mask(shape, p, device=input.device)
+    return stored(input, combine(input, mask, p), inplace, name)
+
+
+def dropout1d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Zero whole channels of ``(N, C, L)`` or ``(C, L)``, each with probability ``p``.
+
+    Raises:
+        ValueError: ``p`` is not from 0 to 1.
+        RuntimeError: The input has another number of dimensions.
+    """
+    _check_probability("dropout1d", p)
+    if input.dim() not in (2, 3):
+        raise RuntimeError(
+            f"dropout1d() takes an input of shape (N, C, L) or (C, L), got {list(input.shape)}"
+        )
+    return _batched(input, p, training, inplace, "dropout1d", unbatched=2)
+
+
+def dropout2d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Zero whole channels of ``(N, C, H, W)``, each with probability ``p``.
+
+    A 3-d input is taken as ``(N, C, L)``, with a warning.
+
+    Raises:
+        ValueError: ``p`` is not from 0 to 1.
+    """
+    _check_probability("dropout2d", p)
+    if input.dim() == 3:
+        warnings.warn(
+            "dropout2d() takes a 3-d input as (N, C, L) and drops its channels; "
+            "use dropout1d() to say so, or unsqueeze(0) for a single (C, H, W)",
+            stacklevel=2,
+        )
+    elif input.dim() != 4:
+        _warn_of_shape("dropout2d", "(N, C, H, W)", input)
+    return _batched(input, p, training, inplace, "dropout2d")
+
+
+def dropout3d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Zero whole channels of ``(N, C, D, H, W)`` or ``(C, D, H, W)``, with probability ``p``.
+
+    Raises:
+        ValueError: ``p`` is not from 0 to 1.
+    """
+    _check_probability("dropout3d", p)
+    if input.dim() not in (4, 5):
+        _warn_of_shape("dropout3d", "(N, C, D, H, W) or (C, D, H, W)", input)
+    return _batched(input, p, training, inplace, "dropout3d", unbatched=4)
+
+
+def _warn_of_shape(name: str, expected: str, input: Tensor) -> None:
+    warnings.warn(
+        f"{name}() takes an input of shape {expected}, got {list(input.shape)}; "
+        "its first two dimensions are taken as batch and channels",
+        stacklevel=3,
+    )
+
+
+def _batched(
+    input: Tensor, p: float, training: bool, inplace: bool, name: str, unbatched: int = 0
+) -> Tensor:
+    if input.dim() < 2:
+        raise RuntimeError(f"{name}(): the input must have channels, got shape {list(input.shape)}")
+    if not training or p == 0:
+        return input
+    if input.dim() != unbatched:
+        return _drop_channels(keep_scaled, input, p, inplace, name)
+    result = _drop_channels(keep_scaled, input.unsqueeze(0), p, False, name).squeeze(0)
+    return stored(input, result, inplace, name)
+
+
+def alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """Set each element to SELU's floor with probability ``p``, keeping mean and variance.
+
+    Klambauer et al., Self-Normalizing Neural Networks, https://arxiv.org/abs/1706.02515
+
+    Raises:
+        ValueError: ``p`` is not from 0 to 1.
+    """
+    _check_probability("alpha_dropout", p)
+    if not training or p == 0:
+        return input
+    mask = keep_mask(input.shape, p, device=input.device)
+    return stored(input, keep_self_normalizing(input, mask, p), inplace, "alpha_dropout")
+
+
+def feature_alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """`alpha_dropout` of whole channels of ``(N, C, ...)``.
+
+    Raises:
+        ValueError: ``p`` is not from 0 to 1.
+        RuntimeError: The input has no channels.
+    """
+    _check_probability("feature_alpha_dropout", p)
+    if input.dim() < 2:
+        raise RuntimeError(
+            f"feature_alpha_dropout(): the input must have channels, got shape {list(input.shape)}"
+        )
+    if not training or p == 0:
+        return input
+    return _drop_channels(keep_self_normalizing, input, p, inplace, "feature_alpha_dropout")

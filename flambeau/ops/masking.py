@@ -1,0 +1,33 @@
+"""What dropout does with the mask that was drawn for it."""
+
+from __future__ import annotations
+
+import math
+
+import jax.numpy as jnp
+
+from flambeau.core.op import Array, op
+
+__all__: list[str] = []
+
+# The negative of the value that SELU saturates at: Klambauer et al., https://arxiv.org/abs/1706.02515
+_SELU_FLOOR = 1.7580993408473766
+
+
+@op(node="MulBackward0", linear=True)
+def keep_scaled(input: Array, mask: Array, p: float) -> Array:
+    """The elements that ``mask`` keeps divided by ``1 - p``, zeros elsewhere."""
+    scale = 0.0 if p == 1 else 1.0 / (1.0 - p)
+    # A product rather than a choice, so that a NaN shows even where it is dropped.
+    return input * jnp.where(mask, scale, 0.0).astype(input.dtype)
+
+
+@op(node="AddBackward0", linear=True)
+def keep_self_normalizing(input: Array, mask: Array, p: float) -> Array:
+    """The elements that ``mask`` keeps, SELU's floor elsewhere, at unchanged mean and variance."""
+    if p == 1:
+        return input * 0
+    scale = 1.0 / math.sqrt((_SELU_FLOOR**2 * p + 1) * (1 - p))
+    floor = _SELU_FLOOR * scale
+    shift = jnp.where(mask, floor * p, floor * p - floor).astype(input.dtype)
+    return input * jnp.where(mask, scale, 0.0).astype(input.dtype) + shift
