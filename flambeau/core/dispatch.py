@@ -11,17 +11,15 @@ from jax import Array
 from jax.core import Tracer
 from jaxlib._jax import ArrayImpl
 
-from flambeau.core import dtype as dtypes
 from flambeau.core import tape
 from flambeau.core.cell import Cell, is_abstract
-from flambeau.core.kernel import Kernel
+from flambeau.core.kernel import INEXACT, Kernel
 from flambeau.core.modes import modes
 from flambeau.core.overrides import OverrideNeeded, overrides
 from flambeau.core.tensor import PLAIN_TYPES, Tensor
 
 # What may stand where a tensor is expected and takes no gradient.
 _CONSTANT_TYPES: set[type] = {int, float, bool, complex, type(None)}
-INEXACT = {each.numpy for each in dtypes.ALL_DTYPES if each.category >= dtypes.FLOATING}
 
 
 def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
@@ -82,7 +80,7 @@ def run_with_constants(
     arrays = [*(each._read() for each in tensors), *constants]
     inputs = (*tensors, *(None for _ in constants))
     recorded = kernel.differentiable and modes.grad_enabled
-    recorded = recorded and any([each.requires_grad for each in tensors])
+    recorded = recorded and any(each.requires_grad for each in tensors)
     if any(map(is_abstract, arrays)):
         results = kernel.on_meta(tuple(arrays))
         if recorded:
@@ -187,6 +185,8 @@ def _record(
             raise RuntimeError(
                 "a tensor made in inference_mode cannot be saved for backward; clone() it first"
             )
+        if each._view is not None:
+            each._follow_base()
         node = each._grad_fn
         if node is not None:
             edges.append((node, each._output_nr))

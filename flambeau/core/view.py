@@ -346,9 +346,7 @@ def writer(steps: tuple[Step, ...]) -> Callable[..., jax.Array]:
     return jax.jit(functools.partial(write_fitted, steps))
 
 
-def write_fitted(
-    steps: tuple[Step, ...], array: jax.Array, starts: Any, part: Any
-) -> jax.Array:
+def write_fitted(steps: tuple[Step, ...], array: jax.Array, starts: Any, part: Any) -> jax.Array:
     """`write_through` of anything that `fitted` fits into the part."""
     part = fitted(part, *result_of(steps, array.shape, array.dtype))
     return write_through(steps, array, starts, part)

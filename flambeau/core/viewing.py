@@ -12,7 +12,6 @@ from jax import Array
 from jax.core import Tracer
 
 from flambeau.core import tape, view
-from flambeau.core.dispatch import INEXACT
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
 from flambeau.core.overrides import OverrideNeeded, overrides
@@ -27,7 +26,7 @@ def _view_kernel(step: Step, name: str) -> Kernel:
 
 @functools.cache
 def node_name_of_view(name: str) -> str:
-    """The class name of a view's node; a digit at the end of ``name`` numbers PyTorch's overload."""
+    """The class name of a view's node; a digit after ``name`` numbers PyTorch's overload."""
     overload = name[-1] if name[-1].isdigit() else "0"
     return f"{camel(name.rstrip('0123456789'))}Backward{overload}"
 
@@ -126,7 +125,7 @@ def _positions(starts: Any) -> Any:
     """Start positions as one array; a `jax.Array` if one is only known when the program runs."""
     if starts is None or isinstance(starts, np.ndarray | Array):
         return starts
-    if any([isinstance(each, Array) for each in starts]):
+    if any(isinstance(each, Array) for each in starts):
         return jnp.stack([jnp.asarray(each, np.int64) for each in starts])
     return np.array(starts, np.int64)
 

@@ -33,4 +33,5 @@ from flambeau.ops.slicing import *
 from flambeau.ops.softmax import *
 from flambeau.ops.sorting import *
 from flambeau.ops.special import *
+from flambeau.ops.turning import *
 from flambeau.ops.views import *

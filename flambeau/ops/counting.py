@@ -10,39 +10,15 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
-from flambeau.core.cell import is_abstract
 from flambeau.core.convert import place
 from flambeau.core.dtype import INTEGER, float32, float64
-from flambeau.core.modes import modes
 from flambeau.core.op import Array, function, op
 from flambeau.core.tensor import Tensor
-from flambeau.core.trace import TracedValueError
 from flambeau.ops.checks import needs_floating, wrap_dim
+from flambeau.ops.known import known_values
 
 __all__ = ["bincount", "histc", "unique", "unique_consecutive"]
-
-
-def _known_values(name: str, tensor: Tensor) -> np.ndarray:
-    """The elements, which must be known.
-
-    Raises:
-        TracedValueError: The program that computes them is being compiled.
-        NotImplementedError: The tensor is on the meta device.
-    """
-    array = tensor._read()
-    if modes.trace is not None or isinstance(array, Tracer):
-        raise TracedValueError(
-            f"the shape of the result of {name}() depends on the elements, which are not known "
-            "while a program is being compiled; move this line out of the compiled function"
-        )
-    if is_abstract(array):
-        raise NotImplementedError(
-            f"the shape of the result of {name}() depends on the elements, and a tensor on the "
-            "meta device has none"
-        )
-    return np.asarray(array)
 
 
 def _beside(tensor: Tensor, *arrays: np.ndarray) -> Any:
@@ -85,7 +61,7 @@ def unique(
     >>> flambeau.unique(flambeau.tensor([3, 1, 3]))
     tensor([1, 3])
     """
-    values = _known_values("unique", input)
+    values = known_values("unique", input)
     if dim is not None:
         dim = wrap_dim(dim, values.ndim, "unique")
         rows, inverse, counts = _unique_rows(np.moveaxis(np.atleast_1d(values), dim, 0))
@@ -143,7 +119,7 @@ def unique_consecutive(
         TracedValueError: In a compiled program, since the shape depends on the elements.
         IndexError: There is no such dimension.
     """
-    values = _known_values("unique_consecutive", input)
+    values = known_values("unique_consecutive", input)
     if dim is None:
         rows, shape, dim = values.ravel(), values.shape, 0
     else:
@@ -178,7 +154,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise NotImplementedError(f"bincount() counts integers, got {input.dtype.name}")
     if minlength < 0:
         raise RuntimeError(f"bincount(): minlength must not be negative, got {minlength}")
-    values = _known_values("bincount", input)
+    values = known_values("bincount", input)
     if values.ndim != 1 or (values.size and values.min() < 0):
         least = f" with least element {values.min()}" if values.size else ""
         raise RuntimeError(
@@ -192,7 +168,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
             f"bincount(): weights of shape {list(weights.shape)} for an input of shape "
             f"{list(input.shape)}"
         )
-    factors = _known_values("bincount", weights).astype(np.float64)
+    factors = known_values("bincount", weights).astype(np.float64)
     sums = np.bincount(values, factors, minlength)
     to = float32 if weights.dtype is float32 else float64
     return _beside(input, sums.astype(to.numpy))

@@ -305,9 +305,7 @@ Tensor.__setitem__ = _setitem
 
 
 @function(method=True)
-def index_put(
-    input: Tensor, indices: Any, values: Tensor, accumulate: bool = False
-) -> Any:
+def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Any:
     """A copy of ``input`` whose elements at ``indices`` are ``values``.
 
     Args:
@@ -324,9 +322,7 @@ def index_put(
 
 
 @function(method=True)
-def index_put_(
-    input: Tensor, indices: Any, values: Tensor, accumulate: bool = False
-) -> Any:
+def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Any:
     """`index_put`, in place: the tensor is overwritten and returned."""
     arrays = _index_arrays(input, indices)
     return write(input, arrays, values, name="index_put_", accumulate=accumulate)

@@ -1,22 +1,35 @@
-"""Tensors put together, repeated and turned: `cat`, `stack`, `repeat`, `flip`, `tril`, …"""
+"""Tensors put together and repeated: `cat`, `stack`, `repeat`, `meshgrid`, `cartesian_prod`, …"""
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
+import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
+from flambeau.core.dispatch import run_with_constants
+from flambeau.core.kernel import Kernel
 from flambeau.core.op import Array, Arrays, function, op
 from flambeau.core.promotion import result_dtype
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor import Size, Tensor
+from flambeau.core.view import Reshape
+from flambeau.core.viewing import make_view
 from flambeau.ops.checks import wrap_dim
-from flambeau.ops.dims import as_int, sizes_of, wrap_listed
+from flambeau.ops.dims import as_int, sizes_of
+from flambeau.ops.known import known_values
+from flambeau.ops.views import expanded
 
 __all__ = [
-    "cat",
-    "stack",
-]
+    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
+    "broadcast_tensors", "cartesian_prod", "cat", "column_stack", "combinations", "concat",
+    "concatenate", "dstack", "hstack", "meshgrid", "repeat_interleave", "row_stack", "stack",
+    "tile", "vstack",
+]  # fmt: skip
 
 
 # Several tensors as one
@@ -29,20 +42,21 @@ def cat(tensors: Arrays, dim: int = 0) -> Array:
     Empty tensors of shape ``[0]`` fit anywhere.
 
     Raises:
-        RuntimeError: There are no tensors, or their other sizes differ.
+        ValueError: There are no tensors.
+        RuntimeError: A tensor is 0-d, or sizes differ in another dimension.
         IndexError: The dimension is out of range.
     """
     return _joined(tensors, dim, "cat")
 
 
-def _joined(arrays: tuple[Any, ...], dim: int, name: str) -> Any:
+def _joined(arrays: Sequence[Any], dim: int, name: str) -> Any:
     if not arrays:
-        raise RuntimeError(f"{name}(): expected a non-empty list of Tensors")
+        raise ValueError(f"{name}(): expected a non-empty list of Tensors")
     for i, each in enumerate(arrays):
         if not each.ndim:
             raise RuntimeError(f"{name}(): tensor {i} is 0-d and cannot be concatenated; stack it")
     arrays = _promoted(arrays)
-    # Left over from when every empty tensor was one-dimensional: these fit beside any shape.
+    # PyTorch lets these stand beside any shape, from when every empty tensor had one dimension.
     kept = [each for each in arrays if each.shape != (0,)] or list(arrays[:1])
     first = kept[0]
     dim = wrap_dim(dim, first.ndim, name)
@@ -57,9 +71,21 @@ def _joined(arrays: tuple[Any, ...], dim: int, name: str) -> Any:
     return jnp.concatenate(kept, dim)
 
 
-def _promoted(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-    to = result_dtype(arrays).numpy
+def _promoted(arrays: Sequence[Any]) -> tuple[Any, ...]:
+    to = result_dtype(tuple(arrays)).numpy
     return tuple(each.astype(to) for each in arrays)
+
+
+@op(linear=True, node="CatBackward0")
+def concat(tensors: Arrays, dim: int = 0) -> Array:
+    """`cat` under another name."""
+    return _joined(tensors, dim, "concat")
+
+
+@op(linear=True, node="CatBackward0")
+def concatenate(tensors: Arrays, dim: int = 0) -> Array:
+    """`cat` under another name."""
+    return _joined(tensors, dim, "concatenate")
 
 
 @op(linear=True)
@@ -81,3 +107,353 @@ def stack(tensors: Arrays, dim: int = 0) -> Array:
     return jnp.stack(_promoted(tensors), wrap_dim(dim, tensors[0].ndim + 1, "stack"))
 
 
+@op(linear=True, node="CatBackward0")
+def hstack(tensors: Arrays) -> Array:
+    """The tensors beside each other: along dimension 1, or 0 for vectors and numbers."""
+    raised = _at_least(tensors, 1, "hstack")
+    return _joined(raised, 0 if raised[0].ndim == 1 else 1, "hstack")
+
+
+@op(linear=True, node="CatBackward0")
+def vstack(tensors: Arrays) -> Array:
+    """The tensors below each other, along dimension 0; a vector is a row."""
+    return _joined(_at_least(tensors, 2, "vstack"), 0, "vstack")
+
+
+@op(linear=True, node="CatBackward0")
+def row_stack(tensors: Arrays) -> Array:
+    """`vstack` under another name."""
+    return _joined(_at_least(tensors, 2, "row_stack"), 0, "row_stack")
+
+
+@op(linear=True, node="CatBackward0")
+def dstack(tensors: Arrays) -> Array:
+    """The tensors behind each other, along dimension 2."""
+    return _joined(_at_least(tensors, 3, "dstack"), 2, "dstack")
+
+
+@op(linear=True, node="CatBackward0")
+def column_stack(tensors: Arrays) -> Array:
+    """The tensors beside each other, along dimension 1; a vector or number is a column."""
+    columns = [each if each.ndim > 1 else each.reshape(-1, 1) for each in tensors]
+    return _joined(columns, 1, "column_stack")
+
+
+def _at_least(arrays: Sequence[Any], ndim: int, name: str) -> list[Any]:
+    if not arrays:
+        raise RuntimeError(f"{name}(): expected a non-empty list of Tensors")
+    return [each.reshape(_raised(each.shape, ndim)) for each in arrays]
+
+
+def _raised(shape: tuple[int, ...], ndim: int) -> tuple[int, ...]:
+    """``shape`` with dimensions of size 1 added where NumPy's ``atleast`` functions add them."""
+    if ndim <= len(shape):
+        return tuple(shape)
+    if ndim == 3 and len(shape) == 1:
+        return (1, *shape, 1)
+    if ndim == 3 and len(shape) == 2:
+        return (*shape, 1)
+    return (*(1,) * (ndim - len(shape)), *shape)
+
+
+@op(linear=True, name="block_diag")
+def _block_diag(tensors: Arrays) -> Array:
+    blocks = []
+    for i, each in enumerate(tensors):
+        if each.ndim > 2:
+            raise RuntimeError(
+                f"block_diag() takes tensors of at most 2 dimensions, number {i} has {each.ndim}"
+            )
+        blocks.append(each.reshape((1,) * (2 - each.ndim) + each.shape))
+    blocks = _promoted(blocks)
+    rows, columns = (sum(each.shape[d] for each in blocks) for d in (0, 1))
+    result = jnp.zeros((rows, columns), blocks[0].dtype)
+    row = column = 0
+    for each in blocks:
+        height, width = each.shape
+        result = result.at[row : row + height, column : column + width].set(each)
+        row, column = row + height, column + width
+    return result
+
+
+@function
+def block_diag(*tensors: Tensor) -> Any:
+    """A matrix with the tensors along its diagonal and zeros elsewhere.
+
+    Args:
+        tensors: Matrices, vectors (rows) and numbers.
+
+    Raises:
+        RuntimeError: A tensor has more than two dimensions.
+    """
+    if not tensors:
+        return Tensor._wrap(jnp.zeros((1, 0), np.float32))
+    return _block_diag(list(tensors))
+
+
+# One tensor several times
+
+
+@op(name="repeat", linear=True)
+def _repeat(input: Array, repeats: tuple[int, ...]) -> Array:
+    return jnp.tile(input, repeats)
+
+
+@function(method=True)
+def repeat(self: Tensor, *repeats: Any) -> Any:
+    """The tensor repeated ``repeats[d]`` times along each dimension, new leading ones included.
+
+    Raises:
+        RuntimeError: There are fewer numbers than dimensions, or a negative one.
+    """
+    counts = sizes_of(repeats, "repeat")
+    if len(counts) < self.ndim:
+        raise RuntimeError(
+            f"repeat(): {len(counts)} repeats {list(counts)} are fewer than the tensor's "
+            f"{self.ndim} dimensions"
+        )
+    return _repeat(self, _not_negative(counts, "repeat"))
+
+
+def _not_negative(counts: tuple[int, ...], name: str) -> tuple[int, ...]:
+    if any(count < 0 for count in counts):
+        raise RuntimeError(f"{name}(): repeats must not be negative, got {list(counts)}")
+    return counts
+
+
+@function(method=True)
+def tile(input: Tensor, *dims: Any) -> Any:
+    """`Tensor.repeat`, where missing leading numbers of repeats count as 1."""
+    counts = sizes_of(dims, "tile")
+    counts = (1,) * (input.ndim - len(counts)) + counts
+    return _repeat(input, _not_negative(counts, "tile"))
+
+
+@op(name="repeat_interleave", linear=True)
+def _repeat_each(input: Array, repeats: int, dim: int | None) -> Array:
+    return jnp.repeat(input, repeats, dim)
+
+
+@functools.cache
+def _repeat_kernel(dim: int, total: int) -> Kernel:
+    def repeat_interleave(array: Any, repeats: Any) -> Any:
+        repeats = jnp.broadcast_to(repeats, (array.shape[dim],))
+        return jnp.repeat(array, repeats, dim, total_repeat_length=total)
+
+    name = "RepeatInterleaveBackward0"
+    return Kernel(repeat_interleave, "repeat_interleave", name, linear=True)
+
+
+@function(method=True)
+def repeat_interleave(
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Any:
+    """Every element, or every position of ``dim``, repeated beside itself.
+
+    Args:
+        repeats: How often: an integer, or a tensor with a number for each position. With a single
+            argument, ``input`` is that tensor and the positions themselves are repeated.
+        dim: The dimension; by default the flattened elements.
+        output_size: The sum of the repeats, which a compiled program needs.
+
+    Raises:
+        RuntimeError: Repeats are negative, or not as many as positions; or ``output_size`` is not
+            their sum.
+        TracedValueError: In a compiled program, without ``output_size``.
+    """
+    if repeats is None:
+        input, repeats, dim = _positions(input), input, 0
+    if dim is not None:
+        dim = wrap_dim(dim, input.ndim, "repeat_interleave")
+    if not isinstance(repeats, Tensor):
+        count = as_int(repeats, "repeat_interleave(): repeats")
+        return _repeat_each(input, *_not_negative((count,), "repeat_interleave"), dim)
+    if repeats.dtype.name not in ("int32", "int64"):
+        raise NotImplementedError(
+            f"repeat_interleave(): repeats must be of int32 or int64, got {repeats.dtype}"
+        )
+    if dim is None:
+        input, dim = input.reshape(-1), 0
+    _check_repeats(repeats, input.shape[dim], dim)
+    if output_size is None:
+        output_size = _total(repeats, input.shape[dim])
+    repeats = repeats.to(input.device)
+    return run_with_constants(_repeat_kernel(dim, output_size), (input, repeats), ())
+
+
+def _positions(repeats: Tensor) -> Tensor:
+    return Tensor._wrap(jnp.arange(repeats.numel(), dtype=repeats.dtype.numpy))
+
+
+def _check_repeats(repeats: Tensor, size: int, dim: int) -> None:
+    if repeats.ndim > 1 or (repeats.ndim == 1 and repeats.shape[0] not in (1, size)):
+        raise RuntimeError(
+            f"repeat_interleave(): repeats of shape {list(repeats.shape)} do not fit dimension "
+            f"{dim} of size {size}; give one number, or one for each position"
+        )
+
+
+def _total(repeats: Tensor, size: int) -> int:
+    counts = known_values("repeat_interleave", repeats, "give it output_size")
+    if (counts < 0).any():
+        raise RuntimeError(f"repeat_interleave(): repeats must not be negative, got {counts.min()}")
+    return int(np.broadcast_to(counts, (size,)).sum())
+
+
+# Broadcasting
+
+
+@function
+def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+    """Views of the tensors, all expanded to the shape they broadcast to.
+
+    Raises:
+        RuntimeError: The shapes do not broadcast.
+    """
+    given = _listed(tensors)
+    shape = broadcast_shapes(*(each.shape for each in given))
+    return tuple([expanded(each, shape, "broadcast_tensors") for each in given])
+
+
+def _listed(tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Tensors given one by one or as one sequence."""
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+        return tuple(tensors[0])
+    return tensors
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape that the shapes broadcast to.
+
+    Raises:
+        RuntimeError: They do not broadcast.
+
+    >>> import flambeau
+    >>> flambeau.broadcast_shapes((2, 1), (3,))
+    flambeau.Size([2, 3])
+    """
+    given = [(each,) if isinstance(each, int) else tuple(each) for each in shapes]
+    try:
+        return Size(np.broadcast_shapes(*given))
+    except ValueError:
+        shown = " and ".join(str(list(each)) for each in given)
+        raise RuntimeError(f"shapes {shown} do not broadcast") from None
+
+
+def _made_at_least(tensors: tuple[Any, ...], ndim: int) -> Any:
+    views = tuple(
+        [
+            each if each.ndim >= ndim else _with_ones(each, _raised(tuple(each.shape), ndim))
+            for each in _listed(tensors)
+        ]
+    )
+    alone = len(tensors) == 1 and not isinstance(tensors[0], list | tuple)
+    return views[0] if alone else views
+
+
+def _with_ones(tensor: Tensor, shape: tuple[int, ...]) -> Any:
+    return make_view(tensor, Reshape(shape), "unsqueeze")
+
+
+@function
+def atleast_1d(*tensors: Any) -> Any:
+    """Views with at least one dimension; several tensors, or a sequence, give a tuple."""
+    return _made_at_least(tensors, 1)
+
+
+@function
+def atleast_2d(*tensors: Any) -> Any:
+    """Views with at least two dimensions, a vector as a row; several tensors give a tuple."""
+    return _made_at_least(tensors, 2)
+
+
+@function
+def atleast_3d(*tensors: Any) -> Any:
+    """Views with at least three dimensions, a matrix with depth 1; several tensors give a tuple."""
+    return _made_at_least(tensors, 3)
+
+
+@function
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
+    """The coordinates of a grid: the i-th result varies along dimension i as the i-th vector.
+
+    Args:
+        tensors: Vectors or numbers of one dtype, one by one or as a sequence.
+        indexing: ``"ij"`` (the default) as described; ``"xy"`` exchanges the first two dimensions.
+
+    Raises:
+        RuntimeError: A tensor has more than one dimension, the dtypes differ, or ``indexing`` is
+            neither.
+    """
+    vectors = _listed(tensors)
+    if indexing is None:
+        warnings.warn("meshgrid(): pass indexing='ij' or 'xy'; 'ij' is taken", stacklevel=3)
+    elif indexing not in ("ij", "xy"):
+        raise RuntimeError(f"meshgrid(): indexing must be 'ij' or 'xy', got {indexing!r}")
+    if not vectors:
+        raise ValueError("meshgrid(): expected a non-empty list of Tensors")
+    for each in vectors:
+        if each.ndim > 1:
+            raise RuntimeError(f"meshgrid() takes vectors, got shape {list(each.shape)}")
+        if each.dtype is not vectors[0].dtype:
+            raise RuntimeError(
+                f"meshgrid() takes tensors of one dtype, got {vectors[0].dtype} and {each.dtype}"
+            )
+    swapped = indexing == "xy" and len(vectors) > 1
+    if swapped:
+        vectors = (vectors[1], vectors[0], *vectors[2:])
+    shape = tuple([each.numel() for each in vectors])
+    grids = [
+        expanded(_with_ones(each, _standing(len(shape), d, shape[d])), shape, "meshgrid")
+        for d, each in enumerate(vectors)
+    ]
+    if swapped:
+        grids = [each.transpose(0, 1) for each in grids]
+        grids = [grids[1], grids[0], *grids[2:]]
+    return tuple(grids)
+
+
+def _standing(ndim: int, dim: int, size: int) -> tuple[int, ...]:
+    """The shape of a vector that lies along one of ``ndim`` dimensions."""
+    return (1,) * dim + (size,) + (1,) * (ndim - dim - 1)
+
+
+# Choices of elements
+
+
+@op(node="StackBackward0", linear=True, name="cartesian_prod")
+def _cartesian_prod(tensors: Arrays) -> Array:
+    vectors = _promoted(tensors)
+    grids = jnp.meshgrid(*vectors, indexing="ij")
+    return jnp.stack([each.reshape(-1) for each in grids], -1)
+
+
+@function
+def cartesian_prod(*tensors: Tensor) -> Any:
+    """All tuples of one element from each vector, as rows; of one vector, its elements.
+
+    Raises:
+        RuntimeError: A tensor is no vector.
+    """
+    for each in tensors:
+        if each.ndim != 1:
+            raise RuntimeError(f"cartesian_prod() takes vectors, got shape {list(each.shape)}")
+    return tensors[0] if len(tensors) == 1 else _cartesian_prod(list(tensors))
+
+
+@op(node="StackBackward0", linear=True)
+def combinations(input: Array, r: int = 2, with_replacement: bool = False) -> Array:
+    """All choices of ``r`` elements of a vector, in order, as rows.
+
+    Raises:
+        RuntimeError: ``input`` is no vector, or ``r`` is negative.
+    """
+    if input.ndim != 1:
+        raise RuntimeError(f"combinations() takes a vector, got shape {list(input.shape)}")
+    if r < 0:
+        raise RuntimeError(f"combinations(): r must not be negative, got {r}")
+    if r == 0:
+        return jnp.zeros((0,), input.dtype)
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    rows = np.array(list(choose(range(input.shape[0]), r)), np.int64).reshape(-1, r)
+    return input[rows] if math.prod(rows.shape) else jnp.zeros(rows.shape, input.dtype)

@@ -6,6 +6,7 @@ Where a part begins is data of the compiled program, so taking ``x[0]``, ``x[1]`
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -268,7 +269,7 @@ def _tensor_split(source: Tensor, cuts: Any, dim: Any, name: str) -> tuple[Any, 
     return tuple(
         [
             take_slice(source, dim, *_clamped(start, end, total))
-            for start, end in zip(bounds[:-1], bounds[1:], strict=True)
+            for start, end in itertools.pairwise(bounds)
         ]
     )
 

@@ -112,12 +112,19 @@ def _unusable(item: Any) -> IndexError:
 
 
 def _from_tensor(item: Tensor) -> Any:
+    array = _checked(item._read())
     if modes.trace is not None:
         modes.trace.note(item)
-    array = _checked(item._read())
-    if array.ndim or isinstance(array, Tracer):
+        # What is there now is not what will be there when the program runs.
+        return array if isinstance(array, Tracer) else _same(array)
+    if array.ndim or isinstance(array, Tracer) or is_abstract(array):
         return array
     return bool(array) if array.dtype == np.bool_ else int(array)
+
+
+@jax.jit
+def _same(array: Any) -> Any:
+    return array
 
 
 def _checked(array: Any) -> Any:

@@ -416,22 +416,23 @@ def expand(self: Tensor, *sizes: Any, implicit: bool = False) -> Any:
     Raises:
         RuntimeError: A dimension of another size than 1 would change, or there are too few sizes.
     """
-    return _expanded(self, sizes_of(sizes, "expand"), "expand")
+    return expanded(self, sizes_of(sizes, "expand"), "expand")
 
 
 @function(method=True)
 def expand_as(self: Tensor, other: Tensor) -> Any:
     """`expand` to the shape of ``other``."""
-    return _expanded(self, tuple(other.shape), "expand_as")
+    return expanded(self, tuple(other.shape), "expand_as")
 
 
 @function(method=True)
 def broadcast_to(input: Tensor, size: Any) -> Any:
     """`expand` to shape ``size``."""
-    return _expanded(input, sizes_of((size,), "broadcast_to"), "broadcast_to")
+    return expanded(input, sizes_of((size,), "broadcast_to"), "broadcast_to")
 
 
-def _expanded(source: Tensor, sizes: tuple[int, ...], name: str) -> Any:
+def expanded(source: Tensor, sizes: tuple[int, ...], name: str) -> Any:
+    """`expand` on behalf of the function ``name``."""
     shape = tuple(source.shape)
     new = len(sizes) - len(shape)
     if new < 0:

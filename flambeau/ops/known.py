@@ -1,0 +1,49 @@
+"""Values that decide the shape of a result, and so must be known when an operator is called."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from flambeau.core.cell import is_abstract
+from flambeau.core.modes import modes
+from flambeau.core.tensor import Tensor
+from flambeau.core.trace import TracedValueError
+
+__all__: list[str] = []
+
+
+def known_values(name: str, tensor: Tensor, advice: str = "") -> np.ndarray:
+    """The elements of ``tensor``, for an operator whose result's shape depends on them.
+
+    Args:
+        name: The operator, for messages.
+        tensor: What to read.
+        advice: What to do in a compiled program instead.
+
+    Raises:
+        TracedValueError: A program is being compiled.
+        NotImplementedError: The tensor is on the meta device.
+    """
+    array = tensor._read()
+    # While a program is traced even a value that is there is only the present one.
+    if modes.trace is not None or isinstance(array, Tracer):
+        advice = f"{advice}, or" if advice else ""
+        raise TracedValueError(
+            f"the shape of the result of {name}() depends on values that are not known while a "
+            f"program is being compiled; {advice} move this line out of the compiled function"
+        )
+    if is_abstract(array):
+        raise NotImplementedError(
+            f"the shape of the result of {name}() depends on values, and a tensor on the meta "
+            "device has none"
+        )
+    return np.asarray(array)
+
+
+def is_unknown(array: jax.Array) -> bool:
+    """Whether the elements of an array cannot be looked at now, or only at the cost of a copy."""
+    if modes.trace is not None or isinstance(array, Tracer) or is_abstract(array):
+        return True
+    return isinstance(array, jax.Array) and array.device.platform != "cpu"
