@@ -1,5 +1,6 @@
 """Modules, layers and everything they are made of."""
 
+from flambeau.nn import functional as functional
 from flambeau.nn import init as init
 from flambeau.nn import modules as modules
 from flambeau.nn.modules import *

@@ -1,21 +1,14 @@
 """The layers, one file per family, under PyTorch's file names."""
 
-from flambeau.nn.modules.container import (
-    Container,
-    ModuleDict,
-    ModuleList,
-    ParameterDict,
-    ParameterList,
-    Sequential,
-)
-from flambeau.nn.modules.module import Module
-
-__all__ = [
-    "Container",
-    "Module",
-    "ModuleDict",
-    "ModuleList",
-    "ParameterDict",
-    "ParameterList",
-    "Sequential",
-]
+from flambeau.nn.modules.activation import *
+from flambeau.nn.modules.batchnorm import *
+from flambeau.nn.modules.container import *
+from flambeau.nn.modules.conv import *
+from flambeau.nn.modules.dropout import *
+from flambeau.nn.modules.flatten import *
+from flambeau.nn.modules.linear import *
+from flambeau.nn.modules.loss import *
+from flambeau.nn.modules.module import Module as Module
+from flambeau.nn.modules.normalization import *
+from flambeau.nn.modules.pooling import *
+from flambeau.nn.modules.sparse import *

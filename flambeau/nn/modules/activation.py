@@ -1,0 +1,558 @@
+"""Activation functions as layers."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.nn import functional as F
+from flambeau.nn import init
+from flambeau.nn.module import Module
+from flambeau.nn.parameter import Parameter
+from flambeau.ops import empty
+
+__all__ = [
+    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU",
+    "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SELU", "SiLU",
+    "Sigmoid", "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh",
+    "Tanhshrink", "Threshold",
+]  # fmt: skip
+
+
+class _InPlace(Module):
+    """An elementwise function that may overwrite its input.
+
+    Args:
+        inplace: Whether it does.
+    """
+
+    __constants__ = ["inplace"]
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        return "inplace=True" if self.inplace else ""
+
+
+class ReLU(_InPlace):
+    """``max(0, x)``, elementwise.
+
+    Args:
+        inplace: Whether to overwrite the input.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``max(0, input)``."""
+        return F.relu(input, inplace=self.inplace)
+
+
+class SiLU(_InPlace):
+    """``x * sigmoid(x)``, elementwise, also known as swish (https://arxiv.org/abs/1606.08415).
+
+    Args:
+        inplace: Whether to overwrite the input.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input * sigmoid(input)``."""
+        return F.silu(input, inplace=self.inplace)
+
+
+class Mish(_InPlace):
+    """``x * tanh(softplus(x))``, elementwise (https://arxiv.org/abs/1908.08681).
+
+    Args:
+        inplace: Whether to overwrite the input.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input * tanh(softplus(input))``."""
+        return F.mish(input, inplace=self.inplace)
+
+
+class SELU(_InPlace):
+    """The scaled `ELU` that keeps mean 0 and variance 1 (https://arxiv.org/abs/1706.02515).
+
+    Args:
+        inplace: Whether to overwrite the input.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """`ELU` of ``input`` with fixed constants, scaled."""
+        return F.selu(input, self.inplace)
+
+
+class Hardsigmoid(_InPlace):
+    """``min(max(0, x + 3), 6) / 6``, elementwise: `Sigmoid` by straight lines.
+
+    Args:
+        inplace: Whether to overwrite the input.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``min(max(0, input + 3), 6) / 6``."""
+        return F.hardsigmoid(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        return ""
+
+
+class Hardswish(_InPlace):
+    """``x * min(max(0, x + 3), 6) / 6``, elementwise (https://arxiv.org/abs/1905.02244).
+
+    Args:
+        inplace: Whether to overwrite the input.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input * min(max(0, input + 3), 6) / 6``."""
+        return F.hardswish(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        return ""
+
+
+class Threshold(_InPlace):
+    """``x`` where ``x > threshold``, and ``value`` elsewhere.
+
+    Args:
+        threshold: The largest number that is replaced.
+        value: What it is replaced by.
+        inplace: Whether to overwrite the input.
+    """
+
+    __constants__ = ["threshold", "value", "inplace"]
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.threshold = threshold
+        self.value = value
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` where it is greater than the threshold, else the value."""
+        return F.threshold(input, self.threshold, self.value, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _joined(f"threshold={self.threshold}, value={self.value}", super().extra_repr())
+
+
+class RReLU(_InPlace):
+    """`LeakyReLU` whose slope is random in training (https://arxiv.org/abs/1505.00853).
+
+    For each negative element it is drawn uniformly from ``lower`` to ``upper``; in evaluation it is
+    their mean.
+
+    Args:
+        lower: The smallest slope.
+        upper: The greatest slope.
+        inplace: Whether to overwrite the input.
+    """
+
+    __constants__ = ["lower", "upper", "inplace"]
+
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.lower = lower
+        self.upper = upper
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` where positive, a slope times ``input`` elsewhere."""
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _joined(f"lower={self.lower}, upper={self.upper}", super().extra_repr())
+
+
+class Hardtanh(_InPlace):
+    """``x`` clamped to ``[min_val, max_val]``.
+
+    Args:
+        min_val: The lower bound.
+        max_val: The upper bound.
+        inplace: Whether to overwrite the input.
+        min_value: Deprecated name of ``min_val``.
+        max_value: Deprecated name of ``max_val``.
+
+    Raises:
+        AssertionError: ``max_val`` is not greater than ``min_val``.
+    """
+
+    __constants__ = ["min_val", "max_val", "inplace"]
+
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
+        super().__init__(inplace)
+        if min_value is not None:
+            warnings.warn("min_value is deprecated; name it min_val", FutureWarning, stacklevel=2)
+            min_val = min_value
+        if max_value is not None:
+            warnings.warn("max_value is deprecated; name it max_val", FutureWarning, stacklevel=2)
+            max_val = max_value
+        if max_val <= min_val:
+            raise AssertionError(f"max_val={max_val} must be greater than min_val={min_val}")
+        self.min_val = min_val
+        self.max_val = max_val
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` clamped."""
+        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _joined(f"min_val={self.min_val}, max_val={self.max_val}", super().extra_repr())
+
+
+class ReLU6(Hardtanh):
+    """``min(max(0, x), 6)``, elementwise.
+
+    Args:
+        inplace: Whether to overwrite the input.
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
+
+    def extra_repr(self) -> str:
+        return _InPlace.extra_repr(self)
+
+
+class _ScaledExponential(_InPlace):
+    """A function with a curve to ``-alpha`` for negative numbers."""
+
+    __constants__ = ["alpha", "inplace"]
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.alpha = alpha
+
+    def extra_repr(self) -> str:
+        return _joined(f"alpha={self.alpha}", super().extra_repr())
+
+
+class ELU(_ScaledExponential):
+    """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere (https://arxiv.org/abs/1511.07289).
+
+    Args:
+        alpha: Minus the limit for small ``x``.
+        inplace: Whether to overwrite the input.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` where positive, ``alpha * (exp(input) - 1)`` elsewhere."""
+        return F.elu(input, self.alpha, self.inplace)
+
+
+class CELU(_ScaledExponential):
+    """``x`` where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere; smooth for every ``alpha``.
+
+    See https://arxiv.org/abs/1704.07483.
+
+    Args:
+        alpha: Minus the limit for small ``x``.
+        inplace: Whether to overwrite the input.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` where positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere."""
+        return F.celu(input, self.alpha, self.inplace)
+
+
+class LeakyReLU(_InPlace):
+    """``x`` where positive, ``negative_slope * x`` elsewhere.
+
+    Args:
+        negative_slope: The slope for negative numbers.
+        inplace: Whether to overwrite the input.
+    """
+
+    __constants__ = ["inplace", "negative_slope"]
+
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.negative_slope = negative_slope
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` where positive, ``negative_slope * input`` elsewhere."""
+        return F.leaky_relu(input, self.negative_slope, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _joined(f"negative_slope={self.negative_slope}", super().extra_repr())
+
+
+def _joined(*parts: str) -> str:
+    """The parts that are not empty, with commas between."""
+    return ", ".join([part for part in parts if part])
+
+
+class Sigmoid(Module):
+    """``1 / (1 + exp(-x))``, elementwise."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``1 / (1 + exp(-input))``."""
+        return input.sigmoid()
+
+
+class Tanh(Module):
+    """The hyperbolic tangent, elementwise."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``tanh(input)``."""
+        return input.tanh()
+
+
+class LogSigmoid(Module):
+    """``log(1 / (1 + exp(-x)))``, elementwise, without overflow."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``log(sigmoid(input))``."""
+        return F.logsigmoid(input)
+
+
+class Softsign(Module):
+    """``x / (1 + abs(x))``, elementwise."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input / (1 + abs(input))``."""
+        return F.softsign(input)
+
+
+class Tanhshrink(Module):
+    """``x - tanh(x)``, elementwise."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input - tanh(input)``."""
+        return F.tanhshrink(input)
+
+
+class GELU(Module):
+    """``x`` times the normal distribution's cumulative function (https://arxiv.org/abs/1606.08415).
+
+    Args:
+        approximate: ``"none"``, or ``"tanh"`` for
+            ``x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))``.
+    """
+
+    __constants__ = ["approximate"]
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` times the share of normal numbers below it."""
+        return F.gelu(input, approximate=self.approximate)
+
+    def extra_repr(self) -> str:
+        return f"approximate={self.approximate!r}"
+
+
+class GLU(Module):
+    """``a * sigmoid(b)``, where ``a`` and ``b`` are the halves of the input.
+
+    See https://arxiv.org/abs/1612.08083. Shapes: ``(*, 2 * S, *)`` to ``(*, S, *)``.
+
+    Args:
+        dim: The dimension to halve.
+    """
+
+    __constants__ = ["dim"]
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The first half, gated by the second."""
+        return F.glu(input, self.dim)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class _Shrink(Module):
+    """A function that is 0 up to ``lambd`` on both sides."""
+
+    __constants__ = ["lambd"]
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def extra_repr(self) -> str:
+        return str(self.lambd)
+
+
+class Hardshrink(_Shrink):
+    """``x`` where ``abs(x) > lambd``, else 0.
+
+    Args:
+        lambd: The bound.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` where it is beyond the bounds, else 0."""
+        return F.hardshrink(input, self.lambd)
+
+
+class Softshrink(_Shrink):
+    """``x`` moved towards 0 by ``lambd``, elementwise.
+
+    Args:
+        lambd: How far, at least 0.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` moved towards 0."""
+        return F.softshrink(input, self.lambd)
+
+
+class Softplus(Module):
+    """``log(1 + exp(beta * x)) / beta``, elementwise: a smooth `ReLU`.
+
+    Args:
+        beta: How sharp the bend is.
+        threshold: Where ``beta * x`` is greater, ``x`` itself.
+    """
+
+    __constants__ = ["beta", "threshold"]
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        super().__init__()
+        self.beta = beta
+        self.threshold = threshold
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``log(1 + exp(beta * input)) / beta``."""
+        return F.softplus(input, self.beta, self.threshold)
+
+    def extra_repr(self) -> str:
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class PReLU(Module):
+    """`LeakyReLU` with a learned slope (https://arxiv.org/abs/1502.01852).
+
+    Shapes: ``(N, C, *)`` to the same.
+
+    Args:
+        num_parameters: 1, or the number of channels ``C``, each with a slope of its own.
+        init: The slope at first.
+        device: Where to put the parameter.
+        dtype: Of the parameter.
+
+    Attributes:
+        weight: ``(num_parameters,)``, the slopes.
+    """
+
+    __constants__ = ["num_parameters"]
+
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.init = init
+        self.weight = Parameter(empty(num_parameters, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Put all slopes back to their first value."""
+        init.constant_(self.weight, self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` where positive, ``weight * input`` elsewhere."""
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters}"
+
+
+class _AlongDim(Module):
+    """A function of the elements along one dimension.
+
+    Args:
+        dim: The dimension. Leaving it out is deprecated.
+    """
+
+    __constants__ = ["dim"]
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state)
+        self.__dict__.setdefault("dim", None)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class Softmax(_AlongDim):
+    """``exp(x) / sum(exp(x))`` along a dimension.
+
+    Shapes: any to the same.
+
+    Args:
+        dim: The dimension along which the results sum to 1. Leaving it out is deprecated.
+
+    >>> import flambeau
+    >>> from flambeau import nn
+    >>> nn.Softmax(dim=0)(flambeau.zeros(2))
+    tensor([0.5000, 0.5000])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``exp(input) / sum(exp(input))``."""
+        return F.softmax(input, self.dim, _stacklevel=5)
+
+
+class Softmin(_AlongDim):
+    """`Softmax` of ``-x``: small elements get great shares.
+
+    Args:
+        dim: The dimension along which the results sum to 1. Leaving it out is deprecated.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``exp(-input) / sum(exp(-input))``."""
+        return F.softmin(input, self.dim, _stacklevel=5)
+
+
+class LogSoftmax(_AlongDim):
+    """The logarithm of `Softmax`, without overflow.
+
+    Args:
+        dim: The dimension along which the exponentials sum to 1. Leaving it out is deprecated.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input - log(sum(exp(input)))``."""
+        return F.log_softmax(input, self.dim, _stacklevel=5)
+
+
+class Softmax2d(Module):
+    """`Softmax` over the channels at each point of an image.
+
+    Shapes: ``(N, C, H, W)`` or ``(C, H, W)`` to the same.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``exp(input) / sum(exp(input))`` over the channels.
+
+        Raises:
+            ValueError: ``input`` has neither 3 nor 4 dimensions.
+        """
+        if input.dim() not in (3, 4):
+            raise ValueError(
+                f"Softmax2d takes (N, C, H, W) or (C, H, W), got shape {list(input.shape)}"
+            )
+        return F.softmax(input, -3, _stacklevel=5)

@@ -1,0 +1,278 @@
+"""Batch normalization (https://arxiv.org/abs/1502.03167)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core import dtype as dtypes
+from flambeau.core.tensor import Tensor
+from flambeau.nn import functional as F
+from flambeau.nn import init
+from flambeau.nn.module import Module
+from flambeau.nn.parameter import Parameter
+from flambeau.ops import empty, ones, zeros
+
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "SyncBatchNorm",
+]
+
+
+class _NormBase(Module):
+    """What batch and instance normalization share: their parameters and running statistics."""
+
+    # Version 2 added num_batches_tracked.
+    _version = 2
+    __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        for name, wanted in (("weight", affine), ("bias", affine and bias)):
+            made = Parameter(empty(num_features, device=device, dtype=dtype)) if wanted else None
+            self.register_parameter(name, made)
+        if track_running_stats:
+            self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype))
+            self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype))
+            self.register_buffer(
+                "num_batches_tracked", zeros((), device=device, dtype=dtypes.int64)
+            )
+        else:
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                self.register_buffer(name, None)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Put the running mean back to 0, the running variance to 1, the count of batches to 0."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Put the weight back to 1, the bias to 0, and the running statistics to their start."""
+        self.reset_running_stats()
+        if self.affine:
+            init.ones_(self.weight)
+            if self.bias is not None:
+                init.zeros_(self.bias)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        """Raise ValueError unless ``input`` has as many dimensions as this layer takes."""
+        raise NotImplementedError(f"{type(self).__name__} does not define _check_input_dim()")
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+            f"affine={self.affine}, bias={self.bias is not None}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: dict[str, Any],
+        *rest: Any,
+    ) -> None:
+        version = local_metadata.get("version")
+        if (version is None or version < 2) and self.track_running_stats:
+            count = self.num_batches_tracked
+            if count is None or count.is_meta:
+                count = zeros((), dtype=dtypes.int64)
+            state_dict.setdefault(f"{prefix}num_batches_tracked", count)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+
+def _check_dims(name: str, input: Tensor, allowed: tuple[int, ...]) -> None:
+    """Raise ValueError unless ``input`` has one of the numbers of dimensions."""
+    if input.dim() not in allowed:
+        raise ValueError(
+            f"{name} takes an input of {' or '.join(map(str, allowed))} dimensions, "
+            f"got shape {list(input.shape)}"
+        )
+
+
+class _BatchNorm(_NormBase):
+    """Batch normalization of an input of any shape ``(N, C, *)``."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` normalized: by its own statistics in training, else by the running ones."""
+        self._check_input_dim(input)
+        tracks = self.track_running_stats
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and tracks and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                # Of n batches each has the share 1/n. The count stays on its device.
+                momentum = self.num_batches_tracked.double().reciprocal()
+        mean, variance = self.running_mean, self.running_var
+        uses_batch = self.training or (mean is None and variance is None)
+        if self.training and not tracks:
+            mean = variance = None
+        return F.batch_norm(
+            input, mean, variance, self.weight, self.bias, uses_batch, momentum, self.eps
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalization of features, or of channels over time; see `BatchNorm2d`.
+
+    Shapes: ``(N, C)`` or ``(N, C, L)`` to the same.
+    """
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        _check_dims("BatchNorm1d", input, (2, 3))
+
+
+class BatchNorm2d(_BatchNorm):
+    """Each channel with mean 0 and variance 1 over batch and space, scaled and shifted.
+
+    ``y = (x - mean) / sqrt(var + eps) * weight + bias``. In training the statistics are those of
+    the batch, and the running ones move towards them, in place:
+    ``running = (1 - momentum) * running + momentum * batch``, for the variance with the unbiased
+    one of the batch. In evaluation the running ones are used.
+
+    Shapes: ``(N, C, H, W)`` to the same.
+
+    Args:
+        num_features: The number of channels ``C``.
+        eps: Added to the variance.
+        momentum: The share of a batch in the new running statistics; ``None`` means the plain
+            average of all batches.
+        affine: Whether there are a learned ``weight`` and ``bias``; otherwise they are ``None``.
+        track_running_stats: Whether there are running statistics; otherwise they are ``None``, and
+            those of the batch are used in evaluation too.
+        device: Where to put parameters and buffers.
+        dtype: Of parameters and running statistics.
+        bias: Whether there is a ``bias``, if ``affine``.
+
+    Attributes:
+        weight: ``(C,)``, 1 at first.
+        bias: ``(C,)``, 0 at first.
+        running_mean: ``(C,)``, 0 at first; a buffer.
+        running_var: ``(C,)``, 1 at first; a buffer.
+        num_batches_tracked: How many batches training has seen; an int64 buffer.
+
+    Raises:
+        ValueError: In `forward`: the input has another number of dimensions, or in training only
+            one value per channel.
+
+    >>> import flambeau
+    >>> from flambeau import nn
+    >>> layer = nn.BatchNorm2d(3)
+    >>> layer(flambeau.ones(2, 3, 2, 2)).mean().item()
+    0.0
+    >>> layer.running_mean
+    tensor([0.1000, 0.1000, 0.1000])
+    """
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        _check_dims("BatchNorm2d", input, (4,))
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalization of volumes; see `BatchNorm2d`.
+
+    Shapes: ``(N, C, D, H, W)`` to the same.
+    """
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        _check_dims("BatchNorm3d", input, (5,))
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalization whose statistics are those of the whole batch, over all devices.
+
+    In a program that JAX has sharded over devices the mean of a tensor is the mean of all its
+    parts, so this is batch normalization of ``(N, C, *)`` as it is; see `BatchNorm2d`.
+
+    Shapes: ``(N, C, *)`` to the same.
+
+    Args:
+        num_features: The number of channels ``C``.
+        eps: See `BatchNorm2d`, as all following but ``process_group``.
+        momentum: The share of a batch in the new running statistics.
+        affine: Whether there are a learned ``weight`` and ``bias``.
+        track_running_stats: Whether there are running statistics.
+        process_group: Kept as an attribute, without effect.
+        device: Where to put parameters and buffers.
+        dtype: Of parameters and running statistics.
+        bias: Whether there is a ``bias``, if ``affine``.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+        self.process_group = process_group
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(
+                f"SyncBatchNorm takes an input of at least 2 dimensions, got {list(input.shape)}"
+            )
+        if input.size(1) == 0:
+            raise ValueError(
+                f"SyncBatchNorm takes an input with channels, got shape {list(input.shape)}"
+            )
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """``module`` with every batch normalization in it made a `SyncBatchNorm`.
+
+        Args:
+            module: Changed in place, unless it is a batch normalization itself. Parameters and
+                buffers stay the same objects.
+            process_group: Passed on to the new layers.
+        """
+        converted = module
+        if isinstance(module, _BatchNorm):
+            converted = SyncBatchNorm(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+                bias=module.bias is not None,
+            )
+            if module.affine:
+                converted.weight = module.weight
+                converted.bias = module.bias
+            converted.running_mean = module.running_mean
+            converted.running_var = module.running_var
+            converted.num_batches_tracked = module.num_batches_tracked
+            converted.training = module.training
+        for name, child in module.named_children():
+            converted.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return converted

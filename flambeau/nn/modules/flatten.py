@@ -1,0 +1,86 @@
+"""Dimensions joined into one, and one split into several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.nn.module import Module
+
+__all__ = ["Flatten", "Unflatten"]
+
+
+class Flatten(Module):
+    """The dimensions from ``start_dim`` to ``end_dim`` joined into one.
+
+    Shapes: ``(N, *)`` to ``(N, product of *)`` by default.
+
+    Args:
+        start_dim: The first dimension to join.
+        end_dim: The last one.
+
+    >>> import flambeau
+    >>> from flambeau import nn
+    >>> nn.Flatten()(flambeau.zeros(32, 1, 5, 5)).shape
+    flambeau.Size([32, 25])
+    """
+
+    __constants__ = ["start_dim", "end_dim"]
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        super().__init__()
+        self.start_dim = start_dim
+        self.end_dim = end_dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` with the dimensions joined."""
+        return input.flatten(self.start_dim, self.end_dim)
+
+    def extra_repr(self) -> str:
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class Unflatten(Module):
+    """One dimension split into several; undoes `Flatten`.
+
+    Shapes: ``(*, S, *)`` to ``(*, *unflattened_size, *)``.
+
+    Args:
+        dim: The dimension to split.
+        unflattened_size: The sizes that it becomes; one may be -1, for what is left.
+
+    Raises:
+        TypeError: ``unflattened_size`` is no tuple or list of integers.
+
+    >>> import flambeau
+    >>> from flambeau import nn
+    >>> nn.Unflatten(1, (2, 5, 5))(flambeau.zeros(2, 50)).shape
+    flambeau.Size([2, 2, 5, 5])
+    """
+
+    __constants__ = ["dim", "unflattened_size"]
+
+    def __init__(self, dim: int, unflattened_size: Any) -> None:
+        super().__init__()
+        self._require_tuple_int(unflattened_size)
+        self.dim = dim
+        self.unflattened_size = unflattened_size
+
+    def _require_tuple_int(self, sizes: Any) -> None:
+        if not isinstance(sizes, tuple | list):
+            raise TypeError(
+                f"unflattened_size must be a tuple of integers, got a {type(sizes).__name__}"
+            )
+        for position, size in enumerate(sizes):
+            if not isinstance(size, int):
+                raise TypeError(
+                    "unflattened_size must be a tuple of integers, got a "
+                    f"{type(size).__name__} at position {position}"
+                )
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` with the dimension split."""
+        return input.unflatten(self.dim, self.unflattened_size)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

@@ -1,0 +1,164 @@
+"""Affine and bilinear maps of the last dimension."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.nn import functional as F
+from flambeau.nn import init
+from flambeau.nn.module import Module
+from flambeau.nn.parameter import Parameter
+from flambeau.ops import empty
+
+__all__ = ["Bilinear", "Identity", "Linear"]
+
+
+class Identity(Module):
+    """Gives its input, whatever the arguments of the constructor.
+
+    Shapes: any to the same.
+
+    >>> from flambeau import nn
+    >>> nn.Identity(54, unused=True)(3)
+    3
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(self, input: Any) -> Any:
+        """``input``."""
+        return input
+
+
+class Linear(Module):
+    """An affine map of the last dimension: ``y = x @ weight.T + bias``.
+
+    Shapes: ``(*, in_features)`` to ``(*, out_features)``.
+
+    Args:
+        in_features: Size of the last dimension of the input.
+        out_features: Size of the last dimension of the output.
+        bias: Whether to add a learned ``bias``; otherwise it is ``None``.
+        device: Where to put the parameters.
+        dtype: Of the parameters.
+
+    Attributes:
+        weight: ``(out_features, in_features)``, uniform in ``±1/sqrt(in_features)`` at first.
+        bias: ``(out_features,)``, likewise.
+
+    >>> import flambeau
+    >>> from flambeau import nn
+    >>> nn.Linear(20, 30)(flambeau.zeros(128, 20)).shape
+    flambeau.Size([128, 30])
+    """
+
+    __constants__ = ["in_features", "out_features"]
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+        self.weight = Parameter(empty((out_features, in_features), device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(empty(out_features, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
+            bound = 1 / math.sqrt(fan_in) if fan_in > 0 else 0
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input @ weight.T + bias``."""
+        return F.linear(input, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """`Linear` under the name that PyTorch gives the output map of its attention."""
+
+
+class Bilinear(Module):
+    """A bilinear map of two inputs: ``y[k] = x1 @ weight[k] @ x2 + bias[k]``.
+
+    Shapes: ``(*, in1_features)`` and ``(*, in2_features)`` to ``(*, out_features)``.
+
+    Args:
+        in1_features: Size of the last dimension of the first input, at least 1.
+        in2_features: Size of the last dimension of the second input.
+        out_features: Size of the last dimension of the output.
+        bias: Whether to add a learned ``bias``; otherwise it is ``None``.
+        device: Where to put the parameters.
+        dtype: Of the parameters.
+
+    Attributes:
+        weight: ``(out_features, in1_features, in2_features)``, uniform in
+            ``±1/sqrt(in1_features)`` at first.
+        bias: ``(out_features,)``, likewise.
+
+    Raises:
+        ValueError: ``in1_features`` is not positive.
+    """
+
+    __constants__ = ["in1_features", "in2_features", "out_features"]
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
+        self.weight = Parameter(
+            empty((out_features, in1_features, in2_features), device=device, dtype=dtype)
+        )
+        if bias:
+            self.bias = Parameter(empty(out_features, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew."""
+        if self.in1_features <= 0:
+            raise ValueError(f"in1_features must be positive, got {self.in1_features}")
+        bound = 1 / math.sqrt(self.weight.size(1))
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        """``input1 @ weight[k] @ input2 + bias[k]`` for each output ``k``."""
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+            f"out_features={self.out_features}, bias={self.bias is not None}"
+        )

@@ -1,0 +1,543 @@
+"""Pooling: windows of the input become single elements.
+
+Sizes named here may be one number for all spatial dimensions or one per dimension. A spatial size
+``L`` becomes ``(L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``, rounded up
+instead of down with ``ceil_mode``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.nn import functional as F
+from flambeau.nn.module import Module
+from flambeau.nn.modules.utils import _pair, _single, _triple
+
+__all__ = [
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d",
+    "FractionalMaxPool2d", "FractionalMaxPool3d", "LPPool1d", "LPPool2d", "LPPool3d", "MaxPool1d",
+    "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
+]  # fmt: skip
+
+
+class _MaxPoolNd(Module):
+    """What the maximum poolings share; see `MaxPool2d` for the arguments."""
+
+    __constants__ = [
+        "kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode",
+    ]  # fmt: skip
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding = padding
+        self.dilation = dilation
+        self.return_indices = return_indices
+        self.ceil_mode = ceil_mode
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return (
+            self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode,
+            self.return_indices,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        return (
+            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
+            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
+        )
+
+
+class MaxPool1d(_MaxPoolNd):
+    """The maximum of each window; see `MaxPool2d`.
+
+    Shapes: ``(N, C, L)`` or ``(C, L)`` to ``(N, C, L_out)`` or ``(C, L_out)``.
+    """
+
+    def forward(self, input: Tensor) -> Any:
+        """The maxima, with ``return_indices`` also their positions."""
+        return F.max_pool1d(input, *self._arguments())
+
+
+class MaxPool2d(_MaxPoolNd):
+    """The maximum of each window.
+
+    Shapes: ``(N, C, H, W)`` or ``(C, H, W)`` to ``(N, C, H_out, W_out)`` or ``(C, H_out, W_out)``.
+
+    Args:
+        kernel_size: Size of a window.
+        stride: Step from window to window, by default ``kernel_size``.
+        padding: Minus infinities on both sides, at most half of ``kernel_size``.
+        dilation: Step between the elements of a window.
+        return_indices: Also give the positions of the maxima, for `MaxUnpool2d`.
+        ceil_mode: Keep a last window that reaches over the edge.
+
+    >>> import flambeau
+    >>> from flambeau import nn
+    >>> nn.MaxPool2d(2)(flambeau.tensor([[[1.0, 2.0], [3.0, 4.0]]]))
+    tensor([[[4.]]])
+    """
+
+    def forward(self, input: Tensor) -> Any:
+        """The maxima, with ``return_indices`` also their positions."""
+        return F.max_pool2d(input, *self._arguments())
+
+
+class MaxPool3d(_MaxPoolNd):
+    """The maximum of each window; see `MaxPool2d`.
+
+    Shapes: ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to the same dimensions.
+    """
+
+    def forward(self, input: Tensor) -> Any:
+        """The maxima, with ``return_indices`` also their positions."""
+        return F.max_pool3d(input, *self._arguments())
+
+
+class _MaxUnpoolNd(Module):
+    """What the unpoolings share; see `MaxUnpool2d` for the arguments."""
+
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(_MaxUnpoolNd):
+    """Maxima put back where `MaxPool1d` found them; see `MaxUnpool2d`.
+
+    Shapes: twice ``(N, C, L)`` or ``(C, L)`` to the same dimensions.
+    """
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        self.kernel_size = _single(kernel_size)
+        self.stride = _single(kernel_size if stride is None else stride)
+        self.padding = _single(padding)
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        """``input`` at the positions ``indices`` of zeros."""
+        return F.max_unpool1d(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
+
+
+class MaxUnpool2d(_MaxUnpoolNd):
+    """Maxima put back where `MaxPool2d` with ``return_indices`` found them, zeros elsewhere.
+
+    Shapes: twice ``(N, C, H, W)`` or ``(C, H, W)`` to the same dimensions, where ``H`` becomes
+    ``(H - 1) * stride - 2 * padding + kernel_size``, unless `forward` is given an ``output_size``.
+
+    Args:
+        kernel_size: Size of a window.
+        stride: Step from window to window, by default ``kernel_size``.
+        padding: What the pooling added on both sides.
+    """
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        self.kernel_size = _pair(kernel_size)
+        self.stride = _pair(kernel_size if stride is None else stride)
+        self.padding = _pair(padding)
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        """``input`` at the positions ``indices`` of zeros."""
+        return F.max_unpool2d(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
+
+
+class MaxUnpool3d(_MaxUnpoolNd):
+    """Maxima put back where `MaxPool3d` found them; see `MaxUnpool2d`.
+
+    Shapes: twice ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to the same dimensions.
+    """
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        self.kernel_size = _triple(kernel_size)
+        self.stride = _triple(kernel_size if stride is None else stride)
+        self.padding = _triple(padding)
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        """``input`` at the positions ``indices`` of zeros."""
+        return F.max_unpool3d(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
+
+
+class _AvgPoolNd(Module):
+    """What the average poolings share; see `AvgPool2d` for the arguments."""
+
+    __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
+
+    kernel_size: Any
+    stride: Any
+    padding: Any
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool1d(_AvgPoolNd):
+    """The mean of each window; see `AvgPool2d`, but for ``divisor_override``.
+
+    Shapes: ``(N, C, L)`` or ``(C, L)`` to ``(N, C, L_out)`` or ``(C, L_out)``.
+    """
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = _single(kernel_size)
+        self.stride = _single(kernel_size if stride is None else stride)
+        self.padding = _single(padding)
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The means."""
+        return F.avg_pool1d(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
+            self.count_include_pad,
+        )  # fmt: skip
+
+
+class _DivisorAvgPool(_AvgPoolNd):
+    """Average pooling that can be given another divisor."""
+
+    __constants__ = [*_AvgPoolNd.__constants__, "divisor_override"]
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding = padding
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_override
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return (
+            self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
+            self.divisor_override,
+        )  # fmt: skip
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state)
+        # Pickles from before these existed.
+        self.__dict__.setdefault("padding", 0)
+        self.__dict__.setdefault("ceil_mode", False)
+        self.__dict__.setdefault("count_include_pad", True)
+
+
+class AvgPool2d(_DivisorAvgPool):
+    """The mean of each window.
+
+    Shapes: ``(N, C, H, W)`` or ``(C, H, W)`` to ``(N, C, H_out, W_out)`` or ``(C, H_out, W_out)``.
+
+    Args:
+        kernel_size: Size of a window.
+        stride: Step from window to window, by default ``kernel_size``.
+        padding: Zeros on both sides, at most half of ``kernel_size``.
+        ceil_mode: Keep a last window that reaches over the edge.
+        count_include_pad: Whether the zeros count as elements.
+        divisor_override: What to divide by instead of the number of elements.
+
+    >>> import flambeau
+    >>> from flambeau import nn
+    >>> nn.AvgPool2d(2)(flambeau.tensor([[[1.0, 2.0], [3.0, 4.0]]]))
+    tensor([[[2.5000]]])
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The means."""
+        return F.avg_pool2d(input, *self._arguments())
+
+
+class AvgPool3d(_DivisorAvgPool):
+    """The mean of each window; see `AvgPool2d`.
+
+    Shapes: ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to the same dimensions.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The means."""
+        return F.avg_pool3d(input, *self._arguments())
+
+
+class _FractionalMaxPool(Module):
+    """What the fractional poolings share; see `FractionalMaxPool2d` for the arguments."""
+
+    __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
+
+    def _set_sizes(self, sizes: Any, kernel_size: Any, output_size: Any, output_ratio: Any) -> None:
+        """Check and keep the sizes, made tuples by ``sizes``."""
+        if (output_size is None) == (output_ratio is None):
+            raise ValueError(
+                f"{type(self).__name__} takes an output_size or an output_ratio, and not both; "
+                f"got output_size={output_size}, output_ratio={output_ratio}"
+            )
+        self.kernel_size = sizes(kernel_size)
+        if any(size <= 0 for size in self.kernel_size):
+            raise ValueError(f"kernel_size must be positive, got {kernel_size}")
+        self.output_size = None if output_size is None else sizes(output_size)
+        self.output_ratio = None if output_ratio is None else sizes(output_ratio)
+        if self.output_ratio is not None and not all(0 < each < 1 for each in self.output_ratio):
+            raise ValueError(f"output_ratio must be between 0 and 1, got {output_ratio}")
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """The maximum of windows of random steps, for an output of any size.
+
+    See https://arxiv.org/abs/1412.6071.
+
+    Shapes: ``(N, C, H, W)`` or ``(C, H, W)`` to the same dimensions.
+
+    Args:
+        kernel_size: Size of a window.
+        output_size: Size of the output.
+        output_ratio: Size of the output as a part of the input's, between 0 and 1; instead of
+            ``output_size``.
+        return_indices: Also give the positions of the maxima, for `MaxUnpool2d`.
+
+    Raises:
+        ValueError: Both or none of ``output_size`` and ``output_ratio`` are given, or one is out
+            of range.
+    """
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self._set_sizes(_pair, kernel_size, output_size, output_ratio)
+
+    def forward(self, input: Tensor) -> Any:
+        """The maxima, with ``return_indices`` also their positions."""
+        return F.fractional_max_pool2d(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            _random_samples=self._random_samples,
+        )  # fmt: skip
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """The maximum of windows of random steps; see `FractionalMaxPool2d`.
+
+    Shapes: ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to the same dimensions.
+    """
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self._set_sizes(_triple, kernel_size, output_size, output_ratio)
+
+    def forward(self, input: Tensor) -> Any:
+        """The maxima, with ``return_indices`` also their positions."""
+        return F.fractional_max_pool3d(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            _random_samples=self._random_samples,
+        )  # fmt: skip
+
+
+class _LPPoolNd(Module):
+    """What the norm poolings share; see `LPPool2d` for the arguments."""
+
+    __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
+
+    def __init__(
+        self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    ) -> None:
+        super().__init__()
+        self.norm_type = norm_type
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.ceil_mode = ceil_mode
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
+
+    def extra_repr(self) -> str:
+        return (
+            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
+
+
+class LPPool1d(_LPPoolNd):
+    """The ``norm_type``-norm of each window; see `LPPool2d`.
+
+    Shapes: ``(N, C, L)`` or ``(C, L)`` to the same dimensions.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The norms."""
+        return F.lp_pool1d(input, *self._arguments())
+
+
+class LPPool2d(_LPPoolNd):
+    """The ``p``-norm of each window: ``(sum of x ** p) ** (1 / p)``.
+
+    Shapes: ``(N, C, H, W)`` or ``(C, H, W)`` to the same dimensions.
+
+    Args:
+        norm_type: The power ``p``.
+        kernel_size: Size of a window.
+        stride: Step from window to window, by default ``kernel_size``.
+        ceil_mode: Keep a last window that reaches over the edge.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The norms."""
+        return F.lp_pool2d(input, *self._arguments())
+
+
+class LPPool3d(_LPPoolNd):
+    """The ``norm_type``-norm of each window; see `LPPool2d`.
+
+    Shapes: ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to the same dimensions.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The norms."""
+        return F.lp_pool3d(input, *self._arguments())
+
+
+class _AdaptiveMaxPoolNd(Module):
+    """What the adaptive maximum poolings share; see `AdaptiveMaxPool2d` for the arguments."""
+
+    __constants__ = ["output_size", "return_indices"]
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__()
+        self.output_size = output_size
+        self.return_indices = return_indices
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
+    """The maxima of ``output_size`` windows; see `AdaptiveMaxPool2d`.
+
+    Shapes: ``(N, C, L)`` or ``(C, L)`` to ``(N, C, output_size)`` or ``(C, output_size)``.
+    """
+
+    def forward(self, input: Tensor) -> Any:
+        """The maxima, with ``return_indices`` also their positions."""
+        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
+    """The maxima of as many windows as the output shall have elements.
+
+    Shapes: ``(N, C, H, W)`` or ``(C, H, W)`` to ``(N, C, *output_size)`` or ``(C, *output_size)``.
+
+    Args:
+        output_size: Size of the output; ``None`` in a place keeps the input's.
+        return_indices: Also give the positions of the maxima, for `MaxUnpool2d`.
+    """
+
+    def forward(self, input: Tensor) -> Any:
+        """The maxima, with ``return_indices`` also their positions."""
+        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
+    """The maxima of ``output_size`` windows; see `AdaptiveMaxPool2d`.
+
+    Shapes: ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to the same dimensions.
+    """
+
+    def forward(self, input: Tensor) -> Any:
+        """The maxima, with ``return_indices`` also their positions."""
+        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+
+
+class _AdaptiveAvgPoolNd(Module):
+    """What the adaptive average poolings share; see `AdaptiveAvgPool2d` for the arguments."""
+
+    __constants__ = ["output_size"]
+
+    def __init__(self, output_size: Any) -> None:
+        super().__init__()
+        self.output_size = output_size
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
+    """The means of ``output_size`` windows; see `AdaptiveAvgPool2d`.
+
+    Shapes: ``(N, C, L)`` or ``(C, L)`` to ``(N, C, output_size)`` or ``(C, output_size)``.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The means."""
+        return F.adaptive_avg_pool1d(input, self.output_size)
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
+    """The means of as many windows as the output shall have elements.
+
+    Shapes: ``(N, C, H, W)`` or ``(C, H, W)`` to ``(N, C, *output_size)`` or ``(C, *output_size)``.
+
+    Args:
+        output_size: Size of the output; ``None`` in a place keeps the input's.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The means."""
+        return F.adaptive_avg_pool2d(input, self.output_size)
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
+    """The means of ``output_size`` windows; see `AdaptiveAvgPool2d`.
+
+    Shapes: ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to the same dimensions.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The means."""
+        return F.adaptive_avg_pool3d(input, self.output_size)

@@ -1,0 +1,55 @@
+"""What layers do with sizes, and with the prefixes of a saved state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["consume_prefix_in_state_dict_if_present"]
+
+
+def _single(value: Any) -> tuple[Any, ...]:
+    """One size, given as it is or in a sequence, as a tuple of one."""
+    return tuple(value) if isinstance(value, Iterable) else (value,)
+
+
+def _pair(value: Any) -> tuple[Any, ...]:
+    """A size for both dimensions, or one for each, as a tuple of two."""
+    return tuple(value) if isinstance(value, Iterable) else (value, value)
+
+
+def _triple(value: Any) -> tuple[Any, ...]:
+    """A size for all three dimensions, or one for each, as a tuple of three."""
+    return tuple(value) if isinstance(value, Iterable) else (value, value, value)
+
+
+def _quadruple(value: Any) -> tuple[Any, ...]:
+    """A size for all four sides, or one for each, as a tuple of four."""
+    return tuple(value) if isinstance(value, Iterable) else (value, value, value, value)
+
+
+def _reverse_repeat_tuple(sizes: Iterable[int], times: int) -> tuple[int, ...]:
+    """The padding of each dimension as `pad` takes it: last dimension first, once per side."""
+    return tuple([size for size in reversed(tuple(sizes)) for _ in range(times)])
+
+
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+    """Take ``prefix`` off the keys that begin with it, in place; metadata included.
+
+    Args:
+        state_dict: A saved state, for example one of a model that was wrapped in another module.
+        prefix: Such as ``"module."``.
+
+    >>> state = {"module.weight": 1}
+    >>> consume_prefix_in_state_dict_if_present(state, "module.")
+    >>> state
+    {'weight': 1}
+    """
+    for key in [key for key in state_dict if key.startswith(prefix)]:
+        state_dict[key[len(prefix) :]] = state_dict.pop(key)
+    metadata = getattr(state_dict, "_metadata", None)
+    if metadata is not None:
+        # A module's own entry is its path, which has no dot at the end.
+        own = prefix.replace(".", "")
+        for key in [key for key in metadata if key and (key == own or key.startswith(prefix))]:
+            metadata[key[len(prefix) :]] = metadata.pop(key)
