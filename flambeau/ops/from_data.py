@@ -132,7 +132,7 @@ def asarray(
     dtype: Any = None,
     device: Any = None,
     copy: bool | None = None,
-    requires_grad: bool = False,
+    requires_grad: bool | None = None,
 ) -> Any:
     """``obj`` as a tensor: numbers, sequences, arrays, tensors, anything with ``__dlpack__``.
 
@@ -141,9 +141,10 @@ def asarray(
         dtype: The element type; by default that of the data.
         device: Where to put it; by default where the data is.
         copy: ``True`` for elements of its own; ``False`` to fail rather than to copy; ``None`` to
-            copy only where that is needed. Only a tensor's elements can be shared.
-        requires_grad: Whether the result, taken off the tape, shall require gradients. A tensor
-            that is returned as it is keeps its own flag.
+            copy only where that is needed. Only the elements of tensors and JAX arrays can be
+            shared.
+        requires_grad: ``True`` to require gradients, ``False`` for a result off the tape; by
+            default a tensor keeps its flag and its history.
 
     Raises:
         ValueError: ``copy=False``, but the elements cannot be shared.
@@ -151,21 +152,20 @@ def asarray(
     check_options("asarray", dtype)
     if isinstance(obj, Tensor):
         result = as_tensor(obj, dtype, device)
-        if result is obj and copy:
-            result = obj.clone()
-        elif result is not obj and copy is False:
+        if result is not obj and copy is False:
             raise ValueError("asarray(): this dtype or device needs a copy, and copy=False")
-        if requires_grad and not result.requires_grad:
-            result = wrap_new("asarray", result.detach()._read(), True)
-        return result if requires_grad or not result.requires_grad else result.detach()
+        result = obj.clone() if result is obj and copy else result
+        if requires_grad is None or requires_grad == result.requires_grad:
+            return result
+        return result.requires_grad_(True) if requires_grad else result.detach()
     if copy is False and not isinstance(obj, jax.Array):
         raise ValueError(
             f"asarray(): the elements of {type(obj).__name__} cannot be shared, and copy=False"
         )
-    is_plain = isinstance(obj, np.ndarray | np.generic | jax.Array)
-    if not is_plain and hasattr(obj, "__dlpack__"):
+    is_array = isinstance(obj, np.ndarray | np.generic | jax.Array)
+    if not is_array and hasattr(obj, "__dlpack__"):
         obj = from_dlpack(obj)._read()
-    return wrap_new("asarray", _copied(obj, dtype, device), requires_grad)
+    return wrap_new("asarray", _copied(obj, dtype, device), bool(requires_grad))
 
 
 def from_numpy(ndarray: Any) -> Any:
@@ -212,11 +212,11 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         copy: ``False`` to fail rather than to copy.
 
     Raises:
-        TypeError: ``ext_tensor`` does not speak the protocol.
+        RuntimeError: ``ext_tensor`` does not speak the protocol.
         ValueError: ``copy=False``, but its owner could write to the elements.
     """
     if not hasattr(ext_tensor, "__dlpack__"):
-        raise TypeError(f"from_dlpack(): {type(ext_tensor).__name__} has no __dlpack__ method")
+        raise RuntimeError(f"from_dlpack(): {type(ext_tensor).__name__} has no __dlpack__ method")
     if isinstance(ext_tensor, Tensor | jax.Array):
         array = ext_tensor.jax() if isinstance(ext_tensor, Tensor) else ext_tensor
     elif copy is False:

@@ -129,7 +129,7 @@ def linspace(
 
     Raises:
         TypeError: A bound is no number, or ``steps`` no integer.
-        RuntimeError: ``steps`` is negative.
+        RuntimeError: ``steps`` is negative, or a bound has dimensions.
     """
     return _spaced("linspace", start, end, steps, None, out, dtype, layout, device, requires_grad)
 
@@ -155,6 +155,12 @@ def _spaced(
     name: str, start: Any, end: Any, steps: Any, base: float | None, out: Any, dtype: Any,
     layout: Any, device: Any, requires_grad: bool,
 ) -> Any:  # fmt: skip
+    for argument, bound in (("start", start), ("end", end)):
+        if isinstance(bound, Tensor) and bound.ndim:
+            raise RuntimeError(
+                f"{name}(): {argument} must be a number or a 0-d tensor, got shape "
+                f"{list(bound.shape)}"
+            )
     bounds = [check_number(name, "start", start), check_number(name, "end", end)]
     start, end = (each.item() if isinstance(each, Tensor) else each for each in bounds)
     steps = as_size(name, steps)
