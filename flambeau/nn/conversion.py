@@ -10,7 +10,8 @@ from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.traversal import Traversal
-from flambeau.ops.conversion import _parse_to
+from flambeau.ops.conversion import parse_to
+from flambeau.ops.creation import empty_like
 
 
 class Conversion(Traversal):
@@ -108,7 +109,7 @@ class Conversion(Traversal):
             raise RuntimeError(
                 "a module converts its members in place: to() takes no copy argument"
             )
-        device, dtype, _ = _parse_to(args, dict(kwargs))
+        device, dtype, _ = parse_to(args, dict(kwargs))
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 f"a module can only be cast to a floating point or complex dtype, not to {dtype}"
@@ -142,8 +143,6 @@ class Conversion(Traversal):
             device: Where; ``None`` keeps each where it is.
             recurse: Also the modules below this one.
         """
-        from flambeau.ops.creation import empty_like
-
         return self._apply(lambda tensor: empty_like(tensor, device=device), recurse=recurse)
 
     def cpu(self) -> Self:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from flambeau.core.modes import is_grad_enabled
 from flambeau.core.tape import identity_node
 from flambeau.core.tensor import Tensor
 from flambeau.nn import hooks
 from flambeau.nn.hooks import BoundHook, _global_backward_pre_hooks
+from flambeau.ops.creation import zeros
 
 
 class GradientHooks:
@@ -131,24 +132,21 @@ class BackwardHook:
         self.module = module
         self.user_hooks = user_hooks
         self.user_pre_hooks = user_pre_hooks
-        self._inputs = _Positions(0, None)
-        self._outputs = _Positions(0, None)
+        self._inputs = _Tensors(())
+        self._outputs = _Tensors(())
         # What the output node received, until the input node has given its own gradients.
         self._grad_outputs: tuple[Any, ...] | None = None
 
     def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The positional arguments that `forward` must be called with."""
-        args, self._inputs, node = _through_identity(args)
-        if node is not None:
-            node.register_hook(self._on_input_gradients)
-        return args
+        self._inputs = _Tensors(args)
+        return self._inputs.through_identity(args, self._on_input_gradients)
 
     def setup_output_hook(self, result: Any) -> Any:
         """What the call must return for the ``result`` of `forward`."""
         values = result if isinstance(result, tuple) else (result,)
-        values, self._outputs, node = _through_identity(values)
-        if node is not None:
-            node.register_hook(self._on_output_gradients)
+        self._outputs = _Tensors(values)
+        values = self._outputs.through_identity(values, self._on_output_gradients)
         return values if isinstance(result, tuple) else values[0]
 
     def _on_output_gradients(self, _: Any, grad_outputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -158,7 +156,7 @@ class BackwardHook:
             if replaced is not None:
                 grads = _checked(replaced, grads, "grad_output")
         self._grad_outputs = grads
-        if self._inputs.indices is None:
+        if not self._inputs.hooked:
             self._call_without_input_gradients(grads)
         return self._outputs.gather(grads)
 
@@ -183,7 +181,8 @@ class BackwardHook:
         grad_outputs = self._grad_outputs
         if grad_outputs is None:
             return None
-        grads = self._inputs.spread(grad_inputs)
+        # A tensor that the result does not depend on has a gradient too: zero.
+        grads = self._inputs.with_zeros(self._inputs.spread(grad_inputs))
         for hook in self.user_hooks:
             replaced = hook(self.module, grads, grad_outputs)
             if replaced is not None:
@@ -192,40 +191,59 @@ class BackwardHook:
         return self._inputs.gather(grads)
 
 
-class _Positions(NamedTuple):
-    """Where the tensors stand among the inputs or outputs of a call.
+class _Tensors:
+    """The tensors among the inputs, or the outputs, of a call.
 
-    ``indices`` is ``None`` if no gradient can reach them.
+    Args:
+        values: All inputs or outputs.
+
+    Attributes:
+        size: How many values there are.
+        forms: Shape, dtype and device of each tensor, by position.
+        hooked: Positions of the tensors that gradients reach.
     """
 
-    size: int
-    indices: Sequence[int] | None
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self.size = len(values)
+        tensors = {i: value for i, value in enumerate(values) if isinstance(value, Tensor)}
+        self.forms = {i: (each.shape, each.dtype, each.device) for i, each in tensors.items()}
+        self.hooked: list[int] = []
+        if is_grad_enabled():
+            self.hooked = [i for i, each in tensors.items() if each.requires_grad]
+
+    def through_identity(self, values: tuple[Any, ...], hook: Callable[..., Any]) -> Any:
+        """``values`` behind one common node, which calls ``hook`` with their gradients."""
+        if not self.hooked:
+            return values
+        aliases, node = identity_node(tuple(values[i] for i in self.hooked))
+        node.register_hook(hook)
+        entries = list(values)
+        for i, alias in zip(self.hooked, aliases, strict=True):
+            entries[i] = alias
+        # A named tuple takes its fields one by one.
+        return tuple(entries) if type(values) is tuple else type(values)(*entries)
 
     def spread(self, grads: Sequence[Any]) -> tuple[Any, ...]:
-        """One entry per input or output, ``None`` where it is not a tensor."""
+        """One entry per value, ``None`` where no gradient has arrived."""
         entries: list[Any] = [None] * self.size
-        for index, grad in zip(self.indices or (), grads, strict=True):
-            entries[index] = grad
+        for i, grad in zip(self.hooked, grads, strict=True):
+            entries[i] = grad
         return tuple(entries)
 
+    def with_zeros(self, entries: tuple[Any, ...]) -> tuple[Any, ...]:
+        """``entries`` with zeros for the tensors that have none."""
+        return tuple(
+            self._zeros(i) if entry is None and i in self.forms else entry
+            for i, entry in enumerate(entries)
+        )
+
+    def _zeros(self, index: int) -> Tensor:
+        shape, dtype, device = self.forms[index]
+        return zeros(shape, dtype=dtype, device=device)
+
     def gather(self, entries: Sequence[Any]) -> tuple[Any, ...]:
-        """The entries of the tensors."""
-        return tuple(entries[index] for index in self.indices or ())
-
-
-def _through_identity(values: tuple[Any, ...]) -> tuple[Any, _Positions, Any]:
-    """``values`` with their tensors behind one identity node, where those stand, and the node."""
-    indices = [index for index, value in enumerate(values) if isinstance(value, Tensor)]
-    tensors = tuple(values[index] for index in indices)
-    if not is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors):
-        return values, _Positions(len(values), None), None
-    aliases, node = identity_node(tensors)
-    entries = list(values)
-    for index, alias in zip(indices, aliases, strict=True):
-        entries[index] = alias
-    # A named tuple takes its fields one by one.
-    rebuilt = tuple(entries) if type(values) is tuple else type(values)(*entries)
-    return rebuilt, _Positions(len(values), indices), node
+        """The entries of the tensors that gradients reach."""
+        return tuple(entries[i] for i in self.hooked)
 
 
 def _checked(replaced: Any, grads: tuple[Any, ...], name: str) -> tuple[Any, ...]:

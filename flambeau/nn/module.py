@@ -51,7 +51,8 @@ class Module(Calling, Persistence, Conversion):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init:
             self._check_no_arguments(args, kwargs)
-        # Past `__setattr__`, which needs these tables itself.
+        # Past this class's `__setattr__`, which needs the tables itself.
+        super().__setattr__("training", True)
         self.__dict__.update(new_state())
         if self.call_super_init:
             super().__init__(*args, **kwargs)

@@ -103,9 +103,8 @@ class ModuleState:
 
 
 def new_state() -> dict[str, Any]:
-    """The attributes of a module without members."""
+    """The attributes of a module without members, its training flag aside."""
     return {
-        "training": True,
         "_parameters": Registry(),
         "_buffers": Registry(),
         "_non_persistent_buffers_set": set(),

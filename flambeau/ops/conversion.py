@@ -68,7 +68,7 @@ def _same_place(have: device, want: device) -> bool:
     return have.type == want.type and (want.index is None or (have.index or 0) == want.index)
 
 
-def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:
+def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:
     """The device, dtype and copy flag that a call of ``to`` names."""
     names = ["device", "dtype", "non_blocking", "copy", "memory_format"]
     if args and isinstance(args[0], Tensor) or "other" in kwargs:
@@ -87,7 +87,7 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, 
     if to is not None and not isinstance(to, dtypes.dtype):
         raise TypeError(f"to(): dtype must be a flambeau dtype, got {to!r}")
     if where is not None and not isinstance(where, str | int | device):
-        raise TypeError(f"to() takes a device, a dtype or a Tensor, got {type(where).__name__}")
+        raise TypeError(f"to() takes a device, a dtype or a Tensor, got {where.__class__.__name__}")
     return where, to, bool(kwargs.get("copy", False))
 
 
@@ -102,7 +102,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         TypeError: The arguments are neither.
         RuntimeError: The device does not exist on this machine.
     """
-    where, to, copy = _parse_to(args, kwargs)
+    where, to, copy = parse_to(args, kwargs)
     result = self
     if where is not None:
         where = as_device(where)
