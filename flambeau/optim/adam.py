@@ -15,7 +15,7 @@ from flambeau.optim.checks import (
     check_tensor_lr,
 )
 from flambeau.optim.optimizer import Parameters
-from flambeau.optim.rule import Entry, RuleOptimizer, like, step_count
+from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
 
 __all__ = ["Adam"]
 
@@ -86,21 +86,15 @@ class Adam(RuleOptimizer):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def entries(self, param: Tensor, group: dict[str, Any]) -> dict[str, Entry]:
+    def entries(self, param: Tensor, group: Named) -> dict[str, Entry]:
         """The number of steps, and the running averages."""
-        found = {"step": step_count(), "exp_avg": like(param), "exp_avg_sq": like(param)}
+        found = {"step": scalar(), "exp_avg": like(param), "exp_avg_sq": like(param)}
         if group["amsgrad"]:
             found["max_exp_avg_sq"] = like(param)
         return found
 
     @staticmethod
-    def rule(
-        param: Any,
-        grad: Any,
-        state: dict[str, Any],
-        hyper: dict[str, Any],
-        flags: dict[str, Any],
-    ) -> tuple[Any, dict[str, Any]]:
+    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
         """One step for one parameter."""
         lr, (beta1, beta2), decay = hyper["lr"], hyper["betas"], hyper["weight_decay"]
         if decay is not None:

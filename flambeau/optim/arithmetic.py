@@ -70,3 +70,27 @@ def lerp(start: Any, end: Any, weight: Any) -> Any:
     near_start = jnp.abs(weight) < 0.5
     factor = jnp.where(near_start, weight, weight - 1)
     return jnp.where(near_start, start, end) + factor * (end - start)
+
+
+@_rounded_once
+def rsqrt(array: Any) -> Any:
+    """1 / √array"""
+    return 1 / jnp.sqrt(array)
+
+
+@_rounded_once
+def divide_by(array: Any, numerator: Any) -> Any:
+    """numerator / array"""
+    return numerator / array
+
+
+@_rounded_once
+def at_least(array: Any, lowest: Any) -> Any:
+    """The larger of ``array`` and ``lowest``"""
+    return jnp.maximum(array, lowest)
+
+
+@_rounded_once
+def clamp(array: Any, lowest: Any, highest: Any) -> Any:
+    """``array`` between ``lowest`` and ``highest``"""
+    return jnp.clip(array, lowest, highest)

@@ -131,7 +131,7 @@ def _as_array(value: Any) -> Any:
         return value
     value = value.detach() if hasattr(value, "detach") else value
     try:
-        return np.array(value)
+        return np.asarray(value).copy()
     except TypeError:
         # NumPy has no bfloat16 of its own.
         return jax.dlpack.from_dlpack(value).copy()

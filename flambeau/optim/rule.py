@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from sys import getrefcount
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,9 @@ from flambeau.core.trace import outside
 from flambeau.optim.containers import Layout, ParameterGroup, Same, pick
 from flambeau.optim.loading import put_beside
 from flambeau.optim.optimizer import Optimizer
+
+# State, numbers or flags by name.
+Named: TypeAlias = dict[str, Any]
 
 
 class Entry(NamedTuple):
@@ -50,9 +53,6 @@ def scalar(fill: float = 0.0) -> Entry:
     """A 0-d entry in the precision in which PyTorch counts steps."""
     wide = dtypes.get_default_dtype() is dtypes.float64
     return Entry((), np.dtype(np.float64 if wide else np.float32), fill)
-
-
-step_count = scalar
 
 
 class GroupSpec(NamedTuple):
@@ -236,13 +236,7 @@ class RuleOptimizer(Optimizer):
     flags: ClassVar[tuple[str, ...]] = ()
 
     @staticmethod
-    def rule(
-        param: Any,
-        grad: Any,
-        state: dict[str, Any],
-        hyper: dict[str, Any],
-        flags: dict[str, Any],
-    ) -> tuple[Any, dict[str, Any]]:
+    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
         """One step for one parameter, on arrays.
 
         Args:
@@ -299,7 +293,8 @@ class RuleOptimizer(Optimizer):
         given = tuple([grad is not None for grad in grads])
         plans = self._plans.get(given)
         if plans is None:
-            plans = self._plans[given] = self._make_plans(given)
+            with outside():
+                plans = self._plans[given] = self._make_plans(given)
             self._planned_version = self._structure.version
         if trace is not None:
             trace.watch(self, self._snapshot)
@@ -404,5 +399,4 @@ def _start(entry: Entry, param: Tensor) -> Tensor:
     array = param._cell.array
     if is_abstract(array):
         return Tensor._wrap(abstract(entry.shape, entry.dtype))
-    with outside():
-        return Tensor._wrap(put_beside(np.full(entry.shape, entry.fill, entry.dtype), array))
+    return Tensor._wrap(put_beside(np.full(entry.shape, entry.fill, entry.dtype), array))

@@ -8,7 +8,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.optim import arithmetic as a
 from flambeau.optim.checks import at_least_zero, check_implementation, one_element
 from flambeau.optim.optimizer import Parameters
-from flambeau.optim.rule import Entry, RuleOptimizer, like
+from flambeau.optim.rule import Entry, Named, RuleOptimizer, like
 
 __all__ = ["SGD"]
 
@@ -83,11 +83,11 @@ class SGD(RuleOptimizer):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    def first_step_differs(self, group: dict[str, Any]) -> bool:
+    def first_step_differs(self, group: Named) -> bool:
         """With dampening, which the first gradient escapes."""
         return isinstance(group["dampening"], Tensor) or group["dampening"] != 0
 
-    def entries(self, param: Tensor, group: dict[str, Any]) -> dict[str, Entry]:
+    def entries(self, param: Tensor, group: Named) -> dict[str, Entry]:
         """A momentum buffer, if there is momentum."""
         momentum = group["momentum"]
         if not isinstance(momentum, Tensor) and momentum == 0:
@@ -95,13 +95,7 @@ class SGD(RuleOptimizer):
         return {"momentum_buffer": like(param)}
 
     @staticmethod
-    def rule(
-        param: Any,
-        grad: Any,
-        state: dict[str, Any],
-        hyper: dict[str, Any],
-        flags: dict[str, Any],
-    ) -> tuple[Any, dict[str, Any]]:
+    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
         """One step for one parameter."""
         momentum, dampening, decay = hyper["momentum"], hyper["dampening"], hyper["weight_decay"]
         if decay is not None:

@@ -1,0 +1,123 @@
+"""Adafactor."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+
+from flambeau.core.tensor import Tensor
+from flambeau.optim import arithmetic as a
+from flambeau.optim.checks import at_least_zero, one_element
+from flambeau.optim.optimizer import Parameters
+from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
+
+__all__ = ["Adafactor"]
+
+
+class Adafactor(RuleOptimizer):
+    """Adam's scaling with little memory: of a matrix of squares only rows and columns are kept.
+
+    With gradient G (n × m), parameter θ, weight decay λ, learning rate γ and t counting the steps:
+
+    - w = t^τ with τ = ``beta2_decay``, and α = max(ε₂, RMS(θ)) · min(γ, 1/√t)
+    - θ ← θ − γ λ θ
+    - R ← R + w (row means of G² − R), and C ← C + w (column means of G² − C)
+    - V = R C / max(mean of R, ε₁); for a vector, V ← V + w (G² − V)
+    - U = G / √max(V, ε₁²)
+    - θ ← θ − α U / max(1, RMS(U) / d)
+
+    Formulas: https://docs.pytorch.org/docs/stable/generated/torch.optim.Adafactor.html; Shazeer and
+    Stern, *Adafactor: Adaptive Learning Rates with Sublinear Memory Cost* (2018).
+
+    Args:
+        params: Parameters, pairs of name and parameter, or dictionaries of groups.
+        lr: The largest relative step.
+        beta2_decay: The exponent τ, at most 0.
+        eps: ε₁, by default the dtype's epsilon, and ε₂.
+        d: The largest root mean square of an update.
+        weight_decay: How much of the learning rate the weights decay by.
+        foreach: Accepted; all parameters are always updated in one program.
+        maximize: Go up the gradient instead of down.
+
+    Raises:
+        ValueError: A number is out of its range.
+        RuntimeError: A parameter is complex.
+    """
+
+    numbers = ("lr", "beta2_decay", "eps", "d", "weight_decay")
+    switches = ("weight_decay",)
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float | Tensor = 1e-2,
+        beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0,
+        weight_decay: float = 0.0,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+    ) -> None:
+        one_element(lr=lr)
+        at_least_zero(lr=lr, weight_decay=weight_decay, epsilon2=eps[1])
+        at_least_zero(epsilon1=0.0 if eps[0] is None else eps[0])
+        if not beta2_decay <= 0.0:
+            raise ValueError(f"beta2_decay must not be above 0, got {beta2_decay}")
+        if not d >= 1.0:
+            raise ValueError(f"the clipping threshold d must be at least 1, got {d}")
+        defaults = {
+            "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay,
+            "foreach": foreach, "maximize": maximize,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def entries(self, param: Tensor, group: Named) -> dict[str, Entry]:
+        """The number of steps, and the mean squares of rows and columns, or of all elements."""
+        if param.is_complex():
+            raise RuntimeError(
+                f"Adafactor does not support complex parameters, got one of {param.dtype}"
+            )
+        shape, dtype = tuple(param.shape), param.dtype.numpy
+        if len(shape) < 2:
+            return {"step": scalar(), "variance": like(param)}
+        return {
+            "step": scalar(),
+            "row_var": Entry((*shape[:-1], 1), dtype),
+            "col_var": Entry((*shape[:-2], 1, shape[-1]), dtype),
+        }
+
+    @staticmethod
+    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
+        """One step for one parameter."""
+        lr, (eps1, eps2) = hyper["lr"], hyper["eps"]
+        if eps1 is None:
+            eps1 = float(jnp.finfo(param.dtype).eps)
+        step = state["step"] + 1
+        count = step.astype(jnp.float64)
+        weight = count ** hyper["beta2_decay"]
+        rate = jnp.maximum(eps2, _root_mean_square(param)) * jnp.minimum(lr, 1 / jnp.sqrt(count))
+        if hyper["weight_decay"] is not None:
+            param = a.mul(param, 1 - lr * hyper["weight_decay"])
+        new = {"step": step}
+        if grad.ndim > 1:
+            rows = new["row_var"] = a.lerp(state["row_var"], _mean_square(grad, -1), weight)
+            columns = new["col_var"] = a.lerp(state["col_var"], _mean_square(grad, -2), weight)
+            mean = a.at_least(jnp.mean(rows, axis=-2, keepdims=True), eps1)
+            variance = a.div(a.mul(rows, columns), mean)
+        else:
+            variance = new["variance"] = a.lerp(state["variance"], a.mul(grad, grad), weight)
+        update = a.mul(a.rsqrt(a.at_least(variance, eps1 * eps1)), grad)
+        clip = jnp.maximum(1.0, _root_mean_square(update) / hyper["d"])
+        return a.add(param, update, -rate / clip), new
+
+
+def _mean_square(array: Any, axis: int) -> Any:
+    norm = jnp.linalg.norm(array, axis=axis, keepdims=True)
+    return a.div(a.mul(norm, norm), array.shape[axis])
+
+
+def _root_mean_square(array: Any) -> Any:
+    return jnp.linalg.norm(array.ravel()).astype(jnp.float64) / math.sqrt(array.size)

@@ -1,0 +1,136 @@
+"""Muon."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+
+from flambeau.core.tensor import Tensor
+from flambeau.optim import arithmetic as a
+from flambeau.optim.checks import at_least_zero, one_element
+from flambeau.optim.optimizer import Parameters
+from flambeau.optim.rule import Entry, Named, RuleOptimizer, like
+
+__all__ = ["Muon"]
+
+_RATES = (None, "original", "match_rms_adamw")
+
+
+class Muon(RuleOptimizer):
+    """Momentum whose updates are made nearly orthogonal; for matrices of hidden layers only.
+
+    With gradient G (n × m), parameter θ, weight decay λ, momentum μ and learning rate γ:
+
+    - B ← μ B + (1 − μ) G
+    - U = μ B + (1 − μ) G with Nesterov's momentum, else B
+    - O = U's nearest orthogonal matrix, by a few Newton-Schulz steps in bfloat16:
+      X ← a X + (b A + c A²) X with A = X Xᵀ, from X = U / ‖U‖
+    - θ ← θ − γ λ θ − γ′ O, where γ′ is γ √max(1, n/m) or 0.2 γ √max(n, m)
+
+    Formulas: https://docs.pytorch.org/docs/stable/generated/torch.optim.Muon.html; Jordan et al.,
+    *Muon: An Optimizer for Hidden Layers in Neural Networks* (2024).
+
+    Args:
+        params: Matrices, pairs of name and matrix, or dictionaries of groups.
+        lr: Learning rate.
+        weight_decay: How much of the learning rate the weights decay by.
+        momentum: Momentum factor.
+        nesterov: Use Nesterov's momentum.
+        ns_coefficients: a, b and c of a Newton-Schulz step.
+        eps: The smallest norm to divide by.
+        ns_steps: How many Newton-Schulz steps, below 100.
+        adjust_lr_fn: How γ′ depends on the shape: ``"original"``, the default, or
+            ``"match_rms_adamw"``, with which `AdamW`'s learning rates can be used.
+
+    Raises:
+        ValueError: A parameter is no matrix, or a number is out of its range.
+    """
+
+    numbers = ("lr", "weight_decay", "momentum", "ns_coefficients", "eps")
+    flags = ("nesterov", "ns_steps", "adjust_lr_fn")
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float | Tensor = 1e-3,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
+        eps: float = 1e-7,
+        ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
+    ) -> None:
+        one_element(lr=lr)
+        at_least_zero(lr=lr, momentum=momentum, weight_decay=weight_decay)
+        if adjust_lr_fn not in _RATES:
+            raise ValueError(f"adjust_lr_fn must be one of {_RATES}, got {adjust_lr_fn!r}")
+        if ns_steps >= 100:
+            raise ValueError(f"ns_steps must be below 100, got {ns_steps}")
+        if len(ns_coefficients) != 3:
+            raise ValueError(f"ns_coefficients must be 3 numbers, got {len(ns_coefficients)}")
+        defaults = {
+            "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
+            "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps,
+            "adjust_lr_fn": adjust_lr_fn,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _check_params(self, params: list[Any]) -> None:
+        super()._check_params(params)
+        for param in params:
+            if param.ndim != 2:
+                raise ValueError(
+                    f"Muon only supports 2D parameters, but got one of shape {list(param.shape)}; "
+                    "give the others to another optimizer, such as AdamW"
+                )
+            if param.is_complex():
+                raise ValueError(f"Muon does not support complex parameters, got {param.dtype}")
+
+    def entries(self, param: Tensor, group: Named) -> dict[str, Entry]:
+        """The momentum buffer."""
+        return {"momentum_buffer": like(param)}
+
+    @staticmethod
+    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
+        """One step for one matrix."""
+        lr, momentum = hyper["lr"], hyper["momentum"]
+        buffer = a.lerp(state["momentum_buffer"], grad, 1 - momentum)
+        update = a.lerp(grad, buffer, momentum) if flags["nesterov"] else buffer
+        update = _orthogonalized(update, hyper["ns_coefficients"], flags["ns_steps"], hyper["eps"])
+        param = a.mul(param, 1 - lr * hyper["weight_decay"])
+        rate = lr * _rate_factor(param.shape, flags["adjust_lr_fn"])
+        return a.add(param, update, -rate), {"momentum_buffer": buffer}
+
+
+def _rate_factor(shape: tuple[int, ...], adjust: str | None) -> float:
+    rows, columns = shape
+    if adjust == "match_rms_adamw":
+        return 0.2 * math.sqrt(max(rows, columns))
+    return math.sqrt(max(1, rows / columns))
+
+
+def _orthogonalized(matrix: Any, coefficients: Any, steps: int, eps: Any) -> Any:
+    """A matrix with the singular vectors of ``matrix`` and singular values near 1, in bfloat16."""
+    linear, cubic, quintic = coefficients
+    wide = matrix.shape[0] <= matrix.shape[1]
+    x = (matrix if wide else matrix.T).astype(jnp.bfloat16)
+    x = a.div(x, a.at_least(_norm(x), eps))
+    for _ in range(steps):
+        gram = _addmm(None, x, x.T, 0.0, 1.0)
+        x = _addmm(x, _addmm(gram, gram, gram, cubic, quintic), x, linear, 1.0)
+    return x if wide else x.T
+
+
+def _norm(matrix: Any) -> Any:
+    return jnp.linalg.norm(matrix.astype(jnp.float32)).astype(matrix.dtype)
+
+
+def _addmm(added: Any, left: Any, right: Any, beta: Any, alpha: Any) -> Any:
+    """beta · added + alpha · left @ right, accumulated in float32 and rounded once."""
+    product = jnp.matmul(left, right, preferred_element_type=jnp.float32)
+    if added is None:
+        return product.astype(left.dtype)
+    return a.add(a.mul(added.astype(jnp.float32), beta), product, alpha).astype(left.dtype)

@@ -1,0 +1,86 @@
+"""Adadelta."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.optim import arithmetic as a
+from flambeau.optim.checks import at_least_zero, one_element
+from flambeau.optim.optimizer import Parameters
+from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
+
+__all__ = ["Adadelta"]
+
+
+class Adadelta(RuleOptimizer):
+    """Steps as large as recent steps were, relative to how large recent gradients were.
+
+    With gradient g, parameter θ, weight decay λ and learning rate γ:
+
+    - g ← g + λ θ
+    - v ← ρ v + (1 − ρ) g²
+    - Δ = g √(u + ε) / √(v + ε)
+    - u ← ρ u + (1 − ρ) Δ²
+    - θ ← θ − γ Δ
+
+    Formulas: https://docs.pytorch.org/docs/stable/generated/torch.optim.Adadelta.html; Zeiler,
+    *ADADELTA: An Adaptive Learning Rate Method* (2012).
+
+    Args:
+        params: Parameters, pairs of name and parameter, or dictionaries of groups.
+        lr: Factor of the step.
+        rho: Decay rate of the two running averages.
+        eps: Added under the roots.
+        weight_decay: L2 penalty.
+        foreach: Accepted; all parameters are always updated in one program.
+        capturable: As ``foreach``.
+        maximize: Go up the gradient instead of down.
+        differentiable: Record the step on the tape.
+
+    Raises:
+        ValueError: A number is out of its range.
+    """
+
+    numbers = ("lr", "rho", "eps", "weight_decay")
+    switches = ("weight_decay",)
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float | Tensor = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        one_element(lr=lr)
+        at_least_zero(lr=lr, eps=eps, weight_decay=weight_decay)
+        if not 0.0 <= rho <= 1.0:
+            raise ValueError(f"invalid rho value: it must be between 0 and 1, got {rho}")
+        defaults = {
+            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def entries(self, param: Tensor, group: Named) -> dict[str, Entry]:
+        """The number of steps, and the running averages."""
+        return {"step": scalar(), "square_avg": like(param), "acc_delta": like(param)}
+
+    @staticmethod
+    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
+        """One step for one parameter."""
+        rho, eps = hyper["rho"], hyper["eps"]
+        if hyper["weight_decay"] is not None:
+            grad = a.add(grad, param, hyper["weight_decay"])
+        square = a.addcmul(a.mul(state["square_avg"], rho), grad, grad, 1 - rho)
+        size = a.sqrt(a.add(square, eps))
+        delta = a.mul(a.div(a.sqrt(a.add(state["acc_delta"], eps)), size), grad)
+        deltas = a.addcmul(a.mul(state["acc_delta"], rho), delta, delta, 1 - rho)
+        new = {"step": state["step"] + 1, "square_avg": square, "acc_delta": deltas}
+        return a.add(param, delta, -hyper["lr"]), new

@@ -1,0 +1,87 @@
+"""Adamax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from flambeau.core.tensor import Tensor
+from flambeau.optim import arithmetic as a
+from flambeau.optim.checks import at_least_zero, check_betas, one_element
+from flambeau.optim.optimizer import Parameters
+from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
+
+__all__ = ["Adamax"]
+
+
+class Adamax(RuleOptimizer):
+    """Adam with the largest gradient so far, decaying, in place of the average square.
+
+    With gradient g, parameter θ, weight decay λ, learning rate γ and t counting the steps:
+
+    - g ← g + λ θ
+    - m ← β₁ m + (1 − β₁) g
+    - u ← max(β₂ u, |g| + ε)
+    - θ ← θ − γ m / ((1 − β₁ᵗ) u)
+
+    Formulas: https://docs.pytorch.org/docs/stable/generated/torch.optim.Adamax.html; Kingma and Ba,
+    *Adam: A Method for Stochastic Optimization* (2014), section 7.1.
+
+    Args:
+        params: Parameters, pairs of name and parameter, or dictionaries of groups.
+        lr: Learning rate.
+        betas: Decay rates of the average and of the maximum.
+        eps: Added to the size of the gradient.
+        weight_decay: L2 penalty.
+        foreach: Accepted; all parameters are always updated in one program.
+        maximize: Go up the gradient instead of down.
+        differentiable: Record the step on the tape.
+        capturable: As ``foreach``.
+
+    Raises:
+        ValueError: A number is out of its range.
+    """
+
+    numbers = ("lr", "betas", "eps", "weight_decay")
+    switches = ("weight_decay",)
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        one_element(lr=lr)
+        at_least_zero(lr=lr, eps=eps, weight_decay=weight_decay)
+        check_betas(betas)
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def entries(self, param: Tensor, group: Named) -> dict[str, Entry]:
+        """The number of steps, the running average and the decaying maximum."""
+        return {"step": scalar(), "exp_avg": like(param), "exp_inf": like(param)}
+
+    @staticmethod
+    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
+        """One step for one parameter."""
+        beta1, beta2 = hyper["betas"]
+        if hyper["weight_decay"] is not None:
+            grad = a.add(grad, param, hyper["weight_decay"])
+        step = state["step"] + 1
+        average = a.lerp(state["exp_avg"], grad, 1 - beta1)
+        size = a.add(jnp.abs(grad), hyper["eps"])
+        largest = jnp.maximum(a.mul(state["exp_inf"], beta2), size)
+        rate = hyper["lr"] / (1 - beta1 ** step.astype(jnp.float64))
+        new = {"step": step, "exp_avg": average, "exp_inf": largest}
+        return a.addcdiv(param, average, largest, -rate), new

@@ -1,0 +1,109 @@
+"""NAdam."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from flambeau.core.tensor import Tensor
+from flambeau.optim import arithmetic as a
+from flambeau.optim.checks import at_least_zero, check_betas, one_element
+from flambeau.optim.optimizer import Parameters
+from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
+
+__all__ = ["NAdam"]
+
+
+class NAdam(RuleOptimizer):
+    """Adam with Nesterov's momentum.
+
+    With gradient g, parameter θ, weight decay λ, momentum decay ψ, learning rate γ and t counting
+    the steps:
+
+    - g ← g + λ θ, or θ ← θ − γ λ θ with ``decoupled_weight_decay``
+    - μₜ = β₁ (1 − 0.96^(t ψ) / 2), and πₜ = πₜ₋₁ μₜ
+    - m ← β₁ m + (1 − β₁) g, and v ← β₂ v + (1 − β₂) g²
+    - θ ← θ − γ ((1 − μₜ) g / (1 − πₜ) + μₜ₊₁ m / (1 − πₜ μₜ₊₁)) / (√(v / (1 − β₂ᵗ)) + ε)
+
+    Formulas: https://docs.pytorch.org/docs/stable/generated/torch.optim.NAdam.html; Dozat,
+    *Incorporating Nesterov Momentum into Adam* (2016).
+
+    Args:
+        params: Parameters, pairs of name and parameter, or dictionaries of groups.
+        lr: Learning rate.
+        betas: Decay rates of the two running averages.
+        eps: Added to the denominator.
+        weight_decay: L2 penalty.
+        momentum_decay: How fast the momentum approaches its final value.
+        decoupled_weight_decay: Decay the weights themselves, as `AdamW` does.
+        foreach: Accepted; all parameters are always updated in one program.
+        maximize: Go up the gradient instead of down.
+        capturable: As ``foreach``.
+        differentiable: Record the step on the tape.
+
+    Raises:
+        ValueError: A number is out of its range.
+    """
+
+    numbers = ("lr", "betas", "eps", "weight_decay", "momentum_decay")
+    switches = ("weight_decay",)
+    flags = ("decoupled_weight_decay",)
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        one_element(lr=lr)
+        at_least_zero(lr=lr, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
+        check_betas(betas)
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize, "foreach": foreach, "capturable": capturable,
+            "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def entries(self, param: Tensor, group: Named) -> dict[str, Entry]:
+        """The number of steps, the product of momenta, and the running averages."""
+        return {
+            "step": scalar(), "mu_product": scalar(1.0),
+            "exp_avg": like(param), "exp_avg_sq": like(param),
+        }  # fmt: skip
+
+    @staticmethod
+    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
+        """One step for one parameter."""
+        lr, (beta1, beta2), decay = hyper["lr"], hyper["betas"], hyper["weight_decay"]
+        step = state["step"] + 1
+        count = step.astype(jnp.float64)
+        if decay is not None:
+            if flags["decoupled_weight_decay"]:
+                param = a.mul(param, 1 - lr * decay)
+            else:
+                grad = a.add(grad, param, decay)
+        momentum = beta1 * (1.0 - 0.5 * 0.96 ** (count * hyper["momentum_decay"]))
+        next_momentum = beta1 * (1.0 - 0.5 * 0.96 ** ((count + 1) * hyper["momentum_decay"]))
+        product = a.mul(state["mu_product"], momentum)
+        so_far = product.astype(jnp.float64)
+        average = a.lerp(state["exp_avg"], grad, 1 - beta1)
+        square = a.addcmul(a.mul(state["exp_avg_sq"], beta2), grad, grad, 1 - beta2)
+        denominator = a.add(a.sqrt(a.div(square, 1 - beta2**count)), hyper["eps"])
+        param = a.addcdiv(param, grad, denominator, -lr * (1.0 - momentum) / (1.0 - so_far))
+        rate = -lr * next_momentum / (1.0 - so_far * next_momentum)
+        param = a.addcdiv(param, average, denominator, rate)
+        return param, {
+            "step": step, "mu_product": product, "exp_avg": average, "exp_avg_sq": square,
+        }  # fmt: skip

@@ -1,0 +1,106 @@
+"""RAdam."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from flambeau.core.tensor import Tensor
+from flambeau.optim import arithmetic as a
+from flambeau.optim.checks import at_least_zero, check_betas, one_element
+from flambeau.optim.optimizer import Parameters
+from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
+
+__all__ = ["RAdam"]
+
+
+class RAdam(RuleOptimizer):
+    """Adam that trusts its average square only once enough steps have gone into it.
+
+    With gradient g, parameter θ, weight decay λ, learning rate γ and t counting the steps:
+
+    - g ← g + λ θ, or θ ← θ − γ λ θ with ``decoupled_weight_decay``
+    - m ← β₁ m + (1 − β₁) g, v ← β₂ v + (1 − β₂) g², and m̂ = m / (1 − β₁ᵗ)
+    - ρ = ρ_∞ − 2 t β₂ᵗ / (1 − β₂ᵗ) with ρ_∞ = 2 / (1 − β₂) − 1
+    - θ ← θ − γ m̂ while ρ ≤ 5; then θ ← θ − γ m̂ r √(1 − β₂ᵗ) / (√v + ε), with
+      r = √((ρ − 4)(ρ − 2) ρ_∞ / ((ρ_∞ − 4)(ρ_∞ − 2) ρ))
+
+    Formulas: https://docs.pytorch.org/docs/stable/generated/torch.optim.RAdam.html; Liu et al., *On
+    the Variance of the Adaptive Learning Rate and Beyond* (2019).
+
+    Args:
+        params: Parameters, pairs of name and parameter, or dictionaries of groups.
+        lr: Learning rate.
+        betas: Decay rates of the two running averages.
+        eps: Added to the denominator.
+        weight_decay: L2 penalty.
+        decoupled_weight_decay: Decay the weights themselves, as `AdamW` does.
+        foreach: Accepted; all parameters are always updated in one program.
+        maximize: Go up the gradient instead of down.
+        capturable: As ``foreach``.
+        differentiable: Record the step on the tape.
+
+    Raises:
+        ValueError: A number is out of its range.
+    """
+
+    numbers = ("lr", "betas", "eps", "weight_decay")
+    switches = ("weight_decay",)
+    flags = ("decoupled_weight_decay",)
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        one_element(lr=lr)
+        at_least_zero(lr=lr, eps=eps, weight_decay=weight_decay)
+        check_betas(betas)
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "maximize": maximize, "foreach": foreach, "capturable": capturable,
+            "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def entries(self, param: Tensor, group: Named) -> dict[str, Entry]:
+        """The number of steps, and the running averages."""
+        return {"step": scalar(), "exp_avg": like(param), "exp_avg_sq": like(param)}
+
+    @staticmethod
+    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
+        """One step for one parameter."""
+        lr, (beta1, beta2), decay = hyper["lr"], hyper["betas"], hyper["weight_decay"]
+        step = state["step"] + 1
+        count = step.astype(jnp.float64)
+        if decay is not None:
+            if flags["decoupled_weight_decay"]:
+                param = a.mul(param, 1 - lr * decay)
+            else:
+                grad = a.add(grad, param, decay)
+        average = a.lerp(state["exp_avg"], grad, 1 - beta1)
+        square = a.addcmul(a.mul(state["exp_avg_sq"], beta2), grad, grad, 1 - beta2)
+        correction = 1 - beta2**count
+        final = 2 / (1 - beta2) - 1
+        length = final - 2 * count * beta2**count / correction
+        trusted = length > 5.0
+        # Where it is not trusted, 6 keeps the root real.
+        length = jnp.where(trusted, length, 6.0)
+        rectified = jnp.sqrt(
+            (length - 4) * (length - 2) * final / ((final - 4) * (final - 2) * length)
+        )
+        plain = a.mul(a.div(average, 1 - beta1**count), lr)
+        adaptive = a.divide_by(a.add(a.sqrt(square), hyper["eps"]), jnp.sqrt(correction))
+        change = jnp.where(trusted, a.mul(a.mul(plain, adaptive), rectified), plain)
+        new = {"step": step, "exp_avg": average, "exp_avg_sq": square}
+        return a.add(param, change, -1.0), new

@@ -1,0 +1,100 @@
+"""RMSprop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.optim import arithmetic as a
+from flambeau.optim.checks import at_least_zero, one_element
+from flambeau.optim.optimizer import Parameters
+from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
+
+__all__ = ["RMSprop"]
+
+
+class RMSprop(RuleOptimizer):
+    """Steps scaled by a running average of the square of the gradient.
+
+    With gradient g, parameter θ, weight decay λ, momentum μ and learning rate γ:
+
+    - g ← g + λ θ
+    - v ← α v + (1 − α) g²
+    - s = √v, or √(v − m²) with m ← α m + (1 − α) g if ``centered``
+    - b ← μ b + g / (s + ε)
+    - θ ← θ − γ b
+
+    Formulas: https://docs.pytorch.org/docs/stable/generated/torch.optim.RMSprop.html; Hinton's
+    lecture notes; the centered form is Graves, *Generating Sequences With Recurrent Neural
+    Networks* (2013).
+
+    Args:
+        params: Parameters, pairs of name and parameter, or dictionaries of groups.
+        lr: Learning rate.
+        alpha: Decay rate of the running averages.
+        eps: Added to the denominator.
+        weight_decay: L2 penalty.
+        momentum: Momentum factor.
+        centered: Scale by the standard deviation of the gradient.
+        capturable: Accepted; all parameters are always updated in one program.
+        foreach: As ``capturable``.
+        maximize: Go up the gradient instead of down.
+        differentiable: Record the step on the tape.
+
+    Raises:
+        ValueError: A number is negative.
+    """
+
+    numbers = ("lr", "momentum", "alpha", "eps", "weight_decay")
+    switches = ("momentum", "weight_decay")
+    flags = ("centered",)
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float | Tensor = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        one_element(lr=lr)
+        at_least_zero(lr=lr, eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
+        defaults = {
+            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
+            "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def entries(self, param: Tensor, group: Named) -> dict[str, Entry]:
+        """The number of steps, the average square, and what momentum and centering ask for."""
+        found = {"step": scalar(), "square_avg": like(param)}
+        if group["momentum"] > 0:
+            found["momentum_buffer"] = like(param)
+        if group["centered"]:
+            found["grad_avg"] = like(param)
+        return found
+
+    @staticmethod
+    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
+        """One step for one parameter."""
+        alpha = hyper["alpha"]
+        if hyper["weight_decay"] is not None:
+            grad = a.add(grad, param, hyper["weight_decay"])
+        square = a.addcmul(a.mul(state["square_avg"], alpha), grad, grad, 1 - alpha)
+        new = {"step": state["step"] + 1, "square_avg": square}
+        if flags["centered"]:
+            average = new["grad_avg"] = a.lerp(state["grad_avg"], grad, 1 - alpha)
+            square = a.addcmul(square, average, average, -1.0)
+        size = a.add(a.sqrt(square), hyper["eps"])
+        if hyper["momentum"] is None:
+            return a.addcdiv(param, grad, size, -hyper["lr"]), new
+        buffer = a.addcdiv(a.mul(state["momentum_buffer"], hyper["momentum"]), grad, size)
+        new["momentum_buffer"] = buffer
+        return a.add(param, buffer, -hyper["lr"]), new
