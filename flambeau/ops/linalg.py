@@ -12,8 +12,8 @@ from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import same_dtype
 
 __all__ = [
-    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "cross", "dot", "ger",
-    "inner", "kron", "matmul", "mm", "mv", "outer", "tensordot", "trace", "vdot",
+    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cross", "dot", "ger", "inner", "kron",
+    "matmul", "mm", "mv", "outer", "tensordot", "trace", "vdot",
 ]  # fmt: skip
 
 
@@ -279,14 +279,6 @@ def addbmm(
     _check_inner("addbmm", batch1, batch2, batch1.shape[-1], batch2.shape[-2])
     product = jnp.einsum("bij,bjk->ik", batch1, batch2)
     return _combine("addbmm", input, product, beta, alpha)
-
-
-@function
-def chain_matmul(*matrices: Tensor) -> Tensor:
-    """The product of matrices, in the order that takes the fewest operations."""
-    from flambeau.ops.decomposition import multi_dot
-
-    return multi_dot(matrices)
 
 
 @op(node="ViewBackward0")

@@ -1,6 +1,7 @@
 """`torch.nn.functional`: the layers as functions, under PyTorch's names and with its arguments."""
 
 from flambeau.nn.functional.activation import *
+from flambeau.nn.functional.attention import *
 from flambeau.nn.functional.convolution import *
 from flambeau.nn.functional.distance import *
 from flambeau.nn.functional.loss import *
