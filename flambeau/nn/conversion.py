@@ -109,7 +109,8 @@ class Conversion(Traversal):
             raise RuntimeError(
                 "a module converts its members in place: to() takes no copy argument"
             )
-        device, dtype, _ = parse_to(args, dict(kwargs))
+        given = (kwargs.pop("tensor"),) if "tensor" in kwargs else args
+        device, dtype, _ = parse_to(given, dict(kwargs))
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 f"a module can only be cast to a floating point or complex dtype, not to {dtype}"
