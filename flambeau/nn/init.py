@@ -16,6 +16,7 @@ from flambeau.core.op import function
 from flambeau.core.tensor import Tensor
 from flambeau.ops.creation import eye as identity
 from flambeau.ops.factorization import orthonormal_columns
+from flambeau.ops.ranges import arange
 from flambeau.ops.sampling import permutations, truncated_normal_
 
 __all__ = [
@@ -381,7 +382,8 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     tensor.normal_(0, std, generator=generator)
     zeros = math.ceil(sparsity * rows)
     places = permutations(rows, columns, tensor.device)[:, :zeros]
-    return tensor.scatter_(0, places.t(), 0.0)
+    tensor[places.t(), arange(columns, device=tensor.device)] = 0.0
+    return tensor
 
 
 def _deprecated(new: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -1,4 +1,4 @@
-"""Evaluating one expression with PyTorch and with flambeau, and comparing what it gives or raises."""
+"""Evaluating one expression with PyTorch and with flambeau, and comparing what came out."""
 
 from __future__ import annotations
 

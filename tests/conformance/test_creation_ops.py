@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from tests.conformance.expression import check
 
 FLOATS = ["float16", "bfloat16", "float32", "float64"]

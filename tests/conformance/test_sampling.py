@@ -8,9 +8,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conformance.expression import check, compare, observe
 
 import flambeau
+from tests.conformance.expression import check, compare, observe
 
 # Last bits of logarithms and cosines differ between libraries.
 CLOSE = 1e-6
