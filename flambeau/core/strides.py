@@ -128,7 +128,7 @@ def reshaped_strides(shape: Ints, strides: Ints, to: Ints) -> Ints | None:
 
 
 def _chunks(shape: Ints, strides: Ints) -> list[tuple[int, int]]:
-    """Element counts and strides of runs of dimensions that one stride walks, the last one first."""
+    """Element counts and strides of runs of dimensions that one stride walks, last run first."""
     chunks: list[tuple[int, int]] = []
     for size, stride in zip(reversed(shape), reversed(strides), strict=True):
         if size == 1:

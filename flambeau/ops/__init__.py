@@ -13,6 +13,8 @@ from flambeau.ops.distance import *
 from flambeau.ops.embedding import *
 from flambeau.ops.extremum import *
 from flambeau.ops.from_data import *
+from flambeau.ops.gathering import *
+from flambeau.ops.index_writes import *
 from flambeau.ops.indexing import *
 from flambeau.ops.linalg import *
 from flambeau.ops.logic import *
@@ -27,6 +29,7 @@ from flambeau.ops.ranges import *
 from flambeau.ops.reduction import *
 from flambeau.ops.regression_loss import *
 from flambeau.ops.sampling import *
+from flambeau.ops.scattering import *
 from flambeau.ops.selection import *
 from flambeau.ops.shape import *
 from flambeau.ops.slicing import *

@@ -19,6 +19,7 @@ from flambeau.core.tensor import PLAIN_TYPES, Tensor
 from flambeau.core.view import Cut, Slice
 from flambeau.core.viewing import make_view, unrecorded_view
 from flambeau.core.writing import assign, put
+from flambeau.ops.placement import full_subscript, overwrite
 from flambeau.ops.slicing import wrap_index
 from flambeau.ops.subscript import (
     Subscript,
@@ -81,17 +82,9 @@ def read(source: Tensor, indices: dict[int, Any]) -> Tensor:
 @functools.cache
 def _index_kernel(dims: Dims) -> Kernel:
     def index(array: Any, *indices: Any) -> Any:
-        return array.at[_full(array.ndim, dims, indices)].get(mode="fill")
+        return array.at[full_subscript(array.ndim, dims, indices)].get(mode="fill")
 
     return Kernel(index, "index", "IndexBackward0", linear=True)
-
-
-def _full(ndim: int, dims: Dims, indices: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The subscript with each index array at its dimension."""
-    full: list[Any] = [slice(None)] * ndim
-    for dim, index in zip(dims, indices, strict=True):
-        full[dim] = index
-    return tuple(full)
 
 
 def _beside(source: Tensor, indices: dict[int, Any]) -> tuple[Any, ...]:
@@ -227,7 +220,7 @@ def _put_kernel(dims: Dims, accumulate: bool) -> Kernel:
 def _prepared(value: Any, array: Any, dims: Dims, indices: tuple[Any, ...]) -> Any:
     """The value in the shape of what the index arrays name."""
     named = jax.eval_shape(
-        lambda a, *i: a[_full(a.ndim, dims, i)], array, *indices
+        lambda a, *i: a[full_subscript(a.ndim, dims, i)], array, *indices
     ).shape  # fmt: skip
     value = jnp.asarray(value, array.dtype)
     shape = value.shape
@@ -245,31 +238,13 @@ def _prepared(value: Any, array: Any, dims: Dims, indices: tuple[Any, ...]) -> A
 def _scattered(
     array: Any, value: Any, dims: Dims, accumulate: bool, indices: tuple[Any, ...]
 ) -> Any:
-    if accumulate:
-        if array.dtype == np.bool_:
-            return array | array.at[_full(array.ndim, dims, indices)].max(value, mode="drop")
-        return array.at[_full(array.ndim, dims, indices)].add(value, mode="drop")
-    return _overwrite(dims, array, value, *indices)
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _overwrite(dims: Dims, array: Any, value: Any, *indices: Any) -> Any:
-    return array.at[_full(array.ndim, dims, indices)].set(value, mode="drop")
-
-
-def _overwrite_forward(dims: Dims, array: Any, value: Any, *indices: Any) -> tuple[Any, Any]:
-    return _overwrite(dims, array, value, *indices), indices
-
-
-def _overwrite_backward(dims: Dims, indices: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
-    # As PyTorch has it: every value gets the cotangent of its place, also where several were
-    # written to one place. JAX's own rule gives it to the last one only, at the price of a sort.
-    full = _full(cotangent.ndim, dims, indices)
-    kept = cotangent.at[full].set(0, mode="drop")
-    return kept, cotangent.at[full].get(mode="fill", fill_value=0), *(None for _ in indices)
-
-
-_overwrite.defvjp(_overwrite_forward, _overwrite_backward)
+    if not accumulate:
+        return overwrite(dims, array, value, *indices)
+    named = array.at[full_subscript(array.ndim, dims, indices)]
+    # The sum of bools is their disjunction.
+    return (
+        named.max(value, mode="drop") if array.dtype == np.bool_ else named.add(value, mode="drop")
+    )
 
 
 @functools.cache

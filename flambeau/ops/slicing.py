@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,12 +45,18 @@ def select(input: Tensor, dim: Any, index: Any) -> Any:
     Raises:
         IndexError: The index or the dimension is out of range, or ``input`` is 0-d.
     """
-    shape = input.shape
+    step, starts = select_step(input, dim, index, "select")
+    return make_view(input, step, "select", starts)
+
+
+def select_step(source: Tensor, dim: Any, index: Any, name: str) -> tuple[Slice, tuple[int, ...]]:
+    """The view step of one position, and where it starts, checked."""
+    shape = source.shape
     if not shape:
-        raise IndexError("select(): a 0-d tensor has no dimension to select from")
-    dim = wrap_dim(dim, len(shape), "select")
-    start = wrap_index(as_int(index, "select(): index"), shape[dim], dim)
-    return make_view(input, Slice((Cut(dim, 1, 1, True),)), "select", (start,))
+        raise IndexError(f"{name}(): a 0-d tensor has no dimension to select from")
+    dim = wrap_dim(dim, len(shape), name)
+    start = wrap_index(as_int(index, f"{name}(): index"), shape[dim], dim)
+    return Slice((Cut(dim, 1, 1, True),)), (start,)
 
 
 def wrap_index(index: int, size: int, dim: int) -> int:
@@ -90,6 +97,31 @@ def narrow(input: Tensor, dim: Any, start: Any, length: Any) -> Any:
             f"narrow(): start {start} plus length {length} exceeds dimension {dim} of size {size}"
         )
     return take_slice(input, dim, start, length)
+
+
+def slice_step(source: Tensor, dim: Any, part: slice, name: str) -> tuple[Slice, tuple[int, ...]]:
+    """The view step of a slice of one dimension, and where it starts, checked."""
+    shape = source.shape
+    if not shape:
+        raise IndexError(f"{name}(): a 0-d tensor has no dimension to slice")
+    dim = wrap_dim(dim, len(shape), name)
+    start, size, stride = slice_bounds(part, shape[dim])
+    return Slice((Cut(dim, size, stride, False),)), (start,)
+
+
+def slice_bounds(part: slice, size: int) -> tuple[int, int, int]:
+    """Start, number of positions and step of a slice of a dimension.
+
+    Raises:
+        ValueError: The step is below 1.
+    """
+    step = 1 if part.step is None else operator.index(part.step)
+    if step < 1:
+        raise ValueError(f"the step of a slice must be greater than zero, got {step}; use flip()")
+    if part.start is None and part.stop is None and step == 1:
+        return 0, size, 1
+    start, stop, step = part.indices(size)
+    return start, max(0, -(-(stop - start) // step)), step
 
 
 def take_slice(source: Tensor, dim: int, start: int, size: int, stride: int = 1) -> Any:

@@ -24,7 +24,8 @@ from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import TracedValueError
 from flambeau.core.view import Cut, Reshape, Slice, Step
-from flambeau.ops.slicing import wrap_index
+from flambeau.ops.placement import first_outside
+from flambeau.ops.slicing import slice_bounds, wrap_index
 
 __all__: list[str] = []
 
@@ -201,7 +202,7 @@ class _Reader:
         if not self.shape:
             raise IndexError("a 0-d tensor cannot be sliced")
         whole = self.shape[self.dim]
-        start, size, stride = _bounds(item, whole)
+        start, size, stride = slice_bounds(item, whole)
         if (size, stride) != (whole, 1):
             self.cuts.append(Cut(self.dim, size, stride, False))
             self.starts.append(start)
@@ -232,17 +233,6 @@ class _Reader:
         if self.inserted or (not steps and not self.indices):
             steps.append((Reshape(tuple(self.sizes)), self.name, None))
         return steps
-
-
-def _bounds(item: slice, size: int) -> tuple[int, int, int]:
-    """Start, number of positions and step of a slice of a dimension."""
-    step = 1 if item.step is None else operator.index(item.step)
-    if step < 1:
-        raise ValueError(f"the step of a slice must be greater than zero, got {step}; use flip()")
-    if item.start is None and item.stop is None and step == 1:
-        return 0, size, 1
-    start, stop, step = item.indices(size)
-    return start, max(0, -(-(stop - start) // step)), step
 
 
 def _wrapped(index: Any, size: int) -> Any:
@@ -292,19 +282,6 @@ def check_bounds(indices: dict[int, Any], shape: tuple[int, ...]) -> None:
             raise IndexError(
                 f"index {outside} is out of bounds for dimension {dim} with size {shape[dim]}"
             )
-
-
-def first_outside(index: Any, low: int, high: int) -> int | None:
-    """The first element below ``low`` or not below ``high``; ``None`` too if that is not known."""
-    if isinstance(index, Tracer) or is_abstract(index) or not index.size:
-        return None
-    if isinstance(index, jax.Array):
-        if index.device.platform != "cpu":
-            return None
-        index = np.asarray(index)
-    if index.min() >= low and index.max() < high:
-        return None
-    return int(index[(index < low) | (index >= high)][0])
 
 
 def check_broadcast(indices: dict[int, Any]) -> None:

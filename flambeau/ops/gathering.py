@@ -1,0 +1,223 @@
+"""Elements picked by index tensors or masks: `gather`, `take`, `index_select`, `nonzero`, …
+
+Positions out of range are errors where they are known, that is outside compiled programs on the
+CPU. Elsewhere they read NaN, or the least value of an integer dtype.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from flambeau.core.convert import place
+from flambeau.core.dispatch import run_with_constants
+from flambeau.core.kernel import Kernel
+from flambeau.core.op import Array, function, op
+from flambeau.core.tensor import Tensor
+from flambeau.ops.checks import wrap_dim
+from flambeau.ops.known import known_values
+from flambeau.ops.placement import check_positions, first_outside, needs_integers
+from flambeau.ops.shape import broadcast_shapes
+
+__all__ = [
+    "argwhere", "gather", "index_select", "masked_select", "nonzero", "take", "take_along_dim",
+]  # fmt: skip
+
+
+@op(name="gather", linear=True)
+def _gather(input: Array, dim: int, index: Array) -> Array:
+    if not index.size:
+        return jnp.zeros(index.shape, input.dtype)
+    if not input.ndim or not index.ndim:
+        picked = input.reshape(-1).at[index.reshape(-1)].get(mode="fill")
+        return picked.reshape(index.shape)
+    part = tuple(slice(None) if d == dim else slice(n) for d, n in enumerate(index.shape))
+    return jnp.take_along_axis(input[part], index, dim, mode="fill")
+
+
+def check_gathering(input: Any, dim: Any, index: Any, name: str) -> int:
+    """Check the index tensor of `gather` and its kin.
+
+    Returns:
+        The dimension, counted from the front.
+
+    Raises:
+        RuntimeError: Its dtype is no integer, it has another number of dimensions than ``input``,
+            or it is larger in another dimension than ``dim``.
+        IndexError: The dimension is out of range.
+    """
+    needs_integers(name, index)
+    dim = wrap_dim(dim, input.ndim, name)
+    if max(input.ndim, 1) != max(index.ndim, 1) and index.numel():
+        raise RuntimeError(
+            f"{name}(): index has {index.ndim} dimensions and input {input.ndim}; they must have "
+            "as many"
+        )
+    for d, size in enumerate(index.shape):
+        if input.ndim and d != dim and index.numel() and size > input.shape[d]:
+            raise RuntimeError(
+                f"{name}(): index of shape {list(index.shape)} is larger than input of shape "
+                f"{list(input.shape)} at dimension {d}"
+            )
+    return dim
+
+
+@function(method=True)
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Any:
+    """The elements at positions ``index`` along ``dim``; for ``dim`` 0 of a matrix,
+    ``out[i, j] = input[index[i, j], j]``.
+
+    Args:
+        index: Integers from 0 on, with as many dimensions as ``input`` and no larger than it in
+            the others; the result has its shape.
+        sparse_grad: Accepted; gradients are dense.
+
+    Raises:
+        RuntimeError: ``index`` does not fit, or has elements out of range.
+        IndexError: The dimension is out of range.
+    """
+    dim = check_gathering(input, dim, index, "gather")
+    size = input.shape[dim] if input.ndim else 1
+    check_positions(index, 0, size, dim, RuntimeError, "gather")
+    return _gather(input, dim, index)
+
+
+@function(method=True)
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Any:
+    """`gather` with broadcasting in the other dimensions; without ``dim``, of flat elements.
+
+    Raises:
+        RuntimeError: ``indices`` does not fit, or has elements out of range.
+        IndexError: The dimension is out of range.
+    """
+    needs_integers("take_along_dim", indices)
+    if dim is None:
+        input, indices, dim = input.reshape(-1), indices.reshape(-1), 0
+    dim = wrap_dim(dim, input.ndim, "take_along_dim")
+    if input.ndim != indices.ndim:
+        raise RuntimeError(
+            f"take_along_dim(): input has {input.ndim} dimensions and indices {indices.ndim}; "
+            "they must have as many"
+        )
+    others = [[1 if d == dim else n for d, n in enumerate(each.shape)] for each in (input, indices)]
+    shape = broadcast_shapes(*others)
+    sizes = [tuple(n if d != dim else -1 for d, n in enumerate(shape))] * 2
+    size = input.shape[dim] if input.ndim else 1
+    check_positions(indices, -size, size, dim, RuntimeError, "take_along_dim")
+    wrapped = _wrapped(indices, size)
+    return _gather(input.expand(sizes[0]), dim, wrapped.expand(sizes[1]))
+
+
+@op(differentiable=False)
+def _wrapped(index: Array, size: int) -> Array:
+    return jnp.where(index < 0, index + size, index)
+
+
+@op(name="index_select", linear=True)
+def _index_select(input: Array, dim: int, index: Array) -> Array:
+    if not input.ndim:
+        return input
+    return jnp.take(input, index.reshape(-1), axis=dim, mode="fill")
+
+
+@function(method=True)
+def index_select(input: Tensor, dim: int, index: Tensor) -> Any:
+    """The positions ``index`` of dimension ``dim``, in that order; a copy.
+
+    Args:
+        index: A vector, or a number, of integers from 0 on.
+
+    Raises:
+        IndexError: ``index`` is no vector, or has elements out of range, or ``dim`` is.
+        RuntimeError: ``index`` is not of an integer dtype.
+    """
+    needs_integers("index_select", index)
+    dim = wrap_dim(dim, input.ndim, "index_select")
+    if index.ndim > 1:
+        raise IndexError(f"index_select(): index must be a vector, got shape {list(index.shape)}")
+    size = input.shape[dim] if input.ndim else 1
+    check_positions(index, 0, size, dim, IndexError, "index_select")
+    return _index_select(input, dim, index)
+
+
+@op(name="take", linear=True)
+def _take(input: Array, index: Array) -> Array:
+    return input.reshape(-1).at[index].get(mode="fill")
+
+
+@function(method=True)
+def take(input: Tensor, index: Tensor) -> Any:
+    """The elements at positions ``index`` of the flattened tensor, in the shape of ``index``.
+
+    Raises:
+        IndexError: A position is out of range; negative ones count from the end.
+        RuntimeError: ``index`` is not of int64.
+    """
+    needs_integers("take", index, long_only=True)
+    check_flat(input, index, "take")
+    return _take(input, index)
+
+
+def check_flat(input: Tensor, index: Tensor, name: str) -> None:
+    """Raise an IndexError if known positions reach beyond the flattened tensor."""
+    count = input.numel()
+    outside = first_outside(index._read(), -count, count)
+    if outside is not None:
+        raise IndexError(f"{name}(): index {outside} is out of range for {count} elements")
+
+
+# Elements under a mask: how many there are depends on its values
+
+
+@functools.cache
+def _masked_select_kernel(shape: tuple[int, ...]) -> Kernel:
+    def masked_select(array: Any, positions: Any) -> Any:
+        return jnp.broadcast_to(array, shape).reshape(-1)[positions]
+
+    return Kernel(masked_select, "masked_select", "MaskedSelectBackward0", linear=True)
+
+
+@function(method=True)
+def masked_select(input: Tensor, mask: Tensor) -> Any:
+    """The elements where ``mask`` is true, as a vector; the two are broadcast.
+
+    Raises:
+        RuntimeError: ``mask`` is not of bool, or the shapes do not broadcast.
+        TracedValueError: A program is being compiled, which cannot know how many there are.
+    """
+    if mask.dtype.name != "bool":
+        raise RuntimeError(f"masked_select(): mask must be of bool, got {mask.dtype}")
+    shape = tuple(broadcast_shapes(input.shape, mask.shape))
+    known = known_values("masked_select", mask, "use flambeau.where(mask, x, 0)")
+    positions = np.flatnonzero(np.broadcast_to(known, shape)).astype(np.int64)
+    return run_with_constants(_masked_select_kernel(shape), (input,), (positions,))
+
+
+@function(method=True)
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """The indices of the elements that are not zero.
+
+    Args:
+        as_tuple: Give one vector per dimension instead of a matrix with a row per element.
+
+    Raises:
+        TracedValueError: A program is being compiled, which cannot know how many there are.
+    """
+    known = known_values("nonzero", input, "use flambeau.where(condition, x, y)")
+    if not as_tuple:
+        found = np.argwhere(known).reshape(-1, known.ndim)
+        return _indices(found, input)
+    return tuple([_indices(each, input) for each in np.nonzero(np.atleast_1d(known))])
+
+
+def _indices(found: np.ndarray, beside: Tensor) -> Tensor:
+    return Tensor._wrap(place(np.ascontiguousarray(found, np.int64), beside.device))
+
+
+@function(method=True)
+def argwhere(input: Tensor) -> Any:
+    """The indices of the elements that are not zero, a row for each; see `nonzero`."""
+    return nonzero(input)

@@ -1,0 +1,122 @@
+"""Elements put where index arrays say: what the operators that read and write by index share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flambeau.core.tensor import Tensor
+from flambeau.ops.known import is_unknown
+
+__all__: list[str] = []
+
+Dims = tuple[int, ...]
+
+
+def full_subscript(ndim: int, dims: Dims, indices: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The subscript that has each index array at its dimension and takes the others whole."""
+    full: list[Any] = [slice(None)] * ndim
+    for dim, index in zip(dims, indices, strict=True):
+        full[dim] = index
+    return tuple(full)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def overwrite(dims: Dims, array: Any, value: Any, *indices: Any) -> Any:
+    """``array`` with the elements at index arrays replaced by ``value``.
+
+    As in PyTorch, every value gets the cotangent of its place, also where several are written to
+    one place; JAX's own rule gives it to one of them, at the price of finding out which.
+    """
+    return array.at[full_subscript(array.ndim, dims, indices)].set(value, mode="drop")
+
+
+def _overwrite_forward(dims: Dims, array: Any, value: Any, *indices: Any) -> tuple[Any, Any]:
+    return overwrite(dims, array, value, *indices), indices
+
+
+def _overwrite_backward(dims: Dims, indices: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
+    named = cotangent.at[full_subscript(cotangent.ndim, dims, indices)]
+    return (
+        named.set(0, mode="drop"),
+        named.get(mode="fill", fill_value=0),
+        *(None for _ in indices),
+    )
+
+
+overwrite.defvjp(_overwrite_forward, _overwrite_backward)
+
+
+def along(
+    function: Callable[..., Any], dim: int, array: Any, index: Any, src: Any | None = None
+) -> Any:
+    """Apply a function of vectors along one dimension, at every position of the others.
+
+    Args:
+        function: Takes a vector of ``array``, one of ``index`` and, if given, one of ``src``; gives
+            the new vector of ``array``.
+        dim: The dimension that the vectors lie along.
+        array: Any shape.
+        index: No larger than ``array`` in the other dimensions; the rest of ``array`` stays.
+        src: No smaller than ``index``; the rest of it is not used.
+    """
+    if not array.ndim:
+        src = src if src is None else src.reshape(-1)
+        return along(function, 0, array.reshape(1), index.reshape(-1), src).reshape(())
+    part = tuple(slice(None) if d == dim else slice(n) for d, n in enumerate(index.shape))
+    operands = [array[part], index]
+    if src is not None:
+        operands.append(src[tuple(slice(n) for n in index.shape)])
+    operands = [jnp.moveaxis(each, dim, -1) for each in operands]
+    for _ in range(array.ndim - 1):
+        function = jax.vmap(function)
+    result = jnp.moveaxis(function(*operands), -1, dim)
+    return result if result.shape == array.shape else array.at[part].set(result)
+
+
+def check_positions(
+    index: Tensor, low: int, high: int, dim: int, error: type[Exception], name: str
+) -> None:
+    """Raise if an index tensor that is known and on the CPU has elements outside a range.
+
+    In a compiled program and on other devices positions out of range are not written, and read NaN
+    (the least value of an integer dtype).
+
+    Args:
+        index: What to check.
+        low: The least allowed value.
+        high: One more than the greatest, the size of the dimension.
+        dim: The dimension that it indexes, for the message.
+        error: What to raise.
+        name: The operator, for the message.
+    """
+    outside = first_outside(index._read(), low, high)
+    if outside is not None:
+        raise error(
+            f"{name}(): index {outside} is out of bounds for dimension {dim} with size {high}"
+        )
+
+
+def first_outside(index: Any, low: int, high: int) -> int | None:
+    """The first element below ``low`` or not below ``high``; ``None`` too if that is not known."""
+    if is_unknown(index):
+        return None
+    index = np.asarray(index)
+    if not index.size or (index.min() >= low and index.max() < high):
+        return None
+    return int(index[(index < low) | (index >= high)][0])
+
+
+def needs_integers(
+    name: str, index: Any, *, long_only: bool = False, error: type[Exception] = RuntimeError
+) -> None:
+    """Raise unless an index is of int64, or of int32 where that is allowed too."""
+    found = index.dtype.name
+    if found != "int64" and (long_only or found != "int32"):
+        allowed = "int64" if long_only else "int32 or int64"
+        raise error(f"{name}(): index must be of {allowed}, got {found}; convert it first")
