@@ -112,10 +112,18 @@ def _rsub(input: Operand, other: Operand) -> Array:
     return right - left
 
 
+@op(name="rsub", node="RsubBackward1", linear=True)
+def _rsub_scaled(input: Operand, other: Operand, alpha: Array) -> Array:
+    _subtraction(input, other)
+    alpha = _scaled("rsub", alpha, result_dtype((input, other)))
+    left, right = promote(input, other)
+    return right - alpha * left
+
+
 @function
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Any:
     """``other - alpha * input``, elementwise and broadcast; see `sub`."""
-    return _rsub(input, other) if _is_one(alpha) else _sub_scaled(other, input, alpha)
+    return _rsub(input, other) if _is_one(alpha) else _rsub_scaled(input, other, alpha)
 
 
 @op(method=True, inplace=True, linear=True)
@@ -190,7 +198,7 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> 
         return _precise(jnp.divide, input, other, from_numpy_dtype(left.dtype))
     left, right = promote(input, other)
     if rounding_mode == "floor":
-        return _floor_divided(left, right)
+        return _floor_divided(*map(jax.lax.stop_gradient, (left, right)))
     if rounding_mode == "trunc":
         if jnp.issubdtype(left.dtype, jnp.inexact):
             return jnp.trunc(left / right)
@@ -204,7 +212,7 @@ def _floor_divided(left: Any, right: Any) -> Any:
     """The quotient rounded down, as Python's ``//``; infinite where a float is divided by zero."""
     if not jnp.issubdtype(left.dtype, jnp.floating):
         return jnp.floor_divide(left, right)
-    left, right = jnp.broadcast_arrays(*map(jax.lax.stop_gradient, (left, right)))
+    left, right = jnp.broadcast_arrays(left, right)
     # From the remainder, which is exact, so that the quotient is not rounded up to the next one.
     remainder = jax.lax.rem(left, right)
     quotient = (left - remainder) / right

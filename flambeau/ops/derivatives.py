@@ -46,3 +46,54 @@ def _shared_by_equals_jvp(dims: tuple[int, ...], primals: Any, tangents: Any) ->
     count = jnp.sum(equal, dims, keepdims=True).astype(input.dtype)
     shared = jnp.sum(jnp.where(equal, tangent, 0), dims, keepdims=True) / count
     return value, shared
+
+
+@jax.custom_jvp
+def magnitude(x: Any) -> Any:
+    """The absolute value of real ``x``, with derivative 0 at 0, where JAX has 1."""
+    return jnp.abs(x)
+
+
+@magnitude.defjvp
+def _magnitude_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (tangent,) = primals, tangents
+    return jnp.abs(x), tangent * jnp.sign(x)
+
+
+@jax.custom_jvp
+def magnitude(input: Any) -> Any:
+    """The absolute value, whose gradient at 0 and at NaN is 0."""
+    return jnp.abs(input)
+
+
+@magnitude.defjvp
+def _magnitude_jvp(primals: Any, tangents: Any) -> Any:
+    (input,), (tangent,) = primals, tangents
+    if jnp.iscomplexobj(input):
+        return magnitude(input), jnp.real(jnp.conj(direction(input)) * tangent)
+    return magnitude(input), direction(input) * tangent
+
+
+def direction(input: Any) -> Any:
+    """The number of size 1 with the same sign or angle; 0 for 0, and for a real NaN."""
+    if input.dtype == jnp.bool_:
+        return input
+    if jnp.iscomplexobj(input):
+        zero = input == 0
+        safe = jnp.where(zero, jnp.ones_like(input), input)
+        return jnp.where(zero, jnp.zeros_like(input), safe / jnp.abs(safe))
+    return (input > 0).astype(input.dtype) - (input < 0).astype(input.dtype)
+
+
+@jax.custom_jvp
+def log_odds(input: Any) -> Any:
+    """``log(x / (1 - x))``, whose gradient outside [0, 1] is NaN as its value is."""
+    return jnp.log(input / (1 - input))
+
+
+@log_odds.defjvp
+def _log_odds_jvp(primals: Any, tangents: Any) -> Any:
+    (input,), (tangent,) = primals, tangents
+    inside = (input >= 0) & (input <= 1)
+    slope = jnp.where(inside, 1 / (input * (1 - input)), jnp.nan)
+    return log_odds(input), slope * tangent

@@ -18,6 +18,7 @@ from flambeau.ops.checks import (
     needs_ordered,
     needs_real_number,
 )
+from flambeau.ops.derivatives import direction, magnitude
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
@@ -156,6 +157,9 @@ def asinh(input: Operand) -> Array:
 @op(method=True, inplace=True, promote="float")
 def acosh(input: Operand) -> Array:
     """The inverse hyperbolic cosine of each element; NaN below 1."""
+    if jnp.iscomplexobj(input):
+        # JAX's own derivative is on the wrong branch where the real part is negative.
+        return jnp.log(input + jnp.sqrt(input + 1) * jnp.sqrt(input - 1))
     return jnp.arccosh(input)
 
 
@@ -168,12 +172,14 @@ def atanh(input: Operand) -> Array:
 @op(method=True, inplace=True, promote="float", node="Deg2RadBackward0")
 def deg2rad(input: Operand) -> Array:
     """Degrees as radians."""
+    needs_ordered("deg2rad", input)
     return jnp.deg2rad(input)
 
 
 @op(method=True, inplace=True, promote="float", node="Rad2DegBackward0")
 def rad2deg(input: Operand) -> Array:
     """Radians as degrees."""
+    needs_ordered("rad2deg", input)
     return jnp.rad2deg(input)
 
 
@@ -184,20 +190,20 @@ def rad2deg(input: Operand) -> Array:
 def abs(input: Operand) -> Array:
     """The absolute value of each element; its gradient at 0 is 0."""
     needs_numeric("abs", input)
-    return jnp.abs(input)
+    return magnitude(input) if jnp.issubdtype(input.dtype, jnp.inexact) else jnp.abs(input)
 
 
 @op(method=True, inplace=True, promote="type")
 def sign(input: Operand) -> Array:
-    """-1, 0 or 1 for elements below, at and above zero."""
+    """-1, 0 or 1 for elements below, at and above zero; 0 for NaN."""
     needs_ordered("sign", input)
-    return input if input.dtype == jnp.bool_ else jnp.sign(input)
+    return direction(input)
 
 
 @op(method=True, inplace=True, promote="type")
 def sgn(input: Operand) -> Array:
     """`sign`; for complex elements the number of size 1 in the same direction, 0 for 0."""
-    return input if input.dtype == jnp.bool_ else jnp.sign(input)
+    return direction(input)
 
 
 @op(method=True, promote="type", differentiable=False)

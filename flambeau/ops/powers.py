@@ -24,7 +24,7 @@ _SPECIAL: dict[float, Any] = {
     3: lambda x: x * x * x,
     -0.5: jax.lax.rsqrt,
     -1: lambda x: 1 / x,
-    -2: lambda x: 1 / (x * x),
+    -2: lambda x: jax.lax.integer_pow(x, -2),
 }
 
 
@@ -69,7 +69,7 @@ def _power_of_number(input: Operand, exponent: Operand) -> Array:
 
 def _general(base: Any, exponent: Any) -> Any:
     if base.dtype == jnp.bool_:
-        return base | ~exponent
+        raise NotImplementedError("pow() is not implemented for bool; convert with int() first")
     if jnp.issubdtype(base.dtype, jnp.integer):
         return _integers(base, exponent)
     return jnp.power(base, exponent)

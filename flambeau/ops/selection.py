@@ -100,7 +100,9 @@ def _clamped(name: str, input: Any, low: Any, high: Any) -> Any:
     if low is not None:
         result = jnp.where(input < low, low, _passed(input >= low, result, low))
     if high is not None:
-        beyond = input > high if low is None else (input > high) | (low > high)
+        beyond = input > high
+        if low is not None:
+            beyond |= (low > high) & (input == input)
         result = jnp.where(beyond, high, _passed(input <= high, result, high))
     return result
 
@@ -215,11 +217,14 @@ def _finite(input: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
 
 @op(method=True, inplace=True)
 def copysign(input: Operand, other: Operand) -> Array:
-    """The magnitudes of ``input`` with the signs of ``other``, elementwise and broadcast."""
+    """The magnitudes of ``input`` with the signs of ``other``, elementwise and broadcast.
+
+    The gradient is 0 where ``input`` is 0.
+    """
     input, other = promote_to_float(input, other)
     other = jax.lax.stop_gradient(other)
-    size = jnp.abs(input)
-    return jnp.where(jnp.signbit(other), -size, size)
+    result = jnp.where(jnp.signbit(input) == jnp.signbit(other), input, -input)
+    return jnp.where(input == 0, jax.lax.stop_gradient(result), result)
 
 
 @op(method=True, inplace=True, node="NotImplemented")

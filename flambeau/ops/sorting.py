@@ -144,7 +144,7 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 # Searching
 
 
-def _comparable(name: str, boundaries: Any, values: Any) -> Any:
+def _comparable(name: str, boundaries: Any, values: Any) -> tuple[Any, Any]:
     """Boundaries and values in their common dtype."""
     needs_ordered(name, boundaries, values)
     to = result_dtype((boundaries, values)).numpy

@@ -11,6 +11,7 @@ from flambeau.core.op import Array, Operand, op
 from flambeau.core.promotion import promote_to_float
 from flambeau.ops.aliases import also_method
 from flambeau.ops.checks import needs_floating, needs_inexact
+from flambeau.ops.derivatives import log_odds
 
 __all__ = [
     "arctan2", "atan2", "digamma", "erf", "erfc", "erfinv", "hypot", "lgamma", "logaddexp",
@@ -67,7 +68,7 @@ def polygamma(n: int, input: Array) -> Array:
     needs_floating("polygamma", input)
     if n == 0:
         return jax.scipy.special.digamma(input)
-    return jax.scipy.special.polygamma(jnp.asarray(n, input.dtype), input)
+    return jax.scipy.special.polygamma(jnp.asarray(n, jnp.int32), input)
 
 
 @op(method=True, inplace=True, promote="float")
@@ -88,11 +89,11 @@ def logit(input: Operand, eps: Array | None = None) -> Array:
     (input,) = promote_to_float(input)
     needs_floating("logit", input)
     if eps is None:
-        return jnp.log(input / (1 - input))
+        return log_odds(input)
     eps = jnp.asarray(eps, input.dtype)
     low = jnp.where(input < eps, jax.lax.stop_gradient(eps), input)
     clamped = jnp.where(low > 1 - eps, jax.lax.stop_gradient(1 - eps), low)
-    return jnp.log(clamped / (1 - clamped))
+    return log_odds(clamped)
 
 
 @op(method=True, inplace=True)
