@@ -184,6 +184,10 @@ class LRScheduler:
         return [group["lr"] * factor for group in self.optimizer.param_groups]
 
 
+# The older name, from which many users' schedulers are derived.
+_LRScheduler = LRScheduler
+
+
 def _has_stepped(optimizer: Optimizer, start: bool = False) -> bool:
     """Whether ``optimizer`` has stepped since its first scheduler came.
 

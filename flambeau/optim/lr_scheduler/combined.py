@@ -1,0 +1,150 @@
+"""Schedulers made of schedulers: one after another, or all at once."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+from flambeau.optim.lr_scheduler.base import LRScheduler, assign, current, refuse_in_trace
+from flambeau.optim.lr_scheduler.plateau import ReduceLROnPlateau
+from flambeau.optim.optimizer import Optimizer
+
+
+class _Combined(LRScheduler):
+    """A scheduler that holds others; its state holds theirs."""
+
+    _schedulers: Sequence[LRScheduler]
+
+    def _check(self, schedulers: Sequence[Any], optimizer: Any) -> None:
+        name = type(self).__name__
+        for i, scheduler in enumerate(schedulers):
+            kind = type(scheduler).__name__
+            if not hasattr(scheduler, "optimizer"):
+                raise TypeError(
+                    f"{name} is made of schedulers, but number {i}, a {kind}, has no optimizer"
+                )
+            if isinstance(scheduler, ReduceLROnPlateau):
+                raise ValueError(
+                    f"{name} cannot hold a ReduceLROnPlateau, whose step() needs a value; "
+                    f"number {i} is one"
+                )
+            if scheduler.optimizer is not optimizer:
+                raise ValueError(
+                    f"all schedulers of a {name} must belong to the same optimizer; number {i}, a "
+                    f"{kind}, belongs to another {type(scheduler.optimizer).__name__}"
+                )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer, with the states of the schedulers."""
+        state = super().state_dict()
+        state["_schedulers"] = [each.state_dict() for each in self._schedulers]
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        rest = dict(state_dict)
+        states = rest.pop("_schedulers")
+        super().load_state_dict(rest)
+        for scheduler, state in zip(self._schedulers, states, strict=True):
+            scheduler.load_state_dict(state)
+
+
+class SequentialLR(_Combined):
+    """One scheduler after another, each from a milestone on.
+
+    Args:
+        optimizer: Whose learning rates are set.
+        schedulers: The schedulers, in order, all of this optimizer.
+        milestones: The epochs at which the second and later ones take over.
+        last_epoch: The number of the last step when training is resumed.
+
+    Raises:
+        ValueError: There is no scheduler, a scheduler belongs to another optimizer or is a
+            `ReduceLROnPlateau`, or there is not one milestone less than schedulers.
+        TypeError: One of ``schedulers`` is none.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        schedulers: list[LRScheduler],
+        milestones: list[int],
+        last_epoch: int = -1,
+    ) -> None:
+        if not schedulers:
+            raise ValueError("SequentialLR needs at least one scheduler, got none")
+        self._check(schedulers, optimizer)
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(
+                "SequentialLR needs one milestone less than schedulers, got "
+                f"{len(milestones)} milestones and {len(schedulers)} schedulers"
+            )
+        self._schedulers = schedulers
+        self._milestones = milestones
+        self.last_epoch = last_epoch + 1
+        self.optimizer = optimizer
+        # Each scheduler has made its first step already; all but one of them too early.
+        for group in optimizer.param_groups:
+            assign(group, "lr", group["initial_lr"])
+        self.recursive_undo()
+        first = schedulers[bisect_right(milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
+
+    def recursive_undo(self, sched: Any = None) -> None:
+        """Take back the step that each scheduler made when it was made.
+
+        Args:
+            sched: A scheduler, by default this one.
+        """
+        scheduler = self if sched is None else sched
+        if hasattr(scheduler, "_schedulers"):
+            for each in scheduler._schedulers:
+                self.recursive_undo(each)
+        elif hasattr(scheduler, "last_epoch"):
+            scheduler.last_epoch -= 1
+
+    def step(self) -> None:  # type: ignore[override]
+        """Let the scheduler whose turn it is set the rates."""
+        refuse_in_trace()
+        self.last_epoch += 1
+        turn = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[turn]
+        if turn > 0 and self._milestones[turn - 1] == self.last_epoch:
+            scheduler._update_lr(0)
+        else:
+            scheduler.step()
+        self._last_lr = scheduler.get_last_lr()
+
+
+class ChainedScheduler(_Combined):
+    """Several schedulers that all step, one after the other, each from what the one before set.
+
+    Args:
+        schedulers: The schedulers, all of one optimizer.
+        optimizer: That optimizer, by default the first scheduler's.
+
+    Raises:
+        ValueError: There is no scheduler, a scheduler belongs to another optimizer or is a
+            `ReduceLROnPlateau`.
+        TypeError: One of ``schedulers`` is none.
+    """
+
+    def __init__(
+        self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None
+    ) -> None:
+        if not schedulers:
+            raise ValueError("ChainedScheduler needs at least one scheduler, got none")
+        owner = optimizer or getattr(schedulers[0], "optimizer", None)
+        self._check(schedulers, owner)
+        assert owner is not None
+        self._schedulers = schedulers
+        self.optimizer = owner
+        self._last_lr = current(owner)
+
+    def step(self) -> None:  # type: ignore[override]
+        """Let each scheduler set the rates."""
+        for scheduler in self._schedulers:
+            scheduler.step()
+        self._last_lr = current(self.optimizer)
