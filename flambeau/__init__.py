@@ -1,6 +1,8 @@
 """PyTorch's module system, at the speed of XLA, without PyTorch."""
 
 from flambeau import autograd as autograd
+from flambeau import nn as nn
+from flambeau import optim as optim
 from flambeau.autograd.modes import *
 from flambeau.checkpoint.io import load as load
 from flambeau.checkpoint.io import save as save

@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import functools
+from typing import Any
 
 import jax
 import numpy as np
 
 from flambeau.core.cell import Cell
-from flambeau.core.tensor import PLAIN_TYPES, Tensor
-
-
-class TensorSpec(NamedTuple):
-    """What a program takes for granted about a tensor argument.
-
-    Attributes:
-        shape: Its shape.
-        dtype: Its NumPy dtype.
-        cls: Its class.
-        requires_grad: Whether gradients flow to it.
-        has_grad: Whether it came with a ``.grad``.
-        place: The devices that hold it.
-        twin: The position of the earlier argument that is the same tensor, or -1.
-    """
-
-    shape: tuple[int, ...]
-    dtype: Any
-    cls: type
-    requires_grad: bool
-    has_grad: bool
-    place: Any
-    twin: int
+from flambeau.core.device import available_devices
+from flambeau.core.tensor import Tensor
 
 
 class Opaque:
@@ -90,13 +70,23 @@ def signature(leaves: list[Any]) -> tuple[Any, ...]:
                     break
             specs.append(
                 (
-                    array.shape, array.dtype, Tensor, leaf.requires_grad, leaf._grad is not None,
-                    getattr(array, "sharding", None), twin,
+                    array.shape, array.dtype, leaf.requires_grad, leaf._grad is not None,
+                    _place(array), twin,
                 )
             )  # fmt: skip
         else:
             specs.append(_spec_of_other(leaf))
     return tuple(specs)
+
+
+def _place(array: Any) -> Any:
+    """What tells where an array is; nothing on a machine where all arrays are in one place."""
+    return getattr(array, "sharding", None) if _has_many_places() else None
+
+
+@functools.cache
+def _has_many_places() -> bool:
+    return len(available_devices()) > 1
 
 
 def _spec_of_other(leaf: Any) -> Any:
@@ -128,8 +118,3 @@ def stand_in(leaf: Tensor, array: Any, grad: Any) -> Tensor:
     if grad is not None:
         made._grad = Tensor._wrap(grad)
     return made
-
-
-def is_plain(tensor: Tensor) -> bool:
-    """Whether ``tensor`` is of a class that the dispatcher treats as a Tensor."""
-    return type(tensor) in PLAIN_TYPES

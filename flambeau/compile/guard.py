@@ -15,8 +15,6 @@ from flambeau.core import world
 from flambeau.core.trace import Trace
 
 _BY_VALUE = (int, float, bool, complex, str, bytes, type(None))
-# The registries of the module system bump the counter when they change; other containers do not.
-_SELF_REPORTING = ("_parameters", "_buffers", "_modules", "_hooks", "_set")
 _MEMBERS = ("_parameters", "_buffers")
 
 # Where in a module an attribute stands: "" for plain ones, or the registry; and its name.
@@ -36,10 +34,14 @@ class ModuleSnapshot:
         self.entries = _entries(module)
         self.values = {place: value_at(module, place) for place in self.entries}
         self.ignored: set[Place] = set()
+        # The registries of the module system bump the counter themselves; other containers do not.
         self.volatile = [
-            (name, frozen)
-            for (kind, name), frozen in self.entries.items()
-            if not kind and frozen[0] is not None and not name.endswith(_SELF_REPORTING)
+            (name, self.entries["", name])
+            for name, value in vars(module).items()
+            if ("", name) in self.entries
+            and self.entries["", name][0] is not None
+            and not getattr(value, "announces_changes", False)
+            and name != "_non_persistent_buffers_set"
         ]
 
     def changed(self) -> list[Place]:

@@ -23,6 +23,20 @@ _global_forward_hooks_with_kwargs = HookRegistry()
 _global_forward_hooks_always_called = HookRegistry()
 
 
+def global_hooks() -> tuple[Any, ...]:
+    """All hooks that run when any module is called, in a form that compares."""
+    return tuple(
+        tuple(registry.items())
+        for registry in (
+            _global_backward_pre_hooks,
+            _global_backward_hooks,
+            _global_forward_pre_hooks,
+            _global_forward_hooks,
+            _global_forward_hooks_with_kwargs,
+        )
+    )
+
+
 def add_hook(
     hooks: HookRegistry,
     hook: Callable[..., Any],
@@ -165,6 +179,19 @@ def check_backward_kind(current: bool | None, full: bool, where: str) -> None:
 def global_backward_hooks(full: bool) -> Iterable[Callable[..., Any]]:
     """The global backward hooks, if they are of the asked kind."""
     return _global_backward_hooks.values() if _global_is_full_backward_hook is full else ()
+
+
+def all_global_hooks() -> tuple[Any, ...]:
+    """Everything that is registered for the calls of all modules, in a form that compares."""
+    registries = (
+        _global_backward_pre_hooks,
+        _global_backward_hooks,
+        _global_forward_pre_hooks,
+        _global_forward_hooks,
+        _global_forward_hooks_with_kwargs,
+        _global_forward_hooks_always_called,
+    )
+    return tuple(tuple(registry.items()) for registry in registries)
 
 
 class BoundHook:

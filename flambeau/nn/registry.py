@@ -34,6 +34,7 @@ class Registry(dict[str, Member]):
     """Members of a module by name."""
 
     __slots__ = ()
+    announces_changes = True
 
     def __setitem__(self, key: str, value: Member) -> None:
         dict.__setitem__(self, key, value)
@@ -52,6 +53,7 @@ class HookRegistry(OrderedDict[int, Any]):
     """Hooks, or marks on hooks, by the ``id`` of their `RemovableHandle`, in order of calling."""
 
     __slots__ = ()
+    announces_changes = True
 
     def __setitem__(self, key: int, value: Any) -> None:
         OrderedDict.__setitem__(self, key, value)
