@@ -1,64 +1,68 @@
-"""The public face of the tape: `backward` and `grad`."""
+"""The public face of the engine: `backward` and `grad`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
+from flambeau.autograd.graph import GradientEdge
 from flambeau.core import tape
-from flambeau.core.engine import Backward
-from flambeau.core.tensor import Tensor, method
+from flambeau.core.cell import abstract
+from flambeau.core.engine import Backward, as_engine_value
+from flambeau.core.modes import modes
+from flambeau.core.op import function
+from flambeau.core.tensor import Tensor
+from flambeau.ops.shape import stack
 
 __all__ = ["backward", "grad"]
 
+_Tensors = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]
+
 
 def backward(
-    tensors: Tensor | Sequence[Tensor],
+    tensors: _Tensors,
     grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: Tensor | Sequence[Tensor] | None = None,
+    inputs: _Tensors | None = None,
 ) -> None:
     """Compute the gradients of ``tensors`` and add them to the ``.grad`` of the leaves.
 
     Args:
         tensors: What to differentiate.
-        grad_tensors: Their cotangents, of the same shapes; may be left out for tensors of one
+        grad_tensors: Their cotangents, of the same shapes; may be left out for real tensors of one
             element, and means 1 there.
         retain_graph: Keep what the nodes saved, so that a second backward is possible; by default
             only with ``create_graph``.
         create_graph: Record the gradients' own computation, for gradients of gradients.
-        inputs: Accumulate into these tensors only.
+        inputs: Accumulate into these tensors only; those that are no leaves retain their gradient.
 
     Raises:
         RuntimeError: A tensor does not require grad; a cotangent is missing or of the wrong shape;
-            or what the nodes saved has been freed by an earlier backward.
+            ``inputs`` is empty; or what the nodes saved has been freed by an earlier backward.
+
+    >>> import flambeau
+    >>> x = flambeau.tensor([1.0, 2.0], requires_grad=True)
+    >>> flambeau.autograd.backward((x * x).sum())
+    >>> x.grad
+    tensor([2., 4.])
     """
     outputs = _as_tuple(tensors)
-    roots = _roots(outputs, _cotangents(outputs, grad_tensors))
-    if inputs is None:
-        targets = None
-    else:
-        leaves = _as_tuple(inputs)
-        if not leaves:
-            raise RuntimeError("backward(): inputs must not be empty")
-        targets = [_target(each, "backward") for each in leaves]
-        for leaf in leaves:
-            if leaf.grad_fn is not None:
-                leaf.retain_grad()
+    targets = None if inputs is None else [_leaf(each) for each in _nonempty(inputs, "backward")]
+    roots = _roots(outputs, grad_tensors, create_graph)
     keep = create_graph if retain_graph is None else retain_graph
-    run = Backward(
-        _in_mode(roots, create_graph), retain_graph=keep, create_graph=create_graph,
-        targets=targets, accumulate=True,
-    )  # fmt: skip
-    run.run()
+    engine = Backward(
+        roots, retain_graph=keep, create_graph=create_graph, targets=targets, accumulate=True
+    )
+    engine.run()
 
 
 def grad(
-    outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
+    outputs: _Tensors,
+    inputs: _Tensors,
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -71,154 +75,217 @@ def grad(
     Args:
         outputs: What to differentiate.
         inputs: What to differentiate by.
-        grad_outputs: The cotangents of ``outputs``; may be left out for tensors of one element.
+        grad_outputs: The cotangents of ``outputs``; may be left out for real tensors of one
+            element.
         retain_graph: Keep what the nodes saved; by default only with ``create_graph``.
         create_graph: Record the gradients' own computation.
         allow_unused: Give ``None`` for an input that the outputs do not depend on, instead of an
             error. By default the value of ``materialize_grads``.
-        is_grads_batched: ``grad_outputs`` have a leading batch dimension: one backward for each.
+        is_grads_batched: Each of ``grad_outputs`` has a leading batch dimension, and so has each
+            result: the gradients for every one of the cotangents, computed together.
         materialize_grads: Give zeros instead of ``None``.
 
     Raises:
         RuntimeError: As for `backward`; or an input is not part of the graph.
+        ValueError: ``materialize_grads`` is set and ``allow_unused`` is ``False``.
+
+    >>> import flambeau
+    >>> x = flambeau.tensor(3.0, requires_grad=True)
+    >>> (first,) = flambeau.autograd.grad(x**3, x, create_graph=True)
+    >>> first.item(), flambeau.autograd.grad(first, x)[0].item()
+    (27.0, 18.0)
     """
-    wanted, results = _as_tuple(inputs), _as_tuple(outputs)
-    if is_grads_batched:
-        return _batched(
-            results, wanted, grad_outputs, create_graph, allow_unused, materialize_grads
-        )
+    results, wanted = _as_tuple(outputs), _nonempty(inputs, "grad")
     if materialize_grads and allow_unused is False:
         raise ValueError("grad(): materialize_grads needs allow_unused to be True or left out")
-    targets = [_target(each, "grad") for each in wanted]
-    roots = _roots(results, _cotangents(results, grad_outputs))
+    targets = [_target(each) for each in wanted]
     keep = create_graph if retain_graph is None else retain_graph
-    run = Backward(
-        _in_mode(roots, create_graph), retain_graph=keep, create_graph=create_graph, targets=targets
-    )
-    found = [each if each is None or create_graph else Tensor._wrap(each) for each in run.run()]
-    for i, each in enumerate(found):
-        if each is None and materialize_grads:
-            found[i] = Tensor._wrap(jnp.zeros(tuple(wanted[i].shape), wanted[i].dtype.numpy))
-        elif each is None and not allow_unused:
-            raise RuntimeError(
-                f"grad(): input {i}, of shape {list(wanted[i].shape)}, was not used to compute the "
-                "outputs; pass allow_unused=True to get None for it"
-            )
-    return tuple(found)
-
-
-def _batched(
-    outputs: tuple[Tensor, ...],
-    inputs: tuple[Tensor, ...],
-    grad_outputs: Any,
-    create_graph: bool,
-    allow_unused: bool | None,
-    materialize: bool,
-) -> tuple[Any, ...]:
-    batches = [each.unbind(0) for each in _as_tuple(grad_outputs)]
-    rows = [
-        grad(outputs, inputs, cotangents, True, create_graph, allow_unused, False, materialize)
-        for cotangents in zip(*batches, strict=True)
-    ]
+    options = {"retain_graph": keep, "create_graph": create_graph, "targets": targets}
+    if is_grads_batched:
+        found = _batched(results, grad_outputs, options)
+    else:
+        found = Backward(_roots(results, grad_outputs, create_graph), **options).run()
     return tuple(
-        None if column[0] is None else _stack(column) for column in zip(*rows, strict=True)
+        _finished(i, source, each, allow_unused, materialize_grads)
+        for i, (source, each) in enumerate(zip(wanted, found, strict=True))
     )
 
 
-def _stack(tensors: tuple[Tensor, ...]) -> Tensor:
-    from flambeau.ops.shape import stack
+def _finished(
+    place: int, source: Any, found: Any, allow_unused: bool | None, materialize: bool
+) -> Any:
+    """One result of the engine as `grad` returns it."""
+    if isinstance(found, Tensor):
+        return found
+    if found is not None:
+        return Tensor._wrap(found)
+    if materialize and isinstance(source, Tensor):
+        shape, numpy_dtype = tuple(source.shape), source.dtype.numpy
+        on_meta = source.is_meta
+        zeros = abstract(shape, numpy_dtype) if on_meta else jnp.zeros(shape, numpy_dtype)
+        return Tensor._wrap(zeros)
+    if not allow_unused:
+        raise RuntimeError(
+            f"grad(): input {place}, {_described(source)}, was not used to compute the outputs; "
+            "pass allow_unused=True to get None for it"
+        )
+    return None
 
-    return stack(tensors)
+
+def _batched(outputs: tuple[Any, ...], grad_outputs: Any, options: dict[str, Any]) -> list[Any]:
+    """The gradients for every cotangent along the leading dimension of ``grad_outputs``."""
+    batches = _as_tuple(grad_outputs)
+    if options["create_graph"]:
+        return _batched_by_rows(outputs, batches, options)
+    given = [each is not None for each in batches]
+    unused: list[bool] = []
+
+    def gradients(*arrays: Any) -> tuple[Any, ...]:
+        remaining = iter(arrays)
+        row = [Tensor._wrap(next(remaining)) if each else None for each in given]
+        found = Backward(_roots(outputs, row, False), **options).run()
+        unused.extend(each is None for each in found)
+        return tuple(each for each in found if each is not None)
+
+    arrays = [each._read() for each in batches if each is not None]
+    if not arrays:
+        raise RuntimeError("grad(): is_grads_batched needs grad_outputs with a batch dimension")
+    found = iter(jax.vmap(gradients)(*arrays))
+    return [None if each else next(found) for each in unused]
+
+
+def _batched_by_rows(
+    outputs: tuple[Any, ...], batches: tuple[Any, ...], options: dict[str, Any]
+) -> list[Any]:
+    # A batched trace cannot stay on the tape, so what is to be recorded runs row by row.
+    rows = [
+        Backward(_roots(outputs, row, True), **options).run()
+        for row in zip(*(each.unbind(0) for each in batches), strict=True)
+    ]
+    return [None if column[0] is None else stack(column) for column in zip(*rows, strict=True)]
 
 
 def _as_tuple(tensors: Any) -> tuple[Any, ...]:
-    if isinstance(tensors, Tensor) or tensors is None:
+    # An edge is a tuple too.
+    if isinstance(tensors, Tensor | GradientEdge) or tensors is None:
         return (tensors,)
     return tuple(tensors)
 
 
-def _target(tensor: Tensor, name: str) -> Any:
-    if not isinstance(tensor, Tensor):
-        raise TypeError(f"{name}(): inputs must be Tensors, got {type(tensor).__name__}")
-    if not tensor.requires_grad:
-        raise RuntimeError(
-            f"{name}(): an input of shape {list(tensor.shape)} does not require grad"
-        )
-    return tape.edge_of(tensor)
+def _nonempty(inputs: Any, name: str) -> tuple[Any, ...]:
+    found = _as_tuple(inputs)
+    if not found:
+        raise RuntimeError(f"{name}(): inputs must not be empty")
+    return found
 
 
-def _cotangents(outputs: tuple[Tensor, ...], given: Any) -> list[Tensor]:
-    cotangents = _as_tuple(given) if given is not None else (None,) * len(outputs)
-    if len(cotangents) != len(outputs):
-        raise RuntimeError(f"got {len(outputs)} tensors and {len(cotangents)} gradients for them")
-    return [_cotangent(*each) for each in zip(outputs, cotangents, strict=True)]
+def _described(source: Any) -> str:
+    if isinstance(source, GradientEdge):
+        return f"output {source.output_nr} of {source.node.name()}"
+    return f"of shape {list(source.shape)}"
 
 
-def _cotangent(output: Tensor, given: Tensor | None) -> Tensor:
+def _leaf(source: Any) -> Any:
+    """The edge that `backward` accumulates into."""
+    if isinstance(source, Tensor):
+        source.retain_grad()
+    return _target(source)
+
+
+def _target(source: Any) -> Any:
+    if isinstance(source, GradientEdge):
+        return source.node, source.output_nr
+    if not isinstance(source, Tensor):
+        raise TypeError(f"inputs must be Tensors, got {type(source).__name__}")
+    if not source.requires_grad:
+        raise RuntimeError(f"an input {_described(source)} does not require grad")
+    return tape.edge_of(source)
+
+
+def _roots(outputs: tuple[Any, ...], grad_outputs: Any, as_tensors: bool) -> list[Any]:
+    """The edges to start from, with their cotangents as the engine passes them."""
+    given = (None,) * len(outputs) if grad_outputs is None else _as_tuple(grad_outputs)
+    if len(given) != len(outputs):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients for them")
+    return [
+        (_source(i, output), as_engine_value(_cotangent(i, output, each), as_tensors))
+        for i, (output, each) in enumerate(zip(outputs, given, strict=True))
+    ]
+
+
+def _source(place: int, output: Any) -> Any:
+    if isinstance(output, GradientEdge):
+        return output.node, output.output_nr
     if not isinstance(output, Tensor):
         raise TypeError(f"gradients can be computed of Tensors only, got {type(output).__name__}")
-    if not output.requires_grad:
+    edge = tape.edge_of(output)
+    if edge is None:
         raise RuntimeError(
-            f"a tensor of shape {list(output.shape)} does not require grad and has no grad_fn: "
+            f"tensor {place}, {_described(output)}, does not require grad and has no grad_fn: "
             "nothing that led to it was recorded"
         )
+    return edge
+
+
+def _cotangent(place: int, output: Any, given: Any) -> Tensor:
     if given is None:
-        if output.numel() != 1:
-            raise RuntimeError(
-                "a gradient can be created implicitly only for an output of one element, this one "
-                f"has shape {list(output.shape)}: pass its gradient"
-            )
-        return Tensor._wrap(_one(tuple(output.shape), output.dtype.numpy, output.is_meta))
+        return _implicit(output)
+    if not isinstance(given, Tensor):
+        raise TypeError(f"gradient {place} must be a Tensor or None, got {type(given).__name__}")
+    if isinstance(output, GradientEdge):
+        return given
     if given.shape != output.shape:
         raise RuntimeError(
-            f"gradient of shape {list(given.shape)} for an output of shape {list(output.shape)}"
+            f"gradient {place} has shape {list(given.shape)}, its tensor {list(output.shape)}"
+        )
+    if given.is_complex() != output.is_complex():
+        raise RuntimeError(
+            f"gradient {place} is {given.dtype}, its tensor {output.dtype}: "
+            "they must be both real or both complex"
         )
     return given if given.dtype is output.dtype else given.to(output.dtype)
 
 
-def _one(shape: tuple[int, ...], numpy_dtype: Any, on_meta: bool) -> Any:
-    if on_meta:
-        from flambeau.core.cell import abstract
-
-        return abstract(shape, numpy_dtype)
-    key = (shape, numpy_dtype)
-    from flambeau.core.modes import modes
-
+def _implicit(output: Any) -> Tensor:
+    """The cotangent 1 of a real scalar."""
+    if isinstance(output, GradientEdge):
+        raise RuntimeError("the gradient of an edge cannot be created implicitly: pass it")
+    if output.numel() != 1 or output.is_complex():
+        raise RuntimeError(
+            "a gradient can be created implicitly only for a real output of one element, this one "
+            f"is {output.dtype} of shape {list(output.shape)}: pass its gradient"
+        )
+    shape, numpy_dtype = tuple(output.shape), output.dtype.numpy
+    if output.is_meta:
+        return Tensor._wrap(abstract(shape, numpy_dtype))
     if modes.trace is not None:
-        return jnp.ones(shape, numpy_dtype)
-    one = _ones.get(key)
+        return Tensor._wrap(jnp.ones(shape, numpy_dtype))
+    one = _ones.get((shape, numpy_dtype))
     if one is None:
-        one = _ones[key] = jnp.ones(shape, numpy_dtype)
-    return one
+        one = _ones[shape, numpy_dtype] = jnp.ones(shape, numpy_dtype)
+    return Tensor._wrap(one)
 
 
 _ones: dict[Any, Any] = {}
 
 
-def _roots(outputs: tuple[Tensor, ...], cotangents: list[Tensor]) -> list[Any]:
-    return [
-        (tape.edge_of(output), cotangent)
-        for output, cotangent in zip(outputs, cotangents, strict=True)
-    ]
-
-
-def _in_mode(roots: list[Any], create_graph: bool) -> list[Any]:
-    """The roots with cotangents as the engine passes them: arrays, or Tensors to be recorded."""
-    if create_graph:
-        return roots
-    return [(edge, cotangent._read()) for edge, cotangent in roots]
-
-
-@method
-def _backward(
+def _backward_of_one(
     self: Tensor,
     gradient: Tensor | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: Tensor | Sequence[Tensor] | None = None,
+    inputs: _Tensors | None = None,
 ) -> None:
+    """Accumulate this tensor's gradients into the leaves; see `autograd.backward`.
+
+    Args:
+        gradient: The cotangent of this tensor; may be left out for a real tensor of one element.
+        retain_graph: Keep what the nodes saved, so that a second backward is possible.
+        create_graph: Record the gradients' own computation.
+        inputs: Accumulate into these tensors only.
+    """
     backward(self, gradient, retain_graph, create_graph, inputs)
 
 
-_backward.__doc__ = "Accumulate this tensor's gradients into the leaves; see `autograd.backward`."
-Tensor.backward = _backward
+_backward_of_one.__name__ = _backward_of_one.__qualname__ = "backward"
+function(_backward_of_one, method=True)

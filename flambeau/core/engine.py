@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
+from flambeau.core import anomaly, gradient_hooks
 from flambeau.core import kernel as kernels
-from flambeau.core import tape
 from flambeau.core.modes import enable_grad, modes, no_grad
-from flambeau.core.tape import AccumulateGrad, Edge, Node
+from flambeau.core.node import Edge, Node
+from flambeau.core.tape import is_traced
 from flambeau.core.tensor import Tensor
+
+
+class _Running(threading.local):
+    backward: Backward | None = None
+
+
+_running = _Running()
+
+
+def current() -> Backward:
+    """The innermost run on this thread.
+
+    Raises:
+        RuntimeError: None is running.
+    """
+    if _running.backward is None:
+        raise RuntimeError("no backward is running on this thread")
+    return _running.backward
 
 
 class Backward:
     """One run of the tape from some outputs.
 
+    A node's inputs were recorded before it, so running nodes from the newest to the oldest runs
+    each of them when all its cotangents are known. Accumulators run as soon as they can.
+
     Args:
         roots: Where to start: edges, each with the cotangent of that output.
         retain_graph: Keep what the nodes saved, so that they can run again.
         create_graph: Record the gradients' own computation.
-        targets: Collect the cotangents of these edges instead of accumulating into leaves;
-            ``None`` accumulates into every leaf.
-        accumulate: With ``targets``: still accumulate into those of them that are leaves.
+        targets: Run only what leads to these edges; ``None`` runs everything.
+        accumulate: With ``targets``: run the nodes of the targets too, so that leaves among them
+            accumulate. Otherwise collect the targets' cotangents.
     """
 
     def __init__(
@@ -37,70 +60,105 @@ class Backward:
         self.roots = roots
         self.keep = retain_graph
         self.as_tensors = create_graph
-        self.accumulate = accumulate
-        self.targets: dict[tuple[Node, int], list[int]] = {}
-        for i, edge in enumerate(targets or ()):
-            if edge is not None:
-                self.targets.setdefault(edge, []).append(i)
-        self.captured: list[Any] = [None] * len(targets or ())
-        self.everything = targets is None
-        self.waiting: dict[Node, int] = {}
+        self.goals = None if targets is None else {each[0] for each in targets if each is not None}
+        self.captures: dict[Node, list[tuple[int, int]]] = {}
+        self.captured: list[Any] = []
+        if targets is not None and not accumulate:
+            self.captured = [None] * len(targets)
+            for place, edge in enumerate(targets):
+                if edge is not None:
+                    self.captures.setdefault(edge[0], []).append((edge[1], place))
+        # Which nodes pass cotangents on, and which get any; ``None`` stands for all.
+        self.running: set[Node] | None = None
+        self.reached: set[Node] | None = None
         self.buffers: dict[Node, list[Any]] = {}
+        self.seen: set[Node] = set()
+        #: What hooks want to remember until the end of this run.
+        self.notes: dict[Any, Any] = {}
+
+    def reaches(self, node: Node | None) -> bool:
+        """Whether the hooks of ``node`` are called in this run."""
+        return node in (self.seen if self.reached is None else self.reached)
 
     def run(self) -> list[Any]:
         """Run, and give the cotangents of the targets in order, ``None`` where none arrived."""
-        starts = [node for (node, _), _ in self.roots]
-        self._count_consumers(starts)
-        needed = None if self.everything else self._needed(starts)
+        nodes, accumulators = self._reachable()
+        if self.goals is not None:
+            nodes = self._choose(nodes)
+        waiting = self._count_edges(nodes, accumulators)
+        reached = self.reached
         for edge, cotangent in self.roots:
-            self._send(edge, cotangent)
-        # Accumulators run as soon as they can, then nodes from the newest to the oldest.
-        ready = [_priority(node) for node in dict.fromkeys(starts) if self.waiting[node] == 0]
-        heapq.heapify(ready)
-        with enable_grad() if self.as_tensors else no_grad():
-            while ready:
-                node = heapq.heappop(ready)[-1]
-                pulled = self._run_node(node, needed)
-                for i, edge in enumerate(node.edges):
-                    if edge is None:
-                        continue
-                    if pulled is not None and pulled[i] is not None:
-                        self._send(edge, pulled[i])
-                    after = edge[0]
-                    self.waiting[after] -= 1
-                    if self.waiting[after] == 0:
-                        heapq.heappush(ready, _priority(after))
+            if reached is None or edge[0] in reached:
+                self._send(edge, cotangent)
+        outer, _running.backward = _running.backward, self
+        try:
+            with enable_grad() if self.as_tensors else no_grad():
+                self._run_accumulators([each for each, count in waiting.items() if not count])
+                for node in nodes:
+                    pulled = self._run_node(node)
+                    if pulled is not None:
+                        self._pass_on(node, pulled, waiting)
+        finally:
+            _running.backward = outer
         return self.captured
 
-    def _count_consumers(self, starts: list[Node]) -> None:
-        waiting = self.waiting
-        stack = []
-        for node in starts:
-            if node not in waiting:
-                waiting[node] = 0
-                stack.append(node)
-        while stack:
-            for edge in stack.pop().edges:
-                if edge is None:
-                    continue
-                after = edge[0]
-                if after in waiting:
-                    waiting[after] += 1
-                else:
-                    waiting[after] = 1
-                    stack.append(after)
+    def _pass_on(self, node: Node, pulled: Any, waiting: dict[Node, int]) -> None:
+        """Send the cotangents of a node's inputs, and run the accumulators that have all theirs."""
+        reached = self.reached
+        ready = None
+        for edge, cotangent in zip(node.edges, pulled, strict=True):
+            if edge is None or (reached is not None and edge[0] not in reached):
+                continue
+            if cotangent is not None:
+                self._send(edge, cotangent)
+            after = edge[0]
+            if after in waiting:
+                waiting[after] -= 1
+                if not waiting[after]:
+                    ready = [after] if ready is None else [*ready, after]
+        if ready is not None:
+            self._run_accumulators(ready)
 
-    def _needed(self, starts: list[Node]) -> set[Node]:
-        """The nodes on a path to a target."""
-        goals = {node for node, _ in self.targets}
-        needed: set[Node] = set()
-        # Inputs were recorded before the nodes that use them, so one sweep upwards suffices.
-        for node in sorted(self.waiting, key=lambda each: each.sequence):
-            if any(
-                edge is not None and (edge[0] in needed or edge[0] in goals) for edge in node.edges
-            ):
-                needed.add(node)
-        return needed
+    def _reachable(self) -> tuple[list[Node], list[Node]]:
+        """The nodes that the roots lead to, newest first, and the accumulators."""
+        nodes, accumulators = [], []
+        stack = list(dict.fromkeys([node for (node, _), _ in self.roots]))
+        seen = self.seen
+        seen.update(stack)
+        while stack:
+            node = stack.pop()
+            if node.accumulates:
+                accumulators.append(node)
+                continue
+            nodes.append(node)
+            for edge in node.edges:
+                if edge is not None and edge[0] not in seen:
+                    seen.add(edge[0])
+                    stack.append(edge[0])
+        nodes.sort(key=attrgetter("sequence"), reverse=True)
+        return nodes, accumulators
+
+    def _choose(self, nodes: list[Node]) -> list[Node]:
+        """Decide what to run for the targets, and give those of ``nodes`` that take part."""
+        assert self.goals is not None
+        self.reached = set(self.goals)
+        self.running = set() if self.captures else set(self.goals)
+        for node in reversed(nodes):
+            if any(edge is not None and edge[0] in self.reached for edge in node.edges):
+                self.running.add(node)
+                self.reached.add(node)
+        return [node for node in nodes if node in self.reached]
+
+    def _count_edges(self, nodes: list[Node], accumulators: list[Node]) -> dict[Node, int]:
+        """How many edges lead from running nodes to each accumulator that takes part."""
+        reached, running = self.reached, self.running
+        waiting = {each: 0 for each in accumulators if reached is None or each in reached}
+        for node in nodes:
+            if running is None or node in running:
+                for edge in node.edges:
+                    if edge is not None and edge[0] in waiting:
+                        waiting[edge[0]] += 1
+        return waiting
 
     def _send(self, edge: tuple[Node, int], cotangent: Any) -> None:
         node, number = edge
@@ -113,97 +171,46 @@ class Backward:
         elif self.as_tensors:
             buffer[number] = before + cotangent
         else:
-            buffer[number] = kernels.add(before, cotangent)
+            buffer[number] = kernels.add_cotangents(before, cotangent)
 
-    def _run_node(self, node: Node, needed: set[Node] | None) -> Any:
+    def _run_accumulators(self, accumulators: Iterable[Node]) -> None:
+        for each in accumulators:
+            self._run_node(each)
+
+    def _run_node(self, node: Node) -> Any:
+        """Run one node with its hooks; ``None`` if it is a target that nothing else needs."""
         buffer = self.buffers.pop(node, None)
         if buffer is None:
-            return None  # reached by edges that carried no gradient
-        if node.tensor_hooks or node.pre_hooks or node.retained or isinstance(node, AccumulateGrad):
-            buffer = self._run_pre_hooks(node, buffer)
-        if needed is not None:
+            # The edges that lead here carried no gradient; hooks learn of that too.
+            buffer = [None] * node.outputs
+        runs = self.running is None or node in self.running
+        if runs and self.captures:
             self._capture(node, buffer)
-            if isinstance(node, AccumulateGrad):
-                if not (self.accumulate and (node, 0) in self.targets):
-                    return None
-            elif node not in needed:
-                return None
-        if modes.trace is not None and not tape.is_traced(node) and node.edges:
+        hooks = gradient_hooks.of_leaf(node) if node.accumulates else node.tensor_hooks
+        if hooks or node.retained:
+            buffer = gradient_hooks.on_outputs(node, hooks, buffer, self.as_tensors)
+        if not runs:
+            self._capture(node, buffer)
+            return None
+        if node.pre_hooks:
+            buffer = gradient_hooks.before(node, buffer, self.as_tensors)
+        if modes.trace is not None and node.edges and not is_traced(node):
             modes.trace.refuse_old_node(node)
-        pulled = node.pull(buffer, self.as_tensors, self.keep)
+        if anomaly.enabled:
+            pulled = anomaly.watched(node, lambda: node.pull(buffer, self.as_tensors, self.keep))
+        else:
+            pulled = node.pull(buffer, self.as_tensors, self.keep)
         if not self.keep:
             node.spent = True
-        return self._run_post_hooks(node, pulled, buffer) if node.post_hooks else pulled
+        if node.post_hooks:
+            pulled = gradient_hooks.after(node, pulled, buffer, self.as_tensors)
+        return pulled
 
     def _capture(self, node: Node, buffer: list[Any]) -> None:
-        for number, cotangent in enumerate(buffer):
-            for i in self.targets.get((node, number), ()):
-                self.captured[i] = cotangent
-
-    # Hooks speak Tensors; between them the engine passes arrays unless gradients are recorded.
-
-    def _wrap(self, cotangent: Any) -> Any:
-        if cotangent is None or self.as_tensors:
-            return cotangent
-        return Tensor._wrap(cotangent)
-
-    def _unwrap(self, result: Any) -> Any:
-        if result is None or self.as_tensors:
-            return result
-        return result._read()
-
-    def _run_pre_hooks(self, node: Node, buffer: list[Any]) -> list[Any]:
-        buffer = list(buffer)
-        if isinstance(node, AccumulateGrad):
-            hooks_by_output = {0: node.variable._hooks} if node.variable._hooks else {}
-        else:
-            hooks_by_output = node.tensor_hooks or {}
-        for number, hooks in hooks_by_output.items():
-            if buffer[number] is None:
-                continue
-            for hook in tuple(hooks.values()):
-                result = hook(self._wrap(buffer[number]))
-                if result is not None:
-                    buffer[number] = self._unwrap(_checked(result, hook))
-        if node.pre_hooks:
-            cotangents = tuple(map(self._wrap, buffer))
-            for hook in tuple(node.pre_hooks.values()):
-                result = hook(cotangents)
-                if result is not None:
-                    cotangents = result if isinstance(result, tuple) else (result,)
-            buffer = list(map(self._unwrap, cotangents))
-        for number, reference in (node.retained or {}).items():
-            tensor = reference()
-            if tensor is not None and buffer[number] is not None:
-                tensor.grad = self._wrap(buffer[number])
-        return buffer
-
-    def _run_post_hooks(self, node: Node, pulled: Any, buffer: list[Any]) -> Any:
-        assert node.post_hooks is not None
-        grad_outputs = tuple(map(self._wrap, buffer))
-        grad_inputs = tuple(map(self._wrap, pulled))
-        for hook in tuple(node.post_hooks.values()):
-            result = hook(grad_inputs, grad_outputs)
-            if result is not None:
-                result = result if isinstance(result, tuple) else (result,)
-                if len(result) != len(grad_inputs):
-                    raise RuntimeError(
-                        f"a hook on {node.name()} returned {len(result)} gradients "
-                        f"for {len(grad_inputs)} inputs"
-                    )
-                grad_inputs = result
-        return tuple(map(self._unwrap, grad_inputs))
+        for number, place in self.captures.get(node, ()):
+            self.captured[place] = buffer[number]
 
 
-def _checked(result: Any, hook: Any) -> Any:
-    if not isinstance(result, Tensor):
-        name = getattr(hook, "__name__", repr(hook))
-        raise TypeError(
-            f"tensor hook {name} must return a Tensor or None, got {type(result).__name__}"
-        )
-    return result
-
-
-def _priority(node: Node) -> tuple[int, int, Node]:
-    # The sequence number is unique, so nodes themselves are never compared.
-    return (not isinstance(node, AccumulateGrad), -node.sequence, node)
+def as_engine_value(cotangent: Tensor, as_tensors: bool) -> Any:
+    """A cotangent as the engine passes it: an array, or a Tensor where it is to be recorded."""
+    return cotangent if as_tensors else cotangent._read()

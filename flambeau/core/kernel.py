@@ -13,8 +13,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import ShapedArray
+
+from flambeau.core import dtype as dtypes
 
 Arrays = tuple[Any, ...]
+
+#: The NumPy dtypes that gradients have.
+INEXACT = {each.numpy for each in dtypes.ALL_DTYPES if each.category >= dtypes.FLOATING}
 
 
 class Kernel:
@@ -98,7 +104,7 @@ class Kernel:
             before the given cotangents.
         """
         if self.linear:
-            avals = tuple([each if isinstance(each, jax.ShapeDtypeStruct) else None for each in saved])
+            avals = tuple([each if isinstance(each, _AVALS) else None for each in saved])
             arrays = tuple([a for a, known in zip(saved, avals, strict=True) if known is None])
         else:
             avals, arrays = (), saved
@@ -120,11 +126,16 @@ class Kernel:
         return compiled  # type: ignore[return-value]
 
 
+_AVALS = (ShapedArray, jax.ShapeDtypeStruct)
+
+
 def _aval(array: Any) -> Any:
     """The shape and dtype of what a gradient may flow to; anything else as it is."""
-    if hasattr(array, "dtype") and _is_inexact(array):
-        return jax.ShapeDtypeStruct(array.shape, array.dtype)
-    return array
+    if getattr(array, "dtype", None) not in INEXACT:
+        return array
+    # JAX's own arrays know it; NumPy's do not.
+    aval = getattr(array, "aval", None)
+    return jax.ShapeDtypeStruct(array.shape, array.dtype) if aval is None else aval
 
 
 def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -201,6 +212,10 @@ pull_back_compiled = jax.jit(pull_back)
 
 
 @jax.jit
-def add(left: Any, right: Any) -> Any:
-    """The sum of two cotangents of the same tensor."""
+def _add(left: Any, right: Any) -> Any:
     return left + right
+
+
+def add_cotangents(left: Any, right: Any) -> Any:
+    """The sum of two cotangents of the same tensor."""
+    return left if isinstance(left, jax.ShapeDtypeStruct) else _add(left, right)

@@ -13,7 +13,8 @@ class _ThreadModes(threading.local):
     """What the current thread's operators must know; class attributes are the defaults.
 
     Attributes:
-        grad_enabled: Operators record nodes on the tape.
+        grad_enabled: Operators record nodes on the tape; never so inside `inference_mode`.
+        grad_mode: What `is_grad_enabled` reports.
         inference: Inside `inference_mode`.
         trace: The `flambeau.core.trace.Trace` that is recording, or ``None``.
         device: The device that factories use when given none; ``None`` means the CPU.
@@ -21,6 +22,7 @@ class _ThreadModes(threading.local):
     """
 
     grad_enabled = True
+    grad_mode = True
     inference = False
     trace: Any = None
     device: Any = None
@@ -79,18 +81,23 @@ class ContextDecorator:
         return wrapped
 
 
+def _set(grad_mode: bool, inference: bool) -> None:
+    modes.grad_mode, modes.inference = grad_mode, inference
+    modes.grad_enabled = grad_mode and not inference
+
+
 class _GradMode(ContextDecorator):
     """Saves the gradient modes on entry and puts them back on exit."""
 
     def __enter__(self) -> None:
-        self._before = (modes.grad_enabled, modes.inference)
+        self._before = (modes.grad_mode, modes.inference)
         self._enter()
 
     def _enter(self) -> None:
         raise NotImplementedError(f"{type(self).__name__} does not define its mode")
 
     def __exit__(self, *exception: object) -> None:
-        modes.grad_enabled, modes.inference = self._before
+        _set(*self._before)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         # ``@no_grad`` without parentheses receives the function itself.
@@ -115,16 +122,16 @@ class no_grad(_GradMode):
     _bare_decorator = True
 
     def _enter(self) -> None:
-        modes.grad_enabled = False
+        _set(False, modes.inference)
 
 
 class enable_grad(_GradMode):
-    """Operators inside record gradients, also within `no_grad`."""
+    """Operators inside record gradients, also within `no_grad`, but not within `inference_mode`."""
 
     _bare_decorator = True
 
     def _enter(self) -> None:
-        modes.grad_enabled = True
+        _set(True, modes.inference)
 
 
 class set_grad_enabled(_GradMode):
@@ -132,15 +139,19 @@ class set_grad_enabled(_GradMode):
 
     def __init__(self, mode: bool) -> None:
         self.mode = bool(mode)
-        self._before = (modes.grad_enabled, modes.inference)
-        modes.grad_enabled = self.mode
+        self._before = (modes.grad_mode, modes.inference)
+        self.__enter__()
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        modes.grad_enabled = self._before[0]
+        # It was no switch, but a decorator.
+        self.__exit__()
         return super().__call__(function)
 
     def __enter__(self) -> None:
-        modes.grad_enabled = self.mode
+        _set(self.mode, modes.inference)
+
+    def __repr__(self) -> str:
+        return f"set_grad_enabled(mode={self.mode})"
 
     def clone(self) -> set_grad_enabled:
         """A new manager for the same mode."""
@@ -160,8 +171,7 @@ class inference_mode(_GradMode):
         self.mode = bool(mode)
 
     def _enter(self) -> None:
-        modes.inference = self.mode
-        modes.grad_enabled = not self.mode
+        _set(not self.mode, self.mode)
 
     def clone(self) -> inference_mode:
         """A new manager for the same mode."""
@@ -169,8 +179,8 @@ class inference_mode(_GradMode):
 
 
 def is_grad_enabled() -> bool:
-    """Whether operators on this thread record gradients."""
-    return modes.grad_enabled
+    """Whether this thread records gradients, were it not for `inference_mode`."""
+    return modes.grad_mode
 
 
 def is_inference_mode_enabled() -> bool:

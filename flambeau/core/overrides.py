@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from flambeau.core.modes import ContextDecorator, modes
 from flambeau.core.tensor import PLAIN_TYPES, Tensor, _disabled_torch_function_impl
+
+# Looked up for nearly every argument of every function, so these are worth their names.
+_BUILTINS = {int, float, bool, complex, str, type(None), list, tuple, dict}
+_SEQUENCES = (list, tuple)
 
 
 class DisableTorchFunctionSubclass(ContextDecorator):
@@ -45,7 +49,11 @@ def overriding(arguments: Iterable[Any]) -> list[Any]:
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Whether any of ``relevant_args`` overrides functions."""
-    return any(overrides(type(each)) for each in relevant_args)
+    for each in relevant_args:
+        cls = type(each)
+        if cls not in PLAIN_TYPES and cls not in _BUILTINS and overrides(cls):
+            return True
+    return False
 
 
 def handle_torch_function(
@@ -69,13 +77,16 @@ def handle_torch_function(
     )
 
 
-def flattened(args: Iterable[Any]) -> Iterable[Any]:
+def flattened(args: Sequence[Any]) -> Sequence[Any]:
     """Arguments with the members of lists and tuples in their place."""
     for each in args:
-        if isinstance(each, list | tuple):
-            yield from flattened(each)
-        else:
-            yield each
+        if isinstance(each, _SEQUENCES):
+            return [member for each in args for member in _members(each)]
+    return args
+
+
+def _members(argument: Any) -> Sequence[Any]:
+    return flattened(argument) if isinstance(argument, _SEQUENCES) else (argument,)
 
 
 def as_results_of(cls: type[Tensor], result: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The tape: nodes that remember how tensors were made, and the engine that runs them backwards.
+"""The tape: the kinds of nodes that remember how tensors were made.
 
 A node keeps the arrays that went into its operator. Arrays never change, so no in-place write
 after the forward can corrupt a gradient.
@@ -7,121 +7,27 @@ after the forward can corrupt a gradient.
 from __future__ import annotations
 
 import functools
-import itertools
 import weakref
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
+
+from jax.core import Tracer
+from jaxlib._jax import ArrayImpl
 
 from flambeau.core import kernel as kernels
-from flambeau.core.handle import HookDict, RemovableHandle
+from flambeau.core.cell import is_abstract
+from flambeau.core.handle import HookDict
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
+from flambeau.core.node import Edge, Node, sequence_now
 from flambeau.core.tensor import Tensor
 
-Edge = tuple["Node", int] | None
-
-_next_sequence = itertools.count().__next__
-
-
-def sequence_now() -> int:
-    """A number above those of all nodes recorded so far."""
-    return _next_sequence()
+__all__ = [
+    "AccumulateGrad", "Edge", "IdentityNode", "KernelNode", "Node", "SpentNode", "edge_of",
+    "freed_error", "identity_node", "is_traced", "node_class", "sequence_now",
+]  # fmt: skip
 
 
-class Node:
-    """One recorded operator: knows its inputs' nodes and how to pull cotangents back to them.
-
-    Attributes:
-        edges: For each input, the node that made it and which of that node's outputs it is;
-            ``None`` for an input that takes no gradient.
-        sequence: Nodes recorded later have higher numbers.
-        outputs: How many results the operator had.
-        spent: It has run in a backward that did not keep the graph.
-    """
-
-    __slots__ = (
-        "__weakref__", "_metadata", "edges", "outputs", "post_hooks", "pre_hooks", "retained",
-        "sequence", "spent", "tensor_hooks",
-    )  # fmt: skip
-
-    def __init__(self, edges: tuple[Edge, ...], outputs: int = 1) -> None:
-        self.edges = edges
-        self.outputs = outputs
-        self.sequence = _next_sequence()
-        self.spent = False
-        self.tensor_hooks: dict[int, HookDict] | None = None
-        self.retained: dict[int, Any] | None = None
-        self.pre_hooks: HookDict | None = None
-        self.post_hooks: HookDict | None = None
-
-    def name(self) -> str:
-        """The node's class name, such as ``AddBackward0``."""
-        return type(self).__name__
-
-    @property
-    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """The nodes of the inputs, ``(None, 0)`` for those that take no gradient."""
-        return tuple((None, 0) if edge is None else edge for edge in self.edges)
-
-    @property
-    def metadata(self) -> dict[Any, Any]:
-        """A dictionary for the user's own notes."""
-        try:
-            return self._metadata
-        except AttributeError:
-            self._metadata: dict[Any, Any] = {}
-            return self._metadata
-
-    def _sequence_nr(self) -> int:
-        return self.sequence
-
-    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(grad_inputs, grad_outputs)`` after this node has run."""
-        if self.post_hooks is None:
-            self.post_hooks = HookDict()
-        handle = RemovableHandle(self.post_hooks)
-        self.post_hooks[handle.id] = hook
-        return handle
-
-    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(grad_outputs)`` before this node runs."""
-        if self.pre_hooks is None:
-            self.pre_hooks = HookDict()
-        handle = RemovableHandle(self.pre_hooks)
-        self.pre_hooks[handle.id] = hook
-        return handle
-
-    def tensor_hooks_of(self, output_nr: int) -> HookDict:
-        """The hooks on the tensor that is output ``output_nr``."""
-        if self.tensor_hooks is None:
-            self.tensor_hooks = {}
-        return self.tensor_hooks.setdefault(output_nr, HookDict())
-
-    def retain(self, tensor: Tensor) -> None:
-        """Put the gradient of output ``tensor`` into its ``.grad`` when it is known."""
-        if self.retained is None:
-            self.retained = {}
-        self.retained[tensor._output_nr] = weakref.ref(tensor)
-
-    def retains(self, tensor: Tensor) -> bool:
-        """Whether `retain` was called for ``tensor``."""
-        reference = (self.retained or {}).get(tensor._output_nr)
-        return reference is not None and reference() is tensor
-
-    def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
-        """The cotangents of the inputs, in order, from those of the outputs.
-
-        Args:
-            cotangents: One per output, ``None`` where there is none: arrays or, with
-                ``as_tensors``, Tensors whose computation is recorded.
-            keep: Whether the node may be run again.
-        """
-        raise NotImplementedError(f"{self.name()} does not define its gradient")
-
-    def __call__(self, *cotangents: Tensor) -> Any:
-        """Run this node alone on the cotangents of its outputs."""
-        results = self.pull(list(cotangents), as_tensors=True, keep=True)
-        return results[0] if len(results) == 1 else tuple(results)
+_ONE = (True,)
 
 
 class KernelNode(Node):
@@ -141,25 +47,26 @@ class KernelNode(Node):
 
     def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
         """See `Node.pull`."""
-        arrays = self.arrays
+        edges, arrays = self.edges, self.arrays
         if arrays is None:
-            raise RuntimeError(
-                f"{self.name()}: cannot run backward through this graph a second time, since what "
-                "it had saved was freed by the first; pass retain_graph=True to the first "
-                "backward()"
-            )
-        edges = self.edges
-        if self.vjp is not None and not as_tensors:
+            raise freed_error(self)
+        # One output is the common case, and its cotangent the common one.
+        if len(cotangents) == 1 and cotangents[0] is not None:
+            known, given = cotangents, _ONE
+        else:
+            known = [each for each in cotangents if each is not None]
+            given = tuple([each is not None for each in cotangents])
+        if not known:
+            pulled: Any = (None,) * len(edges)
+        elif self.vjp is not None and not as_tensors:
             pulled = kernels.pull_back_compiled(self.vjp, self._all_cotangents(cotangents))
         else:
             needs = tuple([edge is not None for edge in edges])
-            given = tuple([each is not None for each in cotangents])
             gradient, saved = self.kernel.gradient(needs, given, arrays)
-            known = [each for each in cotangents if each is not None]
             if as_tensors:
                 pulled = self._pull_tensors(gradient, saved, known)
             else:
-                pulled = gradient.forward(*saved, *known)
+                pulled = _compute(gradient, (*saved, *known))
         if not keep and not self.kernel.linear:
             self.arrays = self.vjp = None
         if len(pulled) == len(edges):
@@ -185,6 +92,23 @@ class KernelNode(Node):
         return run(gradient, (*inputs, *known))
 
 
+def _compute(kernel: Kernel, arrays: tuple[Any, ...]) -> Any:
+    try:
+        return kernel.forward(*arrays)
+    except TypeError:
+        if any(map(is_abstract, arrays)):
+            return kernel.on_meta(arrays)
+        raise
+
+
+def freed_error(node: Node) -> RuntimeError:
+    """The complaint about a node that has run and kept nothing for a second time."""
+    return RuntimeError(
+        f"{node.name()}: cannot run backward through this graph a second time, since what it had "
+        "saved was freed by the first; pass retain_graph=True to the first backward()"
+    )
+
+
 def _saved_tensor(array: Any, edge: Edge) -> Any:
     """A saved array as a tensor at its place on the tape."""
     if not hasattr(array, "dtype"):
@@ -207,26 +131,44 @@ class AccumulateGrad(Node):
 
     __slots__ = ("variable",)
 
+    accumulates: ClassVar[bool] = True
+
     def __init__(self, variable: Tensor) -> None:
         Node.__init__(self, ())
         self.variable = variable
 
     def name(self) -> str:
         """PyTorch's name of this node."""
-        return "struct torch::autograd::AccumulateGrad"
+        return "torch::autograd::AccumulateGrad"
+
+    def _sequence_nr(self) -> int:
+        # Accumulators come before all other nodes.
+        return 2**64 - 1
 
     def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
         """Accumulate; see `Node.pull`."""
         variable, new = self.variable, cotangents[0]
-        old = variable.grad
+        if new is None:
+            return ()
+        trace = modes.trace
+        old = variable._grad if trace is None else trace.get_grad(variable)
         if as_tensors:
-            variable.grad = new if old is None else old + new
-        elif old is None:
-            variable.grad = Tensor._wrap(new)
+            # The caller may still hold the cotangent, so the sum needs a Cell of its own.
+            _set_grad(variable, new.clone() if old is None else old + new)
         else:
-            old._store(kernels.add(old._read(), new))
+            if type(new) is not ArrayImpl:
+                _refuse_leak(variable, new)
+            if old is None:
+                _set_grad(variable, Tensor._wrap(new))
+            else:
+                old._store(kernels.add_cotangents(old._read(), new))
         for hook in tuple((variable._post_accumulate_hooks or {}).values()):
-            hook(variable)
+            result = hook(variable)
+            if result is not None:
+                raise TypeError(
+                    "a post accumulate grad hook must return None, "
+                    f"got {type(result).__name__}; set tensor.grad to replace the gradient"
+                )
         return ()
 
     def tensor_hooks_of(self, output_nr: int) -> HookDict:
@@ -234,6 +176,26 @@ class AccumulateGrad(Node):
         if self.variable._hooks is None:
             self.variable._hooks = HookDict()
         return self.variable._hooks
+
+
+def _set_grad(variable: Tensor, grad: Tensor) -> None:
+    # What the engine computes fits, so the checks of the `grad` property are left out.
+    trace = modes.trace
+    if trace is None:
+        variable._grad = grad
+    else:
+        trace.set_grad(variable, grad)
+
+
+def _refuse_leak(variable: Tensor, cotangent: Any) -> None:
+    """Fail if a transformation's gradient would stay in a tensor from outside it."""
+    inside = modes.trace is not None or isinstance(variable._cell.array, Tracer)
+    if isinstance(cotangent, Tracer) and not inside:
+        raise RuntimeError(
+            "backward() inside a transformation (grad, vmap, jit) cannot accumulate into the .grad "
+            f"of a tensor of shape {list(variable.shape)} from outside it; use autograd.grad() and "
+            "return the gradient instead"
+        )
 
 
 class SpentNode(Node):

@@ -14,6 +14,7 @@ from jax.core import Tracer
 from flambeau.core import tape, view
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
+from flambeau.core.node import move_history
 from flambeau.core.overrides import OverrideNeeded, overrides
 from flambeau.core.tensor import Tensor
 from flambeau.core.view import Step, View
@@ -166,9 +167,8 @@ def replay_view(tensor: Tensor, of: View) -> None:
             its history ambiguous.
     """
     base = of.history_base()
-    tensor._output_nr = 0
     if not base._requires_grad:
-        tensor._grad_fn, tensor._requires_grad = None, False
+        move_history(tensor, None, 0)
         return
     if of.made:
         raise forbidden_write("its base or another view of it", of)
@@ -182,7 +182,7 @@ def replay_view(tensor: Tensor, of: View) -> None:
         node = edge and _view_node(edge, shape, numpy_dtype, step, name, own)
         edge = node and (node, 0)
         shape, numpy_dtype = step.result(shape, numpy_dtype)
-    tensor._grad_fn, tensor._requires_grad = (edge[0], True) if edge else (None, False)
+    move_history(tensor, edge and edge[0], 0)
 
 
 def forbidden_write(what: str, of: View) -> RuntimeError:

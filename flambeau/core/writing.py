@@ -12,6 +12,7 @@ from flambeau.core.dispatch import run, run_with_constants
 from flambeau.core.dtype import INTEGER
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
+from flambeau.core.node import move_history
 from flambeau.core.promotion import can_cast
 from flambeau.core.tensor import Tensor
 from flambeau.core.view import Step, View
@@ -63,8 +64,7 @@ def _move_history(target: Tensor, base: Tensor, value: Tensor, name: str) -> Non
         if not value._requires_grad:
             value = run(_overwrite_kernel(name.strip("_")), (target, value))
         array = value._read()
-        target._grad_fn, target._output_nr = value._grad_fn, value._output_nr
-        target._requires_grad = True
+        move_history(target, value._grad_fn, value._output_nr)
         target._rebased += 1
         target._store(array)
         return
@@ -77,7 +77,7 @@ def _move_history(target: Tensor, base: Tensor, value: Tensor, name: str) -> Non
 
 def _move_base(base: Tensor, moved: Tensor) -> None:
     """Give ``base`` the elements and the history of ``moved``."""
-    base._grad_fn, base._output_nr, base._requires_grad = moved._grad_fn, 0, True
+    move_history(base, moved._grad_fn, 0)
     base._rebased += 1
     base._store(moved._read())
 

@@ -1,0 +1,161 @@
+"""A node of the tape: its edges to the nodes before it, and the hooks that hang on it."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from flambeau.core import anomaly
+from flambeau.core.handle import HookDict, RemovableHandle
+from flambeau.core.tensor import Tensor
+
+Edge = tuple["Node", int] | None
+
+_next_sequence = itertools.count().__next__
+
+
+def sequence_now() -> int:
+    """A number above those of all nodes recorded so far."""
+    return _next_sequence()
+
+
+class Node:
+    """One recorded operator: knows its inputs' nodes and how to pull cotangents back to them.
+
+    Attributes:
+        edges: For each input, the node that made it and which of that node's outputs it is;
+            ``None`` for an input that takes no gradient.
+        sequence: Nodes recorded later have higher numbers.
+        outputs: How many results the operator had.
+        spent: It has run in a backward that did not keep the graph.
+        tensor_hooks: For some outputs, the hooks on the tensor itself.
+        retained: For some outputs, a reference to the tensor whose ``.grad`` is to be kept.
+        pre_hooks: Called before the node runs.
+        post_hooks: Called after the node has run.
+    """
+
+    __slots__ = (
+        "__weakref__", "_metadata", "edges", "outputs", "post_hooks", "pre_hooks", "retained",
+        "sequence", "spent", "tensor_hooks",
+    )  # fmt: skip
+
+    #: Whether the node is the end of the tape at a leaf.
+    accumulates: ClassVar[bool] = False
+
+    def __init__(self, edges: tuple[Edge, ...], outputs: int = 1) -> None:
+        self.edges = edges
+        self.outputs = outputs
+        self.sequence = _next_sequence()
+        self.spent = False
+        self.tensor_hooks: dict[int, HookDict] | None = None
+        self.retained: dict[int, weakref.ref[Tensor]] | None = None
+        self.pre_hooks: HookDict | None = None
+        self.post_hooks: HookDict | None = None
+        if anomaly.enabled:
+            anomaly.remember(self)
+
+    def name(self) -> str:
+        """The node's class name, such as ``AddBackward0``."""
+        return type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """The nodes of the inputs, ``(None, 0)`` for those that take no gradient."""
+        return tuple((None, 0) if edge is None else edge for edge in self.edges)
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dictionary for the user's own notes."""
+        try:
+            return self._metadata
+        except AttributeError:
+            self._metadata: dict[Any, Any] = {}
+            return self._metadata
+
+    def _sequence_nr(self) -> int:
+        return self.sequence
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(grad_inputs, grad_outputs)`` after this node has run.
+
+        A tuple that it returns replaces ``grad_inputs``.
+        """
+        if self.post_hooks is None:
+            self.post_hooks = HookDict()
+        return _added(self.post_hooks, hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(grad_outputs)`` before this node runs.
+
+        A tuple that it returns replaces ``grad_outputs``.
+        """
+        if self.pre_hooks is None:
+            self.pre_hooks = HookDict()
+        return _added(self.pre_hooks, hook)
+
+    def tensor_hooks_of(self, output_nr: int) -> HookDict:
+        """The hooks on the tensor that is output ``output_nr``."""
+        if self.tensor_hooks is None:
+            self.tensor_hooks = {}
+        return self.tensor_hooks.setdefault(output_nr, HookDict())
+
+    def retain(self, tensor: Tensor) -> None:
+        """Add the gradient of output ``tensor`` to its ``.grad`` when it is known."""
+        if self.retained is None:
+            self.retained = {}
+        self.retained[tensor._output_nr] = weakref.ref(tensor)
+
+    def retains(self, tensor: Tensor) -> bool:
+        """Whether `retain` was called for ``tensor``."""
+        reference = (self.retained or {}).get(tensor._output_nr)
+        return reference is not None and reference() is tensor
+
+    def release(self, tensor: Tensor) -> None:
+        """Undo `retain`."""
+        if self.retained is not None:
+            self.retained.pop(tensor._output_nr, None)
+
+    def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
+        """The cotangents of the inputs, in order, from those of the outputs.
+
+        Args:
+            cotangents: One per output, ``None`` where there is none: arrays or, with
+                ``as_tensors``, Tensors whose computation is recorded.
+            as_tensors: See ``cotangents``; the result is of the same kind.
+            keep: Whether the node may be run again.
+
+        Raises:
+            RuntimeError: An earlier run freed what the node had saved.
+        """
+        raise NotImplementedError(f"{self.name()} does not define its gradient")
+
+    def __call__(self, *cotangents: Tensor | None) -> Any:
+        """Run this node alone on the cotangents of its outputs."""
+        results = tuple(self.pull(list(cotangents), as_tensors=True, keep=True))
+        return results[0] if len(results) == 1 else results
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} object at {id(self):#x}>"
+
+
+def _added(hooks: HookDict, hook: Callable[..., Any]) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+def move_history(tensor: Tensor, node: Node | None, output_nr: int) -> None:
+    """Let ``tensor`` be output ``output_nr`` of ``node`` from now on, as after an in-place write.
+
+    Its hooks stay with the value that they were registered on; a retained gradient belongs to the
+    tensor and moves along. Without a node the tensor takes no gradient.
+    """
+    before = tensor._grad_fn
+    retains = before is not None and before.retains(tensor)
+    if before is not None and retains:
+        before.release(tensor)
+    tensor._grad_fn, tensor._output_nr, tensor._requires_grad = node, output_nr, node is not None
+    if node is not None and retains:
+        node.retain(tensor)
