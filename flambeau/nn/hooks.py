@@ -23,20 +23,6 @@ _global_forward_hooks_with_kwargs = HookRegistry()
 _global_forward_hooks_always_called = HookRegistry()
 
 
-def global_hooks() -> tuple[Any, ...]:
-    """All hooks that run when any module is called, in a form that compares."""
-    return tuple(
-        tuple(registry.items())
-        for registry in (
-            _global_backward_pre_hooks,
-            _global_backward_hooks,
-            _global_forward_pre_hooks,
-            _global_forward_hooks,
-            _global_forward_hooks_with_kwargs,
-        )
-    )
-
-
 def add_hook(
     hooks: HookRegistry,
     hook: Callable[..., Any],
