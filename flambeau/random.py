@@ -64,13 +64,19 @@ def initial_seed() -> int:
 
 
 def get_rng_state() -> Tensor:
-    """The state of the CPU's default generator; see `Generator.get_state`."""
-    return default_generator.get_state()
+    """The state of the CPU's default generator, in a compiled function of its device's.
+
+    See `Generator.get_state`.
+    """
+    return default_generators()[0].get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Let the CPU's default generator continue from a state; see `Generator.set_state`."""
-    default_generator.set_state(new_state)
+    """Let the generator that `get_rng_state` reads continue from a state.
+
+    See `Generator.set_state`.
+    """
+    default_generators()[0].set_state(new_state)
 
 
 @contextlib.contextmanager
@@ -94,7 +100,7 @@ def fork_rng(devices: Iterable[Any] | None = None, enabled: bool = True) -> Iter
         generators = default_generators()
     else:
         others = (each if isinstance(each, device) else device(each) for each in devices)
-        generators = (default_generator, *(generator_for(each) for each in others))
+        generators = (default_generators()[0], *(generator_for(each) for each in others))
     saved = [(each, each.save()) for each in generators]
     try:
         yield

@@ -262,7 +262,11 @@ def generator_for(where: device, given: Any = None) -> Generator:
         RuntimeError: ``given`` is for another device.
     """
     if given is None:
-        return default_generator if where == CPU else _default_of(where.type, where.index or 0)
+        if where.type == "cpu" and modes.trace is None:
+            return (
+                default_generator  # however many CPUs there are, the numbers come from one stream
+            )
+        return _default_of(where.type, where.index or 0)
     if not isinstance(given, Generator):
         raise TypeError(f"generator must be a Generator, got {type(given).__name__}")
     if given.device.type != where.type:
@@ -273,13 +277,19 @@ def generator_for(where: device, given: Any = None) -> Generator:
 
 
 def default_generators() -> tuple[Generator, ...]:
-    """The default generators of all devices on which anything was drawn."""
+    """The default generators of all devices on which anything was drawn, the CPU's first.
+
+    In a compiled function only that of the device on which the program runs.
+    """
+    if modes.trace is not None:
+        return (generator_for(modes.trace.place()),)
     return tuple(_defaults)
 
 
 def seed_all(seed: int) -> None:
     """Start the default generators of all devices again from ``seed``."""
     global _seed_of_all
-    for each in _defaults:
+    for each in default_generators():
         each.manual_seed(seed)
-    _seed_of_all = seed
+    if modes.trace is None:
+        _seed_of_all = seed

@@ -53,7 +53,7 @@ def sample(
     draw: Callable[..., Any] = getattr(rejection if kind == "truncated_normal" else draws, kind)
     source = _source(where, generator)
     if source is not None and _uses_twister(source):
-        return _by_twister(source, draw, shape=shape, dtype=dtype, **parameters)
+        return _by_twister(source, where, draw, shape=shape, dtype=dtype, **parameters)
     draw(_SCRATCH, shape=(0,), dtype=dtype, **parameters)
     if source is None:
         return abstract(shape, dtype)
@@ -66,7 +66,7 @@ def permutation(n: int, dtype: np.dtype[Any], where: device, generator: Any = No
     """0 to n - 1 in random order; raises what `draws.permutation` raises."""
     source = _source(where, generator)
     if source is not None and _uses_twister(source):
-        return _by_twister(source, draws.permutation, n=n, dtype=dtype)
+        return _by_twister(source, where, draws.permutation, n=n, dtype=dtype)
     require_countable(n, dtype)
     if source is None:
         return abstract((n,), dtype)
@@ -79,7 +79,7 @@ def permutations(n: int, count: int, where: device, generator: Any = None) -> An
     if source is None:
         return abstract((count, n), np.dtype(np.int64))
     if _uses_twister(source):
-        return _by_twister(source, _rows_of_permutations, n=n, count=count)
+        return _by_twister(source, where, _rows_of_permutations, n=n, count=count)
     return _by_key(source, keyed.permutations, {"n": n, "count": count})
 
 
@@ -97,7 +97,7 @@ def multinomial(
     source = _source(where, generator)
     static = {"num_samples": num_samples, "replacement": replacement}
     if source is not None and _uses_twister(source):
-        return _by_twister(source, draws.multinomial, weights=np.asarray(weights), **static)
+        return _by_twister(source, where, draws.multinomial, weights=np.asarray(weights), **static)
     # Without looking at the weights themselves, only their shape and dtype can be wrong.
     stand_in = np.broadcast_to(np.ones((), weights.dtype), weights.shape)
     require_weights(stand_in, num_samples, replacement)
@@ -126,7 +126,7 @@ def _per_element(
     source = _source(where, generator)
     if source is not None and _uses_twister(source):
         host = {name: np.asarray(array) for name, array in elements.items()}
-        return _by_twister(source, draw, **host, **static)
+        return _by_twister(source, where, draw, **host, **static)
     (array,) = elements.values()
     nothing = dict.fromkeys(elements, np.empty(0, array.dtype))
     draw(_SCRATCH, **nothing, **static)
@@ -149,10 +149,12 @@ def _uses_twister(source: Generator) -> bool:
     return modes.trace is None and source.device.type == "cpu"
 
 
-def _by_twister(source: Generator, draw: Callable[..., Any], **arguments: Any) -> Any:
+def _by_twister(
+    source: Generator, where: device, draw: Callable[..., Any], **arguments: Any
+) -> Any:
     with source.lock:
         drawn = draw(source.twister, **arguments)
-    return upload(drawn, jax_device(source.device))
+    return upload(drawn, jax_device(where))
 
 
 def _by_key(
