@@ -17,9 +17,10 @@ from flambeau.nn.hooks import (
     _global_forward_hooks_with_kwargs,
     _global_forward_pre_hooks,
     add_hook,
+    all_global_hooks,
     check_backward_kind,
 )
-from flambeau.nn.registry import ModuleState
+from flambeau.nn.traversal import Traversal
 
 
 def _forward_unimplemented(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -28,7 +29,7 @@ def _forward_unimplemented(self: Any, *args: Any, **kwargs: Any) -> Any:
     )
 
 
-class Calling(ModuleState):
+class Calling(Traversal):
     """The part of `Module` that runs it."""
 
     #: What calling the module computes; every subclass defines it.
@@ -71,7 +72,10 @@ class Calling(ModuleState):
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         """Run the hooks and `forward`; subclasses may override it to wrap every call."""
         if modes.trace is not None:
-            modes.trace.enter(self)
+            # What `forward` reads of the modules below, it may read without calling them.
+            for module in self.modules():
+                modes.trace.enter(module)
+            modes.trace.watch(_global_forward_hooks, all_global_hooks)
         return _HookedCall(self, args, kwargs).run()
 
     def register_forward_pre_hook(
