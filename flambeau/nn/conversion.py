@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
-from flambeau.nn.parameter import Parameter
+from flambeau.nn.parameter import Parameter, is_lazy
 from flambeau.nn.traversal import Traversal
 from flambeau.ops.conversion import parse_to
 from flambeau.ops.creation import empty_like
@@ -124,7 +124,7 @@ class Conversion(Traversal):
 
         def convert(tensor: Any) -> Any:
             inexact = tensor.is_floating_point() or tensor.is_complex()
-            options = formats if tensor.dim() in (4, 5) else {}
+            options = formats if formats and tensor.dim() in (4, 5) else {}
             try:
                 return tensor.to(device, dtype if inexact else None, **options)
             except NotImplementedError as error:
@@ -144,7 +144,13 @@ class Conversion(Traversal):
             device: Where; ``None`` keeps each where it is.
             recurse: Also the modules below this one.
         """
-        return self._apply(lambda tensor: empty_like(tensor, device=device), recurse=recurse)
+
+        def emptied(tensor: Any) -> Any:
+            if is_lazy(tensor):
+                return tensor.emptied(device)
+            return empty_like(tensor, device=device)
+
+        return self._apply(emptied, recurse=recurse)
 
     def cpu(self) -> Self:
         """Move all parameters and buffers into the CPU's memory."""

@@ -10,6 +10,17 @@ from flambeau.core.tensor import (
     _disabled_torch_function_impl,
     register_plain_type,
 )
+from flambeau.nn.uninitialized import UninitializedTensorMixin, is_lazy
+from flambeau.ops.creation import empty
+
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+]
 
 
 class _ParameterMeta(TensorMeta):
@@ -124,6 +135,74 @@ class Buffer(Tensor, metaclass=_BufferMeta):
         return buffer
 
     __torch_function__: Any = _disabled_torch_function_impl
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter whose shape is not known yet.
+
+    Args:
+        requires_grad: Whether gradients will be computed for it.
+        device: Where it will be.
+        dtype: The dtype that it will have.
+
+    >>> from flambeau import nn
+    >>> weight = nn.UninitializedParameter()
+    >>> weight
+    <UninitializedParameter>
+    >>> weight.materialize((2, 3))
+    >>> type(weight).__name__, weight.shape
+    ('Parameter', flambeau.Size([2, 3]))
+    """
+
+    cls_to_become = Parameter
+
+    def __new__(
+        cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
+    ) -> UninitializedParameter:
+        nothing = empty(0, device=device, dtype=dtype)
+        return Tensor._make_subclass(cls, nothing, requires_grad)
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer whose shape is not known yet.
+
+    Args:
+        requires_grad: Whether gradients will be computed for it.
+        device: Where it will be.
+        dtype: The dtype that it will have.
+        persistent: Whether it is part of the module's `state_dict`.
+    """
+
+    cls_to_become = Tensor
+    persistent: bool
+
+    def __new__(
+        cls,
+        requires_grad: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        persistent: bool = True,
+    ) -> UninitializedBuffer:
+        nothing = empty(0, device=device, dtype=dtype)
+        made = Tensor._make_subclass(cls, nothing, requires_grad)
+        made.persistent = persistent
+        made._is_buffer = True
+        return made
+
+    def emptied(self, device: Any = None) -> Any:
+        """An uninitialized buffer like this one, on another device."""
+        made = super().emptied(device)
+        made.persistent = self.persistent
+        return made
+
+    @classmethod
+    def _as_result(cls, source: Any, result: Any) -> Any:
+        # A module puts what a buffer was converted to in its place.
+        if not isinstance(result, Tensor) or isinstance(result, cls):
+            return result
+        made = cls(result.requires_grad, result.device, result.dtype, source.persistent)
+        vars(made).update(source._user_attributes())
+        return made
 
 
 def _has_flag(instance: Any, flag: str) -> bool:

@@ -57,10 +57,11 @@ class _Snapshot:
 class _Value:
     """What one tensor holds."""
 
-    __slots__ = ("array", "place", "requires_grad", "tensor")
+    __slots__ = ("array", "kind", "place", "requires_grad", "tensor")
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
+        self.kind = type(tensor)
         self.place = tensor.data
         self.array = tensor._read()
         self.requires_grad = tensor.requires_grad
@@ -68,6 +69,9 @@ class _Value:
     def restore(self) -> None:
         """Put it back, if it has changed."""
         tensor = self.tensor
+        if type(tensor) is not self.kind:
+            # An uninitialized tensor was given the shape of what was to be loaded.
+            tensor.__class__ = self.kind
         if tensor._cell is not self.place._cell:
             tensor.data = self.place
         if tensor._read() is not self.array:

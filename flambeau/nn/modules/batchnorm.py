@@ -9,13 +9,17 @@ from flambeau.core.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.module import Module
-from flambeau.nn.parameter import Parameter
-from flambeau.ops import empty, ones, zeros
+from flambeau.nn.modules.lazy import LazyModuleMixin
+from flambeau.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter, is_lazy
+from flambeau.ops.creation import empty, ones, zeros
 
 __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
     "SyncBatchNorm",
 ]
 
@@ -130,6 +134,50 @@ class _BatchNorm(_NormBase):
         return F.batch_norm(
             input, mean, variance, self.weight, self.bias, uses_batch, momentum, self.eps
         )
+
+
+class _LazyNormBase(LazyModuleMixin, _NormBase):
+    """A normalization that takes ``num_features`` from the channels of its first input."""
+
+    weight: Any
+    bias: Any
+
+    def __init__(
+        self,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(0, eps, momentum, False, False, device, dtype, bias=False)
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        if affine:
+            self.weight = UninitializedParameter(device=device, dtype=dtype)
+            if bias:
+                self.bias = UninitializedParameter(device=device, dtype=dtype)
+        if track_running_stats:
+            self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
+            self.running_var = UninitializedBuffer(device=device, dtype=dtype)
+            self.num_batches_tracked = zeros((), device=device, dtype=dtypes.int64)
+
+    def reset_parameters(self) -> None:
+        """Put everything back to its start, once it has a shape."""
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Give parameters and buffers one element for each channel of ``input``."""
+        if self.has_uninitialized_params():
+            self.num_features = input.shape[1]
+            for member in (*self._parameters.values(), *self._buffers.values()):
+                if is_lazy(member):
+                    member.materialize((self.num_features,))
+            self.reset_parameters()
 
 
 class BatchNorm1d(_BatchNorm):
@@ -276,3 +324,24 @@ class SyncBatchNorm(_BatchNorm):
         for name, child in module.named_children():
             converted.add_module(name, cls.convert_sync_batchnorm(child, process_group))
         return converted
+
+
+class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
+    """A `BatchNorm1d` that takes ``num_features`` from its first input."""
+
+    cls_to_become = BatchNorm1d
+    _check_input_dim = BatchNorm1d._check_input_dim
+
+
+class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
+    """A `BatchNorm2d` that takes ``num_features`` from its first input."""
+
+    cls_to_become = BatchNorm2d
+    _check_input_dim = BatchNorm2d._check_input_dim
+
+
+class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
+    """A `BatchNorm3d` that takes ``num_features`` from its first input."""
+
+    cls_to_become = BatchNorm3d
+    _check_input_dim = BatchNorm3d._check_input_dim

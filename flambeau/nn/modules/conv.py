@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.core.tensor import Tensor
 from flambeau.nn import functional as F
-from flambeau.nn import init
-from flambeau.nn.module import Module
-from flambeau.nn.modules.utils import _pair, _reverse_repeat_tuple, _single, _triple
-from flambeau.nn.parameter import Parameter
-from flambeau.ops import empty
+from flambeau.nn.modules.conv_base import _ConvNd, _ConvTransposeNd
+from flambeau.nn.modules.lazy import LazyModuleMixin
+from flambeau.nn.modules.utils import _pair, _single, _triple
+from flambeau.nn.parameter import UninitializedParameter
 
 __all__ = [
     "Conv1d",
@@ -21,128 +19,13 @@ __all__ = [
     "ConvTranspose1d",
     "ConvTranspose2d",
     "ConvTranspose3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
 ]
-
-_PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
-
-
-class _ConvNd(Module):
-    """What all convolutions share; sizes are tuples with one entry per spatial dimension.
-
-    Raises:
-        ValueError: ``groups`` is not positive or does not divide the channels, or the padding is
-            none that can be done.
-    """
-
-    __constants__ = [
-        "stride", "padding", "dilation", "groups", "padding_mode", "output_padding",
-        "in_channels", "out_channels", "kernel_size",
-    ]  # fmt: skip
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: tuple[int, ...],
-        stride: tuple[int, ...],
-        padding: str | tuple[int, ...],
-        dilation: tuple[int, ...],
-        transposed: bool,
-        output_padding: tuple[int, ...],
-        groups: int,
-        bias: bool,
-        padding_mode: str,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        _check_channels(in_channels, out_channels, groups)
-        _check_padding(padding, padding_mode, stride)
-        self.in_channels = in_channels
-        self.out_channels = out_channels
-        self.kernel_size = kernel_size
-        self.stride = stride
-        self.padding = padding
-        self.dilation = dilation
-        self.transposed = transposed
-        self.output_padding = output_padding
-        self.groups = groups
-        self.padding_mode = padding_mode
-        self._reversed_padding_repeated_twice = _sides(padding, kernel_size, dilation)
-        if transposed:
-            shape = (in_channels, out_channels // groups, *kernel_size)
-        else:
-            shape = (out_channels, in_channels // groups, *kernel_size)
-        self.weight = Parameter(empty(shape, device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
-        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
-        if self.bias is not None:
-            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
-            bound = 1 / math.sqrt(fan_in) if fan_in > 0 else 0
-            init.uniform_(self.bias, -bound, bound)
-
-    def extra_repr(self) -> str:
-        parts = [
-            f"{self.in_channels}, {self.out_channels}",
-            f"kernel_size={self.kernel_size}",
-            f"stride={self.stride}",
-        ]
-        if self.padding != (0,) * len(self.padding):
-            parts.append(f"padding={self.padding}")
-        if self.dilation != (1,) * len(self.dilation):
-            parts.append(f"dilation={self.dilation}")
-        if self.output_padding != (0,) * len(self.output_padding):
-            parts.append(f"output_padding={self.output_padding}")
-        if self.groups != 1:
-            parts.append(f"groups={self.groups}")
-        if self.bias is None:
-            parts.append("bias=False")
-        if self.padding_mode != "zeros":
-            parts.append(f"padding_mode={self.padding_mode}")
-        return ", ".join(parts)
-
-    def __setstate__(self, state: Any) -> None:
-        super().__setstate__(state)
-        # Pickles from before there were other modes.
-        self.__dict__.setdefault("padding_mode", "zeros")
-
-
-def _check_channels(in_channels: int, out_channels: int, groups: int) -> None:
-    if groups <= 0:
-        raise ValueError(f"groups must be positive, got {groups}")
-    for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
-        if channels % groups:
-            raise ValueError(f"{name}={channels} must be divisible by groups={groups}")
-
-
-def _check_padding(padding: Any, padding_mode: str, stride: Sequence[int]) -> None:
-    if isinstance(padding, str):
-        if padding not in ("same", "valid"):
-            raise ValueError(f"padding must be sizes, 'same' or 'valid', got {padding!r}")
-        if padding == "same" and any(step != 1 for step in stride):
-            raise ValueError(f"padding='same' needs stride 1, got stride={tuple(stride)}")
-    if padding_mode not in _PADDING_MODES:
-        raise ValueError(f"padding_mode must be one of {_PADDING_MODES}, got {padding_mode!r}")
-
-
-def _sides(padding: Any, kernel_size: Sequence[int], dilation: Sequence[int]) -> Sequence[int]:
-    """The padding before and after, as `functional.pad` takes it: last dimension first."""
-    if padding == "valid":
-        return [0, 0] * len(kernel_size)
-    if padding == "same":
-        sides = []
-        for size, step in zip(reversed(kernel_size), reversed(dilation), strict=True):
-            both = step * (size - 1)
-            sides += [both // 2, both - both // 2]
-        return sides
-    return _reverse_repeat_tuple(padding, 2)
 
 
 class _Conv(_ConvNd):
@@ -262,95 +145,11 @@ class Conv3d(_Conv):
     _convolve = staticmethod(F.conv3d)
 
 
-class _ConvTransposeNd(_ConvNd):
-    """What the transposed convolutions share."""
+class _ConvTranspose(_ConvTransposeNd):
+    """A transposed convolution, in as many dimensions as the subclass says."""
 
     _sizes: Callable[[Any], tuple[int, ...]]
     _convolve: Callable[..., Tensor]
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: tuple[int, ...],
-        stride: tuple[int, ...],
-        padding: tuple[int, ...],
-        dilation: tuple[int, ...],
-        transposed: bool,
-        output_padding: tuple[int, ...],
-        groups: int,
-        bias: bool,
-        padding_mode: str,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        if padding_mode != "zeros":
-            raise ValueError(
-                f"{type(self).__name__} has only padding_mode='zeros', got {padding_mode!r}"
-            )
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            transposed,
-            output_padding,
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
-        )
-
-    def _output_padding(
-        self,
-        input: Tensor,
-        output_size: Sequence[int] | None,
-        stride: Sequence[int],
-        padding: Sequence[int],
-        kernel_size: Sequence[int],
-        num_spatial_dims: int,
-        dilation: Sequence[int] | None = None,
-    ) -> Sequence[int]:
-        """What to add at the end of each dimension to get ``output_size``.
-
-        Raises:
-            ValueError: ``output_size`` cannot be reached, or has the wrong number of entries.
-        """
-        if output_size is None:
-            return self.output_padding
-        leading = input.dim() - num_spatial_dims
-        wanted = tuple(output_size)
-        if len(wanted) == leading + num_spatial_dims:
-            wanted = wanted[leading:]
-        if len(wanted) != num_spatial_dims:
-            raise ValueError(
-                f"{type(self).__name__} takes an output_size of {num_spatial_dims} or "
-                f"{leading + num_spatial_dims} entries for an input of {input.dim()} dimensions, "
-                f"got {list(output_size)}"
-            )
-        steps = dilation or (1,) * num_spatial_dims
-        smallest = [
-            (input.size(leading + d) - 1) * stride[d]
-            - 2 * padding[d]
-            + steps[d] * (kernel_size[d] - 1)
-            + 1
-            for d in range(num_spatial_dims)
-        ]
-        added = [size - least for size, least in zip(wanted, smallest, strict=True)]
-        if any(not 0 <= more < step for more, step in zip(added, stride, strict=True)):
-            largest = [least + step - 1 for least, step in zip(smallest, stride, strict=True)]
-            raise ValueError(
-                f"output_size={list(wanted)} cannot be reached from an input of shape "
-                f"{list(input.shape)}; sizes from {smallest} to {largest} can"
-            )
-        return added
-
-
-class _ConvTranspose(_ConvTransposeNd):
-    """A transposed convolution, in as many dimensions as the subclass says."""
 
     def __init__(
         self,
@@ -478,3 +277,139 @@ class ConvTranspose3d(_ConvTranspose):
 
     _sizes = staticmethod(_triple)
     _convolve = staticmethod(F.conv_transpose3d)
+
+
+class _LazyConvXdMixin(LazyModuleMixin):
+    """A convolution that takes ``in_channels`` from its first input."""
+
+    weight: Any
+    bias: Any
+    in_channels: int
+    out_channels: int
+    kernel_size: tuple[int, ...]
+    groups: int
+    transposed: bool
+
+    def _make_lazy(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+        """Forget the empty parameters of the constructor for uninitialized ones."""
+        self.out_channels = out_channels
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew, once they have a shape."""
+        if not self.has_uninitialized_params() and self.in_channels != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
+        """Give the parameters the shapes that ``input`` asks for.
+
+        Raises:
+            RuntimeError: ``input`` has the wrong number of dimensions.
+            ValueError: ``groups`` does not divide its channels.
+        """
+        if self.has_uninitialized_params():
+            self.in_channels = channels = self._get_in_channels(input)
+            if channels % self.groups:
+                raise ValueError(
+                    f"the input's {channels} channels must be divisible by groups={self.groups}"
+                )
+            outer, inner = self.out_channels, channels
+            if self.transposed:
+                outer, inner = inner, outer
+            self.weight.materialize((outer, inner // self.groups, *self.kernel_size))
+            if self.bias is not None:
+                self.bias.materialize((self.out_channels,))
+            self.reset_parameters()
+
+    def _get_in_channels(self, input: Tensor) -> int:
+        batched = len(self.kernel_size) + 2
+        if input.dim() not in (batched - 1, batched):
+            raise RuntimeError(
+                f"{type(self).__name__} takes an input of {batched} dimensions, or {batched - 1} "
+                f"without a batch, got shape {list(input.shape)}"
+            )
+        return input.shape[input.dim() - batched + 1]
+
+
+class _LazyConv(_LazyConvXdMixin, _Conv):
+    """A convolution that takes ``in_channels`` from its first input."""
+
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...] = 1,
+        padding: str | int | tuple[int, ...] = 0,
+        dilation: int | tuple[int, ...] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype
+        )
+        self._make_lazy(out_channels, bias, device, dtype)
+
+
+class _LazyConvTranspose(_LazyConvXdMixin, _ConvTranspose):
+    """A transposed convolution that takes ``in_channels`` from its first input."""
+
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...] = 1,
+        padding: int | tuple[int, ...] = 0,
+        output_padding: int | tuple[int, ...] = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int | tuple[int, ...] = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation,
+            padding_mode, device, dtype,
+        )  # fmt: skip
+        self._make_lazy(out_channels, bias, device, dtype)
+
+
+class LazyConv1d(_LazyConv, Conv1d):
+    """A `Conv1d` that takes ``in_channels`` from its first input; see there."""
+
+    cls_to_become = Conv1d
+
+
+class LazyConv2d(_LazyConv, Conv2d):
+    """A `Conv2d` that takes ``in_channels`` from its first input; see there."""
+
+    cls_to_become = Conv2d
+
+
+class LazyConv3d(_LazyConv, Conv3d):
+    """A `Conv3d` that takes ``in_channels`` from its first input; see there."""
+
+    cls_to_become = Conv3d
+
+
+class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
+    """A `ConvTranspose1d` that takes ``in_channels`` from its first input; see there."""
+
+    cls_to_become = ConvTranspose1d
+
+
+class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
+    """A `ConvTranspose2d` that takes ``in_channels`` from its first input; see there."""
+
+    cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
+    """A `ConvTranspose3d` that takes ``in_channels`` from its first input; see there."""
+
+    cls_to_become = ConvTranspose3d

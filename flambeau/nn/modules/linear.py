@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.module import Module
-from flambeau.nn.parameter import Parameter
-from flambeau.ops import empty
+from flambeau.nn.modules.lazy import LazyModuleMixin
+from flambeau.nn.parameter import Parameter, UninitializedParameter
+from flambeau.ops.creation import empty
 
-__all__ = ["Bilinear", "Identity", "Linear"]
+__all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
 
 class Identity(Module):
@@ -162,3 +164,53 @@ class Bilinear(Module):
             f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
             f"out_features={self.out_features}, bias={self.bias is not None}"
         )
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """A `Linear` that takes ``in_features`` from its first input.
+
+    Args:
+        out_features: Size of the last dimension of the output.
+        bias: Whether to add a learned ``bias``; otherwise it is ``None``.
+        device: Where to put the parameters.
+        dtype: Of the parameters.
+    """
+
+    cls_to_become = Linear
+
+    def __init__(
+        self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(0, 0, False)
+        self.out_features = out_features
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew, once they have a shape."""
+        if not self.has_uninitialized_params() and self.in_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Give the parameters the shapes that ``input`` asks for.
+
+        Raises:
+            AssertionError: A state with another number of features has been loaded.
+        """
+        in_features = input.shape[-1]
+        if self.has_uninitialized_params():
+            self.in_features = in_features
+            with no_grad():
+                self.weight.materialize((self.out_features, in_features))
+                if self.bias is not None:
+                    self.bias.materialize((self.out_features,))
+                self.reset_parameters()
+        if self.in_features == 0:
+            loaded = self.weight.shape[-1]
+            if in_features != loaded:
+                raise AssertionError(
+                    f"the input has {in_features} features, but the weight that was loaded is for "
+                    f"{loaded}"
+                )
+            self.in_features = in_features

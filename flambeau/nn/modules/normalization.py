@@ -11,7 +11,7 @@ from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
-from flambeau.ops import empty
+from flambeau.ops.creation import empty
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
@@ -19,9 +19,9 @@ __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSN
 class LocalResponseNorm(Module):
     """Each element divided by a power of the squares around it, over neighbouring channels.
 
-    ``y[c] = x[c] / (k + alpha / size * sum of x[c'] ** 2 over the size channels around c) ** beta``.
-    Source: section 3.3 of "ImageNet classification with deep convolutional neural networks",
-    Krizhevsky and others, 2012.
+    ``y[c] = x[c] / (k + alpha / size * s) ** beta``, where ``s`` is the sum of ``x ** 2`` over the
+    ``size`` channels around ``c``. Source: section 3.3 of "ImageNet classification with deep
+    convolutional neural networks", Krizhevsky and others, 2012.
 
     Shapes: ``(N, C, *)`` to the same.
 

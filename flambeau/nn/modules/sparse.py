@@ -10,7 +10,7 @@ from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
-from flambeau.ops import empty
+from flambeau.ops.creation import empty
 
 __all__ = ["Embedding", "EmbeddingBag"]
 

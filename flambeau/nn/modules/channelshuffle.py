@@ -1,0 +1,32 @@
+"""Channels in another order (https://arxiv.org/abs/1707.01083)."""
+
+from __future__ import annotations
+
+from flambeau.core.tensor import Tensor
+from flambeau.nn import functional as F
+from flambeau.nn.module import Module
+
+__all__ = ["ChannelShuffle"]
+
+
+class ChannelShuffle(Module):
+    """The channels of all groups taken in turns: those of ``(g, C/g)`` in the order ``(C/g, g)``.
+
+    Shapes: ``(N, C, *)`` to the same.
+
+    Args:
+        groups: The number of groups ``g``, which divides ``C``.
+    """
+
+    __constants__ = ["groups"]
+
+    def __init__(self, groups: int) -> None:
+        super().__init__()
+        self.groups = groups
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` with its channels reordered."""
+        return F.channel_shuffle(input, self.groups)
+
+    def extra_repr(self) -> str:
+        return f"groups={self.groups}"

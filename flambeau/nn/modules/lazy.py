@@ -1,0 +1,111 @@
+"""Modules that take the sizes of their parameters from their first input."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any, NoReturn
+
+from flambeau.core.modes import no_grad
+from flambeau.core.trace import outside
+from flambeau.nn.module import Module
+from flambeau.nn.parameter import is_lazy
+
+__all__ = ["LazyModuleMixin"]
+
+
+class LazyModuleMixin(Module):
+    """A module with uninitialized parameters, to which its first call gives a shape.
+
+    A subclass names this class first among its bases, makes its parameters of
+    `UninitializedParameter` and its buffers of `UninitializedBuffer`, and defines
+    `initialize_parameters`, which materializes them. The first call runs that, removes all traces
+    of laziness, and turns the module into a `cls_to_become`. Since parameters stay the same
+    objects, an optimizer may be made before or after.
+
+    A state may be loaded before the first call: it gives the parameters their shapes.
+
+    >>> import flambeau
+    >>> from flambeau import nn
+    >>> layer = nn.LazyLinear(3)
+    >>> layer
+    LazyLinear(in_features=0, out_features=3, bias=True)
+    >>> output = layer(flambeau.zeros(2, 5))
+    >>> layer
+    Linear(in_features=5, out_features=3, bias=True)
+    """
+
+    #: The class of the module after its first call; ``None`` keeps it.
+    cls_to_become: type[Any] | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
+        self._initialize_hook = self.register_forward_pre_hook(
+            self._infer_parameters, with_kwargs=True
+        )
+
+    def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
+        """Materialize all parameters and buffers; called with the arguments of the first call."""
+        raise NotImplementedError(
+            f"{type(self).__name__} does not define initialize_parameters(), which a lazy module "
+            "must"
+        )
+
+    def has_uninitialized_params(self) -> bool:
+        """Whether a parameter or buffer of this module has no shape yet."""
+        return any(map(is_lazy, chain(self._parameters.values(), self._buffers.values())))
+
+    def _infer_parameters(
+        self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
+    ) -> None:
+        # Parameters outlive the program that is perhaps being compiled: they are made for real.
+        with outside():
+            module.initialize_parameters(*args, **(kwargs or {}))
+        if module.has_uninitialized_params():
+            raise RuntimeError(
+                f"initialize_parameters() of {type(module).__name__} has left parameters or "
+                "buffers uninitialized; it must materialize() them all"
+            )
+        module._initialize_hook.remove()
+        module._load_hook.remove()
+        del module._initialize_hook
+        del module._load_hook
+        if module.cls_to_become is not None:
+            module.__class__ = module.cls_to_become
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        for name, member in self._saved_members().items():
+            destination[prefix + name] = member if keep_vars or is_lazy(member) else member.detach()
+
+    def _lazy_load_hook(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Give what is uninitialized the shape of what is about to be loaded."""
+        with no_grad():
+            for name, member in chain(self._parameters.items(), self._buffers.items()):
+                given = state_dict.get(prefix + name)
+                if is_lazy(member) and given is not None and not is_lazy(given):
+                    member.materialize(given.shape)
+
+    def _load_member(
+        self, name: str, member: Any, key: str, given: Any, assign: bool
+    ) -> str | None:
+        if not is_lazy(member):
+            return super()._load_member(name, member, key, given, assign)
+        # Both are uninitialized: there is nothing to copy.
+        if assign:
+            setattr(self, name, given)
+        return None
+
+    def _replicate_for_data_parallel(self) -> NoReturn:
+        raise RuntimeError(
+            "a module with uninitialized parameters cannot be replicated for DataParallel; call it "
+            "once with an input first"
+        )

@@ -1,0 +1,60 @@
+"""How `LinearCrossEntropyLoss` may spare memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flambeau.core import dtype as dtypes
+
+__all__ = ["LinearCrossEntropyOptions"]
+
+_POLICIES = ("auto", "accurate", "balanced", "compact")
+_ACCUMULATORS = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
+
+
+@dataclass(slots=True, frozen=True)
+class LinearCrossEntropyOptions:
+    """Lets scores be computed for a part of the batch at a time, so that they never exist whole.
+
+    Attributes:
+        allow_retain_graph: Accepted; a graph can always be kept here.
+        batch_chunk_size: How many samples are computed at a time.
+        chunking_method: How to find that number: ``"auto"``; ``"aspect_ratio"``, so many that
+            their scores take as much memory as the input, or ``"aspect_ratio:n"`` for a part of
+            that; or ``None``, for ``batch_chunk_size``.
+        acc_policy: What is added up in ``acc_dtype``: ``"auto"``, ``"accurate"``, ``"balanced"`` or
+            ``"compact"``.
+        acc_dtype: The floating point dtype to add up in.
+
+    Raises:
+        ValueError: A value is none of these.
+    """
+
+    allow_retain_graph: bool = False
+    batch_chunk_size: int | None = None
+    chunking_method: str | None = "auto"
+    acc_policy: str = "auto"
+    acc_dtype: dtypes.dtype | None = None
+
+    def __post_init__(self) -> None:
+        if self.acc_policy not in _POLICIES:
+            raise ValueError(f"acc_policy must be one of {_POLICIES}, got {self.acc_policy!r}")
+        if self.chunking_method not in (None, "auto") and not _is_aspect_ratio(
+            self.chunking_method
+        ):
+            raise ValueError(
+                "chunking_method must be 'auto', 'aspect_ratio', 'aspect_ratio:n' with a positive "
+                f"n, or None, got {self.chunking_method!r}"
+            )
+        size = self.batch_chunk_size
+        if size is not None and not (isinstance(size, int) and size > 0):
+            raise ValueError(f"batch_chunk_size must be a positive integer or None, got {size!r}")
+        if self.acc_dtype is not None and self.acc_dtype not in _ACCUMULATORS:
+            raise ValueError(
+                f"acc_dtype must be one of {_ACCUMULATORS} or None, got {self.acc_dtype!r}"
+            )
+
+
+def _is_aspect_ratio(method: str) -> bool:
+    name, _, factor = method.partition(":")
+    return name == "aspect_ratio" and (factor or "1").isdigit() and int(factor or "1") > 0

@@ -1,0 +1,49 @@
+"""What all losses share: how they are reduced, and a weight per class."""
+
+from __future__ import annotations
+
+from flambeau.core.tensor import Tensor
+from flambeau.nn.functional._reductions import resolved
+from flambeau.nn.module import Module
+
+
+class _Loss(Module):
+    """What all losses share.
+
+    Args:
+        size_average: Deprecated; see ``reduction``.
+        reduce: Deprecated; see ``reduction``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    __constants__ = ["reduction"]
+
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__()
+        self.reduction = resolved(size_average, reduce, reduction)
+
+
+class _WeightedLoss(_Loss):
+    """What the losses with a weight share; it is a buffer.
+
+    Args:
+        weight: A factor for each class or element.
+        size_average: Deprecated; see ``reduction``.
+        reduce: Deprecated; see ``reduction``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)

@@ -1,0 +1,321 @@
+"""Losses that ask for a margin between what fits and what does not.
+
+See `flambeau.nn.modules.loss`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flambeau.core.tensor import Tensor
+from flambeau.nn import functional as F
+from flambeau.nn.modules.distance import PairwiseDistance
+from flambeau.nn.modules.loss_base import _Loss, _WeightedLoss
+
+__all__ = [
+    "CosineEmbeddingLoss",
+    "HingeEmbeddingLoss",
+    "MarginRankingLoss",
+    "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
+    "SoftMarginLoss",
+    "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
+]
+
+
+class HingeEmbeddingLoss(_Loss):
+    """A distance ``x`` where the target is 1, ``max(0, margin - x)`` where it is -1.
+
+    Shapes: any, twice the same.
+
+    Args:
+        margin: The distance that those with target -1 shall have.
+        size_average: Deprecated; see ``reduction``.
+        reduce: Deprecated; see ``reduction``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    __constants__ = ["margin", "reduction"]
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """``input`` or ``max(0, margin - input)``, reduced."""
+        return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
+
+
+class SoftMarginLoss(_Loss):
+    """``log(1 + exp(-y * x))`` for targets ``y`` of 1 and -1.
+
+    Shapes: any, twice the same.
+
+    Args:
+        size_average: Deprecated; see ``reduction``.
+        reduce: Deprecated; see ``reduction``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """``log(1 + exp(-target * input))``, reduced."""
+        return F.soft_margin_loss(input, target, reduction=self.reduction)
+
+
+class MultiMarginLoss(_WeightedLoss):
+    """The mean over classes ``i`` other than ``y`` of ``max(0, margin - x[y] + x[i]) ** p``.
+
+    Shapes: ``(N, C)`` or ``(C,)``, and targets without ``C``.
+
+    Args:
+        p: 1 or 2.
+        margin: By how much the score of the target shall be greater.
+        weight: ``(C,)``, a factor for each class of the target.
+        size_average: Deprecated; see ``reduction``.
+        reduce: Deprecated; see ``reduction``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises:
+        ValueError: ``p`` is another, or ``weight`` is no vector.
+    """
+
+    __constants__ = ["p", "margin", "reduction"]
+
+    def __init__(
+        self,
+        p: int = 1,
+        margin: float = 1.0,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(weight, size_average, reduce, reduction)
+        if p not in (1, 2):
+            raise ValueError(f"MultiMarginLoss has p of 1 or 2, got {p}")
+        if weight is not None and weight.dim() != 1:
+            raise ValueError(f"weight must be a vector, got shape {list(weight.shape)}")
+        self.p = p
+        self.margin = margin
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """By how much scores come too near to that of the target, reduced."""
+        return F.multi_margin_loss(
+            input,
+            target,
+            p=self.p,
+            margin=self.margin,
+            weight=self.weight,
+            reduction=self.reduction,
+        )
+
+
+class MultiLabelMarginLoss(_Loss):
+    """The sum over targets ``y`` and other classes ``i`` of ``max(0, 1 - x[y] + x[i]) / C``.
+
+    Shapes: ``(N, C)`` or ``(C,)``, twice; a target lists its classes and then has a -1.
+
+    Args:
+        size_average: Deprecated; see ``reduction``.
+        reduce: Deprecated; see ``reduction``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """By how much scores come too near to those of the targets, reduced."""
+        return F.multilabel_margin_loss(input, target, reduction=self.reduction)
+
+
+class MultiLabelSoftMarginLoss(_WeightedLoss):
+    """The mean over classes of the cross entropy of the sigmoid of each score.
+
+    ``-(y * log(sigmoid(x)) + (1 - y) * log(1 - sigmoid(x)))``.
+
+    Shapes: ``(N, C)`` or ``(C,)``, twice; a target is 1 for its classes and 0 for others.
+
+    Args:
+        weight: ``(C,)``, a factor for each class.
+        size_average: Deprecated; see ``reduction``.
+        reduce: Deprecated; see ``reduction``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """The cross entropies, reduced."""
+        return F.multilabel_soft_margin_loss(
+            input, target, weight=self.weight, reduction=self.reduction
+        )
+
+
+class CosineEmbeddingLoss(_Loss):
+    """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where it is -1.
+
+    Shapes: twice ``(N, D)`` or ``(D,)``, and targets ``(N,)`` or ``()``.
+
+    Args:
+        margin: The cosine that those with target -1 may have, from -1 to 1.
+        size_average: Deprecated; see ``reduction``.
+        reduce: Deprecated; see ``reduction``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    __constants__ = ["margin", "reduction"]
+
+    def __init__(
+        self,
+        margin: float = 0.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """How far the cosines are from those wanted, reduced."""
+        return F.cosine_embedding_loss(
+            input1, input2, target, margin=self.margin, reduction=self.reduction
+        )
+
+
+class MarginRankingLoss(_Loss):
+    """``max(0, -y * (x1 - x2) + margin)``: which of two is greater, for ``y`` of 1 and -1.
+
+    Shapes: any, three times the same.
+
+    Args:
+        margin: By how much it shall be greater.
+        size_average: Deprecated; see ``reduction``.
+        reduce: Deprecated; see ``reduction``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+    """
+
+    __constants__ = ["margin", "reduction"]
+
+    def __init__(
+        self,
+        margin: float = 0.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """``max(0, -target * (input1 - input2) + margin)``, reduced."""
+        return F.margin_ranking_loss(
+            input1, input2, target, margin=self.margin, reduction=self.reduction
+        )
+
+
+class TripletMarginLoss(_Loss):
+    """``max(0, d(a, p) - d(a, n) + margin)``: an anchor nearer to one example than to another.
+
+    See http://www.bmva.org/bmvc/2016/papers/paper119/index.html.
+
+    Shapes: three times ``(N, D)`` or ``(D,)``.
+
+    Args:
+        margin: By how much it shall be nearer; positive.
+        p: Which norm the distance ``d`` is.
+        eps: Added to differences, to keep them from 0.
+        swap: Use the distance of the two examples if the negative one is nearer to the positive one
+            than to the anchor.
+        size_average: Deprecated; see ``reduction``.
+        reduce: Deprecated; see ``reduction``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises:
+        ValueError: ``margin`` is not positive.
+    """
+
+    __constants__ = ["margin", "p", "eps", "swap", "reduction"]
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        _check_margin(margin)
+        self.margin = margin
+        self.p = p
+        self.eps = eps
+        self.swap = swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """By how much anchors are too near to the negative examples, reduced."""
+        return F.triplet_margin_loss(
+            anchor,
+            positive,
+            negative,
+            margin=self.margin,
+            p=self.p,
+            eps=self.eps,
+            swap=self.swap,
+            reduction=self.reduction,
+        )
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """`TripletMarginLoss` with a distance of one's own.
+
+    Shapes: three times ``(N, *)``, as the distance takes it.
+
+    Args:
+        distance_function: Takes two tensors; by default a `PairwiseDistance`.
+        margin: By how much the positive example shall be nearer; positive.
+        swap: Use the distance of the two examples if the negative one is nearer to the positive one
+            than to the anchor.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Raises:
+        ValueError: ``margin`` is not positive.
+    """
+
+    __constants__ = ["margin", "swap", "reduction"]
+
+    def __init__(
+        self,
+        *,
+        distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+        margin: float = 1.0,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction=reduction)
+        _check_margin(margin)
+        self.distance_function = distance_function or PairwiseDistance()
+        self.margin = margin
+        self.swap = swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """By how much anchors are too near to the negative examples, reduced."""
+        return F.triplet_margin_with_distance_loss(
+            anchor,
+            positive,
+            negative,
+            distance_function=self.distance_function,
+            margin=self.margin,
+            swap=self.swap,
+            reduction=self.reduction,
+        )
+
+
+def _check_margin(margin: float) -> None:
+    if margin <= 0:
+        raise ValueError(f"margin must be positive, got {margin}")

@@ -1,0 +1,55 @@
+"""Channels turned into pixels and back (https://arxiv.org/abs/1609.05158)."""
+
+from __future__ import annotations
+
+from flambeau.core.tensor import Tensor
+from flambeau.nn import functional as F
+from flambeau.nn.module import Module
+
+__all__ = ["PixelShuffle", "PixelUnshuffle"]
+
+
+class PixelShuffle(Module):
+    """Channels spread over a finer image.
+
+    Shapes: ``(*, C * r**2, H, W)`` to ``(*, C, H * r, W * r)``.
+
+    Args:
+        upscale_factor: The factor ``r``.
+    """
+
+    __constants__ = ["upscale_factor"]
+
+    def __init__(self, upscale_factor: int) -> None:
+        super().__init__()
+        self.upscale_factor = upscale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` with fewer channels and more pixels."""
+        return F.pixel_shuffle(input, self.upscale_factor)
+
+    def extra_repr(self) -> str:
+        return f"upscale_factor={self.upscale_factor}"
+
+
+class PixelUnshuffle(Module):
+    """Pixels gathered into channels; undoes `PixelShuffle`.
+
+    Shapes: ``(*, C, H * r, W * r)`` to ``(*, C * r**2, H, W)``.
+
+    Args:
+        downscale_factor: The factor ``r``.
+    """
+
+    __constants__ = ["downscale_factor"]
+
+    def __init__(self, downscale_factor: int) -> None:
+        super().__init__()
+        self.downscale_factor = downscale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` with more channels and fewer pixels."""
+        return F.pixel_unshuffle(input, self.downscale_factor)
+
+    def extra_repr(self) -> str:
+        return f"downscale_factor={self.downscale_factor}"

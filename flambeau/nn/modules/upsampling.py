@@ -1,0 +1,113 @@
+"""Images of another resolution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.nn import functional as F
+from flambeau.nn.module import Module
+
+__all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
+
+
+class Upsample(Module):
+    """The input with other spatial sizes, interpolated.
+
+    Shapes: ``(N, C, W)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)`` to the same dimensions.
+
+    Args:
+        size: The spatial sizes wanted; a number means all.
+        scale_factor: What to multiply the spatial sizes by, instead of ``size``.
+        mode: ``"nearest"``, ``"linear"`` (one spatial dimension), ``"bilinear"`` or ``"bicubic"``
+            (two), ``"trilinear"`` (three).
+        align_corners: Whether corner elements keep their places; otherwise the corners of elements
+            do. Not with ``"nearest"``.
+        recompute_scale_factor: Whether to compute with the scale that the rounded sizes have,
+            rather than with ``scale_factor``.
+
+    >>> import flambeau
+    >>> from flambeau import nn
+    >>> nn.Upsample(scale_factor=2)(flambeau.tensor([[[1.0, 2.0]]]))
+    tensor([[[1., 1., 2., 2.]]])
+    """
+
+    __constants__ = [
+        "size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor",
+    ]  # fmt: skip
+
+    def __init__(
+        self,
+        size: int | tuple[int, ...] | None = None,
+        scale_factor: float | tuple[float, ...] | None = None,
+        mode: str = "nearest",
+        align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
+    ) -> None:
+        super().__init__()
+        self.name = type(self).__name__
+        self.size = size
+        if isinstance(scale_factor, tuple):
+            self.scale_factor = tuple([float(each) for each in scale_factor])
+        else:
+            self.scale_factor = float(scale_factor) if scale_factor else None
+        self.mode = mode
+        self.align_corners = align_corners
+        self.recompute_scale_factor = recompute_scale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input`` with other spatial sizes."""
+        return F.interpolate(
+            input,
+            self.size,
+            self.scale_factor,
+            self.mode,
+            self.align_corners,
+            recompute_scale_factor=self.recompute_scale_factor,
+        )
+
+    def __setstate__(self, state: Any) -> None:
+        # Pickles from before this could be chosen.
+        state.setdefault("recompute_scale_factor", True)
+        super().__setstate__(state)
+
+    def extra_repr(self) -> str:
+        if self.scale_factor is not None:
+            return f"scale_factor={self.scale_factor!r}, mode={self.mode!r}"
+        return f"size={self.size!r}, mode={self.mode!r}"
+
+
+class UpsamplingNearest2d(Upsample):
+    """An image with other sizes, each pixel the nearest one; `Upsample` can do this too.
+
+    Shapes: ``(N, C, H, W)`` to the same dimensions.
+
+    Args:
+        size: Height and width wanted; a number means both.
+        scale_factor: What to multiply them by, instead of ``size``.
+    """
+
+    def __init__(
+        self,
+        size: int | tuple[int, int] | None = None,
+        scale_factor: float | tuple[float, float] | None = None,
+    ) -> None:
+        super().__init__(size, scale_factor, mode="nearest")
+
+
+class UpsamplingBilinear2d(Upsample):
+    """An image with other sizes, bilinear and with its corners kept; `Upsample` can do this too.
+
+    Shapes: ``(N, C, H, W)`` to the same dimensions.
+
+    Args:
+        size: Height and width wanted; a number means both.
+        scale_factor: What to multiply them by, instead of ``size``.
+    """
+
+    def __init__(
+        self,
+        size: int | tuple[int, int] | None = None,
+        scale_factor: float | tuple[float, float] | None = None,
+    ) -> None:
+        super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

@@ -1,0 +1,151 @@
+"""What tensors are whose shape is not known yet.
+
+They have a device and a dtype, but no shape and no elements. `materialize` gives the same object a
+shape and turns it into an ordinary parameter or tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any, NoReturn
+
+import flambeau.ops  # noqa: F401 - attaches the methods that are refused here
+from flambeau.core.tensor import Tensor
+from flambeau.ops.creation import empty
+
+_ALLOWED = (
+    "char", "copy_", "cpu", "cuda", "double", "float", "get_device", "half", "int",
+    "is_complex", "is_floating_point", "long", "short", "size", "to",
+)  # fmt: skip
+
+
+class UninitializedTensorMixin:
+    """What uninitialized parameters and buffers share.
+
+    They can be moved to another device or dtype, copied, pickled, and asked for what does not
+    depend on a shape. Everything else raises.
+    """
+
+    #: What `materialize` turns the object into.
+    cls_to_become: Any = None
+
+    _allowed_methods: tuple[Callable[..., Any], ...] = (
+        Tensor.__hash__,
+        *(getattr(Tensor, name) for name in _ALLOWED),
+    )
+
+    # Supplied by the Tensor that this is mixed into.
+    data: Any
+    device: Any
+    dtype: Any
+    requires_grad: bool
+    _user_attributes: Callable[[], dict[str, Any]]
+
+    def materialize(self, shape: Sequence[int], device: Any = None, dtype: Any = None) -> None:
+        """Turn this very object into an ordinary parameter or tensor, with elements to be filled.
+
+        Args:
+            shape: Its shape from now on.
+            device: Where to put it; by default where it is.
+            dtype: Its dtype; by default the one it has.
+        """
+        self.data = empty(
+            tuple(shape),
+            device=self.device if device is None else device,
+            dtype=self.dtype if dtype is None else dtype,
+        )
+        self.__class__ = self.cls_to_become
+
+    def emptied(self, device: Any = None) -> Any:
+        """An uninitialized tensor like this one, on another device."""
+        return type(self)(self.requires_grad, self.device if device is None else device, self.dtype)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The size of what stands in for the elements: none along one dimension."""
+        return self.data.size(dim)
+
+    @property
+    def shape(self) -> NoReturn:
+        """Raises RuntimeError: there is no shape yet."""
+        raise RuntimeError(
+            "an uninitialized parameter or buffer has no shape. Call the module once, so that it "
+            "takes its shapes from the input; or, if this happens in load_state_dict, do that with "
+            "the module that the state was taken from"
+        )
+
+    def share_memory_(self) -> NoReturn:
+        """Raises RuntimeError: there are no elements yet."""
+        raise RuntimeError(
+            "an uninitialized parameter or buffer has no memory to share. Call the module once, so "
+            "that it takes its shapes from the input, before share_memory()"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            made = self.emptied()
+            vars(made).update(self._user_attributes())
+            memo[id(self)] = made
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        arguments = (self.requires_grad, str(self.device), self.dtype)
+        return type(self), arguments, self._user_attributes() or None
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Run ``func`` if it is allowed.
+
+        Raises:
+            ValueError: It is not.
+        """
+        if func not in cls._allowed_methods:
+            _refuse(cls, getattr(func, "__name__", repr(func)))
+        plain = [each.data if is_lazy(each) else each for each in args]
+        result = func(*plain, **(kwargs or {}))
+        return args[0] if result is plain[0] else cls._as_result(args[0], result)
+
+    @classmethod
+    def _as_result(cls, source: Any, result: Any) -> Any:
+        """What ``result``, a ``source`` that was moved or cast, is given out as."""
+        return result
+
+
+def _refuse(cls: type, name: str) -> NoReturn:
+    raise ValueError(
+        f"{name}() is not possible on an {cls.__name__}, which has no shape yet: call the lazy "
+        "module once with an input, so that it takes its shapes from that, or materialize() the "
+        "tensor itself"
+    )
+
+
+def _refusal(name: str) -> Callable[..., NoReturn]:
+    def refused(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+        _refuse(type(self), name)
+
+    refused.__name__ = refused.__qualname__ = name
+    refused.__doc__ = "Raises ValueError: there is no shape yet."
+    return refused
+
+
+def _refuse_methods_of(base: type) -> None:
+    """Let the mixin refuse every method of ``base``, also those that are no operators."""
+    for cls in base.__mro__:
+        for name, value in vars(cls).items():
+            private = name.startswith("_") and not name.startswith("__")
+            known = name in _ALLOWED or name in vars(UninitializedTensorMixin)
+            if isinstance(value, FunctionType) and not (private or known or hasattr(object, name)):
+                setattr(UninitializedTensorMixin, name, _refusal(name))
+
+
+_refuse_methods_of(Tensor)
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether ``param`` is an uninitialized parameter or buffer."""
+    return isinstance(param, UninitializedTensorMixin)
