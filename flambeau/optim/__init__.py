@@ -1,6 +1,6 @@
 """Optimizers, learning rate schedulers and averaging of weights, under PyTorch's names."""
 
-from flambeau.optim import lr_scheduler
+from flambeau.optim import lr_scheduler, swa_utils
 from flambeau.optim._adafactor import Adafactor
 from flambeau.optim._muon import Muon
 from flambeau.optim.adadelta import Adadelta
@@ -9,6 +9,7 @@ from flambeau.optim.adam import Adam
 from flambeau.optim.adamax import Adamax
 from flambeau.optim.adamw import AdamW
 from flambeau.optim.asgd import ASGD
+from flambeau.optim.lbfgs import LBFGS
 from flambeau.optim.nadam import NAdam
 from flambeau.optim.optimizer import Optimizer
 from flambeau.optim.radam import RAdam
@@ -18,6 +19,7 @@ from flambeau.optim.sgd import SGD
 
 __all__ = [
     "ASGD",
+    "LBFGS",
     "SGD",
     "Adadelta",
     "Adafactor",
@@ -32,4 +34,5 @@ __all__ = [
     "RMSprop",
     "Rprop",
     "lr_scheduler",
+    "swa_utils",
 ]

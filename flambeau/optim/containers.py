@@ -56,6 +56,17 @@ class Same:
         return id(self.value)
 
 
+def frozen(value: Any) -> Any:
+    """A value in a form that compares: tensors by their Cell, containers by what they hold."""
+    if isinstance(value, Tensor):
+        return Same(value), Same(value._cell)
+    if isinstance(value, list | tuple):
+        return tuple(map(frozen, value))
+    if isinstance(value, dict):
+        return tuple((frozen(key), frozen(each)) for key, each in value.items())
+    return value if isinstance(value, int | float | complex | str) else Same(value)
+
+
 def _announced(method: Callable[..., Any]) -> Any:
     """``method`` of a container, followed by a note of the change."""
 
@@ -179,6 +190,24 @@ class OptimizerState(defaultdict[Any, Any]):
         for key, value in dict(entries).items():
             self[key] = value
 
+    def __getitem__(self, key: Any) -> Any:
+        self._watch()
+        return super().__getitem__(key)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The state of ``key``, or ``default``."""
+        self._watch()
+        return super().get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        self._watch()
+        return super().__contains__(key)
+
+    def _watch(self) -> None:
+        # A step written with tensor operators finds its state here while a program is traced.
+        if modes.trace is not None:
+            modes.trace.watch(self, lambda: frozen(dict(self)))
+
     @_announced
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(value, dict) and not isinstance(value, ParameterState):
@@ -253,10 +282,7 @@ class ParameterGroup(dict[str, Any]):
         modes.trace.watch(self, self._snapshot)
 
     def _snapshot(self) -> Any:
-        return tuple(
-            (key, value if isinstance(value, int | float | str | tuple) else Same(value))
-            for key, value in dict.items(self)
-        )
+        return tuple((key, frozen(value)) for key, value in dict.items(self))
 
     def __setitem__(self, key: str, value: Any) -> None:
         if modes.trace is not None:

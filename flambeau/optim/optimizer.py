@@ -200,9 +200,14 @@ class Optimizer:
                 for param in dict.__getitem__(group, "params"):
                     param._grad = None
         else:
+            modes.trace.watch(self.param_groups, self._members)
             for group in self.param_groups:
                 for param in dict.__getitem__(group, "params"):
                     param.grad = None
+
+    def _members(self) -> Any:
+        """The parameters, for the guard of a compiled function that resets their gradients."""
+        return [[*map(Same, dict.__getitem__(group, "params"))] for group in self.param_groups]
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group of parameters, for example of layers that are trained from now on.

@@ -22,7 +22,7 @@ from flambeau.core.cell import Cell, abstract, is_abstract
 from flambeau.core.modes import enable_grad, modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import outside
-from flambeau.optim.containers import Layout, ParameterGroup, Same, pick
+from flambeau.optim.containers import Layout, ParameterGroup, frozen, pick
 from flambeau.optim.loading import put_beside
 from flambeau.optim.optimizer import Optimizer
 
@@ -368,21 +368,9 @@ class RuleOptimizer(Optimizer):
         groups = []
         for group in self.param_groups:
             options = dict(group)
-            members = [
-                (Same(param), Same(param._cell), self._state_cells(param))
-                for param in options["params"]
-            ]
-            flags = [(name, options.get(name)) for name in (*self.flags, "maximize")]
-            numbers = [Same(each._cell) for each in group.tensors]
-            groups.append((group.layout, flags, numbers, members))
-        return groups, set(self._starting), self._watched_hooks()
-
-    def _state_cells(self, param: Tensor) -> list[Any]:
-        state = self.state.get(param, {})
-        return [
-            (name, Same(each._cell if isinstance(each, Tensor) else each))
-            for name, each in state.items()
-        ]
+            flags = [options.get(name) for name in (*self.flags, "maximize")]
+            groups.append((group.layout, flags, frozen(group.tensors), frozen(options["params"])))
+        return groups, frozen(dict(self.state)), set(self._starting), self._watched_hooks()
 
 
 def _place(param: Tensor) -> Any:
