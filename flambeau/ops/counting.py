@@ -89,7 +89,7 @@ def _unique_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _starts(rows: np.ndarray) -> np.ndarray:
     """Which rows differ from the one before them."""
     starts = np.ones(len(rows), bool)
-    if len(rows):
+    if len(rows) > 1:
         starts[1:] = (rows[1:] != rows[:-1]).reshape(len(rows) - 1, -1).any(1)
     return starts
 

@@ -11,7 +11,8 @@ from flambeau.core import dtype as dtypes
 from flambeau.core.dtype import FLOATING, INTEGER, from_numpy_dtype
 from flambeau.core.op import Array, function, op
 from flambeau.core.tensor import Tensor
-from flambeau.ops.checks import Dims, cast_real, category, wrap_dims
+from flambeau.ops.checks import Dims, cast_real, category, needs_ordered, wrap_dims
+from flambeau.ops.derivatives import magnitude
 
 __all__ = [
     "all", "any", "count_nonzero", "mean", "nanmean", "nansum", "norm", "prod", "std", "std_mean",
@@ -24,6 +25,11 @@ def _summable(input: Any, dtype: Any) -> Any:
     if dtype is not None:
         return cast_real(input, dtype)
     return input.astype(dtypes.int64.numpy) if category(input) <= INTEGER else input
+
+
+def _sum(input: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+    # With its dtype named, since JAX would add up narrow integers in wider ones.
+    return jnp.sum(input, dims, dtype=input.dtype, keepdims=keepdim)
 
 
 @op(method=True, linear=True, node=lambda dim, keepdim, dtype: f"SumBackward{int(dim is not None)}")
@@ -46,7 +52,7 @@ def sum(
     tensor([4, 6])
     """
     dims = wrap_dims(dim, input.ndim, "sum")
-    return jnp.sum(_summable(input, dtype), dims, keepdims=keepdim)
+    return _sum(_summable(input, dtype), dims, keepdim)
 
 
 @op(method=True)
@@ -54,9 +60,10 @@ def nansum(
     input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None
 ) -> Array:
     """`sum`, with NaN counted as zero."""
+    needs_ordered("nansum", input)
     dims = wrap_dims(dim, input.ndim, "nansum")
     kept = jnp.where(jnp.isnan(input), jnp.zeros_like(input), input)
-    return jnp.sum(_summable(kept, dtype), dims, keepdims=keepdim)
+    return _sum(_summable(kept, dtype), dims, keepdim)
 
 
 def _averaged(name: str, input: Any, dtype: Any) -> Any:
@@ -93,11 +100,12 @@ def mean(
     return jnp.mean(_averaged("mean", input, dtype), dims, keepdims=keepdim)
 
 
-@op(method=True)
+@op(method=True, node="DivBackward0")
 def nanmean(
     input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None
 ) -> Array:
     """`mean` of the elements that are not NaN."""
+    needs_ordered("nanmean", input)
     dims = wrap_dims(dim, input.ndim, "nanmean")
     input = _averaged("nanmean", input, dtype)
     absent = jnp.isnan(input)
@@ -125,7 +133,8 @@ def prod(
     if isinstance(dim, tuple):
         raise TypeError(f"prod() reduces one dimension or all, got {dim}")
     dims = wrap_dims(dim, input.ndim, "prod")
-    return jnp.prod(_summable(input, dtype), dims, keepdims=keepdim)
+    input = _summable(input, dtype)
+    return jnp.prod(input, dims, dtype=input.dtype, keepdims=keepdim)
 
 
 # Variances
@@ -139,7 +148,8 @@ def _spread_arguments(
     PyTorch takes ``(dim=None, *, correction=1, keepdim=False)``, the older
     ``(dim, unbiased=True, keepdim=False)``, and ``(unbiased)``.
     """
-    given = {"dim" if key == "axis" else key: value for key, value in kwargs.items()}
+    aliases = {"axis": "dim", "keepdims": "keepdim"}
+    given = {aliases.get(key, key): value for key, value in kwargs.items()}
     names = ("unbiased",) if args and isinstance(args[0], bool) else ("dim", "unbiased", "keepdim")
     if len(args) > len(names):
         raise TypeError(f"{name}() takes {names}, got {len(args)} positional arguments")
@@ -271,7 +281,7 @@ def vector_norm(
     input = _averaged("norm", input, dtype)
     if (p < 0 or p == math.inf) and 0 in [input.shape[each] for each in dims]:
         raise RuntimeError(f"norm() with p={p} of no elements is not defined")
-    size = jnp.abs(input)
+    size = magnitude(input)
     narrow = size.dtype
     if narrow.itemsize == 2:
         size = size.astype(jnp.float32)

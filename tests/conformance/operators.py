@@ -69,6 +69,7 @@ def compare(row: Row) -> None:
     if row.node:
         assert ours.nodes == theirs.nodes
     if row.gradient:
+        tolerance = max(tolerance_of(str(each.dtype)) for each in row.inputs)
         for found, expected in zip(ours.gradients, theirs.gradients, strict=True):
             # PyTorch leaves out gradients that it knows to be zero.
             if expected is None:
@@ -76,7 +77,7 @@ def compare(row: Row) -> None:
             else:
                 assert found is not None, "no gradient arrived"
                 assert found.shape == expected.shape
-                assert_close(found, expected, row.tolerance or tolerance_of(str(expected.dtype)))
+                assert_close(found, expected, row.tolerance or tolerance)
 
 
 def assert_close(found: np.ndarray, expected: np.ndarray, tolerance: float) -> None:

@@ -60,13 +60,23 @@ def call(name: str, *args: Any, **kwargs: Any) -> Callable[..., Any]:
 def unary_rows() -> Iterator[Row]:
     for name, domain in UNARY.items():
         yield Row(f"{name}", call(name), (domain,), 2e-5)
-        yield Row(f"{name} at special values", call(name), (SPECIAL,), 2e-5,
-                  gradient=name not in VALUES_ONLY)  # fmt: skip
+        yield Row(
+            f"{name} at special values",
+            call(name),
+            (SPECIAL,),
+            2e-5,
+            gradient=name not in VALUES_ONLY,
+        )
         yield Row(f"{name} of integers", call(name), (WHOLE,), 2e-5)
         yield Row(f"{name} of bools", call(name), (FLAGS,), 2e-5)
         # PyTorch refuses the gradient of a complex nan_to_num.
-        yield Row(f"{name} of complex numbers", call(name), (COMPLEX,), 2e-5,
-                  gradient=name != "nan_to_num")  # fmt: skip
+        yield Row(
+            f"{name} of complex numbers",
+            call(name),
+            (COMPLEX,),
+            2e-5,
+            gradient=name != "nan_to_num",
+        )
     for name in PREDICATES:
         for kind, values in {"floats": SPECIAL, "integers": WHOLE, "bools": FLAGS}.items():
             yield Row(f"{name} of {kind}", call(name), (values,))
@@ -114,8 +124,9 @@ def binary_rows() -> Iterator[Row]:
         if name not in ("pow", "floor_divide"):  # integers to negative powers, divided by zero
             yield Row(f"{name} of integers", call(name), (WHOLE, DIVISORS))
     for name in ("maximum", "minimum", "fmax", "fmin", "atan2"):
-        yield Row(f"{name} of NaN", call(name), (floats(NAN, 1, NAN), floats(1, NAN, NAN)),
-                  gradient=False)  # fmt: skip
+        yield Row(
+            f"{name} of NaN", call(name), (floats(NAN, 1, NAN), floats(1, NAN, NAN)), gradient=False
+        )
 
 
 @table(binary_rows())
@@ -186,15 +197,23 @@ def special_rows() -> Iterator[Row]:
     ends = (floats(5, -5, 5, -5, NAN, INF, 7), floats(INF, INF, -INF, 0, 1, 1, 0))
     yield Row("floor_divide at the ends", call("floor_divide"), ends, gradient=False)
     yield Row("remainder at the ends", call("remainder"), ends, gradient=False)
-    yield Row("floor_divide that rounds up", call("floor_divide", 0.1), (floats(1, 2, 0.3),),
-              gradient=False)  # fmt: skip
+    yield Row(
+        "floor_divide that rounds up",
+        call("floor_divide", 0.1),
+        (floats(1, 2, 0.3),),
+        gradient=False,
+    )
     for exponent in (0, 1, 2, 3, 4, 0.5, -0.5, -1, -2, 1.7, 2.0):
         yield Row(f"power {exponent}", call("pow", exponent), (np.abs(A) + 0.2,), 1e-5)
         yield Row(f"power {exponent} at 0", call("pow", exponent), (floats(0, 1),), 1e-5)
         yield Row(f"power {exponent} of integers", call("pow", exponent), (WHOLE,), 1e-5)
     yield Row("power of tensors", call("pow"), (np.abs(A) + 0.2, B), 1e-5)
-    yield Row("power of tensors at kinks", call("pow"),
-              (floats(0, 0, -2, 2), floats(0, 1, 2, 0)), gradient=False)  # fmt: skip
+    yield Row(
+        "power of tensors at kinks",
+        call("pow"),
+        (floats(0, 0, -2, 2), floats(0, 1, 2, 0)),
+        gradient=False,
+    )
     yield Row("power of integers", call("pow"), (WHOLE, np.array([[2, 3, 0], [-1, 0, -2]])))
     yield Row("power of bools", call("pow", 2), (FLAGS,))
     yield Row("number to the power", lambda lib, x: lib.pow(2, x), (A,))
@@ -251,12 +270,28 @@ def in_place(lib: Any, x: Any, y: Any) -> Any:
 
 def second_names(lib: Any, x: Any, y: Any) -> Any:
     return (
-        lib.subtract(x, y), lib.multiply(x, y), lib.divide(x, y), lib.true_divide(x, y),
-        lib.negative(x), lib.absolute(x), lib.arctan(x), lib.arctan2(x, y), lib.arcsinh(x),
-        lib.clip(x, -1, 1), lib.fix(x), lib.greater(x, y), lib.greater_equal(x, y),
-        lib.less(x, y), lib.less_equal(x, y), lib.not_equal(x, y), x.multiply(y), x.arctan(),
-        x.clone().negative_(), x.clone().clip_(0, 1), x.absolute(),
-    )  # fmt: skip
+        lib.subtract(x, y),
+        lib.multiply(x, y),
+        lib.divide(x, y),
+        lib.true_divide(x, y),
+        lib.negative(x),
+        lib.absolute(x),
+        lib.arctan(x),
+        lib.arctan2(x, y),
+        lib.arcsinh(x),
+        lib.clip(x, -1, 1),
+        lib.fix(x),
+        lib.greater(x, y),
+        lib.greater_equal(x, y),
+        lib.less(x, y),
+        lib.less_equal(x, y),
+        lib.not_equal(x, y),
+        x.multiply(y),
+        x.arctan(),
+        x.clone().negative_(),
+        x.clone().clip_(0, 1),
+        x.absolute(),
+    )
 
 
 @table(special_rows())
@@ -273,9 +308,16 @@ def selection_rows() -> Iterator[Row]:
     yield Row("clamp of nothing", call("clamp"), (at_bounds,))
     yield Row("clamp integers", call("clamp", -2, 4), (WHOLE,))
     yield Row("clamp integers by a float", call("clamp", max=1.5), (WHOLE,))
-    yield Row("clamp by tensors", call("clamp"),
-              (floats(-1, 0, 0.5, 1, 2, NAN, 0, 3, 1), floats(0, 0, 0, 0, 0, 0, 3, 3, NAN),
-               floats(1, 1, 1, 1, 1, 1, 2, 2, 2)), node=False)  # fmt: skip
+    yield Row(
+        "clamp by tensors",
+        call("clamp"),
+        (
+            floats(-1, 0, 0.5, 1, 2, NAN, 0, 3, 1),
+            floats(0, 0, 0, 0, 0, 0, 3, 3, NAN),
+            floats(1, 1, 1, 1, 1, 1, 2, 2, 2),
+        ),
+        node=False,
+    )
     yield Row("clamp_min", call("clamp_min", 0), (at_bounds,))
     yield Row("clamp_max", call("clamp_max"), (at_bounds, at_bounds * 0 + 1), node=False)
     yield Row("where", lambda lib, x, y: lib.where(x > y, x, y), (A, B))
