@@ -42,6 +42,10 @@ class History:
                 "only tensors of floating point and complex dtype can require gradients, "
                 f"this one is {self.dtype}"
             )
+        if value and self._inference and not modes.inference:
+            raise RuntimeError(
+                "a tensor made in inference_mode cannot require gradients outside it; clone() it"
+            )
         if value != self.requires_grad:
             if self._grad_fn is not None:
                 raise RuntimeError(

@@ -23,7 +23,7 @@ from flambeau.core.tensor import Tensor
 
 __all__ = [
     "AccumulateGrad", "Edge", "IdentityNode", "KernelNode", "Node", "SpentNode", "edge_of",
-    "freed_error", "identity_node", "is_traced", "node_class", "sequence_now",
+    "freed_error", "identity_node", "is_traced", "node_class", "saved_tensor", "sequence_now",
 ]  # fmt: skip
 
 
@@ -88,7 +88,7 @@ class KernelNode(Node):
 
         # Of a linear kernel's inputs only those that take no gradient are kept as arrays.
         edges = (None,) * len(saved) if self.kernel.linear else self.edges
-        inputs = [_saved_tensor(each, edge) for each, edge in zip(saved, edges, strict=True)]
+        inputs = [saved_tensor(each, edge) for each, edge in zip(saved, edges, strict=True)]
         return run(gradient, (*inputs, *known))
 
 
@@ -109,7 +109,7 @@ def freed_error(node: Node) -> RuntimeError:
     )
 
 
-def _saved_tensor(array: Any, edge: Edge) -> Any:
+def saved_tensor(array: Any, edge: Edge) -> Any:
     """A saved array as a tensor at its place on the tape."""
     if not hasattr(array, "dtype"):
         return array
@@ -123,7 +123,19 @@ def _saved_tensor(array: Any, edge: Edge) -> Any:
 @functools.cache
 def node_class(name: str) -> type[KernelNode]:
     """The class of kernel nodes with this name."""
+    if name == "CopySlices":
+        return CopySlices
     return type(name, (KernelNode,), {"__slots__": (), "__module__": "flambeau.core.tape"})
+
+
+class CopySlices(KernelNode):
+    """The node of a base, part of which was written through a view."""
+
+    __slots__ = ()
+
+    def name(self) -> str:
+        """PyTorch's name of this node."""
+        return "torch::autograd::CopySlices"
 
 
 class AccumulateGrad(Node):

@@ -117,7 +117,7 @@ def unrecorded_view(source: Tensor, step: Step, name: str, starts: Any) -> Any:
         )  # fmt: skip
     if modes.trace is not None:
         modes.trace.note(source)
-    if modes.inference or source._inference:
+    if source._inference:
         made._inference = True
     return made
 
@@ -185,12 +185,38 @@ def replay_view(tensor: Tensor, of: View) -> None:
     move_history(tensor, edge and edge[0], 0)
 
 
+def guarded_view(source: Tensor, made: str) -> Any:
+    """An alias of ``source`` that follows the same base, and takes no recorded writes.
+
+    Args:
+        source: A view, or a tensor that the alias is then a view of.
+        made: What gave the alias, see `View`.
+    """
+    alias = source.detach()
+    of = source._view
+    if of is not None and of.base is not None:
+        alias._view = View(
+            of.steps, of.names, of.starts, of.shape, of.numpy_dtype, of.base, of.origin, made
+        )
+    else:
+        steps, names, starts = ((), (), None) if of is None else (of.steps, of.names, of.starts)
+        shape, numpy_dtype = tuple(source.shape), source.dtype.numpy
+        alias._view = View(steps, names, starts, shape, numpy_dtype, source, len(steps), made)
+    return alias
+
+
 def forbidden_write(what: str, of: View) -> RuntimeError:
     """The error about a recorded write that PyTorch does not allow for this view."""
     if of.made == "in no_grad mode":
         return RuntimeError(
             f"a view was made in no_grad mode and {what} is changed in place while gradients are "
             "recorded; make and change it either both inside no_grad() or both outside"
+        )
+    if of.made.endswith(".apply"):
+        return RuntimeError(
+            f"{of.made}() gave a view of its input, or the input itself, and {what} is changed in "
+            "place while gradients are recorded, which would go past the gradient that the Function "
+            "defines; let its forward return a clone()"
         )
     return RuntimeError(
         f"a view is one of several that {of.made}() gave and {what} is changed in place while "

@@ -1,0 +1,266 @@
+"""Operators with a gradient of their own: `Function`, `once_differentiable`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.autograd.function_context import FunctionCtx
+from flambeau.autograd.function_node import BackwardCFunction, Form
+from flambeau.core import tape
+from flambeau.core.kernel import INEXACT
+from flambeau.core.modes import enable_grad, modes, no_grad
+from flambeau.core.node import Node
+from flambeau.core.tensor import Tensor
+from flambeau.core.viewing import guarded_view
+from flambeau.core.writing import put
+
+__all__ = ["BackwardCFunction", "Function", "FunctionCtx", "once_differentiable"]
+
+
+class Function:
+    """The base of operators that define their own gradient.
+
+    A subclass defines the static methods `forward` and `backward`, and is called through `apply`.
+
+    >>> import flambeau
+    >>> from flambeau.autograd import Function
+    >>> class Cube(Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x * x
+    ...
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 3 * x * x * grad
+    >>> x = flambeau.tensor(2.0, requires_grad=True)
+    >>> Cube.apply(x).backward()
+    >>> x.grad
+    tensor(12.)
+    """
+
+    #: Accepted for PyTorch's sake; JAX batches what forward and backward are made of.
+    generate_vmap_rule: bool = False
+
+    _backward_cls: type[BackwardCFunction]
+
+    def __init__(self) -> None:
+        warnings.warn(
+            f"{type(self).__name__} should not be instantiated; call {type(self).__name__}.apply()",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"call {type(self).__name__}.apply() rather than an instance of it")
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._backward_cls = type(
+            f"{cls.__name__}Backward",
+            (BackwardCFunction,),
+            {"__slots__": (), "__module__": cls.__module__, "_forward_cls": cls},
+        )
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the operator; nothing in here is recorded.
+
+        Either ``forward(ctx, *args)``, or ``forward(*args)`` together with `setup_context`.
+
+        Returns:
+            A Tensor or a tuple; entries that are no Tensors pass through to the caller.
+        """
+        raise NotImplementedError("a Function must define the static method forward")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Note on ``ctx`` what backward needs, for a forward that takes no ``ctx``."""
+        raise NotImplementedError("setup_context is not defined")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """The gradients of forward's arguments from those of its outputs.
+
+        Args:
+            ctx: The context that forward filled.
+            grad_outputs: One gradient per output.
+
+        Returns:
+            One gradient per argument of forward, ``None`` where there is none.
+        """
+        raise NotImplementedError(
+            "a Function that gradients flow through must define the static method backward (or vjp)"
+        )
+
+    # PyTorch's second name for it. Which of the two a subclass defines is looked up.
+    @staticmethod
+    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+        """Another name for `backward`."""
+        raise NotImplementedError("vjp is not defined")
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Call the operator.
+
+        Gradients flow to the Tensors among the arguments, not to those inside lists or dicts.
+
+        Raises:
+            RuntimeError: A tensor that forward marked as dirty is not returned, or is a leaf that
+                requires grad.
+        """
+        return _Call(cls, args, kwargs).run()
+
+
+class _Call:
+    """One call of a Function.
+
+    Args:
+        cls: The Function.
+        args: Positional arguments.
+        kwargs: Keyword arguments, which forward must take by position too.
+    """
+
+    def __init__(self, cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.cls = cls
+        self.separate = cls.setup_context is not Function.setup_context
+        self.args = self._bound(args, kwargs) if kwargs or self.separate else args
+        needs = tuple([isinstance(each, Tensor) and each.requires_grad for each in self.args])
+        self.ctx = FunctionCtx(needs)
+        self.recorded = modes.grad_enabled and any(needs)
+        # Taken now, since forward may write to its inputs.
+        self.edges = tuple([tape.edge_of(each) for each in self.args if isinstance(each, Tensor)])
+
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        signature = inspect.signature(self.cls.forward)
+        lead = () if self.separate else (None,)
+        bound = signature.bind(*lead, *args, **kwargs)
+        if self.separate:
+            bound.apply_defaults()
+        if bound.kwargs:
+            names = ", ".join(bound.kwargs)
+            raise TypeError(
+                f"{self.cls.__name__}.apply() cannot pass {names}, which forward takes by keyword "
+                "only; let it take every argument by position"
+            )
+        return bound.args[len(lead) :]
+
+    def run(self) -> Any:
+        """The outputs, recorded."""
+        returned = self._forward()
+        results = returned if isinstance(returned, tuple) else (returned,)
+        for each in self.ctx.dirty_tensors:
+            self._check_dirty(each, results)
+        outputs = self._record(results) if self.recorded else self._unrecorded(results)
+        return tuple(outputs) if isinstance(returned, tuple) else outputs[0]
+
+    def _forward(self) -> Any:
+        with no_grad():
+            if not self.separate:
+                return self.cls.forward(self.ctx, *self.args)
+            returned = self.cls.forward(*self.args)
+            self.cls.setup_context(self.ctx, self.args, returned)
+            return returned
+
+    def _check_dirty(self, tensor: Tensor, results: tuple[Any, ...]) -> None:
+        if not _contains(results, tensor):
+            raise RuntimeError(
+                f"{self.cls.__name__}: forward marked a tensor of shape {list(tensor.shape)} as "
+                "dirty but does not return it; every input written in place must be an output"
+            )
+        if self.recorded and tensor.requires_grad and tensor.is_leaf:
+            raise RuntimeError(
+                f"{self.cls.__name__}: a leaf tensor that requires grad cannot be changed in place "
+                "while gradients are recorded"
+            )
+
+    def _unrecorded(self, results: tuple[Any, ...]) -> list[Any]:
+        return [self._without_history(each) for each in results]
+
+    def _without_history(self, result: Any) -> Any:
+        if not isinstance(result, Tensor) or _contains(self.ctx.dirty_tensors, result):
+            return result
+        if result.requires_grad or _contains(self.args, result):
+            return result.detach()
+        return result
+
+    def _record(self, results: tuple[Any, ...]) -> list[Any]:
+        inputs = tuple([Form.of(each) for each in self.args])
+        node = self.cls._backward_cls(
+            self.ctx, self.edges, inputs, tuple([Form.of(each) for each in results])
+        )
+        outputs = [self._output(node, number, each) for number, each in enumerate(results)]
+        self.ctx._pack(results, outputs, node)
+        return outputs
+
+    def _output(self, node: Node, number: int, result: Any) -> Any:
+        """What the caller gets for one result of forward."""
+        if not isinstance(result, Tensor):
+            return result
+        taken = _contains(self.ctx.non_differentiable, result)
+        if taken or result._cell.array.dtype not in INEXACT:
+            return self._without_history(result)
+        if _contains(self.ctx.dirty_tensors, result):
+            written = Tensor._wrap(result._read())
+            written._grad_fn, written._output_nr, written._requires_grad = node, number, True
+            with enable_grad():
+                return put(result, written, f"{self.cls.__name__}.apply")
+        # What exists outside this call, or follows another tensor's history, stays as it is.
+        if result._view is not None or result.requires_grad or _contains(self.args, result):
+            result = guarded_view(result, f"{self.cls.__name__}.apply")
+        result._grad_fn, result._output_nr, result._requires_grad = node, number, True
+        return result
+
+
+def _contains(tensors: tuple[Any, ...], tensor: Any) -> bool:
+    # `in` would compare elements.
+    return any(each is tensor for each in tensors)
+
+
+class _Once(Node):
+    """Ends the tape behind gradients that cannot be differentiated again."""
+
+    __slots__ = ()
+
+    def name(self) -> str:
+        """PyTorch's name of this node."""
+        return "torch::autograd::Error"
+
+    def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
+        """Fail; see `Node.pull`."""
+        raise RuntimeError(
+            "trying to differentiate twice a function whose backward is marked @once_differentiable"
+        )
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a backward that computes with other means than recorded operators.
+
+    It runs without recording, and its gradients cannot be differentiated again.
+    """
+
+    @functools.wraps(fn)
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        with no_grad():
+            returned = fn(ctx, *grad_outputs)
+        wanted = any(isinstance(each, Tensor) and each.requires_grad for each in grad_outputs)
+        if not (modes.grad_enabled and wanted):
+            return returned
+        if isinstance(returned, tuple):
+            return tuple([_ending(each) for each in returned])
+        return _ending(returned)
+
+    return backward
+
+
+def _ending(gradient: Any) -> Any:
+    if not isinstance(gradient, Tensor):
+        return gradient
+    ending = gradient.detach()
+    ending._grad_fn, ending._output_nr, ending._requires_grad = _Once(()), 0, True
+    return ending

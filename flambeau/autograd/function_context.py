@@ -1,0 +1,157 @@
+"""What a custom Function keeps between its forward and its backward: the ``ctx``."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from flambeau.core import tape
+from flambeau.core.node import Node
+from flambeau.core.tensor import Tensor
+
+__all__ = ["FunctionCtx"]
+
+
+class FunctionCtx:
+    """The ``ctx`` of a `Function`: what forward notes for backward.
+
+    Any attribute may be set on it; tensors belong in `save_for_backward`.
+
+    Attributes:
+        needs_input_grad: For each argument of forward, whether its gradient is wanted.
+        saved_tensors: In backward, what `save_for_backward` was given.
+        materialize_grads: See `set_materialize_grads`.
+    """
+
+    def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs_input_grad
+        self.materialize_grads = True
+        self.to_save: tuple[Tensor | None, ...] = ()
+        self.dirty_tensors: tuple[Tensor, ...] = ()
+        self.non_differentiable: tuple[Tensor, ...] = ()
+        self._packed: tuple[_Packed | None, ...] | None = ()
+        self._node: weakref.ref[Node] | None = None
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for backward, where `saved_tensors` gives them.
+
+        In-place writes to them after forward do not change what backward sees.
+
+        Raises:
+            TypeError: An argument is neither a Tensor nor ``None``.
+        """
+        _check_tensors("save_for_backward", tensors, none_too=True)
+        self.to_save = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for a ``jvp`` method; backward does not see them.
+
+        Raises:
+            TypeError: An argument is neither a Tensor nor ``None``.
+        """
+        _check_tensors("save_for_forward", tensors, none_too=True)
+        self.saved_for_forward = tensors
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Say which inputs forward writes in place. It must return each of them.
+
+        Raises:
+            TypeError: An argument is no Tensor.
+        """
+        _check_tensors("mark_dirty", tensors)
+        self.dirty_tensors = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say which outputs take no gradient; backward gets zeros for them.
+
+        Raises:
+            TypeError: An argument is no Tensor.
+        """
+        _check_tensors("mark_non_differentiable", tensors)
+        self.non_differentiable = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether backward gets zeros (the default) or ``None`` where there is no gradient."""
+        self.materialize_grads = bool(value)
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """What `save_for_backward` was given, each at its place on the tape.
+
+        Raises:
+            RuntimeError: A backward that did not keep the graph has freed them.
+        """
+        node = None if self._node is None else self._node()
+        if self._packed is None:
+            raise RuntimeError(
+                f"{'the function' if node is None else node.name()}: its saved tensors were freed "
+                "by an earlier backward; pass retain_graph=True to that one"
+            )
+        return tuple([None if each is None else each.unpack(node) for each in self._packed])
+
+    def _pack(self, results: Sequence[Any], outputs: Sequence[Any], node: Node) -> None:
+        """Keep the arrays of the tensors to save, as they are at the end of forward.
+
+        Args:
+            results: What forward returned.
+            outputs: What the caller gets for each of them.
+            node: The node of the call.
+        """
+        self._node = weakref.ref(node)
+        numbers = {
+            id(result): number
+            for number, (result, output) in enumerate(zip(results, outputs, strict=True))
+            if isinstance(output, Tensor) and output._grad_fn is node
+        }
+        self._packed = tuple(
+            [None if each is None else _packed(each, numbers) for each in self.to_save]
+        )
+        # An output that is kept as a tensor would keep its node, and the node this context.
+        self.to_save = self.dirty_tensors = self.non_differentiable = ()
+
+    def _free(self) -> None:
+        if self._packed:
+            self._packed = None
+
+
+def _check_tensors(name: str, values: tuple[Any, ...], none_too: bool = False) -> None:
+    for place, each in enumerate(values):
+        if not isinstance(each, Tensor) and not (none_too and each is None):
+            raise TypeError(
+                f"{name}() takes Tensors{' or None' if none_too else ''}, "
+                f"but argument {place} is a {type(each).__name__}"
+            )
+
+
+class _Packed(NamedTuple):
+    """A saved tensor.
+
+    Attributes:
+        array: Its elements at the end of forward.
+        tensor: The tensor itself; ``None`` for an output of the function.
+        edge: Where the gradient of ``tensor`` goes.
+        output_nr: Which output it is.
+    """
+
+    array: Any
+    tensor: Tensor | None = None
+    edge: tape.Edge = None
+    output_nr: int = 0
+
+    def unpack(self, node: Node | None) -> Tensor:
+        """The tensor as it was; ``node`` is the function's own."""
+        tensor = self.tensor
+        if tensor is None:
+            edge = None if node is None else (node, self.output_nr)
+            return tape.saved_tensor(self.array, edge)
+        if tensor._read() is self.array and tape.edge_of(tensor) == self.edge:
+            return tensor
+        return tape.saved_tensor(self.array, self.edge)
+
+
+def _packed(tensor: Tensor, numbers: dict[int, int]) -> _Packed:
+    number = numbers.get(id(tensor))
+    if number is not None:
+        return _Packed(tensor._read(), output_nr=number)
+    return _Packed(tensor._read(), tensor, tape.edge_of(tensor))
