@@ -53,6 +53,8 @@ class Generator:
             raise RuntimeError("nothing is drawn on the meta device, so it has no generator")
         #: Guards the streams: whoever draws holds it.
         self.lock = threading.RLock()
+        #: How often the stream for the CPU has been moved or set.
+        self.twister_moves = 0
         #: The stream for the CPU.
         self.twister = MersenneTwister(DEFAULT_SEED)
         first = _words(_first_key(DEFAULT_SEED))
@@ -60,6 +62,11 @@ class Generator:
         if modes.trace is not None:
             # Each call of the program makes the generator anew.
             modes.trace.write(self._key, jnp.asarray(first))
+
+    @property
+    def moves(self) -> int:
+        """How often the streams have been moved or set."""
+        return self.twister_moves + self._key.version
 
     @property
     def device(self) -> device:
@@ -79,6 +86,7 @@ class Generator:
             ValueError: The seed does not fit in 64 bits.
         """
         with self.lock:
+            self.twister_moves += 1
             if modes.trace is None:
                 self.twister.seed(seed)
             self._set_key(_first_key(MersenneTwister(seed).initial_seed))
@@ -131,6 +139,7 @@ class Generator:
             return self
         state = new_state.numpy(force=True).tobytes()
         with self.lock:
+            self.twister_moves += 1
             if self._device.type == "cpu":
                 self.twister.set_state(state)
                 advanced = state[_SPARE]
@@ -171,6 +180,7 @@ class Generator:
     def restore(self, saved: tuple[MersenneTwister, Any]) -> None:
         """Continue from what `save` gave."""
         with self.lock:
+            self.twister_moves += 1
             self.twister = saved[0].copy()
             self.put_key(saved[1])
 
@@ -293,3 +303,13 @@ def seed_all(seed: int) -> None:
         each.manual_seed(seed)
     if modes.trace is None:
         _seed_of_all = seed
+
+
+def current_seed() -> int:
+    """The seed that a default generator made from now on starts from."""
+    return _seed_of_all
+
+
+def moves_of_all() -> int:
+    """How often the default generators have been moved or set."""
+    return sum(each.moves for each in _defaults)

@@ -15,12 +15,12 @@ import jax
 import numpy as np
 
 from flambeau.core import draws, keyed, rejection
-from flambeau.core.cell import abstract
 from flambeau.core.device import device, jax_device
 from flambeau.core.draws.choice import require_countable, require_weights
 from flambeau.core.generator import Generator, generator_for, next_key
 from flambeau.core.mersenne import MersenneTwister
 from flambeau.core.modes import modes
+from flambeau.core.replay import planned_draw
 from flambeau.core.upload import upload
 
 # A draw of no elements checks its arguments and leaves the generator as it is.
@@ -56,7 +56,11 @@ def sample(
         return _by_twister(source, where, draw, shape=shape, dtype=dtype, **parameters)
     draw(_SCRATCH, shape=(0,), dtype=dtype, **parameters)
     if source is None:
-        return abstract(shape, dtype)
+        again = functools.partial(_again, sample, kind, shape, dtype, **parameters)
+        skip = None if kind == "truncated_normal" else functools.partial(
+            _skip, kind, shape=shape, dtype=dtype, **parameters
+        )  # fmt: skip
+        return planned_draw(shape, dtype, generator, again, skip)
     if kind == "integers":  # its bounds decide how many bits a draw takes
         return _by_key(source, keyed.integers, {"shape": shape, "dtype": dtype, **parameters})
     return _by_key(source, getattr(keyed, kind), {"shape": shape, "dtype": dtype}, **parameters)
@@ -69,7 +73,9 @@ def permutation(n: int, dtype: np.dtype[Any], where: device, generator: Any = No
         return _by_twister(source, where, draws.permutation, n=n, dtype=dtype)
     require_countable(n, dtype)
     if source is None:
-        return abstract((n,), dtype)
+        again = functools.partial(_again, permutation, n, dtype)
+        skip = functools.partial(_skip, "permutation", n=n, dtype=dtype)
+        return planned_draw((n,), dtype, generator, again, skip)
     return _by_key(source, keyed.permutation, {"n": n, "dtype": dtype})
 
 
@@ -77,7 +83,8 @@ def permutations(n: int, count: int, where: device, generator: Any = None) -> An
     """``count`` permutations of 0 to n - 1, each a row, as so many draws of `permutation` give."""
     source = _source(where, generator)
     if source is None:
-        return abstract((count, n), np.dtype(np.int64))
+        again = functools.partial(_again, permutations, n, count)
+        return planned_draw((count, n), np.dtype(np.int64), generator, again)
     if _uses_twister(source):
         return _by_twister(source, where, _rows_of_permutations, n=n, count=count)
     return _by_key(source, keyed.permutations, {"n": n, "count": count})
@@ -102,7 +109,9 @@ def multinomial(
     stand_in = np.broadcast_to(np.ones((), weights.dtype), weights.shape)
     require_weights(stand_in, num_samples, replacement)
     if source is None:
-        return abstract((*weights.shape[:-1], num_samples), np.dtype(np.int64))
+        again = functools.partial(_multinomial_again, num_samples, replacement)
+        shape = (*weights.shape[:-1], num_samples)
+        return planned_draw(shape, np.dtype(np.int64), generator, again, inputs=(weights,))
     return _by_key(source, keyed.multinomial, static, weights=weights)
 
 
@@ -131,8 +140,42 @@ def _per_element(
     nothing = dict.fromkeys(elements, np.empty(0, array.dtype))
     draw(_SCRATCH, **nothing, **static)
     if source is None:
-        return abstract(tuple(array.shape), static.get("dtype", array.dtype))
+        again = functools.partial(_per_element_again, draw, static, tuple(elements))
+        dtype = static.get("dtype", array.dtype)
+        return planned_draw(tuple(array.shape), dtype, generator, again, inputs=(array,))
     return _by_key(source, getattr(keyed, draw.__name__), static, **elements)
+
+
+# Draws that code on the meta device would have made, made after all.
+
+
+def _again(draw: Callable[..., Any], *arguments_and_call: Any, **parameters: Any) -> Any:
+    *arguments, where, generator = arguments_and_call
+    return draw(*arguments, where, generator, **parameters)
+
+
+def _multinomial_again(
+    num_samples: int, replacement: bool, where: device, generator: Generator, weights: Any
+) -> Any:
+    return multinomial(weights, num_samples, replacement, where, generator)
+
+
+def _per_element_again(
+    draw: Callable[..., Any],
+    static: dict[str, Any],
+    names: tuple[str, ...],
+    where: device,
+    generator: Generator,
+    array: Any,
+) -> Any:
+    return _per_element(draw, where, generator, static, **dict.fromkeys(names, array))
+
+
+def _skip(kind: str, generator: Generator, **arguments: Any) -> None:
+    if _uses_twister(generator):
+        draws.skip(generator.twister, kind, **arguments)
+    else:
+        generator.take_key()
 
 
 def _source(where: device, generator: Any) -> Generator | None:
@@ -153,6 +196,7 @@ def _by_twister(
     source: Generator, where: device, draw: Callable[..., Any], **arguments: Any
 ) -> Any:
     with source.lock:
+        source.twister_moves += 1
         drawn = draw(source.twister, **arguments)
     return upload(drawn, jax_device(where))
 

@@ -78,6 +78,24 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
 
     if TYPE_CHECKING:
         # Operators attach themselves as methods at declaration.
+        __getitem__: Any
+        __setitem__: Any
+        __neg__: Any
+        __add__: Any
+        __radd__: Any
+        __sub__: Any
+        __rsub__: Any
+        __mul__: Any
+        __rmul__: Any
+        __truediv__: Any
+        __rtruediv__: Any
+        __matmul__: Any
+        __pow__: Any
+        __lt__: Any
+        __le__: Any
+        __gt__: Any
+        __ge__: Any
+
         def __getattr__(self, name: str) -> Any: ...
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -330,7 +348,7 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
             dtype=str(self.dtype),
             default_dtype=str(dtypes.get_default_dtype()),
             device=None if self.device.type == "cpu" else str(self.device),
-            grad_fn=None if self.grad_fn is None else self.grad_fn.name(),
+            grad_fn=None if self.grad_fn is None else type(self.grad_fn).__name__,
             requires_grad=self.requires_grad,
             class_prefix="tensor" if type(self) in PLAIN_TYPES else type(self).__name__,
         )

@@ -11,7 +11,7 @@ from jax.sharding import SingleDeviceSharding
 
 try:
     # The path inside `jax.device_put`; going there directly costs a tenth of the time.
-    from jaxlib._jax import batched_device_put  # type: ignore[attr-defined]
+    from jaxlib._jax import batched_device_put
 except ImportError:
     batched_device_put = None
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from flambeau.autograd.modes import no_grad
 from flambeau.core.op import function
+from flambeau.core.plan import is_recording
 from flambeau.core.tensor import Tensor
 from flambeau.ops.creation import eye as identity
 from flambeau.ops.factorization import orthonormal_columns
@@ -120,7 +121,7 @@ def trunc_normal_(
     Warns:
         UserWarning: The interval is more than two deviations from the mean.
     """
-    if tensor.is_meta:
+    if _leaves_empty(tensor):
         return tensor
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
@@ -186,7 +187,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
         raise ValueError(
             f"dirac_() needs out_channels, here {out_channels}, to be a multiple of groups={groups}"
         )
-    if tensor.is_meta:
+    if _leaves_empty(tensor):
         return tensor
     tensor.zero_()
     per_group = out_channels // groups
@@ -319,10 +320,10 @@ def _warned_of_emptiness(tensor: Tensor) -> bool:
 
 
 def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
-    fans = dict(zip(("fan_in", "fan_out"), (0, 1), strict=True))
-    if mode.lower() not in fans:
+    modes = ("fan_in", "fan_out")
+    if mode.lower() not in modes:
         raise ValueError(f"mode must be 'fan_in' or 'fan_out', got {mode!r}")
-    return _calculate_fan_in_and_fan_out(tensor)[fans[mode.lower()]]
+    return _calculate_fan_in_and_fan_out(tensor)[modes.index(mode.lower())]
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
@@ -347,7 +348,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
         ValueError: ``tensor`` has fewer than 2 dimensions.
     """
     _require_dims("orthogonal_", tensor, "2 or more", tensor.ndim >= 2)
-    if tensor.numel() == 0 or tensor.is_meta:
+    if tensor.numel() == 0 or _leaves_empty(tensor):
         return tensor
     rows = tensor.shape[0]
     columns = tensor.numel() // rows
@@ -376,7 +377,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
         ValueError: ``tensor`` has not 2 dimensions.
     """
     _require_dims("sparse_", tensor, "2", tensor.ndim == 2)
-    if tensor.is_meta:
+    if _leaves_empty(tensor):
         return tensor
     rows, columns = tensor.shape
     tensor.normal_(0, std, generator=generator)
@@ -384,6 +385,11 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     places = permutations(rows, columns, tensor.device)[:, :zeros]
     tensor[places.t(), arange(columns, device=tensor.device)] = 0.0
     return tensor
+
+
+def _leaves_empty(tensor: Tensor) -> bool:
+    """Whether nothing is filled: on the meta device, unless what would fill it is recorded."""
+    return tensor.is_meta and not is_recording()
 
 
 def _deprecated(new: Callable[..., Tensor]) -> Callable[..., Tensor]:

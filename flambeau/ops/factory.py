@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau.core import dtype as dtypes
-from flambeau.core.cell import Cell, abstract
+from flambeau.core.cell import Cell
 from flambeau.core.device import device, jax_device
-from flambeau.core.dtype import COMPLEX, FLOATING
+from flambeau.core.dtype import BOOLEAN, COMPLEX, FLOATING
 from flambeau.core.modes import modes
+from flambeau.core.plan import planned
 from flambeau.core.tensor import Tensor
 from flambeau.core.upload import upload
 from flambeau.core.writing import put_out
@@ -77,7 +78,7 @@ def produce(
         build: Makes the array with the module it is given, `numpy` or `jax.numpy`.
     """
     if where.type == "meta":
-        return abstract(shape, dtype.numpy)
+        return planned(shape, dtype.numpy, lambda where: produce(shape, dtype, where, build))
     if modes.trace is not None:
         return build(jnp)
     if where.type == "cpu":
@@ -130,26 +131,31 @@ def number_in(value: Any, dtype: dtypes.dtype, name: str) -> Any:
     Raises:
         RuntimeError: The dtype cannot hold it.
     """
-    category = dtype.category
-    if category == COMPLEX or (type(value) is int and category == FLOATING and -256 < value < 256):
-        return value
-    real = value.real if isinstance(value, complex) and value.imag == 0 else value
-    fits = not isinstance(real, complex)
-    if fits and category == dtypes.BOOLEAN:
-        return real != 0
-    if fits and category == FLOATING:
-        fits = not math.isfinite(real) or abs(real) <= _LARGEST[dtype]
-    elif fits:
-        fits = math.isfinite(real)
-        if fits:
-            real = int(real)
-            limits = np.iinfo(dtype.numpy)
-            lowest = limits.min if dtype.is_signed else -limits.max
-            fits = lowest <= real <= limits.max
-            real = real % (limits.max + 1) if real < 0 and not dtype.is_signed else real
-    if not fits:
+    if type(value) is complex and dtype.category != COMPLEX and value.imag == 0:
+        value = value.real
+    found = _fitting(value, dtype)
+    if found is None:
         raise RuntimeError(f"{name}(): {value} cannot be converted to {dtype} without overflow")
-    return real
+    return found
+
+
+def _fitting(value: Any, dtype: dtypes.dtype) -> Any:
+    """``value`` as a number that ``dtype`` holds, or ``None`` if there is none."""
+    if dtype.category == COMPLEX:
+        return value
+    if isinstance(value, complex):
+        return None
+    if dtype.category == FLOATING:
+        return value if abs(value) <= _LARGEST[dtype] or not math.isfinite(value) else None
+    if dtype.category == BOOLEAN:
+        return value != 0
+    if not math.isfinite(value):
+        return None
+    limits, whole = np.iinfo(dtype.numpy), int(value)
+    lowest = limits.min if dtype.is_signed else -limits.max
+    if not lowest <= whole <= limits.max:
+        return None
+    return whole if dtype.is_signed else whole % (limits.max + 1)
 
 
 _LARGEST = {
@@ -163,7 +169,7 @@ def dtype_of_number(value: Any) -> dtypes.dtype:
         category = value.dtype.category
         if category in (FLOATING, COMPLEX):
             return value.dtype
-        return dtypes.bool if category == dtypes.BOOLEAN else dtypes.int64
+        return dtypes.bool if category == BOOLEAN else dtypes.int64
     if isinstance(value, bool | np.bool_):
         return dtypes.bool
     if isinstance(value, int | np.integer):

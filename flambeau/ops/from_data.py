@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau.core import dtype as dtypes
-from flambeau.core.cell import abstract
+from flambeau.core import plan
 from flambeau.core.convert import place, to_numpy
 from flambeau.core.device import as_device, device, jax_device
 from flambeau.core.modes import modes
@@ -86,7 +86,7 @@ def _copied(data: Any, dtype: Any, where: Any) -> Any:
 def _on_device(array: np.ndarray, where: device) -> Any:
     """A NumPy array that nobody else holds, on a device."""
     if where.type == "meta":
-        return abstract(array.shape, array.dtype)
+        return plan.constant(array)
     if modes.trace is not None:
         return jnp.asarray(array)
     return upload(array, jax_device(where))
