@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import flambeau.ops  # noqa: F401 - attaches the methods that are refused here
 from flambeau.core.tensor import Tensor
@@ -35,12 +35,9 @@ class UninitializedTensorMixin:
         *(getattr(Tensor, name) for name in _ALLOWED),
     )
 
-    # Supplied by the Tensor that this is mixed into.
-    data: Any
-    device: Any
-    dtype: Any
-    requires_grad: bool
-    _user_attributes: Callable[[], dict[str, Any]]
+    if TYPE_CHECKING:
+        # What the Tensor supplies that this is mixed into.
+        def __getattr__(self, name: str) -> Any: ...
 
     def materialize(self, shape: Sequence[int], device: Any = None, dtype: Any = None) -> None:
         """Turn this very object into an ordinary parameter or tensor, with elements to be filled.
@@ -59,7 +56,8 @@ class UninitializedTensorMixin:
 
     def emptied(self, device: Any = None) -> Any:
         """An uninitialized tensor like this one, on another device."""
-        return type(self)(self.requires_grad, self.device if device is None else device, self.dtype)
+        cls: Any = type(self)
+        return cls(self.requires_grad, self.device if device is None else device, self.dtype)
 
     def size(self, dim: int | None = None) -> Any:
         """The size of what stands in for the elements: none along one dimension."""

@@ -106,7 +106,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         loss = (-output).mean()
         return _ASMoutput(output if batched else output.squeeze(0), loss)
 
-    def _log_prob_of(self, input: Tensor, target: Tensor) -> Tensor:
+    def _log_prob_of(self, input: Tensor, target: Any) -> Any:
         """The log-probability of the target of each sample.
 
         Every cluster is computed for every sample, and those that do not matter are put aside. So
@@ -138,11 +138,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def _get_full_log_prob(self, input: Tensor, head_output: Tensor) -> Tensor:
         head = F.log_softmax(head_output, dim=1)
-        parts = [head[:, : self.shortlist_size]]
-        for number, cluster in enumerate(self.tail):
-            chance = head[:, self.shortlist_size + number].unsqueeze(1)
-            parts.append(F.log_softmax(cluster(input), dim=1) + chance)
-        return cat(parts, dim=1)
+        frequent, *chances = head.split([self.shortlist_size, *(1,) * self.n_clusters], dim=1)
+        rare = [
+            F.log_softmax(cluster(input), dim=1) + chance
+            for cluster, chance in zip(self.tail, chances, strict=True)
+        ]
+        return cat([frequent, *rare], dim=1)
 
     def log_prob(self, input: Tensor) -> Tensor:
         """The log-probabilities of all classes.

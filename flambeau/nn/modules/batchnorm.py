@@ -94,7 +94,10 @@ class _NormBase(Module):
         state_dict: Any,
         prefix: str,
         local_metadata: dict[str, Any],
-        *rest: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
     ) -> None:
         version = local_metadata.get("version")
         if (version is None or version < 2) and self.track_running_stats:
@@ -102,7 +105,9 @@ class _NormBase(Module):
             if count is None or count.is_meta:
                 count = zeros((), dtype=dtypes.int64)
             state_dict.setdefault(f"{prefix}num_batches_tracked", count)
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
 
 
 def _check_dims(name: str, input: Tensor, allowed: tuple[int, ...]) -> None:

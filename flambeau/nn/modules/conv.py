@@ -150,6 +150,7 @@ class _ConvTranspose(_ConvTransposeNd):
 
     _sizes: Callable[[Any], tuple[int, ...]]
     _convolve: Callable[..., Tensor]
+    padding: tuple[int, ...]
 
     def __init__(
         self,
@@ -279,16 +280,11 @@ class ConvTranspose3d(_ConvTranspose):
     _convolve = staticmethod(F.conv_transpose3d)
 
 
-class _LazyConvXdMixin(LazyModuleMixin):
+class _LazyConvXdMixin(LazyModuleMixin, _ConvNd):
     """A convolution that takes ``in_channels`` from its first input."""
 
     weight: Any
     bias: Any
-    in_channels: int
-    out_channels: int
-    kernel_size: tuple[int, ...]
-    groups: int
-    transposed: bool
 
     def _make_lazy(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
         """Forget the empty parameters of the constructor for uninitialized ones."""

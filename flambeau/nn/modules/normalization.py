@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from numbers import Integral
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from flambeau.core.tensor import Tensor
@@ -150,7 +149,7 @@ class LayerNorm(Module):
 
 
 def _as_shape(shape: Any) -> tuple[int, ...]:
-    return (shape,) if isinstance(shape, Integral) else tuple(shape)
+    return tuple(shape) if isinstance(shape, Iterable) else (shape,)
 
 
 class GroupNorm(Module):

@@ -43,5 +43,5 @@ def skip_init(module_cls: Callable[..., AnyModule], *args: Any, **kwargs: Any) -
             "compute nothing with them but the functions of flambeau.nn.init"
         )
     final_device = kwargs.pop("device", "cpu")
-    module = module_cls(*args, device="meta", **kwargs)
+    module: Any = module_cls(*args, device="meta", **kwargs)
     return module.to_empty(device=final_device)
