@@ -10,7 +10,8 @@ import numpy as np
 from jax.core import Tracer
 
 from flambeau.core import dtype as dtypes
-from flambeau.core.cell import abstract, is_abstract
+from flambeau.core import plan
+from flambeau.core.cell import is_abstract
 from flambeau.core.device import CPU, as_device, device, jax_device
 from flambeau.core.dtype import dtype
 from flambeau.core.tensor import Tensor
@@ -19,7 +20,7 @@ from flambeau.core.tensor import Tensor
 def place(array: Any, where: device) -> Any:
     """``array`` on a device: a JAX array, or on meta its shape and dtype."""
     if where.type == "meta":
-        return abstract(tuple(array.shape), array.dtype)
+        return array if is_abstract(array) else plan.constant(array)
     if is_abstract(array):
         raise NotImplementedError(
             f"a tensor on the meta device has no elements to copy to '{where}'; "
@@ -119,7 +120,7 @@ def make(array: np.ndarray, where: Any = None) -> Tensor:
     """A new tensor with the elements of a NumPy array, which is copied."""
     where = as_device(where)
     if where.type == "meta":
-        return Tensor._wrap(abstract(array.shape, array.dtype))
+        return Tensor._wrap(plan.constant(np.array(array, copy=True)))
     # JAX may share memory with a NumPy array on the CPU; the caller may write to theirs later.
     return Tensor._wrap(place(np.array(array, copy=True), where))
 
@@ -145,7 +146,7 @@ def legacy_array(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
 
 def _empty(shape: tuple[int, ...], of: dtype, where: device) -> Any:
     if where.type == "meta":
-        return abstract(shape, of.numpy)
+        return plan.planned(shape, of.numpy, lambda place: _empty(shape, of, place))
     if where == CPU:
         return jnp.zeros(shape, of.numpy)
     return place(np.zeros(shape, of.numpy), where)

@@ -16,6 +16,7 @@ from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.kernel import INEXACT, Kernel
 from flambeau.core.modes import modes
 from flambeau.core.overrides import OverrideNeeded, overrides
+from flambeau.core.plan import on_meta
 from flambeau.core.tensor import PLAIN_TYPES, Tensor
 
 # What may stand where a tensor is expected and takes no gradient.
@@ -82,7 +83,7 @@ def run_with_constants(
     recorded = kernel.differentiable and modes.grad_enabled
     recorded = recorded and any(each.requires_grad for each in tensors)
     if any(map(is_abstract, arrays)):
-        results = kernel.on_meta(tuple(arrays))
+        results = on_meta(kernel, tuple(arrays))
         if recorded:
             return _record(kernel, inputs, arrays, results)
         return _wrap_all(kernel, results)
@@ -146,7 +147,7 @@ def _run_on_meta(kernel: Kernel, inputs: tuple[Any, ...], arrays: list[Any]) -> 
                 f"{Tensor._wrap(array).device}; move them to one"
             )
     try:
-        results = kernel.on_meta(tuple(arrays))
+        results = on_meta(kernel, tuple(arrays))
     except (TypeError, ValueError) as error:
         raise _explained(kernel, arrays, error) from None
     wants_grad = (
@@ -181,7 +182,7 @@ def _record(
         if type(each) in _CONSTANT_TYPES:
             edges.append(None)
             continue
-        if each._inference:
+        if each._inference and not kernel.linear:
             raise RuntimeError(
                 "a tensor made in inference_mode cannot be saved for backward; clone() it first"
             )

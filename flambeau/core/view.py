@@ -17,6 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from flambeau.core import plan
+from flambeau.core.cell import abstract
+
 
 @dataclass(frozen=True, slots=True)
 class Reshape:
@@ -279,17 +282,23 @@ class Windows:
 
     def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
         """Shape and NumPy dtype of what reading gives."""
-        count = self._count(shape[self.dim]) if shape else 1
+        if not shape:
+            return (self.size,), dtype
+        count = self._count(shape[self.dim])
         return (*shape[: self.dim], count, *shape[self.dim + 1 :], self.size), dtype
 
     def read(self, array: jax.Array, starts: Any) -> jax.Array:
         """The viewed part of ``array``."""
+        if not array.ndim:
+            return jnp.reshape(array, 1)[: self.size]
         array = jnp.moveaxis(array, self.dim, -1)
         windows = array[..., self._positions(array.shape[-1])]
         return jnp.moveaxis(windows, -2, self.dim)
 
     def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
         """``array`` with the viewed part replaced; fails where windows overlap."""
+        if not array.ndim:
+            return jnp.reshape(part, ()) if self.size else array
         if self.step < self.size and self._count(array.shape[self.dim]) > 1:
             raise RuntimeError("cannot write in place to overlapping windows; call clone() first")
         moved = jnp.moveaxis(array, self.dim, -1)
@@ -440,13 +449,15 @@ class View:
     def read(self, array: Any) -> Any:
         """The viewed part of the base ``array``."""
         if isinstance(array, jax.ShapeDtypeStruct):
-            return jax.ShapeDtypeStruct(self.shape, self.numpy_dtype)
+            part = jax.ShapeDtypeStruct(self.shape, self.numpy_dtype)
+            return plan.applied(reader(self.steps), (array, self.starts), part)
         return reader(self.steps)(array, self.starts)
 
     def write(self, array: Any, part: Any) -> Any:
         """The base ``array`` with the viewed part replaced by a number or array that fits it."""
         if isinstance(array, jax.ShapeDtypeStruct):
-            return jax.eval_shape(writer(self.steps), array, self.starts, part)
+            whole = abstract(array.shape, array.dtype)
+            return plan.applied(writer(self.steps), (array, self.starts, part), whole)
         return writer(self.steps)(array, self.starts, part)
 
     def remember(self, part: Any, version: int) -> None:

@@ -47,17 +47,18 @@ class Conversion(Traversal):
             set_to_none: Drop them; otherwise they are kept as tensors and filled with zeros.
         """
         for parameter in self.parameters():
+            if set_to_none:
+                # Without looking at it first, so that a compiled program does not depend on it.
+                parameter.grad = None
+                continue
             grad = parameter.grad
             if grad is None:
                 continue
-            if set_to_none:
-                parameter.grad = None
+            if grad.grad_fn is not None:
+                grad.detach_()
             else:
-                if grad.grad_fn is not None:
-                    grad.detach_()
-                else:
-                    grad.requires_grad_(False)
-                grad.zero_()
+                grad.requires_grad_(False)
+            grad.zero_()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Give every parameter, its gradient, and every buffer the elements that ``fn`` makes.

@@ -16,12 +16,13 @@ from flambeau.core.world import bump
 from flambeau.nn import hooks
 from flambeau.nn.calling import Calling
 from flambeau.nn.conversion import Conversion
+from flambeau.nn.deferred import DeferredInitialization
 from flambeau.nn.parameter import Buffer, Parameter
 from flambeau.nn.registry import TABLES, as_table, new_state
 from flambeau.nn.state_dict import Persistence
 
 
-class Module(Calling, Persistence, Conversion):
+class Module(Calling, Persistence, Conversion, DeferredInitialization):
     """The base of all layers and models.
 
     A subclass calls ``super().__init__()`` first, assigns its members to attributes, and defines

@@ -1,0 +1,136 @@
+"""Deferred computation: what a tensor on the meta device would hold if it were somewhere else.
+
+Inside ``with device("meta"):`` every array that is not made carries a plan of how to make it: the
+kernel, draw or constant that it would have come from, and the plans of the inputs. Carrying a plan
+out gives the array that the same code would have given on a real device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from flambeau.core.cell import abstract
+from flambeau.core.device import device, get_default_device, jax_device
+from flambeau.core.kernel import Kernel
+from flambeau.core.modes import modes
+from flambeau.core.upload import upload
+
+
+class Plan:
+    """One step of a deferred computation.
+
+    Args:
+        compute: Takes the device and the inputs' arrays; gives an array or a tuple of them.
+        inputs: Planned arrays, and anything else that ``compute`` takes as it is.
+    """
+
+    __slots__ = ("compute", "inputs")
+
+    def __init__(self, compute: Callable[..., Any], inputs: tuple[Any, ...] = ()) -> None:
+        self.compute = compute
+        self.inputs = inputs
+
+
+class Planned(jax.ShapeDtypeStruct):
+    """The shape and dtype of an array, and the plan that would make it.
+
+    Attributes:
+        plan: The step whose result it is.
+        part: Which of several results it is, or ``None`` for the only one.
+    """
+
+    __slots__ = ("part", "plan")
+
+    def __init__(self, shape: Any, dtype: Any, plan: Plan, part: int | None = None) -> None:
+        super().__init__(shape, dtype)
+        self.plan = plan
+        self.part = part
+
+
+def is_recording() -> bool:
+    """Whether what is not made on the meta device shall carry a plan."""
+    return get_default_device().type == "meta" and modes.trace is None
+
+
+def planned(
+    shape: tuple[int, ...], dtype: Any, compute: Callable[..., Any], inputs: tuple[Any, ...] = ()
+) -> Any:
+    """The value of a Cell on the meta device, with its plan where plans are recorded."""
+    if not is_recording():
+        return abstract(shape, dtype)
+    return Planned(shape, dtype, Plan(compute, inputs))
+
+
+def constant(array: Any) -> Any:
+    """A NumPy or JAX array as the value of a Cell on the meta device."""
+    return planned(tuple(array.shape), array.dtype, lambda where: _placed(array, where))
+
+
+def applied(function: Callable[..., Any], arrays: tuple[Any, ...], results: Any) -> Any:
+    """The ``results`` that a compiled function of ``arrays`` would have, with their plan."""
+    if not is_recording():
+        return results
+    plan = Plan(lambda where, *inputs: function(*inputs), arrays)
+    if isinstance(results, tuple):
+        return tuple(Planned(e.shape, e.dtype, plan, i) for i, e in enumerate(results))
+    return Planned(results.shape, results.dtype, plan)
+
+
+def on_meta(kernel: Kernel, arrays: tuple[Any, ...]) -> Any:
+    """The results of ``kernel`` on the meta device, with their plan."""
+    results = kernel.on_meta(arrays)
+    return applied(kernel.forward, arrays, results) if is_recording() else results
+
+
+def carry_out(value: Planned, where: device) -> Any:
+    """The array that ``value`` stands for, on a device.
+
+    Intermediate arrays are let go as soon as the last step that takes them is done.
+    """
+    order = _steps_before(value.plan)
+    uses: dict[Plan, int] = {value.plan: 1}
+    for plan in order:
+        for each in plan.inputs:
+            if isinstance(each, Planned):
+                uses[each.plan] = uses.get(each.plan, 0) + 1
+    results: dict[Plan, Any] = {}
+    with jax.default_device(jax_device(where)):
+        for plan in order:
+            inputs = [_take(each, results, uses) for each in plan.inputs]
+            # Otherwise the next step would be begun before the inputs of this one are let go.
+            results[plan] = jax.block_until_ready(plan.compute(where, *inputs))
+            del inputs
+    return _placed(_take(value, results, uses), where)
+
+
+def _take(value: Any, results: dict[Plan, Any], uses: dict[Plan, int]) -> Any:
+    if not isinstance(value, Planned):
+        return value
+    uses[value.plan] -= 1
+    result = results[value.plan] if uses[value.plan] else results.pop(value.plan)
+    return result if value.part is None else result[value.part]
+
+
+def _steps_before(last: Plan) -> list[Plan]:
+    """The steps that lead to ``last``, itself included, inputs first."""
+    order: dict[Plan, None] = {}
+    stack = [(last, False)]
+    while stack:
+        plan, inputs_done = stack.pop()
+        if plan in order:
+            continue
+        if inputs_done:
+            order[plan] = None
+            continue
+        stack.append((plan, True))
+        stack.extend((e.plan, False) for e in reversed(plan.inputs) if isinstance(e, Planned))
+    return list(order)
+
+
+def _placed(array: Any, where: device) -> Any:
+    target = jax_device(where)
+    return upload(array, target) if isinstance(array, np.ndarray) else jax.device_put(array, target)

@@ -1,0 +1,180 @@
+"""What is built on the meta device can be filled later as if it had been built for real."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import flambeau
+from flambeau import nn
+
+
+class Model(nn.Module):
+    """Every way in which a constructor fills a tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 4)
+        self.embedding = nn.Embedding(5, 3)
+        self.orthogonal = nn.Parameter(flambeau.empty(4, 4))
+        nn.init.orthogonal_(self.orthogonal)
+        nn.init.trunc_normal_(self.linear.weight)
+        frequencies = 1.0 / (10000 ** (flambeau.arange(0, 8, 2).float() / 8))
+        self.register_buffer("frequencies", frequencies, persistent=False)
+        self.register_buffer("mask", flambeau.full((4, 4), float("-inf")).triu(1))
+        self.scaled = nn.Parameter(flambeau.randn(20) * 0.02)
+        with flambeau.no_grad():
+            self.embedding.weight[1].fill_(3.0)
+            self.linear.bias.data[1:3].zero_()
+        self.choice = nn.Buffer(flambeau.bernoulli(flambeau.full((20,), 0.5)))
+        self.order = nn.Buffer(flambeau.randperm(6))
+        self.table = flambeau.tensor([1.0, 2.0])
+        self.tied = self.scaled
+        self.last = nn.Linear(4, 4, bias=False)
+
+
+def build(seed=5, where=None):
+    flambeau.manual_seed(seed)
+    if where is None:
+        return Model()
+    with flambeau.device(where):
+        return Model()
+
+
+def tensors(model):
+    return {**dict(model.named_parameters()), **dict(model.named_buffers()), "table": model.table}
+
+
+def differing(model, other):
+    pairs = tensors(model), tensors(other)
+    assert pairs[0].keys() == pairs[1].keys()
+    return [name for name in pairs[0] if not flambeau.equal(pairs[0][name], pairs[1][name])]
+
+
+def test_materialized_is_what_building_would_have_given():
+    model = build(where="meta")
+    assert all(tensor.is_meta for tensor in tensors(model).values())
+    parameters = list(model.parameters())
+    assert model.materialize() is model
+    assert not differing(model, build())
+    assert all(a is b for a, b in zip(parameters, model.parameters(), strict=True))
+    assert model.tied is model.scaled
+
+
+def test_building_on_meta_does_not_move_the_generator():
+    flambeau.manual_seed(1)
+    expected = flambeau.rand(3)
+    flambeau.manual_seed(1)
+    with flambeau.device("meta"):
+        model = Model()
+    assert flambeau.equal(flambeau.rand(3), expected)
+    state = flambeau.get_rng_state()
+    model.materialize()
+    assert flambeau.equal(flambeau.get_rng_state(), state)
+
+
+def test_the_generator_may_have_moved_on():
+    model = build(where="meta")
+    flambeau.manual_seed(99)
+    flambeau.rand(100)
+    assert not differing(model.materialize(), build())
+
+
+def test_what_a_state_dict_brought_stays_and_the_rest_has_its_own_numbers():
+    real = build()
+    brought = {
+        name: value + 1
+        for name, value in real.state_dict().items()
+        if name in ("linear.weight", "orthogonal")
+    }
+    model = build(where="meta")
+    model.load_state_dict(brought, strict=False, assign=True)
+    model.materialize()
+    assert differing(model, real) == ["orthogonal", "linear.weight"]
+    assert flambeau.equal(model.orthogonal, brought["orthogonal"])
+
+
+def test_filling_some_modules_gives_them_the_same_numbers():
+    model = build(where="meta")
+    model.last.materialize()
+    assert flambeau.equal(model.last.weight, build().last.weight)
+    assert model.linear.weight.is_meta
+    assert not differing(model.materialize(), build())
+
+
+def test_models_built_one_after_the_other_differ_as_they_would():
+    flambeau.manual_seed(3)
+    with flambeau.device("meta"):
+        first, second = nn.Linear(3, 3), nn.Linear(3, 3)
+    with flambeau.device("meta"):
+        third = nn.Linear(3, 3)
+    for model in (third, second, first):
+        model.materialize()
+    flambeau.manual_seed(3)
+    for model in (first, second, third):
+        assert flambeau.equal(model.weight, nn.Linear(3, 3).weight)
+
+
+def test_a_generator_of_ones_own():
+    def make():
+        weight = flambeau.empty(20)
+        nn.init.normal_(weight, generator=generator)
+        module = nn.Module()
+        module.weight = nn.Parameter(weight)
+        return module
+
+    generator = flambeau.Generator().manual_seed(11)
+    with flambeau.device("meta"):
+        module = make()
+    assert flambeau.equal(module.materialize().weight, make().weight)
+
+
+def test_without_a_plan_the_tensors_are_named():
+    model = nn.Sequential(nn.Linear(2, 2, device="meta"), nn.Linear(2, 2))
+    with pytest.raises(RuntimeError, match=r"0\.weight, 0\.bias.*to_empty"):
+        model.materialize()
+    with pytest.raises(RuntimeError, match="meta"):
+        model.materialize("meta")
+
+
+def test_to_empty_keeps_its_meaning():
+    model = build(where="meta").to_empty(device="cpu")
+    assert not any(tensor.is_meta for tensor in model.parameters())
+
+
+def test_trained_like_any_other():
+    model = build(where="meta").materialize()
+    model.linear(flambeau.ones(1, 8)).sum().backward()
+    assert model.linear.weight.grad.shape == model.linear.weight.shape
+
+
+def test_the_peak_is_one_tensor_above_the_model():
+    code = """
+        import resource
+        import flambeau
+        from flambeau import nn
+
+        def peak():
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+        # One small model first, so that compilation is not counted.
+        def build(n, count):
+            with flambeau.device("meta"):
+                model = nn.ParameterList(
+                    nn.Parameter(flambeau.empty(n, n).fill_(0.5).mul_(2).add_(1)) for _ in range(count)
+                )
+            return model.materialize()
+
+        build(4096, 1)
+        before = peak()
+        model = build(4096, 4)
+        flambeau.stack([p.sum() for p in model]).sum().item()
+        print(peak() - before)
+    """
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
+    )
+    model, one = 4 * 64, 64
+    # Blocks of this size go back to the system when they are let go, so the peak is seen.
+    assert float(result.stdout) < model + 1.5 * one
