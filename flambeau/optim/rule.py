@@ -17,11 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from flambeau.core import dispatch
 from flambeau.core import dtype as dtypes
 from flambeau.core.cell import Cell, abstract, is_abstract
+from flambeau.core.kernel import Kernel
 from flambeau.core.modes import enable_grad, modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import outside
+from flambeau.core.writing import put
 from flambeau.optim.containers import Layout, ParameterGroup, frozen, pick
 from flambeau.optim.loading import put_beside
 from flambeau.optim.optimizer import Optimizer
@@ -165,6 +168,13 @@ def _count_when_alone() -> int:
 _ALONE = _count_when_alone()
 
 
+def _handle(cell: Cell) -> Tensor:
+    """A tensor on ``cell``."""
+    made = object.__new__(Tensor)
+    made._cell = cell
+    return made
+
+
 class Plan:
     """A program and the tensors that go through it.
 
@@ -186,6 +196,7 @@ class Plan:
         self.cells: list[Cell] = [group.cell for group in groups]
         self.tensors: list[Tensor] = [each for group in groups for each in group.tensors]
         self.compiled = _compiled(specs)
+        self.kernel: Kernel | None = None
 
     def run(self, grads: list[Tensor]) -> None:
         """One step."""
@@ -209,6 +220,26 @@ class Plan:
                 cell.version += 1
             else:
                 tensor._store(array)
+
+    def run_recorded(self, grads: list[Tensor]) -> None:
+        """One step that goes on the tape, so that gradients flow through it."""
+        if self.kernel is None:
+            self.kernel = Kernel(self._flat_update, "step", "OptimizerStepBackward0")
+        changed = [*self.params, *self.states]
+        inputs = (*changed, *grads, *map(_handle, self.cells), *self.tensors)
+        with enable_grad():
+            results = dispatch.run(self.kernel, inputs)
+            for tensor, result in zip(changed, results, strict=True):
+                put(tensor, result, "step")
+
+    def _flat_update(self, *arrays: Any) -> tuple[Any, ...]:
+        given = iter(arrays)
+        params, states, grads, vectors, tensors = (
+            [next(given) for _ in kind]
+            for kind in (self.params, self.states, self.params, self.cells, self.tensors)
+        )
+        params, states = update(self.specs, params, grads, states, vectors, tensors)
+        return (*params, *states)
 
     def run_traced(self, grads: list[Tensor], trace: Any) -> None:
         """One step as part of a program that is being traced."""
@@ -300,7 +331,9 @@ class RuleOptimizer(Optimizer):
             trace.watch(self, self._snapshot)
         for plan, positions in plans:
             chosen = [grads[i] for i in positions]
-            if trace is None:
+            if self.defaults.get("differentiable"):
+                plan.run_recorded(chosen)
+            elif trace is None:
                 plan.run(chosen)
             else:
                 plan.run_traced(chosen, trace)

@@ -271,6 +271,61 @@ def test_state_of_ours_is_continued_by_pytorch(name, options):
     assert_same_state(optimizer, continued, name)
 
 
+# name, options, and the number of steps through which PyTorch can go backwards
+DIFFERENTIABLE = [
+    ("SGD", {"weight_decay": 0.1}, 2),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True}, 2),
+    ("Adam", {"weight_decay": 0.1}, 2),
+    ("AdamW", {}, 2),
+    ("Adamax", {}, 1),
+    ("NAdam", {}, 2),
+    ("RAdam", {}, 2),
+    ("Adadelta", {}, 2),
+    ("Adagrad", {}, 2),
+    ("ASGD", {}, 2),
+    ("RMSprop", {"momentum": 0.9}, 2),
+    ("Rprop", {}, 1),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "steps"), DIFFERENTIABLE, ids=lambda each: str(each))
+def test_gradients_flow_through_a_differentiable_step(name, options, steps):
+    start, grads = draw(SHAPES[:1], "float64", steps)
+    results = []
+    for lib, module in ((flambeau, optim), (torch, torch.optim)):
+        (leaf,) = parameters(lib, start)
+        slope = lib.tensor(grads[0][0]).requires_grad_()
+        param = leaf.clone()
+        optimizer = getattr(module, name)([param], differentiable=True, **options)
+        for arrays in grads:
+            param.grad = lib.tensor(arrays[0]) * slope
+            optimizer.step()
+        (param**2).sum().backward()
+        results.append((param, leaf.grad, slope.grad))
+    if name == "SGD" and "momentum" in options:
+        # PyTorch's first momentum buffer is cut off from the gradient that it is made of.
+        results = [each[:2] for each in results]
+    # A differentiable step of PyTorch's corrects the bias in single precision.
+    for one, other in zip(*results, strict=True):
+        assert_close(one, other, name, 1e-6)
+
+
+def test_gradients_flow_to_a_learning_rate():
+    results = []
+    for lib in (flambeau, torch):
+        rate = lib.tensor(0.1, dtype=lib.float64, requires_grad=True)
+        leaf = lib.ones(2, dtype=lib.float64, requires_grad=True)
+        param = leaf.clone()
+        optimizer = lib.optim.SGD([param], lr=rate, differentiable=True)
+        for _ in range(2):
+            (gradient,) = lib.autograd.grad((param**3).sum(), param)
+            param.grad = gradient
+            optimizer.step()
+        (param**2).sum().backward()
+        results.append((rate.grad.item(), *leaf.grad.tolist()))
+    assert results[0] == pytest.approx(results[1])
+
+
 def test_a_bfloat16_state_of_pytorch_is_loaded():
     param = torch.ones(3, dtype=torch.bfloat16, requires_grad=True)
     optimizer = torch.optim.Adam([param])
