@@ -138,7 +138,7 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
             )
 
     def _take_over(
-        self, name: str, tables: tuple[str, ...], register: Callable[[str, Any], None], value: Any
+        self, name: str, tables: tuple[str, str], register: Callable[[str, Any], None], value: Any
     ) -> None:
         """Register ``value``, and end whatever else ``name`` meant, unless that fails.
 
@@ -149,11 +149,11 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
             value: What is registered.
         """
         state = self.__dict__
-        places = (state, *(state[table] for table in tables))
-        displaced = [(place, place.pop(name)) for place in places if name in place]
-        if not displaced:
+        first, second = state[tables[0]], state[tables[1]]
+        if not (name in state or name in first or name in second):
             register(name, value)
             return
+        displaced = [(place, place.pop(name)) for place in (state, first, second) if name in place]
         was_unsaved = name in self._non_persistent_buffers_set
         self._non_persistent_buffers_set.discard(name)
         try:
