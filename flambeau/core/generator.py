@@ -57,16 +57,24 @@ class Generator:
         self.twister_moves = 0
         #: The stream for the CPU.
         self.twister = MersenneTwister(DEFAULT_SEED)
-        first = _words(_first_key(DEFAULT_SEED))
-        self._key = Cell(upload(first, jax_device(self._device)))
+        self._key_cell: Cell | None = None
         if modes.trace is not None:
             # Each call of the program makes the generator anew.
-            modes.trace.write(self._key, jnp.asarray(first))
+            modes.trace.write(self._key, jnp.asarray(_words(_first_key(DEFAULT_SEED))))
+
+    @property
+    def _key(self) -> Cell:
+        # Made when first needed: importing the library must not start JAX's devices.
+        if self._key_cell is None:
+            with outside():
+                words = _words(_first_key(self.twister.initial_seed))
+                self._key_cell = Cell(upload(words, jax_device(self._device)))
+        return self._key_cell
 
     @property
     def moves(self) -> int:
         """How often the streams have been moved or set."""
-        return self.twister_moves + self._key.version
+        return self.twister_moves + (0 if self._key_cell is None else self._key_cell.version)
 
     @property
     def device(self) -> device:
@@ -206,6 +214,8 @@ class Generator:
             modes.trace.write(self._key, key)
 
     def _set_key(self, key: int) -> None:
+        if self._key_cell is None and modes.trace is None and key == _first_key(self.initial_seed()):
+            return
         words = _words(key)
         uploaded = modes.trace is None
         self.put_key(upload(words, jax_device(self._device)) if uploaded else jnp.asarray(words))
