@@ -197,14 +197,19 @@ class Backward:
         if modes.trace is not None and node.edges and not is_traced(node):
             modes.trace.refuse_old_node(node)
         if anomaly.enabled:
-            pulled = anomaly.watched(node, lambda: node.pull(buffer, self.as_tensors, self.keep))
+            pulled = anomaly.watched(node, lambda: self._pull(node, buffer))
         else:
-            pulled = node.pull(buffer, self.as_tensors, self.keep)
+            pulled = self._pull(node, buffer)
         if not self.keep:
             node.spent = True
         if node.post_hooks:
             pulled = gradient_hooks.after(node, pulled, buffer, self.as_tensors)
         return pulled
+
+    def _pull(self, node: Node, buffer: list[Any]) -> Any:
+        if self.reached is None:
+            return node.pull(buffer, self.as_tensors, self.keep)
+        return node.pull_towards(self.reached, buffer, self.as_tensors, self.keep)
 
     def _capture(self, node: Node, buffer: list[Any]) -> None:
         for number, place in self.captures.get(node, ()):

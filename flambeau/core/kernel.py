@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
+from jax.interpreters.partial_eval import dce_jaxpr
 
 from flambeau.core import dtype as dtypes
 
@@ -39,8 +40,8 @@ class Kernel:
     """
 
     __slots__ = (
-        "_abstract", "_compiled", "_gradients", "differentiable", "face", "function", "keep_residuals",
-        "linear", "name", "node_name", "returns",
+        "_abstract", "_compiled", "_gradients", "_used", "differentiable", "face", "function",
+        "keep_residuals", "linear", "name", "node_name", "returns",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +67,7 @@ class Kernel:
         self._compiled: Any = None
         self._abstract: dict[Any, Any] = {}
         self._gradients: dict[Any, Kernel] = {}
+        self._used: dict[Any, tuple[bool, ...]] = {}
 
     @property
     def forward(self) -> Callable[..., Any]:
@@ -77,13 +79,21 @@ class Kernel:
 
     def on_meta(self, arrays: Arrays) -> Any:
         """The shapes and dtypes of the results for inputs that may have only shapes and dtypes."""
-        key = tuple(
-            (tuple(each.shape), np.dtype(each.dtype)) if hasattr(each, "dtype") else type(each)
-            for each in arrays
-        )
+        key = _signature(arrays)
         if key not in self._abstract:
             self._abstract[key] = jax.eval_shape(self.function, *arrays)
         return self._abstract[key]
+
+    def used(self, arrays: Arrays) -> tuple[bool, ...]:
+        """Which of the inputs the results depend on, for inputs of these shapes and dtypes.
+
+        The gradient of ``2 * x``, for one, does not depend on ``x``.
+        """
+        key = _signature(arrays)
+        found = self._used.get(key)
+        if found is None:
+            found = self._used[key] = tuple(_used_inputs(self.function, arrays))
+        return found
 
     def saved(self, arrays: list[Any]) -> Arrays:
         """What the tape keeps of the inputs for the gradient."""
@@ -124,6 +134,24 @@ class Kernel:
             compiled = jax.jit(functools.partial(_with_residuals, self.function), static_argnums=0)
             self._gradients[key] = compiled  # type: ignore[assignment]
         return compiled  # type: ignore[return-value]
+
+
+def _signature(arrays: Arrays) -> tuple[Any, ...]:
+    return tuple(
+        (tuple(each.shape), np.dtype(each.dtype)) if hasattr(each, "dtype") else type(each)
+        for each in arrays
+    )
+
+
+def _used_inputs(function: Callable[..., Any], arrays: Arrays) -> list[bool]:
+    avals = [
+        jax.ShapeDtypeStruct(each.shape, each.dtype) if hasattr(each, "dtype") else each
+        for each in arrays
+    ]
+    jaxpr = jax.make_jaxpr(function)(*avals).jaxpr
+    _, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
+    remaining = iter(used)
+    return [each is not None and next(remaining) for each in avals]
 
 
 _AVALS = (ShapedArray, jax.ShapeDtypeStruct)

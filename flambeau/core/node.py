@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, ClassVar
 
 from flambeau.core import anomaly
@@ -130,6 +130,12 @@ class Node:
             RuntimeError: An earlier run freed what the node had saved.
         """
         raise NotImplementedError(f"{self.name()} does not define its gradient")
+
+    def pull_towards(
+        self, wanted: Container[Node], cotangents: list[Any], as_tensors: bool, keep: bool
+    ) -> Any:
+        """`pull`, where only the cotangents for edges to the ``wanted`` nodes matter."""
+        return self.pull(cotangents, as_tensors, keep)
 
     def __call__(self, *cotangents: Tensor | None) -> Any:
         """Run this node alone on the cotangents of its outputs."""

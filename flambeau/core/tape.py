@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Container
 from typing import Any, ClassVar
 
 from jax.core import Tracer
@@ -47,7 +48,20 @@ class KernelNode(Node):
 
     def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
         """See `Node.pull`."""
-        edges, arrays = self.edges, self.arrays
+        needs = tuple([edge is not None for edge in self.edges])
+        return self._pull(needs, cotangents, as_tensors, keep)
+
+    def pull_towards(
+        self, wanted: Container[Node], cotangents: list[Any], as_tensors: bool, keep: bool
+    ) -> Any:
+        """See `Node.pull_towards`."""
+        needs = tuple([edge is not None and edge[0] in wanted for edge in self.edges])
+        return self._pull(needs, cotangents, as_tensors, keep)
+
+    def _pull(
+        self, needs: tuple[bool, ...], cotangents: list[Any], as_tensors: bool, keep: bool
+    ) -> Any:
+        arrays = self.arrays
         if arrays is None:
             raise freed_error(self)
         # One output is the common case, and its cotangent the common one.
@@ -56,12 +70,12 @@ class KernelNode(Node):
         else:
             known = [each for each in cotangents if each is not None]
             given = tuple([each is not None for each in cotangents])
-        if not known:
-            pulled: Any = (None,) * len(edges)
+        if not known or not any(needs):
+            pulled: Any = (None,) * len(needs)
         elif self.vjp is not None and not as_tensors:
+            needs = tuple([edge is not None for edge in self.edges])
             pulled = kernels.pull_back_compiled(self.vjp, self._all_cotangents(cotangents))
         else:
-            needs = tuple([edge is not None for edge in edges])
             gradient, saved = self.kernel.gradient(needs, given, arrays)
             if as_tensors:
                 pulled = self._pull_tensors(gradient, saved, known)
@@ -69,10 +83,10 @@ class KernelNode(Node):
                 pulled = _compute(gradient, (*saved, *known))
         if not keep and not self.kernel.linear:
             self.arrays = self.vjp = None
-        if len(pulled) == len(edges):
+        if len(pulled) == len(needs):
             return pulled
         remaining = iter(pulled)
-        return [None if edge is None else next(remaining) for edge in edges]
+        return [next(remaining) if need else None for need in needs]
 
     def _all_cotangents(self, cotangents: list[Any]) -> tuple[Any, ...]:
         import jax.numpy as jnp
@@ -88,8 +102,17 @@ class KernelNode(Node):
 
         # Of a linear kernel's inputs only those that take no gradient are kept as arrays.
         edges = (None,) * len(saved) if self.kernel.linear else self.edges
-        inputs = [saved_tensor(each, edge) for each, edge in zip(saved, edges, strict=True)]
-        return run(gradient, (*inputs, *known))
+        used = gradient.used((*saved, *(each._read() for each in known)))
+        # Where the gradient does not depend on an input, the tape does not lead there either.
+        inputs = [
+            saved_tensor(array, edge if depends else None)
+            for array, edge, depends in zip(saved, edges, used, strict=False)
+        ]
+        cotangents = [
+            each if depends else each.detach()
+            for each, depends in zip(known, used[len(saved) :], strict=True)
+        ]
+        return run(gradient, (*inputs, *cotangents))
 
 
 def _compute(kernel: Kernel, arrays: tuple[Any, ...]) -> Any:

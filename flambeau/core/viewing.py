@@ -215,7 +215,7 @@ def forbidden_write(what: str, of: View) -> RuntimeError:
     if of.made.endswith(".apply"):
         return RuntimeError(
             f"{of.made}() gave a view of its input, or the input itself, and {what} is changed in "
-            "place while gradients are recorded, which would go past the gradient that the Function "
+            "place while gradients are recorded, past the gradient that the Function "
             "defines; let its forward return a clone()"
         )
     return RuntimeError(
