@@ -138,8 +138,7 @@ def assign(target: Tensor, value: Any, name: str) -> None:
     if of is not None and not recorded and not target.is_meta:
         target._store(value._read() if is_tensor else value)
         return
-    kernel = _fit_kernel(tuple(target.shape), target.dtype.numpy)
-    put(target, run(kernel, (value,)), name)
+    put(target, run(_fit_kernel(is_tensor), (target, value)), name)
 
 
 def check_fits(value: Any, target: Tensor, name: str) -> None:
@@ -170,11 +169,14 @@ def check_fits(value: Any, target: Tensor, name: str) -> None:
 
 
 @functools.cache
-def _fit_kernel(shape: tuple[int, ...], numpy_dtype: Any) -> Kernel:
-    def fit(value: Any) -> Any:
-        return view.fitted(value, shape, numpy_dtype)
+def _fit_kernel(from_tensor: bool) -> Kernel:
+    """Replaces all of a tensor by what fits it; the old elements get a gradient of zeros."""
 
-    return Kernel(fit, "copy", "CopyBackwards", linear=True)
+    def fit(old: Any, value: Any) -> Any:
+        return view.fitted(value, old.shape, old.dtype)
+
+    name, node_name = ("copy", "CopyBackwards") if from_tensor else ("fill", "FillBackward0")
+    return Kernel(fit, name, node_name, linear=True)
 
 
 def put_out(out: Any, value: Any, name: str) -> Any:

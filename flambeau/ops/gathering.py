@@ -208,8 +208,9 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """
     known = known_values("nonzero", input, "use flambeau.where(condition, x, y)")
     if not as_tuple:
-        found = np.argwhere(known).reshape(-1, known.ndim)
-        return _indices(found, input)
+        along = np.nonzero(np.atleast_1d(known))[: known.ndim]
+        none = np.empty((np.count_nonzero(known), 0))
+        return _indices(np.stack(along, -1) if along else none, input)
     return tuple([_indices(each, input) for each in np.nonzero(np.atleast_1d(known))])
 
 

@@ -16,7 +16,7 @@ from flambeau.core.modes import modes
 from flambeau.core.op import function
 from flambeau.core.overrides import flattened, handle_torch_function, has_torch_function
 from flambeau.core.tensor import PLAIN_TYPES, Tensor
-from flambeau.core.view import Cut, Slice
+from flambeau.core.view import Cut, Reshape, Slice
 from flambeau.core.viewing import make_view, unrecorded_view
 from flambeau.core.writing import assign, put
 from flambeau.ops.placement import full_subscript, overwrite
@@ -59,7 +59,9 @@ def _getitem(self: Tensor, index: Any) -> Any:
     view = self
     for step, name, starts in subscript.steps:
         view = make_view(view, step, name, starts)
-    return read(view, subscript.indices) if subscript.indices else view
+    if subscript.indices:
+        return read(view, subscript.indices)
+    return view if view is not self else make_view(self, Reshape(tuple(self.shape)), subscript.name)
 
 
 _FIRST = Slice((Cut(0, 1, 1, True),))
@@ -130,7 +132,8 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
     if isinstance(value, Tensor) and value.device != self.device:
         value = value.to(self.device)
     if not subscript.indices:
-        assign(_target(self, subscript, unrecorded_view), value, "__setitem__")
+        target = _target(self, subscript, unrecorded_view)
+        assign(target, value, "copy_" if isinstance(value, Tensor) else "fill_")
         return
     maker = make_view if modes.grad_enabled else unrecorded_view
     write(_target(self, subscript, maker), subscript.indices, value, name="index_put_")

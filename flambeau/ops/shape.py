@@ -135,6 +135,8 @@ def dstack(tensors: Arrays) -> Array:
 @op(linear=True, node="CatBackward0")
 def column_stack(tensors: Arrays) -> Array:
     """The tensors beside each other, along dimension 1; a vector or number is a column."""
+    if not tensors:
+        raise RuntimeError("column_stack(): expected a non-empty list of Tensors")
     columns = [each if each.ndim > 1 else each.reshape(-1, 1) for each in tensors]
     return _joined(columns, 1, "column_stack")
 
@@ -312,7 +314,12 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     """
     given = _listed(tensors)
     shape = broadcast_shapes(*(each.shape for each in given))
-    return tuple([expanded(each, shape, "broadcast_tensors") for each in given])
+    return tuple(
+        [
+            each if each.shape == shape else expanded(each, shape, "broadcast_tensors")
+            for each in given
+        ]
+    )
 
 
 def _listed(tensors: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -407,10 +414,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
         expanded(_with_ones(each, _standing(len(shape), d, shape[d])), shape, "meshgrid")
         for d, each in enumerate(vectors)
     ]
-    if swapped:
-        grids = [each.transpose(0, 1) for each in grids]
-        grids = [grids[1], grids[0], *grids[2:]]
-    return tuple(grids)
+    return (grids[1], grids[0], *grids[2:]) if swapped else tuple(grids)
 
 
 def _standing(ndim: int, dim: int, size: int) -> tuple[int, ...]:

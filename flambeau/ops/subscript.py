@@ -34,13 +34,16 @@ class Subscript(NamedTuple):
     """What a subscript names.
 
     Attributes:
-        steps: The view steps, each with the operator's name and its start positions.
+        steps: The view steps, each with the operator's name and its start positions. There are none
+            if the view shows the whole tensor as it is.
         indices: Index arrays by the dimension of the view that they index. A mask is an array of
             bools; it stands at the first of the dimensions that it covers.
+        name: The operator that comes last in the view.
     """
 
     steps: list[tuple[Step, str, Any]]
     indices: dict[int, Any]
+    name: str
 
 
 def parse(shape: tuple[int, ...], subscript: Any) -> Subscript:
@@ -65,7 +68,7 @@ def parse(shape: tuple[int, ...], subscript: Any) -> Subscript:
         else:
             reader.take(item)
     reader.skip(ndim - reader.dim)
-    return Subscript(reader.steps(), reader.indices)
+    return Subscript(reader.steps(), reader.indices, reader.name)
 
 
 def _as_tuple(subscript: Any) -> tuple[Any, ...]:
@@ -230,7 +233,7 @@ class _Reader:
             name = "select" if any(cut.squeeze for cut in self.cuts) else "slice"
             name = name if self.inserted else self.name
             steps.append((Slice(tuple(self.cuts)), name, tuple(self.starts)))
-        if self.inserted or (not steps and not self.indices):
+        if self.inserted:
             steps.append((Reshape(tuple(self.sizes)), self.name, None))
         return steps
 

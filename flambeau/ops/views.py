@@ -11,7 +11,7 @@ from typing import Any
 from flambeau.core import dtype as dtypes
 from flambeau.core.convert import make, to_numpy
 from flambeau.core.op import Array, function, op
-from flambeau.core.strides import can_reshape
+from flambeau.core.strides import can_reshape, is_in_order
 from flambeau.core.tensor import Tensor
 from flambeau.core.view import (
     Bitcast,
@@ -121,12 +121,14 @@ def reshape(input: Tensor, *shape: Any) -> Any:
 
 def _reshape(source: Tensor, shape: tuple[int, ...], name: str) -> Any:
     shape = fill_in_size(shape, source.numel(), name)
-    seen = source._view
+    seen, name = source._view, "view"
     if seen is not None:
         array = source._cell.array
         if not can_reshape(seen, array.shape, array.dtype, shape):
             return _reshape_copy(source, shape)
-    return make_view(source, Reshape(shape), "view")
+        if not is_in_order(seen, array.shape, array.dtype):
+            name = "reshape_alias"
+    return make_view(source, Reshape(shape), name)
 
 
 @function(method=True)
