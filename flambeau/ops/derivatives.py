@@ -49,18 +49,6 @@ def _shared_by_equals_jvp(dims: tuple[int, ...], primals: Any, tangents: Any) ->
 
 
 @jax.custom_jvp
-def magnitude(x: Any) -> Any:
-    """The absolute value of real ``x``, with derivative 0 at 0, where JAX has 1."""
-    return jnp.abs(x)
-
-
-@magnitude.defjvp
-def _magnitude_jvp(primals: Any, tangents: Any) -> Any:
-    (x,), (tangent,) = primals, tangents
-    return jnp.abs(x), tangent * jnp.sign(x)
-
-
-@jax.custom_jvp
 def magnitude(input: Any) -> Any:
     """The absolute value, whose gradient at 0 and at NaN is 0."""
     return jnp.abs(input)

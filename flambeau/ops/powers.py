@@ -12,6 +12,7 @@ from flambeau.core.dtype import FLOATING, INTEGER, from_numpy_dtype
 from flambeau.core.op import Array, Operand, function, is_operand, make_in_place, op
 from flambeau.core.promotion import promote
 from flambeau.core.tensor import Tensor, method
+from flambeau.ops.checks import needs_numeric
 
 __all__ = ["float_power", "pow"]
 
@@ -59,6 +60,7 @@ def _power_number(input: Operand, exponent: Operand) -> Array:
 @op(name="pow", node="PowBackward1", promote="type")
 def _power(input: Operand, exponent: Operand) -> Array:
     """``input`` to the power ``exponent``."""
+    needs_numeric("pow", input)
     return _general(input, exponent)
 
 
@@ -69,7 +71,7 @@ def _power_of_number(input: Operand, exponent: Operand) -> Array:
 
 def _general(base: Any, exponent: Any) -> Any:
     if base.dtype == jnp.bool_:
-        raise NotImplementedError("pow() is not implemented for bool; convert with int() first")
+        return base | ~exponent
     if jnp.issubdtype(base.dtype, jnp.integer):
         return _integers(base, exponent)
     return jnp.power(base, exponent)
@@ -97,17 +99,17 @@ def pow(input: Tensor, exponent: Any) -> Any:
     >>> flambeau.pow(flambeau.tensor([1.0, 2.0, 3.0]), 2)
     tensor([1., 4., 9.])
     """
+    if not isinstance(input, Tensor):
+        return _power_of_number(input, exponent)
     kind = type(exponent)
     if kind is int or kind is float:
-        if isinstance(input, Tensor):
-            if exponent in _SPECIAL:
-                return _special_power(input, exponent)
-            if kind is int and input.dtype.category <= INTEGER:
-                return _integers_power(input, exponent)
-        return _power_number(input, exponent)
-    if isinstance(exponent, Tensor) and not isinstance(input, Tensor):
-        return _power_of_number(input, exponent)
-    return _power(input, exponent)
+        if exponent in _SPECIAL:
+            return _special_power(input, exponent)
+        if kind is int and input.dtype.category <= INTEGER:
+            return _integers_power(input, exponent)
+    if isinstance(exponent, Tensor):
+        return _power(input, exponent)
+    return _power_number(input, exponent)
 
 
 @function(method=True)
