@@ -214,6 +214,8 @@ class BCELoss(_WeightedLoss):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
+    __constants__ = ["reduction"]
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The cross entropy of the probabilities ``input`` and ``target``, reduced."""
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)

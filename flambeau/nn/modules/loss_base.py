@@ -16,8 +16,6 @@ class _Loss(Module):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
-    __constants__ = ["reduction"]
-
     def __init__(
         self,
         size_average: bool | None = None,

@@ -65,6 +65,8 @@ class SoftMarginLoss(_Loss):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
+    __constants__ = ["reduction"]
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """``log(1 + exp(-target * input))``, reduced."""
         return F.soft_margin_loss(input, target, reduction=self.reduction)
@@ -129,6 +131,8 @@ class MultiLabelMarginLoss(_Loss):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
+    __constants__ = ["reduction"]
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """By how much scores come too near to those of the targets, reduced."""
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
@@ -147,6 +151,8 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
         reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
+
+    __constants__ = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The cross entropies, reduced."""

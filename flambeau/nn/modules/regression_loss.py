@@ -28,6 +28,8 @@ class L1Loss(_Loss):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
+    __constants__ = ["reduction"]
+
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """``abs(input - target)``, reduced."""
         return F.l1_loss(input, target, reduction=self.reduction)
@@ -43,6 +45,8 @@ class MSELoss(_Loss):
         reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
+
+    __constants__ = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """``(input - target) ** 2``, reduced."""
@@ -60,6 +64,8 @@ class SmoothL1Loss(_Loss):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         beta: Where the square becomes a line; 0 makes it `L1Loss`.
     """
+
+    __constants__ = ["reduction"]
 
     def __init__(
         self,
@@ -186,6 +192,8 @@ class KLDivLoss(_Loss):
             mathematics means; ``"mean"``, ``"sum"`` or ``"none"``.
         log_target: Whether the targets are log-probabilities too.
     """
+
+    __constants__ = ["reduction"]
 
     def __init__(
         self,
