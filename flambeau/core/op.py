@@ -8,7 +8,6 @@ else is static, that is, part of which program is compiled.
 from __future__ import annotations
 
 import functools
-import inspect
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -22,6 +21,7 @@ from flambeau.core.dispatch import run
 from flambeau.core.kernel import Kernel
 from flambeau.core.overrides import (
     OverrideNeeded,
+    any_overrides,
     flattened,
     handle_torch_function,
     has_torch_function,
@@ -56,7 +56,7 @@ class Op:
         node = (
             options["node"] or "".join(w.capitalize() for w in self.name.split("_")) + "Backward0"
         )
-        self.node_name = node if callable(node) else lambda *static: node
+        self.node_name: Any = node if callable(node) else lambda *static: node
         self.kernel_options: dict[str, Any] = {
             "linear": options["linear"],
             "keep_residuals": options["keep_residuals"],
@@ -69,15 +69,19 @@ class Op:
         _all_ops.add(self)
 
     def _read_signature(self) -> None:
-        self.signature = inspect.signature(self.function)
-        parameters = list(self.signature.parameters.values())
-        self.names = [p.name for p in parameters]
-        kinds = [str(p.annotation) for p in parameters]
-        self.required = sum(p.default is inspect.Parameter.empty for p in parameters)
-        self.defaults = tuple(
-            p.default for p in parameters if p.default is not inspect.Parameter.empty
+        function = self.function
+        keyword_defaults = function.__kwdefaults__ or {}
+        self.names = _parameter_names(function)
+        self.position = {name: i for i, name in enumerate(self.names)}
+        self.positional = function.__code__.co_argcount
+        self.keyword_only = len(self.names) - self.positional
+        # In the order of the declaration; the required parameters come first.
+        self.defaults = (
+            *(function.__defaults__ or ()),
+            *(keyword_defaults[name] for name in self.names[self.positional :]),
         )
-        self.keyword_only = sum(p.kind is inspect.Parameter.KEYWORD_ONLY for p in parameters)
+        self.required = len(self.names) - len(self.defaults)
+        kinds = [str(function.__annotations__.get(name)) for name in self.names]
         self.dynamic = [i for i, k in enumerate(kinds) if k.split(" ")[0] in _DYNAMIC]
         self.static = [i for i in range(len(kinds)) if i not in self.dynamic]
         self.operands = [n for n, i in enumerate(self.dynamic) if kinds[i].startswith("Operand")]
@@ -175,18 +179,39 @@ class Op:
         return values
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """All arguments in the order of the declaration, defaults filled in."""
-        for alias, name in _ALIASES.items():
-            if alias in kwargs and alias not in self.names and name in self.names:
-                kwargs[name] = kwargs.pop(alias)
-        try:
-            bound = self.signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{self.name}(): {error}") from None
-        bound.apply_defaults()
-        return tuple(bound.arguments.values())
+        """All arguments in the order of the declaration, defaults filled in.
+
+        Raises:
+            TypeError: One is missing, unknown or given twice, or there are too many.
+        """
+        given = len(args)
+        if given > self.positional:
+            raise TypeError(
+                f"{self.name}() takes {self.positional} positional arguments, got {given}"
+            )
+        values = [*args, *[_MISSING] * max(0, self.required - given)]
+        values += self.defaults[len(values) - self.required :]
+        for name, value in kwargs.items():
+            position = self._position_of(name)
+            if position < given:
+                raise TypeError(f"{self.name}() got the argument '{name}' twice")
+            values[position] = value
+        for name, value in zip(self.names, values, strict=True):
+            if value is _MISSING:
+                raise TypeError(f"{self.name}() needs the argument '{name}'")
+        return tuple(values)
+
+    def _position_of(self, name: str) -> int:
+        position = self.position.get(name)
+        if position is None:
+            position = self.position.get(_ALIASES.get(name, ""))
+        if position is None:
+            known = ", ".join(self.names)
+            raise TypeError(f"{self.name}() has no argument '{name}'; it has {known}")
+        return position
 
 
+_MISSING = object()
 _DYNAMIC = ("Array", "Operand", "Arrays")
 
 
@@ -276,11 +301,15 @@ def make_face(declared: Op) -> Any:
             return handle_torch_function(declared.face, flattened(args), *args)
 
     def with_keywords(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        values = [*args, *kwargs.values()]
-        if has_torch_function(flattened(values)):
-            return handle_torch_function(declared.face, flattened(values), *args, **kwargs)
+        given = dict(kwargs)
         out = kwargs.pop("out", None)
-        result = declared(declared.bind(args, kwargs))
+        if any_overrides((out,)):
+            return handle_torch_function(declared.face, flattened((*args, out)), *args, **given)
+        try:
+            result = declared(declared.bind(args, kwargs))
+        except OverrideNeeded:
+            values = flattened((*args, *given.values()))
+            return handle_torch_function(declared.face, values, *args, **given)
         return result if out is None else put_out(out, result, declared.name)
 
     functools.update_wrapper(face, declared.function)
@@ -296,7 +325,7 @@ def make_in_place(face: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         values = (self, *args, *kwargs.values())
-        if has_torch_function(flattened(values)):
+        if any_overrides(values):
             return handle_torch_function(in_place, flattened(values), self, *args, **kwargs)
         return put(self, face(self, *args, **kwargs), in_place_name)
 
@@ -353,12 +382,12 @@ def function(declared: Callable[..., Any] | None = None, *, method: bool | str =
     """
 
     def declare(inner: Callable[..., Any]) -> Callable[..., Any]:
-        takes_out = "out" in inspect.signature(inner).parameters
+        takes_out = "out" in _parameter_names(inner)
 
         @functools.wraps(inner)
         def face(*args: Any, **kwargs: Any) -> Any:
             values = (*args, *kwargs.values()) if kwargs else args
-            if has_torch_function(flattened(values)):
+            if any_overrides(values):
                 return handle_torch_function(face, flattened(values), *args, **kwargs)
             if not kwargs or takes_out or "out" not in kwargs:
                 return inner(*args, **kwargs)
@@ -371,6 +400,11 @@ def function(declared: Callable[..., Any] | None = None, *, method: bool | str =
         return face
 
     return declare if declared is None else declare(declared)
+
+
+def _parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def default_dtype_or(dtype: dtypes.dtype | None) -> dtypes.dtype:

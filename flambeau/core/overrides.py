@@ -56,6 +56,23 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     return False
 
 
+_NEVER_OVERRIDING: set[type] = {int, float, bool, complex, str, type(None)}
+
+
+def any_overrides(arguments: Iterable[Any]) -> bool:
+    """Whether any argument, or member of a list or tuple among them, overrides functions."""
+    for each in arguments:
+        cls = type(each)
+        if cls in PLAIN_TYPES or cls in _NEVER_OVERRIDING:
+            continue
+        if isinstance(each, list | tuple):
+            if any_overrides(each):
+                return True
+        elif overrides(cls):
+            return True
+    return False
+
+
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
