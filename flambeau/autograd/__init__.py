@@ -1,5 +1,6 @@
 """Gradients: the public face of the tape."""
 
+from flambeau.autograd import functional as functional
 from flambeau.autograd import graph as graph
 from flambeau.autograd.backward import *
 from flambeau.autograd.function import *
