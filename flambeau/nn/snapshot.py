@@ -8,6 +8,7 @@ from typing import Any
 
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
+from flambeau.nn.registry import TABLES
 
 
 @contextmanager
@@ -36,7 +37,11 @@ class _Snapshot:
             state = module.__dict__
             for table in (module._parameters, module._buffers, module._modules):
                 self.tables.append((table, dict(table)))
-            tensors = [(name, each) for name, each in state.items() if isinstance(each, Tensor)]
+            tensors = [
+                (name, each)
+                for name, each in state.items()
+                if name not in TABLES and isinstance(each, Tensor)
+            ]
             self.attributes += [(state, name, tensor) for name, tensor in tensors]
             for _, tensor in (*tensors, *module._parameters.items(), *module._buffers.items()):
                 if tensor is not None and id(tensor) not in self.values:

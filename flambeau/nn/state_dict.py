@@ -203,19 +203,30 @@ class Persistence(ModuleState):
                 missing_keys, unexpected_keys, error_msgs,
             )  # fmt: skip
         members = self._saved_members()
-        assign = local_metadata.get("assign_to_params_buffers", False)
+        if members:
+            assign = local_metadata.get("assign_to_params_buffers", False)
+            missing, problems = self._load_members(members, state_dict, prefix, assign)
+            error_msgs += problems
+            missing_keys += missing if strict else []
+        self._load_extra_state(state_dict, prefix, strict, missing_keys, unexpected_keys)
+        if strict:
+            unexpected_keys += self._unexpected_keys(state_dict, prefix, members)
+
+    def _load_members(
+        self, members: dict[str, Any], state_dict: Any, prefix: str, assign: bool
+    ) -> tuple[list[str], list[str]]:
+        """Load the tensors of this module; gives missing keys, and what is wrong with others."""
+        missing, problems = [], []
         with no_grad():
             for name, member in members.items():
                 key = prefix + name
                 if key in state_dict:
                     problem = self._load_member(name, member, key, state_dict[key], assign)
                     if problem is not None:
-                        error_msgs.append(problem)
-                elif strict:
-                    missing_keys.append(key)
-        self._load_extra_state(state_dict, prefix, strict, missing_keys, unexpected_keys)
-        if strict:
-            unexpected_keys += self._unexpected_keys(state_dict, prefix, members)
+                        problems.append(problem)
+                else:
+                    missing.append(key)
+        return missing, problems
 
     def _load_member(
         self, name: str, member: Any, key: str, given: Any, assign: bool
@@ -354,7 +365,8 @@ class _Load:
         for name, child in module._modules.items():
             if child is not None:
                 self.visit(child, parts.get(name, {}), f"{prefix}{name}.")
-        self._run_post_hooks(module)
+        if module._load_state_dict_post_hooks:
+            self._run_post_hooks(module)
 
     def _run_post_hooks(self, module: Any) -> None:
         keys = _IncompatibleKeys(self.missing_keys, self.unexpected_keys)

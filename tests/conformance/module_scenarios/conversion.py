@@ -234,13 +234,6 @@ def a_function_that_fails_half_way(lib, kit):
 
 
 @scenario
-def memory_formats_are_accepted(lib, kit):
-    model = kit.Scale()
-    model.register_buffer("image", lib.ones(1, 2, 3, 3))
-    return model.to(memory_format=lib.channels_last).image
-
-
-@scenario
 def the_copy_argument_is_refused(lib, kit):
     kit.Scale().to("cpu", copy=True)
 
