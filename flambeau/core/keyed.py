@@ -26,9 +26,34 @@ def _key(words: Array) -> Array:
     return random.wrap_key_data(words, impl="threefry2x32")
 
 
-def _open_uniform(words: Array, shape: Shape, work: Any) -> Array:
-    """Uniforms of (0, 1), whose logarithm is finite."""
-    return random.uniform(_key(words), shape, work, minval=jnp.finfo(work).tiny)
+def _bits(words: Array, shape: Shape, dtype: Any) -> Array:
+    """Random unsigned integers that use all of the 64 bits that each hash of the generator gives.
+
+    `jax.random.bits` computes a hash for each number, however short, which is most of its cost.
+    """
+    count, per_hash = math.prod(shape), 8 // np.dtype(dtype).itemsize
+    hashes = random.bits(_key(words), (-(-count // per_hash),), jnp.uint64)
+    parts = lax.bitcast_convert_type(hashes, dtype).reshape(-1)
+    return parts[:count].reshape(shape)
+
+
+def _standard_uniform(words: Array, shape: Shape, work: np.dtype[Any]) -> Array:
+    """Uniforms of [0, 1), as many bits as the significand of the dtype has."""
+    if work.itemsize == 8:
+        return (_bits(words, shape, jnp.uint64) >> 11).astype(work) * work.type(2.0**-53)
+    # As signed numbers, which processors convert faster.
+    return (_bits(words, shape, jnp.uint32) >> 8).astype(jnp.int32).astype(work) * work.type(
+        2.0**-24
+    )
+
+
+def _inner_uniform(words: Array, shape: Shape, work: np.dtype[Any]) -> Array:
+    """Uniforms of (0, 1), symmetric about the middle."""
+    spacing = 2.0**-53 if work.itemsize == 8 else 2.0**-24
+    # A coarser grid than that of `_standard_uniform` leaves room for its middles.
+    grid = _standard_uniform(words, shape, work)
+    coarse = jnp.floor(grid * work.type(0.5 / spacing)) * work.type(2 * spacing)
+    return coarse + work.type(spacing)
 
 
 def uniform(
@@ -40,7 +65,7 @@ def uniform(
     # As in PyTorch, a 16-bit float is a rounded float32.
     work = working_dtype(dtype)
     start, stop = jnp.asarray(low, work), jnp.asarray(high, work)
-    reals = random.uniform(_key(words), shape, work) * (stop - start) + start
+    reals = _standard_uniform(words, shape, work) * (stop - start) + start
     reals = reals.astype(dtype)
     return jnp.where(reals == stop.astype(dtype), start.astype(dtype), reals)
 
@@ -53,8 +78,9 @@ def normal(
         parts = normal(words, (*shape, 2), real_part(dtype), 0.0, std / math.sqrt(2))
         return _complex(parts) + jnp.asarray(mean, dtype)
     work = working_dtype(dtype)
-    standard = random.normal(_key(words), shape, work)
-    return (standard * jnp.asarray(std, work) + jnp.asarray(mean, work)).astype(dtype)
+    centered = 2 * _inner_uniform(words, shape, work) - 1
+    deviation = jnp.asarray(std, work) * work.type(math.sqrt(2))
+    return (lax.erf_inv(centered) * deviation + jnp.asarray(mean, work)).astype(dtype)
 
 
 def log_normal(
@@ -67,7 +93,7 @@ def log_normal(
 def exponential(words: Array, shape: Shape, dtype: np.dtype[Any], lambd: Any = 1.0) -> Array:
     """Exponential reals of rate ``lambd``."""
     work = working_dtype(dtype)
-    waits = random.exponential(_key(words), shape, work) / jnp.asarray(lambd, work)
+    waits = -jnp.log1p(-_standard_uniform(words, shape, work)) / jnp.asarray(lambd, work)
     return waits.astype(dtype)
 
 
@@ -76,24 +102,34 @@ def cauchy(
 ) -> Array:
     """Cauchy-distributed reals."""
     work = working_dtype(dtype)
-    standard = random.cauchy(_key(words), shape, work)
+    standard = jnp.tan(work.type(math.pi) * (_inner_uniform(words, shape, work) - 0.5))
     return (standard * jnp.asarray(sigma, work) + jnp.asarray(median, work)).astype(dtype)
 
 
 def geometric(words: Array, shape: Shape, dtype: np.dtype[Any], p: Any = 0.5) -> Array:
     """How many trials up to the first success of probability ``p``."""
-    uniforms = _open_uniform(words, shape, np.dtype(np.float32))
+    uniforms = _inner_uniform(words, shape, np.dtype(np.float32))
     return jnp.ceil(jnp.log(uniforms) / jnp.log1p(-jnp.asarray(p, jnp.float32))).astype(dtype)
 
 
 def bernoulli(words: Array, shape: Shape, dtype: np.dtype[Any], p: Any = 0.5) -> Array:
-    """1 with probability ``p``, a number or an array of that shape, else 0."""
-    return (random.uniform(_key(words), shape, jnp.float32) < p).astype(dtype)
+    """1 with probability ``p``, else 0.
+
+    Four elements share a hash. Whether a draw of 16 bits succeeds below the floor or the ceiling of
+    2**16 p is drawn once for all, so that the probability of each element is exactly ``p``.
+    """
+    scaled = jnp.asarray(p, jnp.float64) * 2.0**16
+    floor = jnp.floor(scaled)
+    once = random.bits(random.fold_in(_key(words), 0), (), jnp.uint32).astype(jnp.float64)
+    limit = floor + (once * 2.0**-32 < scaled - floor)
+    draws = _bits(words, shape, jnp.uint16).astype(jnp.int32)
+    return (draws < limit.astype(jnp.int32)).astype(dtype)
 
 
 def bernoulli_probabilities(words: Array, probabilities: Array, dtype: np.dtype[Any]) -> Array:
     """1 with each element's own probability, else 0."""
-    return bernoulli(words, probabilities.shape, dtype, probabilities)
+    uniforms = _standard_uniform(words, probabilities.shape, working_dtype(probabilities.dtype))
+    return (uniforms < probabilities).astype(dtype)
 
 
 def integers(
@@ -102,10 +138,10 @@ def integers(
     """Integers of [low, high); see `draws.integers` for bounds that are None."""
     base, span, wide = integer_range(low, high, dtype)
     if wide:
-        bits = random.bits(_key(words), shape, jnp.uint64)
+        bits = _bits(words, shape, jnp.uint64)
         remainders = bits if span == 2**64 else bits % np.uint64(span)
     else:
-        remainders = random.bits(_key(words), shape, jnp.uint32) % np.uint32(span)
+        remainders = _bits(words, shape, jnp.uint32) % np.uint32(span)
     return (remainders.astype(jnp.int64) + np.int64(base)).astype(dtype)
 
 
@@ -144,14 +180,14 @@ def multinomial(words: Array, weights: Array, num_samples: int, replacement: boo
     if replacement:
         return _looked_up(words, wide, num_samples)
     # The order of exponential waits with these rates is a draw without replacement.
-    speeds = wide / random.exponential(_key(words), wide.shape, wide.dtype)
+    speeds = wide / exponential(words, wide.shape, wide.dtype)
     return lax.top_k(speeds, num_samples)[1].astype(jnp.int64)
 
 
 def _looked_up(words: Array, weights: Array, num_samples: int) -> Array:
     limits = jnp.cumsum(weights, axis=-1)
     shape = (*weights.shape[:-1], num_samples)
-    places = random.uniform(_key(words), shape, weights.dtype) * limits[..., -1:]
+    places = _standard_uniform(words, shape, weights.dtype) * limits[..., -1:]
 
     def search(row: Array, wanted: Array) -> Array:
         return jnp.searchsorted(row, wanted, side="right")

@@ -12,7 +12,7 @@ import numpy as np
 from flambeau.core import dtype as dtypes
 from flambeau.core import plan
 from flambeau.core.convert import place, to_numpy
-from flambeau.core.device import as_device, device, jax_device
+from flambeau.core.device import CPU, as_device, device, get_default_device, jax_device
 from flambeau.core.modes import modes
 from flambeau.core.op import function
 from flambeau.core.tensor import Tensor
@@ -72,6 +72,7 @@ def _copied(data: Any, dtype: Any, where: Any) -> Any:
         # The array itself never changes, so a Cell of its own makes it a copy.
         source = data.detach()
         source = source if dtype is None else source.to(dtype)
+        where = _device_around() if where is None else where
         return (source if where is None else source.to(where))._read()
     if isinstance(data, jax.Array):
         array = _supported(data)
@@ -81,6 +82,12 @@ def _copied(data: Any, dtype: Any, where: Any) -> Any:
     if isinstance(data, np.ndarray) or array.base is not None or not array.flags.owndata:
         array = np.array(array, order="C")
     return _on_device(array, as_device(where))
+
+
+def _device_around() -> device | None:
+    """The default device, if someone has chosen one: it attracts tensors from elsewhere."""
+    where = get_default_device()
+    return None if where == CPU and modes.device is None else where
 
 
 def _on_device(array: np.ndarray, where: device) -> Any:
@@ -121,6 +128,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     """
     check_options("as_tensor", dtype)
     if isinstance(data, Tensor):
+        device = _device_around() if device is None else device
         data = data if device is None else data.to(device=device)
         return data if dtype is None else data.to(dtype)
     return wrap_new("as_tensor", _copied(data, dtype, device))

@@ -46,6 +46,9 @@ OPTIONS = {
     "eye to out": lambda lib: lib.eye(2, out=lib.empty(2, 2)),
     "default dtype": lambda lib: _with_default(lib, lambda: (lib.ones(2), lib.tensor(1.5))),
     "device context": lambda lib: _on_meta(lib, lambda: (lib.ones(2), lib.tensor([1, 2]))),
+    "device context takes tensors": lambda lib: _on_meta(
+        lib, lambda t=lib.ones(2): (lib.as_tensor(t), lib.asarray(t), lib.ones_like(t))
+    ),
 }
 
 

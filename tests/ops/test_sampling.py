@@ -125,6 +125,18 @@ class TestKeepMask:
         program = flambeau.compile(lambda: keep_mask((64,), 0.5))
         assert program().tolist() != program().tolist()
 
+    @pytest.mark.parametrize("p", [0.0, 1.0])
+    def test_certainty_is_certain_in_compiled_functions(self, p):
+        kept = flambeau.compile(lambda: keep_mask((SIZE,), p))()
+        assert kept.sum().item() == (1 - p) * SIZE
+
+    def test_a_probability_finer_than_the_bits_of_a_draw_is_met_on_average(self):
+        flambeau.manual_seed(0)
+        dropped = flambeau.compile(lambda: 2**16 - keep_mask((2**16,), 2.0**-17).sum())
+        total = sum(dropped().item() for _ in range(200))
+        # 200 times one half, with a deviation of 12.
+        assert 50 < total < 150
+
     def test_nothing_is_drawn_on_meta(self):
         before = flambeau.get_rng_state().tolist()
         assert keep_mask((2, 3), 0.5, device="meta").shape == (2, 3)
