@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
 from flambeau.core import dtype as dtypes
 from flambeau.core import plan
 from flambeau.core.cell import is_abstract
-from flambeau.core.device import CPU, as_device, device, jax_device
+from flambeau.core.device import as_device, device, jax_device
 from flambeau.core.dtype import dtype
 from flambeau.core.tensor import Tensor
 
@@ -147,6 +146,4 @@ def legacy_array(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
 def _empty(shape: tuple[int, ...], of: dtype, where: device) -> Any:
     if where.type == "meta":
         return plan.planned(shape, of.numpy, lambda place: _empty(shape, of, place))
-    if where == CPU:
-        return jnp.zeros(shape, of.numpy)
     return place(np.zeros(shape, of.numpy), where)
