@@ -12,8 +12,10 @@ from flambeau.ops.cumulative import *
 from flambeau.ops.distance import *
 from flambeau.ops.embedding import *
 from flambeau.ops.extremum import *
+from flambeau.ops.folding import *
 from flambeau.ops.from_data import *
 from flambeau.ops.gathering import *
+from flambeau.ops.grids import *
 from flambeau.ops.index_writes import *
 from flambeau.ops.indexing import *
 from flambeau.ops.linalg import *
@@ -21,6 +23,7 @@ from flambeau.ops.logic import *
 from flambeau.ops.loss import *
 from flambeau.ops.margin_loss import *
 from flambeau.ops.normalization import *
+from flambeau.ops.padding import *
 from flambeau.ops.pointwise import *
 from flambeau.ops.pooling import *
 from flambeau.ops.powers import *
@@ -28,6 +31,7 @@ from flambeau.ops.quantile import *
 from flambeau.ops.ranges import *
 from flambeau.ops.reduction import *
 from flambeau.ops.regression_loss import *
+from flambeau.ops.resampling import *
 from flambeau.ops.sampling import *
 from flambeau.ops.scattering import *
 from flambeau.ops.selection import *

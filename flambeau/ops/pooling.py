@@ -28,10 +28,14 @@ class Windows:
     Attributes:
         sizes: Spatial sizes of the input.
         outputs: How many windows there are along each dimension.
+
+    With ``bounded`` a window must begin inside the input or half a window before it.
     """
 
-    def __init__(self, name: str, input: Any, spatial: int, kernel: Any, stride: Any, padding: Any,
-                 dilation: Any, ceil_mode: bool) -> None:  # fmt: skip
+    def __init__(
+        self, name: str, input: Any, spatial: int, kernel: Any, stride: Any, padding: Any,
+        dilation: Any, ceil_mode: bool, bounded: bool = True,
+    ) -> None:  # fmt: skip
         if input.ndim not in (spatial + 1, spatial + 2):
             raise RuntimeError(
                 f"{name}(): the input must be {spatial + 1}-d or {spatial + 2}-d, "
@@ -44,7 +48,7 @@ class Windows:
         self.padding = per_dimension(name, "padding", padding, spatial)
         self.dilation = per_dimension(name, "dilation", dilation, spatial)
         self.sizes = input.shape[-spatial:]
-        self._check(name, input)
+        self._check(name, input, bounded)
         self.outputs = tuple(self._count(i, ceil_mode) for i in range(spatial))
         if min(self.outputs) <= 0:
             raise RuntimeError(
@@ -52,12 +56,13 @@ class Windows:
                 f"{list(input.shape)}: the output would have size {list(self.outputs)}"
             )
 
-    def _check(self, name: str, input: Any) -> None:
+    def _check(self, name: str, input: Any, bounded: bool) -> None:
         for argument in ("kernel", "stride", "dilation"):
             if min(getattr(self, argument)) <= 0:
                 values = list(getattr(self, argument))
                 raise RuntimeError(f"{name}(): {argument} must be positive, got {values}")
-        if any(not 0 <= 2 * p <= k for p, k in zip(self.padding, self.kernel, strict=True)):
+        limits = self.kernel if bounded else [2 * each for each in self.padding]
+        if any(not 0 <= 2 * p <= k for p, k in zip(self.padding, limits, strict=True)):
             raise RuntimeError(
                 f"{name}(): padding must be from 0 to half of kernel_size, got "
                 f"{list(self.padding)} for {list(self.kernel)}"

@@ -12,3 +12,4 @@ from flambeau.nn.functional.products import *
 from flambeau.nn.functional.regression_loss import *
 from flambeau.nn.functional.regularization import *
 from flambeau.nn.functional.sparse import *
+from flambeau.nn.functional.vision import *

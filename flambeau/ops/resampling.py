@@ -1,0 +1,186 @@
+"""Images in other sizes: nearest, linear, cubic and area interpolation.
+
+Interpolation along one dimension is a matrix that does not depend on the image, so it is worked out
+with NumPy when an operator is traced, in the precision of the image as PyTorch does it. What runs
+is one matrix product per dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from numpy.typing import NDArray
+
+from flambeau.core.op import Array, op
+
+__all__: list[str] = []
+
+Matrix: TypeAlias = NDArray[Any]
+# For each spatial dimension the factor that the caller gave, or None where only the size was given.
+Scales: TypeAlias = tuple[Any, ...]
+
+
+def _step(size: int, outputs: int, align_corners: bool, scale: Any, number: Any) -> Any:
+    """The distance in the input between neighbouring outputs."""
+    if align_corners:
+        return number(size - 1) / number(outputs - 1) if outputs > 1 else number(0)
+    if scale is not None and scale > 0:
+        return number(1.0 / scale)
+    return number(size) / number(outputs)
+
+
+def nearest_positions(size: int, outputs: int, scale: Any, exact: bool) -> NDArray[np.int64]:
+    """Which input each output copies."""
+    number = np.float32
+    step = _step(size, outputs, False, scale, number)
+    places = np.arange(outputs, dtype=number) + number(0.5 if exact else 0)
+    return np.minimum(np.floor(places * step).astype(np.int64), size - 1)
+
+
+def _centers(size: int, outputs: int, align_corners: bool, scale: Any, number: Any) -> Any:
+    """Where in the input each output lies."""
+    step = _step(size, outputs, align_corners, scale, number)
+    places = np.arange(outputs, dtype=number)
+    if align_corners:
+        return places * step
+    return (places + number(0.5)) * step - number(0.5)
+
+
+def linear_matrix(size: int, outputs: int, align_corners: bool, scale: Any, number: Any) -> Matrix:
+    """``(outputs, size)``: each output between its two neighbours."""
+    centers = np.maximum(_centers(size, outputs, align_corners, scale, number), number(0))
+    left = np.minimum(centers.astype(np.int64), size - 1)
+    right = np.minimum(left + 1, size - 1)
+    share = np.clip(centers - left, 0, 1).astype(number)
+    matrix = np.zeros((outputs, size), number)
+    rows = np.arange(outputs)
+    np.add.at(matrix, (rows, left), number(1) - share)
+    np.add.at(matrix, (rows, right), share)
+    return matrix
+
+
+def cubic_weight(distance: Any, a: float) -> Any:
+    """Keys' cubic convolution kernel; ``a`` is its slope at distance 1.
+
+    R. Keys, Cubic convolution interpolation for digital image processing, 1981.
+    """
+    x = np.abs(distance)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0))
+
+
+def cubic_matrix(size: int, outputs: int, align_corners: bool, scale: Any, number: Any) -> Matrix:
+    """``(outputs, size)``: each output from four neighbours, the edges repeated."""
+    centers = _centers(size, outputs, align_corners, scale, number)
+    first = np.floor(centers).astype(np.int64)
+    matrix = np.zeros((outputs, size), number)
+    rows = np.arange(outputs)
+    for offset in (-1, 0, 1, 2):
+        weights = cubic_weight((centers - first) - number(offset), -0.75)
+        np.add.at(matrix, (rows, np.clip(first + offset, 0, size - 1)), weights.astype(number))
+    return matrix
+
+
+def _triangle(distance: Any) -> Any:
+    return np.maximum(1 - np.abs(distance), 0)
+
+
+def _smooth_cubic(distance: Any) -> Any:
+    return cubic_weight(distance, -0.5)
+
+
+def antialiased_matrix(
+    size: int, outputs: int, align_corners: bool, scale: Any, number: Any, mode: str
+) -> Matrix:
+    """``(outputs, size)``: kernels as wide as the outputs lie apart, as Pillow has them."""
+    kernel: Callable[..., Any] = _triangle if mode == "linear" else _smooth_cubic
+    step = _step(size, outputs, align_corners, scale, number)
+    width = max(step, number(1))
+    support = number(1 if mode == "linear" else 2) * width
+    centers = step * (np.arange(outputs, dtype=number) + number(0.5))
+    first = np.maximum((centers - support + number(0.5)).astype(np.int64), 0)
+    last = np.minimum((centers + support + number(0.5)).astype(np.int64), size)
+    places = np.arange(size)
+    weights = kernel((places + number(0.5) - centers[:, None]) / width)
+    inside = (places >= first[:, None]) & (places < last[:, None])
+    weights = np.where(inside, weights, 0)
+    return (weights / weights.sum(1, keepdims=True)).astype(number)
+
+
+def _checked_sizes(input: Any, sizes: tuple[int, ...]) -> None:
+    if min(sizes) <= 0 or 0 in input.shape[1:]:
+        raise RuntimeError(
+            f"interpolate(): sizes must be positive, got an input of shape {list(input.shape)} "
+            f"and an output of size {list(sizes)}"
+        )
+
+
+@op(node="UpsampleNearest2DBackward0", linear=True)
+def interpolate_nearest(
+    input: Array, sizes: tuple[int, ...], scales: tuple[float | None, ...], exact: bool = False
+) -> Array:
+    """``(N, C, ...)`` with each output a copy of the input nearest to it.
+
+    Args:
+        input: With one, two or three spatial dimensions.
+        sizes: The new spatial sizes.
+        scales: The factors that gave them, where they were given.
+        exact: Take the middles of the pixels, not their corners, to tell what is nearest.
+    """
+    _checked_sizes(input, sizes)
+    for i, (outputs, scale) in enumerate(zip(sizes, scales, strict=True)):
+        size = input.shape[2 + i]
+        positions = nearest_positions(size, outputs, scale, exact)
+        if outputs % size == 0 and (positions == np.arange(outputs) // (outputs // size)).all():
+            input = jnp.repeat(input, outputs // size, 2 + i)
+        else:
+            input = jnp.take(input, positions, axis=2 + i)
+    return input
+
+
+@op(node="UpsampleBilinear2DBackward0", linear=True)
+def interpolate_smoothly(
+    input: Array,
+    sizes: tuple[int, ...],
+    scales: tuple[float | None, ...],
+    mode: str,
+    align_corners: bool = False,
+    antialias: bool = False,
+) -> Array:
+    """``(N, C, ...)`` interpolated between neighbours along each spatial dimension.
+
+    Args:
+        input: With one, two or three spatial dimensions.
+        sizes: The new spatial sizes.
+        scales: The factors that gave them, where they were given.
+        mode: ``"linear"`` or ``"cubic"``.
+        align_corners: Put the first and last output on the first and last input.
+        antialias: When shrinking, average over all that an output stands for.
+    """
+    _checked_sizes(input, sizes)
+    discrete = not jnp.issubdtype(input.dtype, jnp.floating)
+    wide = jnp.float64 if input.dtype == jnp.float64 else jnp.float32
+    found = input.astype(wide)
+    number = np.dtype(wide).type
+    for i, (outputs, scale) in enumerate(zip(sizes, scales, strict=True)):
+        size = input.shape[2 + i]
+        if size == outputs and not antialias:
+            continue
+        arguments = (size, outputs, align_corners, scale, number)
+        if antialias:
+            matrix = antialiased_matrix(*arguments, mode)
+        else:
+            matrix = linear_matrix(*arguments) if mode == "linear" else cubic_matrix(*arguments)
+        product = lax.dot_general(
+            found, matrix, (((2 + i,), (1,)), ((), ())), precision=lax.Precision.HIGHEST
+        )
+        found = jnp.moveaxis(product, -1, 2 + i)
+    if discrete:
+        limits = jnp.iinfo(input.dtype)
+        found = jnp.clip(jnp.round(found), limits.min, limits.max)
+    return found.astype(input.dtype)
