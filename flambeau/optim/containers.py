@@ -30,15 +30,31 @@ Layout = tuple[tuple[str, Place], ...]
 
 
 class Structure:
-    """Counts the changes of what an optimizer's programs take for granted."""
+    """Counts the changes of what an optimizer's programs take for granted.
 
-    def __init__(self) -> None:
+    Args:
+        owner: The optimizer.
+    """
+
+    def __init__(self, owner: Any = None) -> None:
+        self.owner = owner
         self.version = 0
+        # Whether a program has frozen a number in, which must then announce its changes.
+        self.numbers_are_frozen = False
 
     def change(self) -> None:
         """Record a change."""
         self.version += 1
         world.bump()
+
+    def watch_groups(self) -> None:
+        """Let the program that is being traced depend on the groups as they are."""
+        self.numbers_are_frozen = True
+        modes.trace.watch(self, lambda: frozen(list(map(dict, self.owner.param_groups))))
+
+    def watch_state(self) -> None:
+        """Let the program that is being traced depend on which tensors the state has."""
+        modes.trace.watch(self.__dict__, lambda: frozen(dict(self.owner.state)))
 
 
 class Same:
@@ -190,23 +206,23 @@ class OptimizerState(defaultdict[Any, Any]):
         for key, value in dict(entries).items():
             self[key] = value
 
+    # A step written with tensor operators looks for its state here while a program is traced.
+
     def __getitem__(self, key: Any) -> Any:
-        self._watch()
+        if modes.trace is not None:
+            self.structure.watch_state()
         return super().__getitem__(key)
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The state of ``key``, or ``default``."""
-        self._watch()
+        if modes.trace is not None:
+            self.structure.watch_state()
         return super().get(key, default)
 
     def __contains__(self, key: object) -> bool:
-        self._watch()
-        return super().__contains__(key)
-
-    def _watch(self) -> None:
-        # A step written with tensor operators finds its state here while a program is traced.
         if modes.trace is not None:
-            modes.trace.watch(self, lambda: frozen(dict(self)))
+            self.structure.watch_state()
+        return super().__contains__(key)
 
     @_announced
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -248,7 +264,7 @@ class ParameterGroup(dict[str, Any]):
         structure: Whose change is recorded when anything but the value of a number changes.
     """
 
-    __slots__ = ("cell", "layout", "numbers", "structure", "switches", "tensors", "watched")
+    __slots__ = ("cell", "layout", "numbers", "structure", "switches", "tensors")
 
     def __init__(
         self,
@@ -259,30 +275,20 @@ class ParameterGroup(dict[str, Any]):
     ) -> None:
         super().__init__(entries)
         self.numbers, self.switches, self.structure = numbers, switches, structure
-        self.watched = False
         dict.__setitem__(self, "params", AnnouncedList(entries.get("params", ()), structure))
         values, self.layout, self.tensors = self._lay_out({})
         self.cell = Cell(_vector(values))
 
     def __getitem__(self, key: str) -> Any:
         if modes.trace is not None:
-            self._watch(key)
+            self.structure.watch_groups()
         return dict.__getitem__(self, key)
 
     def get(self, key: str, default: Any = None) -> Any:
         """The option ``key``, or ``default``."""
         if modes.trace is not None:
-            self._watch(key)
+            self.structure.watch_groups()
         return dict.get(self, key, default)
-
-    def _watch(self, key: str) -> None:
-        # Whoever reads a number while a program is traced makes it part of the program.
-        if key in self.numbers or isinstance(dict.get(self, key), float):
-            self.watched = True
-        modes.trace.watch(self, self._snapshot)
-
-    def _snapshot(self) -> Any:
-        return tuple((key, frozen(value)) for key, value in dict.items(self))
 
     def __setitem__(self, key: str, value: Any) -> None:
         if modes.trace is not None:
@@ -300,7 +306,7 @@ class ParameterGroup(dict[str, Any]):
         self.cell.write(_vector(values))
         if not same:
             self.structure.change()
-        elif self.watched:
+        elif self.structure.numbers_are_frozen:
             world.bump()
 
     def _refuse_change(self, key: str, value: Any) -> None:

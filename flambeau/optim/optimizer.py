@@ -113,7 +113,7 @@ class Optimizer:
 
     def _prepare(self) -> None:
         """Set up what is neither saved nor copied."""
-        self._structure = Structure()
+        self._structure = Structure(self)
         # Whether there was a step since the first scheduler came; None before that.
         self._opt_called: bool | None = None
         self._first_versions = 0

@@ -8,6 +8,7 @@ gradients, which options are set. Values that change from step to step are its i
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable
 from sys import getrefcount
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -352,6 +353,7 @@ class RuleOptimizer(Optimizer):
     def _make_plans(self, given: tuple[bool, ...]) -> list[tuple[Plan, list[int]]]:
         """The programs of a step, one for each set of devices, and which parameters they take."""
         by_place: dict[Any, list[tuple[int, int, Tensor]]] = {}
+        met: Counter[int] = Counter()
         position = 0
         for number, group in enumerate(self.param_groups):
             options = dict(group)
@@ -360,7 +362,10 @@ class RuleOptimizer(Optimizer):
                     self._make_state(param, options)
                     place = _place(param)
                     if place is not None:
-                        by_place.setdefault(place, []).append((position, number, param))
+                        # A parameter that occurs twice is updated twice, the second time later.
+                        key = place, met[id(param)]
+                        by_place.setdefault(key, []).append((position, number, param))
+                        met[id(param)] += 1
                 position += 1
         return [self._make_plan(members) for members in by_place.values()]
 
@@ -391,10 +396,14 @@ class RuleOptimizer(Optimizer):
             return
         state = self.state[param]
         for name, entry in entries.items():
-            if state.get(name) is None:
+            value = state.get(name)
+            if value is None:
                 state[name] = _start(entry, param)
                 if self.first_step_differs(options):
                     self._starting.add(id(param))
+            elif not isinstance(value, Tensor):
+                # Old checkpoints count steps in Python numbers.
+                state[name] = _start(entry._replace(fill=value), param)
 
     def _snapshot(self) -> Any:
         """What a compiled step takes for granted, in a form that compares."""

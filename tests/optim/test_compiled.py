@@ -1,0 +1,351 @@
+"""Optimizers inside compiled functions: the eager result, one program, and never a stale one."""
+
+import numpy as np
+import pytest
+
+import flambeau
+from flambeau import nn, optim
+from flambeau.compile import CompileError
+from flambeau.optim.optimizer import Optimizer
+
+OPTIONS = [
+    (optim.SGD, {"lr": 0.1}),
+    (optim.SGD, {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+    (optim.SGD, {"lr": 0.1, "momentum": 0.9, "dampening": 0.5}),
+    (optim.Adam, {"lr": 0.1, "amsgrad": True}),
+    (optim.AdamW, {"lr": 0.1}),
+    (optim.Adamax, {"lr": 0.1}),
+    (optim.NAdam, {"lr": 0.1}),
+    (optim.RAdam, {"lr": 0.1}),
+    (optim.Adadelta, {}),
+    (optim.Adagrad, {"lr": 0.1}),
+    (optim.ASGD, {"lr": 0.1}),
+    (optim.RMSprop, {"lr": 0.1, "momentum": 0.9, "centered": True}),
+    (optim.Rprop, {"lr": 0.1}),
+    (optim.Adafactor, {"lr": 0.1}),
+    (optim.Muon, {"lr": 0.1}),
+]
+X = flambeau.tensor(np.random.default_rng(0).standard_normal((4, 3)).astype("float32"))
+
+
+class Pair:
+    """The same training twice, one step of it compiled."""
+
+    def __init__(self, cls, compiled=True, **options):
+        self.model = nn.Linear(3, 2, bias=cls is not optim.Muon)
+        with flambeau.no_grad():
+            self.model.weight.copy_(flambeau.linspace(-1.0, 1.0, 6).reshape(2, 3))
+            if self.model.bias is not None:
+                self.model.bias.fill_(0.5)
+        self.optimizer = cls(self.model.parameters(), **options)
+        self.step = flambeau.compile(self.one_step) if compiled else self.one_step
+
+    def one_step(self, x):
+        self.optimizer.zero_grad()
+        loss = (self.model(x) ** 2).mean()
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+
+def both(cls, **options):
+    flambeau.manual_seed(0)
+    return Pair(cls, False, **options), Pair(cls, True, **options)
+
+
+def assert_equal(eager, compiled):
+    for one, other in zip(eager.model.parameters(), compiled.model.parameters(), strict=True):
+        np.testing.assert_allclose(
+            one.detach().numpy(), other.detach().numpy(), rtol=1e-5, atol=1e-6
+        )
+    ours, theirs = (each.optimizer.state_dict() for each in (compiled, eager))
+    assert ours["param_groups"] == theirs["param_groups"]
+    assert list(ours["state"]) == list(theirs["state"])
+    for key, entries in theirs["state"].items():
+        for name, value in entries.items():
+            np.testing.assert_allclose(
+                ours["state"][key][name].numpy(), value.numpy(), rtol=1e-4, atol=1e-6
+            )
+
+
+def run(pair, steps=3):
+    for _ in range(steps):
+        for each in pair:
+            each.step(X)
+    assert_equal(*pair)
+
+
+@pytest.mark.parametrize(
+    ("cls", "options"), OPTIONS, ids=lambda each: getattr(each, "__name__", "")
+)
+def test_compiled_steps_are_eager_steps(cls, options):
+    pair = both(cls, **options)
+    run(pair, 4)
+    # With dampening PyTorch's first step has another formula.
+    assert pair[1].step.program_count == (2 if "dampening" in options else 1)
+
+
+@pytest.mark.parametrize("cls", [optim.SGD, optim.AdamW])
+def test_a_scheduler_reaches_a_compiled_step_without_a_new_program(cls, compilations):
+    pair = both(cls, lr=0.5)
+    run(pair, 1)
+    schedulers = [optim.lr_scheduler.ExponentialLR(each.optimizer, 0.5) for each in pair]
+    run(pair, 1)
+    compilations.reset()
+    for _ in range(3):
+        for each, scheduler in zip(pair, schedulers, strict=True):
+            scheduler.step()
+            each.step(X)
+    assert compilations.count == 0
+    assert pair[1].step.program_count == 1
+    assert_equal(*pair)
+
+
+def test_momentum_that_cycles_needs_no_new_program():
+    pair = both(optim.SGD, lr=0.5, momentum=0.9)
+    schedulers = [
+        optim.lr_scheduler.CyclicLR(each.optimizer, 0.01, 0.1, step_size_up=3) for each in pair
+    ]
+    for _ in range(5):
+        for each, scheduler in zip(pair, schedulers, strict=True):
+            each.step(X)
+            scheduler.step()
+    assert_equal(*pair)
+    assert pair[1].step.program_count == 1
+
+
+def switch(name, value):
+    def change(each):
+        each.optimizer.param_groups[0][name] = value
+
+    return change
+
+
+def add_group(each):
+    extra = flambeau.ones(2, requires_grad=True)
+    extra.grad = flambeau.ones(2)
+    each.optimizer.add_param_group({"params": [extra], "lr": 0.25})
+
+
+def load(each):
+    state = each.optimizer.state_dict()
+    for entries in state["state"].values():
+        for name in entries:
+            entries[name] = entries[name] * 2 + 1
+    each.optimizer.load_state_dict(state)
+
+
+def replace_state(each):
+    param = each.model.weight
+    name = next(name for name in each.optimizer.state[param] if name != "step")
+    each.optimizer.state[param][name] = flambeau.ones(2, 3)
+
+
+def drop_parameter(each):
+    del each.optimizer.param_groups[0]["params"][1]
+    del each.optimizer.state[each.model.bias]
+
+
+def replace_data(each):
+    each.model.weight.data = flambeau.ones(2, 3)
+
+
+def tensor_rate(each):
+    each.optimizer.param_groups[0]["lr"] = flambeau.tensor(0.25)
+
+
+CHANGES = {
+    "learning rate": switch("lr", 0.7),
+    "weight decay on": switch("weight_decay", 0.5),
+    "maximize": switch("maximize", True),
+    "tensor as rate": tensor_rate,
+    "added group": add_group,
+    "loaded state": load,
+    "replaced state": replace_state,
+    "dropped parameter": drop_parameter,
+    "replaced data": replace_data,
+    "cleared state": lambda each: each.optimizer.state.clear(),
+}
+
+
+@pytest.mark.parametrize(
+    ("cls", "options"), [(optim.SGD, {"lr": 0.1, "momentum": 0.9}), (optim.AdamW, {"lr": 0.1})]
+)
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_changes_between_calls_shows_in_the_next(what, cls, options):
+    pair = both(cls, **options)
+    run(pair, 2)
+    for each in pair:
+        CHANGES[what](each)
+    run(pair, 2)
+
+
+def test_a_rate_that_is_a_tensor_is_an_input():
+    rates = flambeau.tensor(0.1), flambeau.tensor(0.1)
+    pair = both(optim.SGD)
+    for each, rate in zip(pair, rates, strict=True):
+        each.optimizer.param_groups[0]["lr"] = rate
+    run(pair)
+    for rate in rates:
+        rate.fill_(0.5)
+    run(pair)
+    assert pair[1].step.program_count == 1
+
+
+def test_hooks_of_a_compiled_step_run_while_tracing_and_are_watched():
+    pair = both(optim.SGD, lr=0.1)
+    run(pair, 2)
+
+    def halve(optimizer, args, kwargs):
+        for group in optimizer.param_groups:
+            for param in group["params"]:
+                param.grad.mul_(0.5)
+
+    handles = [each.optimizer.register_step_pre_hook(halve) for each in pair]
+    run(pair, 2)
+    for handle in handles:
+        handle.remove()
+    run(pair, 2)
+    assert pair[1].step.program_count == 2
+
+
+def test_gradients_from_before_are_not_part_of_a_program_that_resets_them():
+    pair = both(optim.SGD, lr=0.1)
+    run(pair, 1)
+    for each in pair:
+        for param in each.model.parameters():
+            param.grad = None
+    run(pair, 1)
+    assert pair[1].step.program_count == 1
+
+
+def test_two_steps_in_one_program():
+    params = flambeau.ones(2, requires_grad=True), flambeau.ones(2, requires_grad=True)
+    optimizers = [optim.SGD([each], lr=0.1, momentum=0.9, dampening=0.5) for each in params]
+
+    def twice(param, optimizer):
+        for _ in range(2):
+            optimizer.zero_grad()
+            (param**2).sum().backward()
+            optimizer.step()
+
+    compiled = flambeau.compile(lambda: twice(params[1], optimizers[1]))
+    for _ in range(2):
+        twice(params[0], optimizers[0])
+        compiled()
+    np.testing.assert_allclose(params[0].detach().numpy(), params[1].detach().numpy(), rtol=1e-6)
+
+
+def test_gradients_can_be_accumulated_over_compiled_calls():
+    results = []
+    for wrap in (lambda function: function, flambeau.compile):
+        model = nn.Linear(3, 1, bias=False)
+        with flambeau.no_grad():
+            model.weight.fill_(0.5)
+        optimizer = optim.Adam(model.parameters(), lr=0.1)
+        backward = wrap(lambda x, model=model: (model(x) ** 2).mean().backward())
+
+        def finish(optimizer=optimizer):
+            optimizer.step()
+            optimizer.zero_grad()
+
+        finish = wrap(finish)
+        for _ in range(3):
+            backward(X)
+            backward(X * 2)
+            finish()
+        assert model.weight.grad is None
+        results.append(model.weight.detach().numpy())
+    np.testing.assert_allclose(*results, rtol=1e-5)
+
+
+@pytest.mark.parametrize("how", ["scheduler", "option", "tensor"])
+def test_a_rate_cannot_be_set_inside(how):
+    param = flambeau.ones(2, requires_grad=True)
+    rate = flambeau.tensor(0.5) if how == "tensor" else 0.5
+    optimizer = optim.SGD([param], lr=rate)
+    scheduler = optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+    def step():
+        param.sum().backward()
+        optimizer.step()
+        if how == "option":
+            optimizer.param_groups[0]["lr"] = 0.25
+        else:
+            scheduler.step()
+
+    with pytest.raises(CompileError, match=r"outside the compiled function|call it outside"):
+        flambeau.compile(step)()
+    assert float(optimizer.param_groups[0]["lr"]) == 0.5
+    assert param.tolist() == [1.0, 1.0]
+
+
+def test_lbfgs_says_what_to_compile_instead():
+    param = flambeau.ones(2, requires_grad=True)
+    optimizer = optim.LBFGS([param])
+    with pytest.raises(CompileError, match="closure"):
+        flambeau.compile(lambda: optimizer.step(lambda: (param**2).sum()))()
+
+
+def test_a_scheduler_knows_that_a_compiled_step_has_run():
+    pair = Pair(optim.SGD, lr=0.5)
+    pair.step(X)
+    scheduler = optim.lr_scheduler.ExponentialLR(pair.optimizer, 0.5)
+    pair.step(X)
+    scheduler.step()
+    assert pair.optimizer.param_groups[0]["lr"] == 0.25
+
+
+def test_an_error_in_the_trace_leaves_the_optimizer_usable():
+    param = flambeau.ones(2, requires_grad=True)
+    optimizer = optim.Adam([param], lr=0.5)
+
+    def step():
+        param.sum().backward()
+        optimizer.step()
+        if param.sum() > 0:
+            optimizer.zero_grad()
+
+    with pytest.raises(CompileError):
+        flambeau.compile(step)()
+    assert param.grad is None
+    param.grad = flambeau.ones(2)
+    optimizer.step()
+    assert param.tolist() == pytest.approx([0.5, 0.5])
+    assert optimizer.state[param]["step"].item() == 1.0
+
+
+# Optimizers written with tensor operators
+
+
+class HandWritten(Optimizer):
+    def __init__(self, params, lr=0.5, momentum=0.5):
+        super().__init__(params, {"lr": lr, "momentum": momentum})
+
+    @flambeau.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for param in group["params"]:
+                state = self.state[param]
+                if not state:
+                    state["buffer"] = flambeau.zeros_like(param)
+                state["buffer"].mul_(group["momentum"]).add_(param.grad)
+                param.sub_(state["buffer"] * group["lr"])
+
+
+def test_a_hand_written_optimizer_is_compiled_once_its_state_exists():
+    pair = both(HandWritten)
+    with pytest.raises(CompileError, match="run one step before compiling"):
+        pair[1].step(X)
+    for each in pair:
+        each.one_step(X)
+    run(pair, 2)
+    for each in pair:
+        each.optimizer.param_groups[0]["lr"] = 0.25
+    run(pair, 2)
+    for each in pair:
+        load(each)
+    run(pair, 2)
+    for each in pair:
+        each.optimizer.param_groups[0]["momentum"] = 0.0
+    run(pair, 2)
