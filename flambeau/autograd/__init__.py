@@ -4,4 +4,5 @@ from flambeau.autograd import functional as functional
 from flambeau.autograd import graph as graph
 from flambeau.autograd.backward import *
 from flambeau.autograd.function import *
+from flambeau.autograd.gradcheck import *
 from flambeau.autograd.modes import *
