@@ -262,9 +262,9 @@ class _ModuleWatchingTrace(Trace):
         self.snapshots: dict[int, ModuleSnapshot] = {}
         self.histories: dict[Tensor, tuple[Any, int, bool]] = {}
 
-    def enter(self, module: Any) -> None:
-        """Note that ``module`` was called."""
-        if id(module) not in self.snapshots:
+    def enter(self, module: Any, anew: bool = False) -> None:
+        """Note that ``module`` was called, or with ``anew`` that it has changed for good."""
+        if anew or id(module) not in self.snapshots:
             self.snapshots[id(module)] = ModuleSnapshot(module)
 
     def note(self, tensor: Any) -> None:

@@ -126,8 +126,14 @@ class Trace:
             "began; compute the loss inside the compiled function, or call backward() outside"
         )
 
-    def enter(self, module: Any) -> None:
-        """Note that ``module`` was called, so that the guard watches it."""
+    def enter(self, module: Any, anew: bool = False) -> None:
+        """Note that ``module`` was called, so that the guard watches it.
+
+        Args:
+            module: What was called.
+            anew: It has changed for good since it was entered, as a lazy module does; what it is
+                now counts.
+        """
         self.modules.setdefault(module)
 
 

@@ -12,7 +12,9 @@ class Model(nn.Module):
         super().__init__()
         self.scale = nn.Parameter(flambeau.empty(size, device=device))
         nn.init.uniform_(self.scale)
-        self.inner = nn.Sequential(nn.Linear(size, 5, device=device), nn.BatchNorm1d(5, device=device))
+        self.inner = nn.Sequential(
+            nn.Linear(size, 5, device=device), nn.BatchNorm1d(5, device=device)
+        )
 
 
 def test_no_random_number_is_drawn():

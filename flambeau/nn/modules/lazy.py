@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any, NoReturn
 
 from flambeau.core.modes import no_grad
-from flambeau.core.trace import outside
+from flambeau.core.trace import current, outside
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import is_lazy
 
@@ -72,6 +72,9 @@ class LazyModuleMixin(Module):
         del module._load_hook
         if module.cls_to_become is not None:
             module.__class__ = module.cls_to_become
+        trace = current()
+        if trace is not None:
+            trace.enter(module, anew=True)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         for name, member in self._saved_members().items():
