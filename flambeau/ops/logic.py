@@ -23,31 +23,35 @@ __all__ = [
 # Truth values
 
 
+def _truth(input: Any) -> Any:
+    return input if input.dtype == jnp.bool_ else input != 0
+
+
 @op(method=True, inplace=True, differentiable=False)
 def logical_and(input: Operand, other: Operand) -> Array:
     """Where both elements are not zero, as a bool tensor."""
     check_broadcast(input, other)
-    return (input != 0) & (other != 0)
+    return _truth(input) & _truth(other)
 
 
 @op(method=True, inplace=True, differentiable=False)
 def logical_or(input: Operand, other: Operand) -> Array:
     """Where one element or both are not zero, as a bool tensor."""
     check_broadcast(input, other)
-    return (input != 0) | (other != 0)
+    return _truth(input) | _truth(other)
 
 
 @op(method=True, inplace=True, differentiable=False)
 def logical_xor(input: Operand, other: Operand) -> Array:
     """Where exactly one element is not zero, as a bool tensor."""
     check_broadcast(input, other)
-    return (input != 0) ^ (other != 0)
+    return _truth(input) ^ _truth(other)
 
 
 @op(method=True, inplace=True, differentiable=False)
 def logical_not(input: Operand) -> Array:
     """Where the elements are zero, as a bool tensor."""
-    return input == 0
+    return ~_truth(input)
 
 
 # Bits
@@ -180,4 +184,5 @@ def isneginf(input: Array) -> Array:
 @op(method=True, differentiable=False)
 def isreal(input: Array) -> Array:
     """Where the elements have no imaginary part, as a bool tensor."""
-    return jnp.imag(input) == 0
+    real = jnp.ones(input.shape, bool)
+    return jnp.imag(input) == 0 if jnp.iscomplexobj(input) else real
