@@ -2,6 +2,7 @@
 
 from flambeau.autograd import functional as functional
 from flambeau.autograd import graph as graph
+from flambeau.autograd.anomaly_mode import *
 from flambeau.autograd.backward import *
 from flambeau.autograd.function import *
 from flambeau.autograd.gradcheck import *

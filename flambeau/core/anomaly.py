@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import traceback
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,16 +40,18 @@ _HERE = __file__.rpartition("core")[0]
 def watched(node: Any, run: Callable[[], Any]) -> Any:
     """What ``run()`` gives, the cotangents of the inputs of ``node``.
 
+    An error gets a note that shows where the node was recorded.
+
     Raises:
         RuntimeError: One of them is not a number, and `check_nan` is set.
     """
     try:
         pulled = run()
-    except Exception:
-        _tell_where(node, "raised an error")
+        if check_nan:
+            _check(node, pulled)
+    except Exception as error:
+        error.add_note(_where(node))
         raise
-    if check_nan:
-        _check(node, pulled)
     return pulled
 
 
@@ -58,7 +59,6 @@ def _check(node: Any, pulled: Sequence[Any]) -> None:
     for number, cotangent in enumerate(pulled):
         array = cotangent._read() if hasattr(cotangent, "_read") else cotangent
         if _has_nan(array):
-            _tell_where(node, f"gave nan for input {number}")
             raise RuntimeError(f"{node.name()} gave nan as the gradient of its input {number}")
 
 
@@ -67,10 +67,8 @@ def _has_nan(array: Any) -> bool:
     return is_known and bool(jnp.isnan(array).any())
 
 
-def _tell_where(node: Any, what: str) -> None:
+def _where(node: Any) -> str:
     lines = node.metadata.get(_WHERE)
     if lines is None:
-        told = "it was recorded outside detect_anomaly(), so the line is not known"
-    else:
-        told = "it was recorded here (most recent call last):\n" + "".join(lines)
-    warnings.warn(f"{node.name()} {what} in backward; {told}", stacklevel=2)
+        return f"{node.name()} was recorded outside detect_anomaly(), so its line is not known"
+    return f"{node.name()} was recorded here (most recent call last):\n{''.join(lines)}"
