@@ -3,6 +3,7 @@
 from flambeau import autograd as autograd
 from flambeau import nn as nn
 from flambeau import optim as optim
+from flambeau import utils as utils
 from flambeau.autograd.modes import *
 from flambeau.checkpoint.io import load as load
 from flambeau.checkpoint.io import save as save
@@ -14,6 +15,7 @@ from flambeau.core.device import set_default_device as set_default_device
 from flambeau.core.dtype import *
 from flambeau.core.format import set_printoptions as set_printoptions
 from flambeau.core.generator import Generator as Generator
+from flambeau.core.layout import *
 from flambeau.core.promotion import can_cast as can_cast
 from flambeau.core.promotion import promote_types as promote_types
 from flambeau.core.promotion import result_type as result_type

@@ -109,7 +109,9 @@ def _cast(array: np.ndarray, to: dtype) -> np.ndarray:
         raise RuntimeError(f"complex values cannot be converted to {to} without losing a part")
     if to.category == dtypes.INTEGER and array.dtype.kind in "iu" and array.size:
         limits = np.iinfo(to.numpy)
-        if array.min() < limits.min or array.max() > limits.max:
+        # As in PyTorch, small negative numbers wrap around in unsigned types.
+        lowest = limits.min if to.is_signed else -int(limits.max)
+        if array.min() < lowest or array.max() > limits.max:
             raise RuntimeError(f"value cannot be converted to {to} without overflow")
     with np.errstate(over="ignore", invalid="ignore"):
         return array.astype(to.numpy)

@@ -19,6 +19,7 @@ from flambeau.core import format, world
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.history import History
 from flambeau.core.host import HostAccess
+from flambeau.core.layout import strided
 from flambeau.core.modes import modes
 from flambeau.core.view import View
 
@@ -173,6 +174,7 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
             base = cell.array if trace is None else trace.read(cell)
             array = view.write(base, part)
         if trace is not None:
+            trace.note(self)
             trace.write(cell, array)
             cell.version += 1
             return
@@ -317,6 +319,27 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Always true: XLA chooses layouts, and no caller can see them."""
         return True
+
+    @property
+    def layout(self) -> Any:
+        """Always `flambeau.strided`: tensors are dense."""
+        return strided
+
+    def is_shared(self) -> bool:
+        """Always false: see `share_memory_`."""
+        return False
+
+    def share_memory_(self) -> Any:
+        """Fail: the arrays beneath tensors never change, so there is nothing to share.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError(
+            "tensors cannot be shared between processes: what they hold are arrays that never "
+            "change. Send a state dict to the other process, or train over several devices with "
+            "JAX's sharding"
+        )
 
     def stride(self, dim: int | None = None) -> Any:
         """The strides of a contiguous tensor of this shape, in elements."""

@@ -1,0 +1,47 @@
+"""Memory formats and layouts under PyTorch's names: accepted everywhere, and left to XLA."""
+
+from __future__ import annotations
+
+__all__ = [
+    "channels_last",
+    "channels_last_3d",
+    "contiguous_format",
+    "layout",
+    "memory_format",
+    "preserve_format",
+    "strided",
+]
+
+
+class _Named:
+    """A constant that prints as its name."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"flambeau.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+class memory_format(_Named):
+    """An order of dimensions in memory. XLA chooses its own, so it makes no difference."""
+
+    __slots__ = ()
+
+
+class layout(_Named):
+    """How elements are stored; all tensors are dense, that is `strided`."""
+
+    __slots__ = ()
+
+
+contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")
+strided = layout("strided")

@@ -1,0 +1,3 @@
+"""The handle that every hook registration returns."""
+
+from flambeau.core.handle import RemovableHandle as RemovableHandle
