@@ -45,6 +45,8 @@ class detect_anomaly(ContextDecorator):
     Traceback (most recent call last):
     ...
     RuntimeError: SqrtBackward0 gave nan as the gradient of its input 0
+    SqrtBackward0 was recorded here (most recent call last):
+    ...
 
     Args:
         check_nan: Whether a nan among the gradients of a node is an error.
