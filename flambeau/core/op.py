@@ -86,6 +86,7 @@ class Op:
         self.static = [i for i in range(len(kinds)) if i not in self.dynamic]
         self.operands = [n for n, i in enumerate(self.dynamic) if kinds[i].startswith("Operand")]
         self.sequences = [i for i, k in enumerate(kinds) if k.startswith("Arrays")]
+        self.needs_tensor = self.names[0] == "input" and kinds[0] == "Array"
         # Floats and ints that compare equal are different programs.
         self.typed = any("float" in kinds[i] or kinds[i] == "Any" for i in self.static)
         self.leading = self.dynamic == list(range(len(self.dynamic)))
@@ -149,6 +150,8 @@ class Op:
 
     def _apply(self, static: tuple[Any, ...], lengths: tuple[int, ...], *arrays: Any) -> Any:
         """The declared function, from arrays and bound static arguments."""
+        if self.needs_tensor and getattr(arrays[0], "weak_type", False):
+            raise TypeError(f"{self.name}(): input must be a Tensor, got a {arrays[0].dtype} number")
         values: list[Any] = list(arrays)
         if self.sequences:
             values, arrays_left, remaining = [], list(arrays), list(lengths)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau import return_types
-from flambeau.core.op import Array, function, op
+from flambeau.core.op import Array, Operand, function, op
 from flambeau.core.promotion import result_dtype
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_ordered, wrap_dim
@@ -211,7 +211,7 @@ def searchsorted(
 
 @op(differentiable=False)
 def bucketize(
-    input: Array, boundaries: Array, *, out_int32: bool = False, right: bool = False
+    input: Operand, boundaries: Array, *, out_int32: bool = False, right: bool = False
 ) -> Array:
     """The index of the bucket that each element falls into.
 
