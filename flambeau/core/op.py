@@ -289,13 +289,14 @@ def make_face(declared: Op) -> Any:
     total = len(declared.names)
     required, defaults = declared.required, declared.defaults
     positional = total - declared.keyword_only
+    all_positional = -1 if declared.keyword_only else total
 
     def face(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
             return with_keywords(args, kwargs)
         given = len(args)
         try:
-            if given == total:
+            if given == all_positional:
                 return declared(args)
             if given < required or given > positional:
                 declared.bind(args, kwargs)
