@@ -59,6 +59,14 @@ def scaled_dot_product_attention(
     _check(query, key, value, attn_mask, is_causal)
     if enable_gqa:
         key, value = _shared_heads(query, key), _shared_heads(query, value)
+    return attention(query, key, value, attn_mask, dropout_mask, dropout_p, is_causal, scale)
+
+
+def attention(
+    query: Any, key: Any, value: Any, attn_mask: Any, dropout_mask: Any, dropout_p: float,
+    is_causal: bool, scale: Any = None,
+) -> Any:  # fmt: skip
+    """`scaled_dot_product_attention` on arrays that are known to match."""
     if scale is None:
         scale = 1.0 / math.sqrt(max(query.shape[-1], 1))
     batch = jnp.broadcast_shapes(query.shape[:-2], key.shape[:-2])
@@ -135,13 +143,13 @@ def _attend(query: Any, key: Any, value: Any, masks: Masks, scale: Any, first: A
     """Attention of the queries from position ``first`` on, all scores at once."""
     wide = jnp.promote_types(query.dtype, jnp.float32)
     scores = jnp.einsum("...le,...se->...ls", query, key, preferred_element_type=wide)
-    weights = masks.drop(_softmax(masks.apply(scores * scale, first)))
+    weights = masks.drop(softmax_of_scores(masks.apply(scores * scale, first)))
     weights = weights.astype(query.dtype)
     found = jnp.einsum("...ls,...se->...le", weights, value, preferred_element_type=wide)
     return found.astype(query.dtype)
 
 
-def _softmax(scores: Any) -> Any:
+def softmax_of_scores(scores: Any) -> Any:
     """The softmax over the last dimension, zeros where every score is minus infinity."""
     greatest = lax.stop_gradient(jnp.max(scores, -1, keepdims=True, initial=-jnp.inf))
     greatest = jnp.where(jnp.isneginf(greatest), jnp.zeros_like(greatest), greatest)
