@@ -169,7 +169,7 @@ def test_state_of_an_ordinary_layer_gives_shapes():
 def test_loaded_state_of_another_size_is_told_at_the_first_call():
     layer = nn.LazyLinear(3)
     layer.load_state_dict(nn.Linear(2, 3).state_dict())
-    with pytest.raises(AssertionError, match="5 features.*for 2"):
+    with pytest.raises(AssertionError, match=r"5 features.*for 2"):
         layer(flambeau.ones(1, 5))
 
 
@@ -179,7 +179,7 @@ def test_uninitialized_state_loads_into_uninitialized_layers_only():
     other = nn.LazyBatchNorm1d()
     assert str(other.load_state_dict(state)) == "<All keys matched successfully>"
     assert other.has_uninitialized_params()
-    with pytest.raises(RuntimeError, match="has no shape"):
+    with pytest.raises(RuntimeError, match=r"has no shape"):
         nn.BatchNorm1d(2).load_state_dict(state)
 
 
@@ -299,3 +299,25 @@ def test_convolution_checks_its_first_input():
         nn.LazyConv1d(2, 3)(flambeau.ones(4))
     with pytest.raises(ValueError, match="3 channels must be divisible by groups=2"):
         nn.LazyConv1d(2, 3, groups=2)(flambeau.ones(1, 3, 4))
+
+
+def test_loaded_normalization_and_convolution_take_their_numbers_from_the_input():
+    for lazy, base, shape in (
+        (nn.LazyBatchNorm1d(), nn.BatchNorm1d(3), (2, 3)),
+        (
+            nn.LazyInstanceNorm1d(),
+            nn.InstanceNorm1d(3, affine=True, track_running_stats=True),
+            (3, 4),
+        ),
+        (nn.LazyConv1d(2, 2), nn.Conv1d(3, 2, 2), (3, 4)),
+    ):
+        lazy.load_state_dict(base.state_dict())
+        x = flambeau.arange(shape[0] * shape[1]).reshape(shape).float()
+        assert (lazy(x) == base(x)).all()
+        assert repr(lazy) == repr(base)
+
+
+def test_instance_norm_without_a_batch_finds_its_channels():
+    layer = nn.LazyInstanceNorm1d()
+    assert layer(flambeau.ones(3, 4)).shape == (3, 4)
+    assert layer.num_features == 3

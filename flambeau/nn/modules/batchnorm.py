@@ -177,12 +177,16 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Give parameters and buffers one element for each channel of ``input``."""
+        if self.num_features == 0:
+            self.num_features = self._channels_of(input)
         if self.has_uninitialized_params():
-            self.num_features = input.shape[1]
             for member in (*self._parameters.values(), *self._buffers.values()):
                 if is_lazy(member):
                     member.materialize((self.num_features,))
             self.reset_parameters()
+
+    def _channels_of(self, input: Tensor) -> int:
+        return input.shape[1]
 
 
 class BatchNorm1d(_BatchNorm):

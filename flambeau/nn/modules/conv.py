@@ -305,8 +305,10 @@ class _LazyConvXdMixin(LazyModuleMixin, _ConvNd):
             RuntimeError: ``input`` has the wrong number of dimensions.
             ValueError: ``groups`` does not divide its channels.
         """
+        if self.in_channels == 0:
+            self.in_channels = self._get_in_channels(input)
         if self.has_uninitialized_params():
-            self.in_channels = channels = self._get_in_channels(input)
+            channels = self.in_channels
             if channels % self.groups:
                 raise ValueError(
                     f"the input's {channels} channels must be divisible by groups={self.groups}"

@@ -158,22 +158,39 @@ class InstanceNorm3d(_InstanceNorm):
         return 4
 
 
-class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
-    """An `InstanceNorm1d` that takes ``num_features`` from its first input."""
+class _LazyInstanceNorm(_LazyNormBase, _InstanceNorm):
+    """An instance normalization that takes ``num_features`` from its first input."""
+
+    def _channels_of(self, input: Tensor) -> int:
+        self._check_input_dim(input)
+        return input.shape[input.dim() - self._get_no_batch_dim()]
+
+
+class LazyInstanceNorm1d(_LazyInstanceNorm):
+    """An `InstanceNorm1d` that takes ``num_features`` from its first input.
+
+    Unlike that it is affine and has running statistics by default.
+    """
 
     cls_to_become = InstanceNorm1d
     _get_no_batch_dim = InstanceNorm1d._get_no_batch_dim
 
 
-class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
-    """An `InstanceNorm2d` that takes ``num_features`` from its first input."""
+class LazyInstanceNorm2d(_LazyInstanceNorm):
+    """An `InstanceNorm2d` that takes ``num_features`` from its first input.
+
+    Unlike that it is affine and has running statistics by default.
+    """
 
     cls_to_become = InstanceNorm2d
     _get_no_batch_dim = InstanceNorm2d._get_no_batch_dim
 
 
-class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
-    """An `InstanceNorm3d` that takes ``num_features`` from its first input."""
+class LazyInstanceNorm3d(_LazyInstanceNorm):
+    """An `InstanceNorm3d` that takes ``num_features`` from its first input.
+
+    Unlike that it is affine and has running statistics by default.
+    """
 
     cls_to_become = InstanceNorm3d
     _get_no_batch_dim = InstanceNorm3d._get_no_batch_dim
