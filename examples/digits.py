@@ -84,8 +84,17 @@ def shift_at_random(images):
     return padded[image[:, None, None], 0, rows[:, :, None], columns[:, None, :]].unsqueeze(1)
 
 
-def train(model, images, labels):
-    """Train for `EPOCHS` epochs and give the mean loss of each."""
+@flambeau.no_grad()
+def predict(model, images):
+    """The most probable digit for each image."""
+    model.eval()
+    digits = model(images).argmax(1)
+    model.train()
+    return digits
+
+
+def train(model, images, labels, test_images, test_labels):
+    """Train for `EPOCHS` epochs; give each epoch's mean loss and test accuracy."""
     optimizer = flambeau.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=0.05)
     steps_per_epoch = len(images) // BATCH
     schedule = flambeau.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS * steps_per_epoch)
@@ -98,7 +107,10 @@ def train(model, images, labels):
         optimizer.zero_grad()
         return loss.detach()
 
-    model.train()
+    @flambeau.compile
+    def accuracy(images, labels):
+        return (predict(model, images) == labels).float().mean()
+
     history = []
     progress = tqdm(range(EPOCHS), unit="epoch")
     for _ in progress:
@@ -107,31 +119,21 @@ def train(model, images, labels):
         for batch in order[: steps_per_epoch * BATCH].view(steps_per_epoch, BATCH):
             losses.append(step(images[batch], labels[batch]))
             schedule.step()
-        history.append(flambeau.stack(losses).mean().item())
+        loss = flambeau.stack(losses).mean().item()
         speed = steps_per_epoch * BATCH / (time.perf_counter() - start)
-        progress.set_postfix(loss=f"{history[-1]:.3f}", images_per_s=f"{speed:,.0f}")
+        history.append((loss, accuracy(test_images, test_labels).item()))
+        progress.set_postfix(loss=f"{loss:.3f}", images_per_s=f"{speed:,.0f}")
     return history
 
 
-@flambeau.no_grad()
-def predict(model, images):
-    """The most probable digit for each image."""
-    model.eval()
-    return flambeau.compile(model)(images).argmax(1)
-
-
 def draw(history, images, labels, predictions, path):
-    """The learning curve, and test digits with their predictions; mistakes are red."""
+    """The learning curves, and test digits with their predictions; mistakes are red."""
     figure = plt.figure(figsize=(12, 6), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=(1, 1.4))
-    curve = left.subplots()
-    curve.semilogy(range(1, len(history) + 1), history)
-    curve.set(xlabel="epoch", ylabel="training loss", title="Learning curve")
-    curve.grid(alpha=0.3)
+    draw_curves(left, history)
     # The mistaken ones first, so that every one of them is seen.
     order = flambeau.argsort((predictions == labels).int(), stable=True)[:60].tolist()
-    grid = right.subplots(6, 10)
-    for axes, i in zip(grid.flat, order, strict=True):
+    for axes, i in zip(right.subplots(6, 10).flat, order, strict=True):
         wrong = bool(predictions[i] != labels[i])
         axes.imshow(images[i, 0], cmap="gray_r")
         axes.set_title(
@@ -146,19 +148,31 @@ def draw(history, images, labels, predictions, path):
     figure.savefig(path, dpi=110)
 
 
+def draw_curves(figure, history):
+    """Training loss and test accuracy by epoch."""
+    losses, accuracies = zip(*history, strict=True)
+    epochs = range(1, len(history) + 1)
+    top, bottom = figure.subplots(2, 1, sharex=True)
+    top.plot(epochs, losses)
+    top.set(ylabel="training loss", title="Learning curves")
+    bottom.plot(epochs, [100 * each for each in accuracies], color="tab:green")
+    bottom.set(xlabel="epoch", ylabel="test accuracy (%)", ylim=(90, 100.2))
+    for axes in (top, bottom):
+        axes.grid(alpha=0.3)
+
+
 def main():
+    """The whole job."""
     flambeau.manual_seed(0)
     train_images, test_images, train_labels, test_labels = load_data()
     model = DigitNet()
     count = sum(p.numel() for p in model.parameters())
     print(f"{count:,} parameters, {len(train_images)} training and {len(test_images)} test images")
 
-    history = train(model, train_images, train_labels)
+    history = train(model, train_images, train_labels, test_images, test_labels)
     predictions = predict(model, test_images)
-    correct = int((predictions == test_labels).sum())
-    print(
-        f"test accuracy: {correct / len(test_labels):.2%} ({len(test_labels) - correct} mistakes)"
-    )
+    mistakes = int((predictions != test_labels).sum())
+    print(f"test accuracy: {1 - mistakes / len(test_labels):.2%} ({mistakes} mistakes)")
 
     OUTPUT.mkdir(exist_ok=True)
     flambeau.save(model.state_dict(), OUTPUT / "model.safetensors")
@@ -166,9 +180,7 @@ def main():
     restored.load_state_dict(flambeau.load(OUTPUT / "model.safetensors"))
     with flambeau.no_grad():
         same = flambeau.equal(model.eval()(test_images), restored.eval()(test_images))
-    print(
-        f"saved and loaded again: predictions are {'the same' if same else 'NOT the same'} to the bit"
-    )
+    print(f"saved and loaded again: predictions {'are' if same else 'ARE NOT'} the same to the bit")
 
     draw(history, test_images, test_labels, predictions, OUTPUT / "digits.png")
     print(f"picture: {OUTPUT / 'digits.png'}")
