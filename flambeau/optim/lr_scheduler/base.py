@@ -189,7 +189,7 @@ _LRScheduler = LRScheduler
 
 
 def _has_stepped(optimizer: Optimizer, start: bool = False) -> bool:
-    """Whether ``optimizer`` has stepped since its first scheduler came.
+    """Whether ``optimizer`` has stepped since its first scheduler came; true where unknown.
 
     Args:
         optimizer: The optimizer.
@@ -200,7 +200,7 @@ def _has_stepped(optimizer: Optimizer, start: bool = False) -> bool:
         optimizer._opt_called = False
         optimizer._first_versions = versions
     # The Python of a compiled step does not run at each call, but its writes are counted.
-    return bool(optimizer._opt_called) or versions != optimizer._first_versions
+    return optimizer._opt_called is not False or versions != optimizer._first_versions
 
 
 def refuse_in_trace() -> None:
