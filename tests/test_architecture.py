@@ -1,0 +1,102 @@
+"""The house keeps its shape: imports point down, layers do not reach JAX, files stay readable."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "flambeau"
+FILES = sorted(PACKAGE.rglob("*.py"))
+# What each room may import from, besides itself.
+BELOW = {
+    "core": set(),
+    "ops": {"core", "return_types"},
+    "autograd": {"core", "ops"},
+    "compile": {"core", "ops"},
+    "func": {"core", "ops", "autograd", "compile", "nn"},
+    "nn": {"core", "ops", "autograd", "compile", "return_types"},
+    "optim": {"core", "ops", "autograd", "compile", "nn"},
+    "checkpoint": {"core", "ops"},
+}
+MAX_LINES = 600
+
+
+def imports_of(file, top_level_only=False):
+    tree = ast.parse(file.read_text())
+    nodes = tree.body if top_level_only else ast.walk(tree)
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def name_of(file):
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@pytest.mark.parametrize("room", BELOW)
+def test_imports_point_down(room):
+    wrong = []
+    for file in (PACKAGE / room).rglob("*.py"):
+        for imported in imports_of(file):
+            parts = imported.split(".")
+            if parts[0] == "flambeau" and len(parts) > 1 and (PACKAGE / parts[1]).is_dir():
+                if parts[1] != room and parts[1] not in BELOW[room]:
+                    wrong.append(f"{file.relative_to(ROOT)} imports {imported}")
+    assert not wrong
+
+
+def test_layers_do_not_import_jax():
+    wrong = [
+        str(file.relative_to(ROOT))
+        for file in (PACKAGE / "nn").rglob("*.py")
+        if any(imported.split(".")[0] in ("jax", "jaxlib") for imported in imports_of(file))
+    ]
+    assert not wrong
+
+
+def test_nothing_imports_torch():
+    wrong = [
+        str(file.relative_to(ROOT))
+        for file in FILES
+        if any(imported.split(".")[0] == "torch" for imported in imports_of(file))
+    ]
+    assert not wrong
+
+
+def test_no_two_files_import_each_other():
+    names = {name_of(file): file for file in FILES}
+    edges = {
+        name: {
+            imported
+            for imported in imports_of(file, top_level_only=True)
+            if imported in names and imported != name
+        }
+        for name, file in names.items()
+    }
+    # A package's own __init__ stands for what is in it.
+    mutual = {
+        tuple(sorted((a, b)))
+        for a, targets in edges.items()
+        for b in targets
+        if a in edges[b] and not a.startswith(f"{b}.") and not b.startswith(f"{a}.")
+    }
+    assert not mutual
+
+
+def test_files_fit_in_one_reading():
+    long = {
+        str(file.relative_to(ROOT)): lines
+        for file in FILES
+        if (lines := len(file.read_text().splitlines())) > MAX_LINES
+    }
+    assert not long
+
+
+def test_the_public_namespace_defines_nothing():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    assert all(isinstance(node, ast.Import | ast.ImportFrom | ast.Expr) for node in tree.body)
