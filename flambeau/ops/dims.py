@@ -53,6 +53,11 @@ def sizes_of(args: tuple[Any, ...], name: str) -> tuple[int, ...]:
 def fill_in_size(shape: tuple[int, ...], count: int, name: str) -> tuple[int, ...]:
     """``shape`` with a single -1 replaced by what ``count`` elements leave for it.
 
+    Args:
+        shape: The sizes wanted.
+        count: How many elements there are.
+        name: How messages begin, such as ``"view()"``.
+
     Raises:
         RuntimeError: The elements do not fit, or more than one size is negative.
     """
@@ -60,26 +65,26 @@ def fill_in_size(shape: tuple[int, ...], count: int, name: str) -> tuple[int, ..
     if not unknown:
         if math.prod(shape) != count:
             raise RuntimeError(
-                f"{name}(): shape {list(shape)} is invalid for an input of {count} elements"
+                f"{name}: shape {list(shape)} is invalid for an input of {count} elements"
             )
         return shape
     if any(shape[d] != -1 for d in unknown):
-        raise RuntimeError(f"{name}(): shape {list(shape)} has a negative size other than -1")
+        raise RuntimeError(f"{name}: shape {list(shape)} has a negative size other than -1")
     if len(unknown) > 1:
-        raise RuntimeError(f"{name}(): only one size can be -1, got {list(shape)}")
+        raise RuntimeError(f"{name}: only one size can be -1, got {list(shape)}")
     known = math.prod(size for size in shape if size >= 0)
     if known == 0:
         if count == 0:
             raise RuntimeError(
-                f"{name}(): the -1 in shape {list(shape)} could be anything, since the input has "
+                f"{name}: the -1 in shape {list(shape)} could be anything, since the input has "
                 "0 elements"
             )
         raise RuntimeError(
-            f"{name}(): shape {list(shape)} is invalid for an input of {count} elements"
+            f"{name}: shape {list(shape)} is invalid for an input of {count} elements"
         )
     if count % known:
         raise RuntimeError(
-            f"{name}(): shape {list(shape)} is invalid for an input of {count} elements"
+            f"{name}: shape {list(shape)} is invalid for an input of {count} elements"
         )
     (at,) = unknown
     return (*shape[:at], count // known, *shape[at + 1 :])

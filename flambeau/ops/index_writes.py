@@ -129,7 +129,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 @op(name="index_copy", linear=True)
 def _index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
     array, source = _as_slices(input, dim, index, source)
-    return overwrite((dim,), array, source, index.reshape(-1)).reshape(input.shape)
+    written: Any = overwrite((dim,), array, source, index.reshape(-1))
+    return written.reshape(input.shape)
 
 
 @_in_place_too
@@ -149,7 +150,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
 
 @op(name="index_fill", linear=True)
 def _index_fill(input: Array, dim: int, index: Array, value: Operand) -> Array:
-    array = input if input.ndim else input.reshape(1)
+    array = input if input.ndim else jnp.reshape(input, 1)
     value = jnp.asarray(value, input.dtype)
     return array.at[_at(dim, index)].set(value, mode="drop").reshape(input.shape)
 
@@ -195,7 +196,7 @@ def _index_reduce(
     shape[dim] = -1
     everywhere = jnp.broadcast_to(index.reshape(shape), source.shape)
     combine = functools.partial(combined, reduce=reduce, include_self=include_self)
-    return along(combine, dim, array, everywhere, source).reshape(input.shape)
+    return jnp.reshape(along(combine, dim, array, everywhere, source), input.shape)
 
 
 @_in_place_too
@@ -237,7 +238,8 @@ def _put(input: Array, index: Array, source: Array, accumulate: bool) -> Array:
     flat, index, source = input.reshape(-1), index.reshape(-1), source.reshape(-1)
     if accumulate:
         return flat.at[index].add(source, mode="drop").reshape(input.shape)
-    return overwrite((0,), flat, source, index).reshape(input.shape)
+    written: Any = overwrite((0,), flat, source, index)
+    return written.reshape(input.shape)
 
 
 @_in_place_too

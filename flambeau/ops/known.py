@@ -46,4 +46,4 @@ def is_unknown(array: jax.Array) -> bool:
     """Whether the elements of an array cannot be looked at now, or only at the cost of a copy."""
     if modes.trace is not None or isinstance(array, Tracer) or is_abstract(array):
         return True
-    return isinstance(array, jax.Array) and array.device.platform != "cpu"
+    return isinstance(array, jax.Array) and next(iter(array.devices())).platform != "cpu"

@@ -406,15 +406,18 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
             raise RuntimeError(
                 f"meshgrid() takes tensors of one dtype, got {vectors[0].dtype} and {each.dtype}"
             )
-    swapped = indexing == "xy" and len(vectors) > 1
-    if swapped:
-        vectors = (vectors[1], vectors[0], *vectors[2:])
+    if swapped := indexing == "xy" and len(vectors) > 1:
+        vectors = _first_two_swapped(vectors)
     shape = tuple([each.numel() for each in vectors])
     grids = [
         expanded(_with_ones(each, _standing(len(shape), d, shape[d])), shape, "meshgrid")
         for d, each in enumerate(vectors)
     ]
-    return (grids[1], grids[0], *grids[2:]) if swapped else tuple(grids)
+    return _first_two_swapped(grids) if swapped else tuple(grids)
+
+
+def _first_two_swapped(items: Sequence[Any]) -> tuple[Any, ...]:
+    return (items[1], items[0], *items[2:])
 
 
 def _standing(ndim: int, dim: int, size: int) -> tuple[int, ...]:

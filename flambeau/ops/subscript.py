@@ -293,6 +293,8 @@ def check_broadcast(indices: dict[int, Any]) -> None:
     Raises:
         IndexError: They do not.
     """
+    if len(indices) == 1:
+        return
     shapes = [tuple(index.shape) for index in indices.values()]
     try:
         np.broadcast_shapes(*shapes)

@@ -106,7 +106,8 @@ def rot90(input: Array, k: int = 1, dims: tuple[int, ...] = (0, 1)) -> Array:
         raise RuntimeError(f"rot90() turns a plane of 2 dimensions, got {len(dims)}")
     if input.ndim < 2:
         raise RuntimeError(f"rot90() needs at least 2 dimensions, got {input.ndim}")
-    return jnp.rot90(input, k, wrap_listed(dims, input.ndim, "rot90"))
+    first, second = wrap_listed(dims, input.ndim, "rot90")
+    return jnp.rot90(input, k, (first, second))
 
 
 # Triangles and diagonals

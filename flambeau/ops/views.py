@@ -80,7 +80,7 @@ def view(self: Tensor, *shape: Any) -> Any:
 
 
 def _reshaped(source: Tensor, shape: tuple[int, ...], name: str, node: str = "view") -> Any:
-    return make_view(source, Reshape(fill_in_size(shape, source.numel(), name)), node)
+    return make_view(source, Reshape(fill_in_size(shape, source.numel(), f"{name}()")), node)
 
 
 def _view_dtype(source: Tensor, to: dtypes.dtype) -> Any:
@@ -120,7 +120,7 @@ def reshape(input: Tensor, *shape: Any) -> Any:
 
 
 def _reshape(source: Tensor, shape: tuple[int, ...], name: str) -> Any:
-    shape = fill_in_size(shape, source.numel(), name)
+    shape = fill_in_size(shape, source.numel(), f"{name}()")
     seen, name = source._view, "view"
     if seen is not None:
         array = source._cell.array
@@ -442,21 +442,20 @@ def expanded(source: Tensor, sizes: tuple[int, ...], name: str) -> Any:
             f"{name}(): {len(sizes)} sizes {list(sizes)} are too few for a tensor with "
             f"{len(shape)} dimensions {list(shape)}"
         )
-    result = list(sizes)
-    for d, size in enumerate(sizes):
-        have = shape[d - new] if d >= new else None
-        if size < -1 or (size == -1 and have is None):
+    if any(size < -1 for size in sizes) or -1 in sizes[:new]:
+        raise RuntimeError(
+            f"{name}(): {list(sizes)} has a negative size other than -1, or -1 for a new dimension"
+        )
+    filled = sizes[:new] + tuple(
+        have if size == -1 else size for have, size in zip(shape, sizes[new:], strict=True)
+    )
+    for d, (have, size) in enumerate(zip(shape, filled[new:], strict=True)):
+        if have not in (1, size):
             raise RuntimeError(
-                f"{name}(): size {size} at new dimension {d} of {list(sizes)} is not allowed"
+                f"{name}(): dimension {d} of size {have} cannot expand to {size}: target sizes "
+                f"{list(sizes)}, tensor sizes {list(shape)}"
             )
-        if size == -1:
-            result[d] = have
-        elif have is not None and have not in (1, size):
-            raise RuntimeError(
-                f"{name}(): dimension {d - new} of size {have} cannot expand to {size}: target "
-                f"sizes {list(sizes)}, tensor sizes {list(shape)}"
-            )
-    return make_view(source, Expand(tuple(result)), "expand")
+    return make_view(source, Expand(filled), "expand")
 
 
 # Complex numbers
