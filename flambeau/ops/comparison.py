@@ -7,6 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from flambeau.core.op import Array, Operand, function, op
+from flambeau.core.promotion import check_broadcast
 from flambeau.core.tensor import Tensor
 from flambeau.ops.aliases import also_method
 from flambeau.ops.checks import needs_ordered, same_dtype
@@ -57,23 +58,10 @@ def ge(input: Operand, other: Operand) -> Array:
     return jnp.greater_equal(input, other)
 
 
-@op(method=True, differentiable=False)
-def isclose(
-    input: Array, other: Array, rtol: Array = 1e-05, atol: Array = 1e-08, equal_nan: bool = False
-) -> Array:
-    """Where ``|input - other| <= atol + rtol * |other|``, as a bool tensor.
-
-    Args:
-        input: A tensor.
-        other: A tensor of the same dtype.
-        rtol: How far the elements may be apart, relative to ``other``.
-        atol: How far they may be apart besides.
-        equal_nan: Two NaNs count as close.
-
-    Raises:
-        RuntimeError: The dtypes differ.
-    """
+@op(name="isclose", differentiable=False)
+def _isclose(input: Array, other: Array, rtol: Array, atol: Array, equal_nan: bool) -> Array:
     same_dtype("isclose", input, other)
+    check_broadcast(input, other)
     close = input == other
     if not jnp.issubdtype(input.dtype, jnp.inexact):
         input, other = input.astype(jnp.float64), other.astype(jnp.float64)
@@ -85,7 +73,33 @@ def isclose(
     return close | (jnp.isfinite(error) & (error <= allowed))
 
 
-@op(differentiable=False)
+@function(method=True)
+def isclose(
+    input: Tensor,
+    other: Tensor,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> Any:
+    """Where ``|input - other| <= atol + rtol * |other|``, as a bool tensor.
+
+    Args:
+        input: A tensor.
+        other: A tensor of the same dtype.
+        rtol: How far the elements may be apart, relative to ``other``.
+        atol: How far they may be apart besides.
+        equal_nan: Two NaNs count as close.
+
+    Raises:
+        RuntimeError: The dtypes differ, the shapes do not broadcast, or a tolerance is negative.
+    """
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if tolerance < 0:
+            raise RuntimeError(f"isclose(): {name} must not be negative, got {tolerance}")
+    return _isclose(input, other, rtol, atol, equal_nan)
+
+
+@op(promote="type", differentiable=False)
 def _same_elements(input: Operand, other: Operand) -> Array:
     return jnp.all(input == other)
 
@@ -97,7 +111,7 @@ def allclose(
     """Whether `isclose` holds everywhere.
 
     Raises:
-        RuntimeError: The dtypes differ, or the shapes do not broadcast.
+        RuntimeError: See `isclose`.
     """
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
