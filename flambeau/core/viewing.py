@@ -257,7 +257,7 @@ def become_view(
             f"which a compiled program cannot do; use {name}() on it"
         )
     former = object.__new__(Tensor)
-    former.__dict__.update(target.__dict__)
+    vars(former).update(vars(target))
     made = unrecorded_view(former, step, name, starts)
     if recorded:
         _record_view(former, made, step, name, starts)
