@@ -10,7 +10,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.optim import arithmetic as a
 from flambeau.optim.checks import (
     at_least_zero,
-    check_betas,
+    check_adam_betas,
     check_implementation,
     check_tensor_lr,
 )
@@ -76,7 +76,7 @@ class Adam(RuleOptimizer):
     ) -> None:
         check_tensor_lr(lr, foreach, capturable)
         at_least_zero(lr=lr, eps=eps, weight_decay=weight_decay)
-        check_betas(betas, foreach, capturable)
+        check_adam_betas(betas, foreach, capturable)
         check_implementation(foreach, fused, differentiable)
         defaults = {
             "lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay,

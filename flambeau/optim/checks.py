@@ -36,16 +36,18 @@ def below_one(name: str, value: Any) -> None:
         raise ValueError(f"invalid {name}: it must be at least 0 and below 1, got {float(value)}")
 
 
-def check_betas(
-    betas: Any, foreach: bool | None = None, capturable: bool = True, *, tensors: bool = True
-) -> None:
-    """Fail unless ``betas`` are two numbers in [0, 1), or two tensors of one element each."""
+def check_betas(betas: Any) -> None:
+    """Fail unless all of ``betas`` are in [0, 1)."""
     for i, beta in enumerate(betas):
         below_one(f"beta parameter at index {i}", beta)
-    kinds = {isinstance(beta, Tensor) for beta in betas}
-    if not tensors:
-        return
-    if len(kinds) > 1 or not all(isinstance(beta, float | Tensor) for beta in betas):
+
+
+def check_adam_betas(betas: Any, foreach: bool | None, capturable: bool) -> None:
+    """Fail unless ``betas`` are two floats in [0, 1), or two tensors of one element each."""
+    check_betas(betas)
+    kinds = [isinstance(beta, Tensor) for beta in betas]
+    floats = all(isinstance(beta, float) for beta in betas)
+    if not (all(kinds) or floats):
         raise ValueError("betas must be either two floats or two Tensors")
     for i, beta in enumerate(betas):
         check_tensor_lr(beta, foreach, capturable, f"betas[{i}]")

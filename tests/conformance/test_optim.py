@@ -373,6 +373,7 @@ INVALID = [
     ("Adam", {"betas": (0, 0.9)}),
     ("Adam", {"eps": -1}),
     ("AdamW", {"weight_decay": -1}),
+    ("AdamW", {"betas": (0.9, torch.tensor(0.9))}),
     ("Adamax", {"betas": (0.0, 1.0)}),
     ("NAdam", {"momentum_decay": -0.2}),
     ("RAdam", {"betas": (1.0, 0.9)}),
@@ -394,8 +395,40 @@ INVALID = [
 def test_wrong_arguments_raise_as_in_pytorch(name, options):
     with pytest.raises((ValueError, RuntimeError)) as expected:
         getattr(torch.optim, name)([torch.ones(2, 2, requires_grad=True)], **options)
+    if "betas" in options:
+        betas = [flambeau.tensor(b.item()) if torch.is_tensor(b) else b for b in options["betas"]]
+        options = {**options, "betas": tuple(betas)}
     with pytest.raises(expected.type):
         getattr(optim, name)([flambeau.ones(2, 2, requires_grad=True)], **options)
+
+
+@pytest.mark.parametrize("name", ["Adamax", "NAdam", "RAdam"])
+def test_betas_may_be_integers_where_pytorch_lets_them(name):
+    start, grads = draw(SHAPES[:1], count=2)
+    results = []
+    for lib in (flambeau, torch):
+        params = parameters(lib, start)
+        optimizer = getattr(lib.optim, name)(params, betas=(0, 0.9))
+        for arrays in grads:
+            set_grads(lib, params, arrays)
+            optimizer.step()
+        results.append(params[0])
+    assert_close(*results, name)
+
+
+def test_numbers_that_are_tensors_agree():
+    start, grads = draw(SHAPES[:1], count=3)
+    results = []
+    for lib in (flambeau, torch):
+        params = parameters(lib, start)
+        rate, betas = lib.tensor([0.1]), (lib.tensor(0.8), lib.tensor([0.9]))
+        optimizer = lib.optim.Adam(params, lr=rate, betas=betas)
+        for arrays in grads:
+            set_grads(lib, params, arrays)
+            optimizer.step()
+            rate.mul_(0.5)
+        results.append(params[0])
+    assert_close(*results, "Adam", 1e-5)
 
 
 def signature_of(cls):

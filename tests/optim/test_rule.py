@@ -5,7 +5,7 @@ import pytest
 
 import flambeau
 from flambeau import optim
-from flambeau.optim import rule
+from flambeau.optim import plan
 
 OPTIMIZERS = [
     optim.SGD, optim.Adam, optim.AdamW, optim.Adamax, optim.NAdam, optim.RAdam, optim.Adadelta,
@@ -26,7 +26,7 @@ def give_grads(*params, fill=1.0):
 def dispatches(monkeypatch):
     """The calls of compiled steps, each with the number of parameters it updates."""
     calls = []
-    compiled = rule._compiled
+    compiled = plan._compiled
 
     def counting(specs):
         function = compiled(specs)
@@ -37,7 +37,7 @@ def dispatches(monkeypatch):
 
         return counted
 
-    monkeypatch.setattr(rule, "_compiled", counting)
+    monkeypatch.setattr(plan, "_compiled", counting)
     return calls
 
 

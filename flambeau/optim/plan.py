@@ -1,0 +1,217 @@
+"""The program of a step: all parameters through their rule in one compiled call."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from sys import getrefcount
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+
+from flambeau.core import dispatch
+from flambeau.core.cell import Cell
+from flambeau.core.kernel import Kernel
+from flambeau.core.modes import enable_grad
+from flambeau.core.tensor import Tensor
+from flambeau.core.writing import put
+from flambeau.optim.containers import Layout, ParameterGroup, pick
+
+
+class GroupSpec(NamedTuple):
+    """What a program takes for granted about a group.
+
+    Attributes:
+        rule: The rule of its optimizer.
+        flags: The options that are part of the program.
+        layout: Where its numbers stand.
+        members: For each parameter the names of its state, and whether this is its first step.
+    """
+
+    rule: Callable[..., Any]
+    flags: tuple[tuple[str, Any], ...]
+    layout: Layout
+    members: tuple[tuple[tuple[str, ...], bool], ...]
+
+
+def update(
+    specs: tuple[GroupSpec, ...],
+    params: list[Any],
+    grads: list[Any],
+    states: list[Any],
+    vectors: list[Any],
+    tensors: list[Any],
+) -> tuple[list[Any], list[Any]]:
+    """One step for all parameters, on arrays.
+
+    Args:
+        specs: The structure of the groups.
+        params: The parameters of all groups.
+        grads: Their gradients.
+        states: Their state, in the order of the names in ``specs``.
+        vectors: The numbers of each group.
+        tensors: The numbers of all groups that are tensors.
+
+    Returns:
+        The new parameters and the new state.
+    """
+    new_params: list[Any] = []
+    new_states: list[Any] = []
+    for spec, vector in zip(specs, vectors, strict=True):
+        hyper = pick(spec.layout, vector, tensors)
+        flags = dict(spec.flags)
+        tensors = tensors[_count_tensors(spec.layout) :]
+        for names, first in spec.members:
+            i, j = len(new_params), len(new_states)
+            state = dict(zip(names, states[j : j + len(names)], strict=True))
+            param, state = _update_one(
+                spec.rule, params[i], grads[i], state, hyper, {**flags, "first": first}
+            )
+            new_params.append(param)
+            new_states += [state[name] for name in names]
+    return new_params, new_states
+
+
+def _update_one(
+    rule: Callable[..., Any], param: Any, grad: Any, state: Any, hyper: Any, flags: Any
+) -> Any:
+    if flags.get("maximize"):
+        grad = -grad
+    if not jnp.iscomplexobj(param):
+        return rule(param, grad, state, hyper, flags)
+    # A complex number is optimized as the pair of its parts.
+    pairs = {name: _as_real(each) for name, each in state.items()}
+    new, pairs = rule(_as_real(param), _as_real(grad), pairs, hyper, flags)
+    return _as_complex(new), {
+        name: _as_complex(each) if jnp.iscomplexobj(state[name]) else each
+        for name, each in pairs.items()
+    }
+
+
+def _as_real(array: Any) -> Any:
+    return jnp.stack([array.real, array.imag], -1) if jnp.iscomplexobj(array) else array
+
+
+def _as_complex(array: Any) -> Any:
+    return jax.lax.complex(array[..., 0], array[..., 1])
+
+
+def _count_tensors(place: Any) -> int:
+    if isinstance(place, tuple):
+        return sum(map(_count_tensors, place))
+    return isinstance(place, int) and place < 0
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(specs: tuple[GroupSpec, ...]) -> Any:
+    return jax.jit(functools.partial(update, specs), donate_argnums=(0, 2))
+
+
+def _take(tensors: list[Tensor]) -> list[Any]:
+    """The arrays of ``tensors``, to be overwritten: copies of those that others hold as well."""
+    arrays = []
+    for tensor in tensors:
+        array = tensor._cell.array if tensor._view is None else tensor._read()
+        arrays.append(jnp.copy(array) if getrefcount(array) > _ALONE else array)
+    return arrays
+
+
+def _count_when_alone() -> int:
+    """What `getrefcount` says, in the place where `_take` asks, of an array nobody else holds."""
+    tensors = [Tensor._wrap(object())]
+    for tensor in tensors:
+        array = tensor._cell.array if tensor._view is None else tensor._read()
+        count = getrefcount(array)
+    return count  # type: ignore[possibly-unbound]
+
+
+_ALONE = _count_when_alone()
+
+
+def _handle(cell: Cell) -> Tensor:
+    """A tensor on ``cell``."""
+    made = object.__new__(Tensor)
+    made._cell = cell
+    return made
+
+
+class Plan:
+    """A program and the tensors that go through it.
+
+    Args:
+        specs: The structure of the groups.
+        params: The parameters that have gradients, group by group.
+        states: Their state.
+        groups: The groups.
+    """
+
+    def __init__(
+        self,
+        specs: tuple[GroupSpec, ...],
+        params: list[Tensor],
+        states: list[Tensor],
+        groups: list[ParameterGroup],
+    ) -> None:
+        self.specs, self.params, self.states = specs, params, states
+        self.cells: list[Cell] = [group.cell for group in groups]
+        self.tensors: list[Tensor] = [each for group in groups for each in group.tensors]
+        self.compiled = _compiled(specs)
+        self.kernel: Kernel | None = None
+
+    def run(self, grads: list[Tensor]) -> None:
+        """One step."""
+        arrays = [g._cell.array if g._view is None else g._read() for g in grads]
+        params, states = self.compiled(
+            _take(self.params), arrays, _take(self.states),
+            [cell.array for cell in self.cells], [each._read() for each in self.tensors],
+        )  # fmt: skip
+        self._write(self.params, params)
+        self._write(self.states, states)
+
+    def _write(self, tensors: list[Tensor], arrays: list[Any]) -> None:
+        if arrays and isinstance(arrays[0], Tracer):
+            for tensor, array in zip(tensors, arrays, strict=True):
+                tensor._store(array)
+            return
+        for tensor, array in zip(tensors, arrays, strict=True):
+            if tensor._view is None:
+                cell = tensor._cell
+                cell.array = array
+                cell.version += 1
+            else:
+                tensor._store(array)
+
+    def run_recorded(self, grads: list[Tensor]) -> None:
+        """One step that goes on the tape, so that gradients flow through it."""
+        if self.kernel is None:
+            self.kernel = Kernel(self._flat_update, "step", "OptimizerStepBackward0")
+        changed = [*self.params, *self.states]
+        inputs = (*changed, *grads, *map(_handle, self.cells), *self.tensors)
+        with enable_grad():
+            results = dispatch.run(self.kernel, inputs)
+            for tensor, result in zip(changed, results, strict=True):
+                put(tensor, result, "step")
+
+    def _flat_update(self, *arrays: Any) -> tuple[Any, ...]:
+        given = iter(arrays)
+        params, states, grads, vectors, tensors = (
+            [next(given) for _ in kind]
+            for kind in (self.params, self.states, self.params, self.cells, self.tensors)
+        )
+        params, states = update(self.specs, params, grads, states, vectors, tensors)
+        return (*params, *states)
+
+    def run_traced(self, grads: list[Tensor], trace: Any) -> None:
+        """One step as part of a program that is being traced."""
+        params, states = update(
+            self.specs,
+            [each._read() for each in self.params],
+            [each._read() for each in grads],
+            [each._read() for each in self.states],
+            [trace.read(cell) for cell in self.cells],
+            [each._read() for each in self.tensors],
+        )
+        for tensor, array in zip(self.params + self.states, params + states, strict=True):
+            tensor._store(array)
