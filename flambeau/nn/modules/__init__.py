@@ -1,5 +1,27 @@
 """The layers, one file per family, under PyTorch's file names."""
 
+from flambeau.nn.modules import (
+    activation,
+    adaptive,
+    batchnorm,
+    channelshuffle,
+    container,
+    conv,
+    distance,
+    dropout,
+    flatten,
+    fold,
+    instancenorm,
+    linear,
+    linear_cross_entropy_options,
+    loss,
+    normalization,
+    padding,
+    pixelshuffle,
+    pooling,
+    sparse,
+    upsampling,
+)
 from flambeau.nn.modules.activation import *
 from flambeau.nn.modules.adaptive import *
 from flambeau.nn.modules.batchnorm import *
@@ -14,10 +36,32 @@ from flambeau.nn.modules.instancenorm import *
 from flambeau.nn.modules.linear import *
 from flambeau.nn.modules.linear_cross_entropy_options import *
 from flambeau.nn.modules.loss import *
-from flambeau.nn.modules.module import Module as Module
+from flambeau.nn.modules.module import Module
 from flambeau.nn.modules.normalization import *
 from flambeau.nn.modules.padding import *
 from flambeau.nn.modules.pixelshuffle import *
 from flambeau.nn.modules.pooling import *
 from flambeau.nn.modules.sparse import *
 from flambeau.nn.modules.upsampling import *
+
+__all__ = ["Module"]
+__all__ += activation.__all__
+__all__ += adaptive.__all__
+__all__ += batchnorm.__all__
+__all__ += channelshuffle.__all__
+__all__ += container.__all__
+__all__ += conv.__all__
+__all__ += distance.__all__
+__all__ += dropout.__all__
+__all__ += flatten.__all__
+__all__ += fold.__all__
+__all__ += instancenorm.__all__
+__all__ += linear.__all__
+__all__ += linear_cross_entropy_options.__all__
+__all__ += loss.__all__
+__all__ += normalization.__all__
+__all__ += padding.__all__
+__all__ += pixelshuffle.__all__
+__all__ += pooling.__all__
+__all__ += sparse.__all__
+__all__ += upsampling.__all__
