@@ -22,6 +22,7 @@ from flambeau.core.view import (
     Reshape,
     Slice,
     Step,
+    Strided,
     View,
     Windows,
 )
@@ -92,6 +93,8 @@ def _strides_after(step: Step, shape: Ints, strides: Ints, dtype: Any) -> Ints:
             if step.inverse:
                 return tuple(stride // 2 for stride in strides[:-1])
             return (*(2 * stride for stride in strides), 1)
+        case Strided():
+            return step.strides
         case Windows():
             if not shape:
                 return (1,)

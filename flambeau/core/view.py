@@ -307,9 +307,38 @@ class Windows:
         return jnp.moveaxis(moved, -1, self.dim)
 
 
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """Elements at regular distances from a start, whatever the shape they come from."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    starts: ClassVar[int] = 1
+
+    def _positions(self, start: Any) -> jax.Array:
+        positions = jnp.asarray(start)
+        for size, stride in zip(self.shape, self.strides, strict=True):
+            positions = positions[..., None] + jnp.arange(size) * stride
+        return positions
+
+    def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
+        """Shape and NumPy dtype of what reading gives."""
+        return self.shape, dtype
+
+    def read(self, array: jax.Array, starts: Any) -> jax.Array:
+        """The viewed part of ``array``."""
+        return jnp.reshape(array, -1)[self._positions(starts[0])]
+
+    def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
+        """``array`` with the viewed part replaced."""
+        flat = jnp.reshape(array, -1).at[self._positions(starts[0])].set(part)
+        return jnp.reshape(flat, array.shape)
+
+
 Step = (
     Reshape | Permute | Expand | Slice | Diagonal | Bitcast | ComplexPart | ComplexPairs | Windows
-)
+    | Strided
+)  # fmt: skip
 
 
 def result_of(

@@ -23,7 +23,8 @@ from flambeau.ops.placement import check_positions, first_outside, needs_integer
 from flambeau.ops.shape import broadcast_shapes
 
 __all__ = [
-    "argwhere", "gather", "index_select", "masked_select", "nonzero", "take", "take_along_dim",
+    "argwhere", "gather", "index_select", "masked_select", "nonzero", "nonzero_static", "take",
+    "take_along_dim",
 ]  # fmt: skip
 
 
@@ -216,6 +217,32 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
 
 def _indices(found: np.ndarray, beside: Tensor) -> Tensor:
     return Tensor._wrap(place(np.ascontiguousarray(found, np.int64), beside.device))
+
+
+@op(name="nonzero_static", differentiable=False)
+def _nonzero_static(input: Array, size: int, fill_value: int) -> Array:
+    if size < 0:
+        raise RuntimeError(f"nonzero_static(): size must not be negative, got {size}")
+    if not input.ndim:
+        return jnp.zeros((size, 0), np.int64)
+    found = jnp.nonzero(input, size=size, fill_value=fill_value)
+    return jnp.stack(found, -1).astype(np.int64)
+
+
+@function(method=True)
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Any:
+    """The indices of the first ``size`` elements that are not zero, a row for each.
+
+    Its shape does not depend on the elements, so a compiled program can have it.
+
+    Args:
+        size: How many rows to give.
+        fill_value: What fills the rows that are left over.
+
+    Raises:
+        RuntimeError: ``size`` is negative.
+    """
+    return _nonzero_static(input, size, fill_value)
 
 
 @function(method=True)

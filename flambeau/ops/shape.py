@@ -305,6 +305,31 @@ def _total(repeats: Tensor, size: int) -> int:
 # Broadcasting
 
 
+@op(name="sum_to_size", node="SumBackward1", linear=True)
+def _sum_to_size(input: Array, size: tuple[int, ...]) -> Array:
+    added = input.ndim - len(size)
+    if added < 0 or any(
+        n not in (1, have) for have, n in zip(input.shape[added:], size, strict=True)
+    ):
+        raise RuntimeError(
+            f"sum_to_size(): {list(size)} does not expand to the tensor's shape {list(input.shape)}"
+        )
+    summed = jnp.sum(input, tuple(range(added)), dtype=input.dtype)
+    kept = tuple(d for d, n in enumerate(size) if n == 1)
+    return jnp.sum(summed, kept, keepdims=True, dtype=input.dtype)
+
+
+@function(method=True)
+def sum_to_size(self: Tensor, *size: Any) -> Any:
+    """The tensor summed over the dimensions along which ``size`` would be expanded to its shape.
+
+    Raises:
+        RuntimeError: ``size`` does not expand to the shape.
+    """
+    wanted = sizes_of(size, "sum_to_size")
+    return self if wanted == self.shape else _sum_to_size(self, wanted)
+
+
 @function
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     """Views of the tensors, all expanded to the shape they broadcast to.

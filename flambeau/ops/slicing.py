@@ -13,14 +13,16 @@ from typing import Any
 
 from jax import lax
 
-from flambeau.core.op import function
+from flambeau.core.op import Array, function, op
+from flambeau.core.strides import is_in_order
 from flambeau.core.tensor import Tensor
-from flambeau.core.view import Cut, Diagonal, Slice, Windows
+from flambeau.core.view import Cut, Diagonal, Slice, Strided, Windows
 from flambeau.core.viewing import make_view, make_views
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.dims import as_int, sizes_of
 
 __all__ = [
+    "as_strided",
     "chunk",
     "diagonal",
     "dsplit",
@@ -31,6 +33,8 @@ __all__ = [
     "split_with_sizes",
     "tensor_split",
     "unbind",
+    "unsafe_chunk",
+    "unsafe_split",
     "vsplit",
 ]
 
@@ -200,18 +204,24 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[An
     """
     if isinstance(split_size_or_sections, Sequence):
         return _split_with_sizes(tensor, split_size_or_sections, dim, "split_with_sizes")
-    shape = tensor.shape
+    dim, sizes = _split_sizes(tensor, split_size_or_sections, dim, "split")
+    return _parts(tensor, sizes, dim, "split")
+
+
+def _split_sizes(source: Tensor, given: Any, dim: Any, name: str) -> tuple[int, tuple[int, ...]]:
+    """The dimension and the sizes of parts that are equal but for the last."""
+    shape = source.shape
     if not shape:
-        raise RuntimeError("split(): a 0-d tensor cannot be split")
-    dim = wrap_dim(dim, len(shape), "split")
-    size, total = as_int(split_size_or_sections, "split(): split_size"), shape[dim]
+        raise RuntimeError(f"{name}(): a 0-d tensor cannot be split")
+    dim = wrap_dim(dim, len(shape), name)
+    size, total = as_int(given, f"{name}(): split_size"), shape[dim]
     if size < 0:
-        raise RuntimeError(f"split(): split_size must not be negative, got {size}")
+        raise RuntimeError(f"{name}(): split_size must not be negative, got {size}")
     if size == 0 and total:
         raise RuntimeError(
-            f"split(): split_size 0 needs a dimension of size 0, dimension {dim} has size {total}"
+            f"{name}(): split_size 0 needs a dimension of size 0, dimension {dim} has size {total}"
         )
-    return _parts(tensor, _equal_sizes(total, size), dim, "split")
+    return dim, _equal_sizes(total, size)
 
 
 def _equal_sizes(total: int, size: int) -> tuple[int, ...]:
@@ -254,17 +264,21 @@ def chunk(input: Tensor, chunks: Any, dim: int = 0) -> tuple[Any, ...]:
         RuntimeError: ``chunks`` is not positive, or ``input`` is 0-d.
         IndexError: The dimension is out of range.
     """
-    shape = input.shape
+    dim, sizes = _chunk_sizes(input, chunks, dim, "chunk")
+    return _parts(input, sizes, dim, "split" if input.shape[dim] else "split_with_sizes")
+
+
+def _chunk_sizes(source: Tensor, given: Any, dim: Any, name: str) -> tuple[int, tuple[int, ...]]:
+    """The dimension and the sizes of at most so many parts."""
+    shape = source.shape
     if not shape:
-        raise RuntimeError("chunk(): a 0-d tensor cannot be split")
-    chunks = as_int(chunks, "chunk(): chunks")
+        raise RuntimeError(f"{name}(): a 0-d tensor cannot be split")
+    chunks = as_int(given, f"{name}(): chunks")
     if chunks <= 0:
-        raise RuntimeError(f"chunk(): chunks must be positive, got {chunks}")
-    dim = wrap_dim(dim, len(shape), "chunk")
+        raise RuntimeError(f"{name}(): chunks must be positive, got {chunks}")
+    dim = wrap_dim(dim, len(shape), name)
     total = shape[dim]
-    if not total:
-        return _parts(input, (0,) * chunks, dim, "split_with_sizes")
-    return _parts(input, _equal_sizes(total, -(-total // chunks)), dim, "split")
+    return dim, _equal_sizes(total, -(-total // chunks)) if total else (0,) * chunks
 
 
 @function(method=True)
@@ -358,7 +372,29 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Any, ...]:
     return _split_along(input, indices_or_sections, 2, "dsplit", 3)
 
 
-# Diagonals and windows
+# Copies of several parts
+
+
+@op(name="unsafe_split", linear=True)
+def _split_copies(tensor: Array, sizes: tuple[int, ...], dim: int) -> Any:
+    return _parted(tensor, sizes=sizes, dim=dim)
+
+
+@function(method=True)
+def unsafe_split(tensor: Tensor, split_size: int, dim: int = 0) -> tuple[Any, ...]:
+    """`split` whose parts are copies, which may be written while gradients are recorded."""
+    dim, sizes = _split_sizes(tensor, split_size, dim, "unsafe_split")
+    return _split_copies(tensor, sizes, dim)
+
+
+@function(method=True)
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+    """`chunk` whose parts are copies, which may be written while gradients are recorded."""
+    dim, sizes = _chunk_sizes(input, chunks, dim, "unsafe_chunk")
+    return _split_copies(input, sizes, dim)
+
+
+# Diagonals, windows and strides
 
 
 @function(method=True)
@@ -407,3 +443,47 @@ def _unfold(self: Tensor, dimension: Any, size: Any, step: Any) -> Any:
 _unfold.__name__ = _unfold.__qualname__ = "unfold"
 # A method only: the function of this name in `nn.functional` extracts image patches.
 Tensor.unfold = function(_unfold)  # type: ignore[attr-defined]
+
+
+@function(method=True)
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+    """Elements at regular distances, counted through all elements in order.
+
+    Args:
+        input: A tensor that is no view of part of another one.
+        size: The shape of the result.
+        stride: For each dimension, how many elements its positions are apart.
+        storage_offset: The first element; 0 by default.
+
+    Raises:
+        RuntimeError: There are not as many strides as sizes, one is negative, elements beyond the
+            end are reached, or ``input`` is a view of part of another tensor.
+    """
+    shape, strides = sizes_of((size,), "as_strided"), sizes_of((stride,), "as_strided")
+    start = 0 if storage_offset is None else as_int(storage_offset, "as_strided(): storage_offset")
+    if len(shape) != len(strides):
+        raise RuntimeError(f"as_strided(): strides {list(strides)} do not fit size {list(shape)}")
+    if any(each < 0 for each in (*shape, *strides, start)):
+        raise RuntimeError(
+            f"as_strided(): sizes {list(shape)}, strides {list(strides)} and the offset {start} "
+            "must not be negative"
+        )
+    last = start + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    if last >= input.numel() and 0 not in shape:
+        raise RuntimeError(
+            f"as_strided(): size {list(shape)} with strides {list(strides)} from {start} on "
+            f"reaches element {last} of {input.numel()}"
+        )
+    _check_whole(input)
+    return make_view(input, Strided(shape, strides), "as_strided", (start,))
+
+
+def _check_whole(source: Tensor) -> None:
+    view, array = source._view, source._cell.array
+    if view is None:
+        return
+    if source.numel() != array.size or not is_in_order(view, array.shape, array.dtype):
+        raise RuntimeError(
+            "as_strided() counts through all elements of what a tensor is a view of, which has "
+            "more of them or another order; call clone() first"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from flambeau.core.dispatch import run_with_constants
 from flambeau.core.kernel import Kernel
 from flambeau.core.op import Array, Operand, function, op
 from flambeau.core.tensor import Tensor
+from flambeau.core.writing import put
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.dims import as_int, sizes_of, wrap_listed
 
@@ -187,6 +189,35 @@ def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) ->
     result = jnp.zeros((*input.shape[:-1], size, size), input.dtype)
     result = result.at[..., along - min(offset, 0), along + max(offset, 0)].set(input)
     return jnp.moveaxis(result, (-2, -1), (first, second))
+
+
+@op(linear=True)
+def _with_diagonal(input: Array, value: Operand, wrap: bool) -> Array:
+    if input.ndim < 2:
+        raise RuntimeError(f"fill_diagonal_() needs at least 2 dimensions, got {input.ndim}")
+    if input.ndim > 2 and len(set(input.shape)) > 1:
+        raise RuntimeError(
+            f"fill_diagonal_() of more than 2 dimensions needs equal sizes, got {list(input.shape)}"
+        )
+    along = [
+        jnp.arange(n).reshape((-1,) + (1,) * (input.ndim - d - 1))
+        for d, n in enumerate(input.shape)
+    ]
+    if wrap and input.ndim == 2:
+        # After a row without any, the diagonal of a tall matrix starts anew.
+        along[0] = along[0] % (input.shape[1] + 1)
+    on = functools.reduce(operator.and_, (along[0] == each for each in along[1:]))
+    return jnp.where(on, jnp.asarray(value, input.dtype), input)
+
+
+@function(method=True)
+def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Any:
+    """Fill the main diagonal in place; with ``wrap`` it starts anew further down a tall matrix.
+
+    Raises:
+        RuntimeError: There are fewer than two dimensions, or more and of different sizes.
+    """
+    return put(self, _with_diagonal(self, fill_value, wrap), "fill_diagonal_")
 
 
 @function(method=True)

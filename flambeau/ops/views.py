@@ -286,6 +286,9 @@ def transpose_(self: Tensor, dim0: Any, dim1: Any) -> Any:
     return become_view(self, _swapping(self, dim0, dim1, "transpose_"), "transpose")
 
 
+Tensor.swapaxes_ = Tensor.swapdims_ = transpose_  # type: ignore[attr-defined]
+
+
 @function(method=True)
 def swapaxes(input: Tensor, axis0: Any, axis1: Any) -> Any:
     """`transpose` under NumPy's name."""

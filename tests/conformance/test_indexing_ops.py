@@ -224,6 +224,13 @@ def gather_rows() -> Iterator[Row]:
     yield row(
         "nonzero", lambda lib, m: (m.nonzero(), lib.argwhere(m), *m.nonzero(as_tuple=True)), MASK
     )
+    yield row(
+        "nonzero_static",
+        lambda lib, m: (lib.nonzero_static(m, size=2), m.nonzero_static(size=7, fill_value=9)),
+        MASK,
+    )
+    yield row("nonzero_static of a negative size", lambda lib, m: m.nonzero_static(size=-1), MASK)
+    yield row("nonzero_static of 0-d", lambda lib, x: x.nonzero_static(size=2), S)
     yield row("nonzero of 0-d", lambda lib, x: (x.nonzero(), *x.nonzero(as_tuple=True)), S)
     yield row("nonzero of zero", lambda lib, x: (x - x).nonzero(), S)
     yield row("where alone", lambda lib, x: lib.where(x > 0), M)

@@ -206,6 +206,9 @@ def join_rows() -> Iterator[Row]:
 
 
 def grid_rows() -> Iterator[Row]:
+    yield row("sum_to_size", lambda lib, x: (x.sum_to_size(1, 3), x.sum_to_size((2, 1))), M)
+    yield row("sum_to_size of fewer", lambda lib, x: x.sum_to_size(3, 1), A, node=False)
+    yield row("sum_to_size that does not fit", lambda lib, x: x.sum_to_size(2, 2), M)
     yield row("broadcast_tensors", lambda lib, x, y: lib.broadcast_tensors(x, y), M, V)
     yield row("broadcast_tensors that do not", lambda lib, x, y: lib.broadcast_tensors(x, y), M, A)
     yield row(
@@ -267,6 +270,21 @@ def turn_rows() -> Iterator[Row]:
     yield row("diag", lambda lib, x: (x.diag(), lib.diag(x, 1), lib.diag(x, -1)), M)
     yield row("diag of a vector", lambda lib, x: (x.diag(), lib.diag(x, -2)), V)
     yield row("diag of three dimensions", lambda lib, x: x.diag(), A)
+    for wrap in (False, True):
+        yield row(
+            f"fill_diagonal_ {wrap}",
+            lambda lib, x, w=wrap: (x[0].T * 1).fill_diagonal_(2.0, wrap=w),
+            A.reshape(2, 2, 6),
+            node=False,
+        )
+    yield row(
+        "fill_diagonal_ of a cube",
+        lambda lib, x: (x * 1).fill_diagonal_(2),
+        A[:, :2, :2],
+        node=False,
+    )
+    yield row("fill_diagonal_ of no cube", lambda lib, x: (x * 1).fill_diagonal_(2), A)
+    yield row("fill_diagonal_ of a vector", lambda lib, x: (x * 1).fill_diagonal_(2), V)
     yield row("diag_embed", lambda lib, x: (x.diag_embed(), lib.diag_embed(x, 1, 0, 2)), M)
     yield row("diag_embed below", lambda lib, x: x.diag_embed(-2, -1, 0), M)
     yield row("diag_embed in one dimension", lambda lib, x: x.diag_embed(0, 1, 1), M)
