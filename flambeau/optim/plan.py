@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 
 from flambeau.core import dispatch
-from flambeau.core.cell import Cell
+from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import enable_grad
 from flambeau.core.tensor import Tensor
@@ -130,6 +130,16 @@ def _count_when_alone() -> int:
 _ALONE = _count_when_alone()
 
 
+def place_of(tensor: Tensor) -> Any:
+    """The devices that hold ``tensor``; ``None`` on meta, where there is nothing to compute."""
+    array = tensor._cell.array
+    if isinstance(array, Tracer):
+        return "traced"
+    if is_abstract(array):
+        return None
+    return frozenset(array.devices()) if array.committed else "anywhere"
+
+
 def _handle(cell: Cell) -> Tensor:
     """A tensor on ``cell``."""
     made = object.__new__(Tensor)
@@ -169,6 +179,19 @@ class Plan:
         )  # fmt: skip
         self._write(self.params, params)
         self._write(self.states, states)
+
+    def check_places(self, grads: list[Tensor]) -> None:
+        """Fail unless parameters, gradients and state are on the same devices."""
+        states = iter(self.states)
+        members = [names for spec in self.specs for names, _ in spec.members]
+        for param, grad, names in zip(self.params, grads, members, strict=True):
+            for name, other in [("grad", grad), *((name, next(states)) for name in names)]:
+                if place_of(other) != place_of(param):
+                    raise RuntimeError(
+                        f"a parameter of shape {list(param.shape)} is on {param.device}, but its "
+                        f"{name} on {other.device}; move a model before making its optimizer, or "
+                        "load the optimizer's state_dict() again after moving it"
+                    )
 
     def _write(self, tensors: list[Tensor], arrays: list[Any]) -> None:
         if arrays and isinstance(arrays[0], Tracer):

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
-from jax.core import Tracer
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.cell import abstract, is_abstract
@@ -22,7 +21,7 @@ from flambeau.core.trace import outside
 from flambeau.optim.containers import frozen
 from flambeau.optim.loading import put_beside
 from flambeau.optim.optimizer import Optimizer
-from flambeau.optim.plan import GroupSpec, Plan
+from flambeau.optim.plan import GroupSpec, Plan, place_of
 
 # State, numbers or flags by name.
 Named: TypeAlias = dict[str, Any]
@@ -131,14 +130,26 @@ class RuleOptimizer(Optimizer):
             chosen = [grads[i] for i in positions]
             if self.defaults.get("differentiable"):
                 plan.run_recorded(chosen)
-            elif trace is None:
-                plan.run(chosen)
-            else:
+            elif trace is not None:
                 plan.run_traced(chosen, trace)
+            else:
+                try:
+                    plan.run(chosen)
+                except ValueError:
+                    self._run_where_they_are(positions, grads)
         if self._starting:
             self._starting.clear()
             self._structure.change()
         return loss
+
+    def _run_where_they_are(self, positions: list[int], grads: list[Any]) -> None:
+        """Step parameters that are no longer together on the devices that they were planned for."""
+        self._planned_version = -1
+        chosen = set(positions)
+        given = tuple(i in chosen for i in range(len(grads)))
+        for plan, own in self._make_plans(given):
+            plan.check_places([grads[i] for i in own])
+            plan.run([grads[i] for i in own])
 
     def _plan_anew(self) -> None:
         self._plans.clear()
@@ -157,7 +168,7 @@ class RuleOptimizer(Optimizer):
             for param in options["params"]:
                 if given[position]:
                     self._make_state(param, options)
-                    place = _place(param)
+                    place = place_of(param)
                     if place is not None:
                         # A parameter that occurs twice is updated twice, the second time later.
                         key = place, met[id(param)]
@@ -210,16 +221,6 @@ class RuleOptimizer(Optimizer):
             flags = [options.get(name) for name in (*self.flags, "maximize")]
             groups.append((group.layout, flags, frozen(group.tensors), frozen(options["params"])))
         return groups, frozen(dict(self.state)), set(self._starting), self._watched_hooks()
-
-
-def _place(param: Tensor) -> Any:
-    """The devices that hold ``param``; ``None`` on meta, where there is nothing to compute."""
-    array = param._cell.array
-    if isinstance(array, Tracer):
-        return "traced"
-    if is_abstract(array):
-        return None
-    return frozenset(array.devices()) if array.committed else "anywhere"
 
 
 def _start(entry: Entry, param: Tensor) -> Tensor:
