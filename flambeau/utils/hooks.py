@@ -1,3 +1,5 @@
 """The handle that every hook registration returns."""
 
-from flambeau.core.handle import RemovableHandle as RemovableHandle
+from flambeau.core.handle import RemovableHandle
+
+__all__ = ["RemovableHandle"]

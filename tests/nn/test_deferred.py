@@ -161,9 +161,8 @@ def test_the_peak_is_one_tensor_above_the_model():
         # One small model first, so that compilation is not counted.
         def build(n, count):
             with flambeau.device("meta"):
-                model = nn.ParameterList(
-                    nn.Parameter(flambeau.empty(n, n).fill_(0.5).mul_(2).add_(1)) for _ in range(count)
-                )
+                weights = (flambeau.empty(n, n).fill_(0.5).mul_(2).add_(1) for _ in range(count))
+                model = nn.ParameterList(map(nn.Parameter, weights))
             return model.materialize()
 
         build(4096, 1)
