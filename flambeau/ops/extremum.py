@@ -20,6 +20,7 @@ from flambeau.ops.checks import (
     wrap_dims,
 )
 from flambeau.ops.derivatives import shared_by_equals
+from flambeau.ops.ordering import first_extreme, sorting_order
 from flambeau.ops.selection import maximum, minimum
 
 __all__ = [
@@ -133,23 +134,24 @@ def _min_of_all(input: Array) -> Array:
     return _extreme("min", jnp.min, input, tuple(range(input.ndim)), False)
 
 
-def _along(name: str, find: Any, input: Any, dim: Any, keepdim: bool) -> tuple[Any, Any]:
+def _along(name: str, input: Any, dim: Any, keepdim: bool) -> tuple[Any, Any]:
     needs_ordered(name, input)
     dim = wrap_dim(dim, input.ndim, name)
     if input.ndim == 0:
         return of_scalar(input)
     check_not_empty(name, input, (dim,))
-    return picked(input, find(input, dim, keepdims=True), dim, keepdim)
+    index = first_extreme(jax.lax.stop_gradient(input), dim, greatest=name == "max")
+    return picked(input, index, dim, keepdim)
 
 
 @op(name="max", returns=return_types.max)
 def _max_along(input: Array, dim: int, keepdim: bool) -> Any:
-    return _along("max", jnp.argmax, input, dim, keepdim)
+    return _along("max", input, dim, keepdim)
 
 
 @op(name="min", returns=return_types.min)
 def _min_along(input: Array, dim: int, keepdim: bool) -> Any:
-    return _along("min", jnp.argmin, input, dim, keepdim)
+    return _along("min", input, dim, keepdim)
 
 
 def _dimension_or_other(name: str, dim: Any, other: Any, keepdim: Any) -> tuple[Any, Any]:
@@ -197,21 +199,24 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
     return _min_of_all(input) if dim is None else _min_along(input, dim, keepdim)
 
 
-def _position(name: str, find: Any, input: Any, dim: Any, keepdim: bool) -> Any:
+def _position(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
     needs_ordered(name, input)
     if category(input) == BOOLEAN:
         raise RuntimeError(f"{name}() is not defined for bool tensors; convert with int() first")
+    ndim = input.ndim
     if dim is None:
         _check_any(name, input, IndexError)
-        found = find(input, None, keepdims=keepdim)
-    elif input.ndim == 0:
+        input, dim = jnp.ravel(input), 0
+    elif ndim == 0:
         wrap_dim(dim, 0, name)
-        found = jnp.zeros((), jnp.int64)
+        input, dim = input[None], 0
     else:
-        dim = wrap_dim(dim, input.ndim, name)
+        dim = wrap_dim(dim, ndim, name)
         check_not_empty(name, input, (dim,))
-        found = find(input, dim, keepdims=keepdim)
-    return found.astype(jnp.int64)
+    found = first_extreme(input, dim, greatest=name == "argmax").astype(jnp.int64)
+    if input.ndim == ndim:
+        return found if keepdim else jnp.squeeze(found, dim)
+    return found.reshape((1,) * ndim if keepdim else ())
 
 
 @op(method=True, differentiable=False)
@@ -226,13 +231,13 @@ def argmax(input: Array, dim: int | None = None, keepdim: bool = False) -> Array
     Raises:
         IndexError: There is no such dimension, or no element to choose from.
     """
-    return _position("argmax", jnp.argmax, input, dim, keepdim)
+    return _position("argmax", input, dim, keepdim)
 
 
 @op(method=True, differentiable=False)
 def argmin(input: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """The index of the least element, the first of several, as int64; see `argmax`."""
-    return _position("argmin", jnp.argmin, input, dim, keepdim)
+    return _position("argmin", input, dim, keepdim)
 
 
 # The middle
@@ -240,14 +245,14 @@ def argmin(input: Array, dim: int | None = None, keepdim: bool = False) -> Array
 
 def _middle_index(input: Any, dim: int, ignore_nan: bool) -> Any:
     """Where the median along ``dim`` is; of an even number, the lower of the two in the middle."""
-    order = jnp.argsort(input, dim, stable=True)
+    order = sorting_order(input, dim)
     absent = jnp.isnan(input)
     count = jnp.sum(~absent, dim, keepdims=True)
     middle = jnp.maximum((count if ignore_nan else input.shape[dim]) - 1, 0) // 2
     index = jnp.take_along_axis(order, jnp.broadcast_to(middle, count.shape), dim)
     if ignore_nan:
         return index
-    first_nan = jnp.argmax(absent, dim, keepdims=True)
+    first_nan = first_extreme(absent, dim, greatest=True)
     return jnp.where(count < input.shape[dim], first_nan, index)
 
 
@@ -331,12 +336,12 @@ def mode(input: Array, dim: int = -1, keepdim: bool = False) -> Any:
         return of_scalar(input)
     check_not_empty("mode", input, (dim,))
     fixed = jax.lax.stop_gradient(input)
-    order = jnp.argsort(fixed, dim, stable=True)
+    order = sorting_order(fixed, dim)
     ordered = jnp.take_along_axis(fixed, order, dim)
     positions = jax.lax.broadcasted_iota(jnp.int64, ordered.shape, dim)
     before = jnp.roll(ordered, 1, dim)
     starts = jnp.where((positions == 0) | (ordered != before), positions, 0)
     run = positions - jax.lax.cummax(starts, dim)
     # The first run to reach the greatest length is that of the least value.
-    ends = jnp.argmax(run, dim, keepdims=True)
+    ends = first_extreme(run, dim, greatest=True)
     return picked(input, jnp.take_along_axis(order, ends, dim), dim, keepdim)

@@ -14,6 +14,7 @@ from flambeau.core.modes import modes
 from flambeau.core.op import Array, function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import wrap_dim
+from flambeau.ops.ordering import sorting_order
 
 __all__ = ["nanquantile", "quantile"]
 
@@ -79,7 +80,7 @@ def _quantile(
         dim = wrap_dim(dim, input.ndim, name)
         rows = jnp.moveaxis(jnp.atleast_1d(input), dim, -1)
         kept = tuple(1 if d == dim else size for d, size in enumerate(input.shape))
-    order = jnp.argsort(jax.lax.stop_gradient(rows), -1, stable=True)
+    order = sorting_order(rows, rows.ndim - 1)
     ordered = jnp.take_along_axis(rows, order, -1)
     ranks = _ranks(jax.lax.stop_gradient(ordered), points, ignore_nan)
     ranks = jnp.broadcast_to(ranks, (*ordered.shape[:-1], points.shape[0]))

@@ -13,6 +13,7 @@ from flambeau.core.promotion import result_dtype
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_ordered, wrap_dim
 from flambeau.ops.extremum import of_scalar, picked
+from flambeau.ops.ordering import sorting_order
 
 __all__ = [
     "argsort", "bucketize", "kthvalue", "msort", "searchsorted", "sort", "topk",
@@ -22,10 +23,7 @@ __all__ = [
 def _order(name: str, input: Any, dim: int, descending: bool) -> Any:
     """The indices that sort ``input``; NaN counts as the greatest, equals keep their order."""
     needs_ordered(name, input)
-    fixed = jax.lax.stop_gradient(input)
-    if fixed.dtype == jnp.bool_:
-        fixed = fixed.astype(jnp.int8)
-    return jnp.argsort(fixed, dim, stable=True, descending=descending)
+    return sorting_order(input, dim, descending)
 
 
 @op(name="sort", returns=return_types.sort)
@@ -66,7 +64,7 @@ def _argsort(input: Array, dim: int, descending: bool) -> Array:
     dim = wrap_dim(dim, input.ndim, "argsort")
     if input.ndim == 0:
         return jnp.zeros((), jnp.int64)
-    return _order("argsort", input, dim, descending).astype(jnp.int64)
+    return _order("argsort", input, dim, descending)
 
 
 @function(method=True)

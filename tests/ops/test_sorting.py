@@ -24,6 +24,30 @@ def test_sorting_is_stable(values: np.ndarray, descending: bool) -> None:
     assert flambeau.tensor(values).argsort(descending=descending).tolist() == indices.tolist()
 
 
+EXTREME = {
+    "float32": [0.0, -0.0, math.inf, -math.inf, math.nan, -1.5, 3e38, -3e38, 1e-30, -math.nan, 0.0],
+    "float16": [0.0, -0.0, math.inf, -math.inf, math.nan, -1.5, 6e4, -6e4, 1e-4, -math.nan, 0.0],
+    "bfloat16": [0.0, -0.0, math.inf, -math.inf, math.nan, -1.5, 3e38, -3e38, 0.25, -1.5],
+    "float64": [0.0, -0.0, math.inf, -math.inf, math.nan, 1e300, -1e300],
+    "int32": [0, -1, 2**31 - 1, -(2**31), 5, 0],
+    "int64": [0, -1, 2**63 - 1, -(2**63), 5, 0],
+    "uint8": [255, 0, 128, 127, 0],
+    "uint32": [2**32 - 1, 0, 2**31, 2**31 - 1, 0],
+    "bool": [True, False, True, False],
+}
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("name", EXTREME)
+def test_sorting_at_the_ends_of_every_dtype(name: str, descending: bool) -> None:
+    x = flambeau.tensor(EXTREME[name], dtype=getattr(flambeau, name))
+    values = [float("inf") if v != v else v for v in x.tolist()]
+    keys = [(v != v, key) for v, key in zip(x.tolist(), values, strict=True)]
+    # Python keeps the order of equals in reverse too.
+    expected = sorted(range(len(keys)), key=keys.__getitem__, reverse=descending)
+    assert x.argsort(descending=descending).tolist() == expected
+
+
 def test_nan_is_greater_than_everything() -> None:
     x = flambeau.tensor([math.nan, 2.0, math.inf])
     assert x.argsort().tolist() == [1, 2, 0]
