@@ -29,6 +29,7 @@ from flambeau.ops.pooling import *
 from flambeau.ops.powers import *
 from flambeau.ops.quantile import *
 from flambeau.ops.ranges import *
+from flambeau.ops.recurrent import *
 from flambeau.ops.reduction import *
 from flambeau.ops.regression_loss import *
 from flambeau.ops.resampling import *

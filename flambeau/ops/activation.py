@@ -273,3 +273,20 @@ def glu(input: Array, dim: int = -1) -> Array:
         )
     left, right = jnp.split(input, 2, dim)
     return left * jax.nn.sigmoid(right)
+
+
+@op(node="SoftmaxBackward0")
+def gumbel_softmax(
+    logits: Array, exponentials: Array, tau: Array, hard: bool = False, dim: int = -1
+) -> Array:
+    """The softmax of ``(logits + gumbels) / tau``, or with ``hard`` the one-hot of its maximum.
+
+    The gradient is that of the softmax either way. Gumbel noise is minus the logarithm of
+    ``exponentials``, which are exponentially distributed.
+    """
+    soft = jax.nn.softmax((logits - jnp.log(exponentials)) / tau, dim).astype(logits.dtype)
+    if not hard:
+        return soft
+    winner = jnp.argmax(soft, dim, keepdims=True)
+    one_hot = jnp.put_along_axis(jnp.zeros_like(soft), winner, 1.0, dim, inplace=False)
+    return jax.lax.stop_gradient(one_hot - soft) + soft

@@ -9,7 +9,10 @@ from jax import lax
 from flambeau.core.op import Array, op
 from flambeau.ops.linalg import one_dtype
 
-__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+__all__ = [
+    "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d",
+]  # fmt: skip
 
 Sizes: TypeAlias = int | tuple[int, ...] | list[int]
 
@@ -317,3 +320,36 @@ def conv_transpose3d(input: Array, weight: Array, bias: Array | None = None, str
     """The transpose of a 3-d convolution; see `conv_transpose2d`, with ``(N, C, D, H, W)``."""
     return _transpose_convolve("conv_transpose3d", 3, input, weight, bias, stride, padding,
                                output_padding, groups, dilation)  # fmt: skip
+
+
+@op(node="ConvTbcBackward0")
+def conv_tbc(input: Array, weight: Array, bias: Array, pad: int = 0) -> Array:
+    """A 1-d cross-correlation with time first.
+
+    Args:
+        input: ``(T, B, C)``.
+        weight: ``(K, C, O)``.
+        bias: ``(O,)``.
+        pad: Zeros on both sides.
+
+    Returns:
+        ``(T', B, O)``.
+
+    Raises:
+        RuntimeError: Shapes or dtypes do not match.
+    """
+    one_dtype("conv_tbc", input, weight, bias)
+    if input.ndim != 3 or weight.ndim != 3 or bias.shape != weight.shape[2:]:
+        raise RuntimeError(
+            "conv_tbc() takes an input of shape (T, B, C), a weight of shape (K, C, O) and a bias "
+            f"of shape (O,), got {list(input.shape)}, {list(weight.shape)}, {list(bias.shape)}"
+        )
+    if input.shape[2] != weight.shape[1]:
+        raise RuntimeError(
+            f"conv_tbc(): the weight takes {weight.shape[1]} channels, the input has "
+            f"{input.shape[2]}"
+        )
+    output = lax.conv_general_dilated(
+        input, weight, (1,), [(pad, pad)], dimension_numbers=("HNC", "HIO", "HNC")
+    )
+    return output + bias

@@ -68,3 +68,63 @@ def embedding_renorm(input: Array, weight: Array, max_norm: float, norm_type: fl
     named = jnp.zeros(weight.shape[0], bool).at[input.reshape(-1)].set(True)
     scale = jnp.where(named & (norms > max_norm), max_norm / (norms + 1e-7), 1.0)
     return weight * scale[:, None].astype(weight.dtype)
+
+
+@op(differentiable=False)
+def one_hot(input: Array, num_classes: int) -> Array:
+    """``(*input.shape, num_classes)``: 1 where the last index is the class, else 0."""
+    return (input[..., None] == jnp.arange(num_classes)).astype(jnp.int64)
+
+
+@op(node="EmbeddingBagBackward0")
+def embedding_bag(
+    input: Array,
+    weight: Array,
+    offsets: Array | None = None,
+    per_sample_weights: Array | None = None,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Array:
+    """Sums, means or maxima of bags of rows of ``weight``.
+
+    Args:
+        input: ``(B, N)``, bags of one size; or ``(L,)``, bags one after the other.
+        weight: ``(num_embeddings, embedding_dim)``.
+        offsets: ``(B,)``, where each bag of a 1-d input begins.
+        per_sample_weights: As ``input``, a factor for each row, for sums.
+        scale_grad_by_freq: Divide the gradient of each row by how often ``input`` names it.
+        mode: ``"sum"``, ``"mean"`` or ``"max"``.
+        include_last_offset: The last of ``offsets`` is where the last bag ends.
+        padding_idx: A row that counts for nothing.
+
+    Returns:
+        ``(B, embedding_dim)``, zeros for empty bags.
+    """
+    check_indices("embedding_bag", input)
+    rows = jnp.take(weight, input.reshape(-1), axis=0, mode="fill")
+    if scale_grad_by_freq:
+        counts = jnp.zeros(weight.shape[0], weight.dtype).at[input].add(1)
+        rows = scale_gradient(rows, 1 / counts[input.reshape(-1)][:, None])
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.reshape(-1, 1)
+    bags, bag_of = _bags(input, offsets, include_last_offset)
+    counted = jnp.ones(input.size, bool)
+    if padding_idx is not None:
+        counted = input.reshape(-1) != padding_idx
+    sizes = jax.ops.segment_sum(counted.astype(weight.dtype), bag_of, bags)[:, None]
+    if mode == "max":
+        rows = jnp.where(counted[:, None], rows, -jnp.inf)
+        return jnp.where(sizes > 0, jax.ops.segment_max(rows, bag_of, bags), 0)
+    total = jax.ops.segment_sum(jnp.where(counted[:, None], rows, 0), bag_of, bags)
+    return total / jnp.maximum(sizes, 1) if mode == "mean" else total
+
+
+def _bags(input: Any, offsets: Any, include_last_offset: bool) -> tuple[int, Any]:
+    """How many bags there are, and to which each row belongs."""
+    if offsets is None:
+        return input.shape[0], jnp.repeat(jnp.arange(input.shape[0]), input.shape[1])
+    bags = offsets.size - include_last_offset
+    places = jnp.arange(input.size)
+    return bags, jnp.searchsorted(offsets[:bags], places, side="right") - 1

@@ -8,12 +8,13 @@ import jax.numpy as jnp
 from jax import lax
 
 from flambeau.core.op import Array, Operand, function, op
+from flambeau.core.promotion import result_dtype
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import same_dtype
 
 __all__ = [
-    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "cross", "dot", "ger", "inner", "kron",
-    "matmul", "mm", "mv", "outer", "tensordot", "trace", "vdot",
+    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bilinear", "bmm", "cross", "dot", "ger",
+    "inner", "kron", "matmul", "mm", "mv", "outer", "tensordot", "trace", "vdot",
 ]  # fmt: skip
 
 
@@ -76,6 +77,42 @@ def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
             f"{list(weight.shape)}"
         )
     return output + bias
+
+
+@op
+def bilinear(input1: Array, input2: Array, weight: Array, bias: Array | None = None) -> Array:
+    """``x1 @ weight[o] @ x2 + bias[o]`` for each output ``o``.
+
+    Args:
+        input1: ``(..., in1_features)``.
+        input2: ``(..., in2_features)``.
+        weight: ``(out_features, in1_features, in2_features)``.
+        bias: ``(out_features,)``.
+
+    Returns:
+        ``(..., out_features)``.
+
+    Raises:
+        RuntimeError: The sizes do not match.
+    """
+    one_dtype("bilinear", input1, input2, weight, bias)
+    check_ndim("bilinear", "weight", weight, 3)
+    shapes = (
+        f"got inputs of shapes {list(input1.shape)} and {list(input2.shape)}, a weight of shape "
+        f"{list(weight.shape)}"
+    )
+    if input1.shape[:-1] != input2.shape[:-1]:
+        raise RuntimeError(
+            f"bilinear(): the inputs must agree but for the last dimension, {shapes}"
+        )
+    if (input1.shape[-1], input2.shape[-1]) != weight.shape[1:]:
+        raise RuntimeError(f"bilinear(): the weight does not fit the inputs, {shapes}")
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise RuntimeError(
+            f"bilinear(): the bias must have shape [{weight.shape[0]}], got {list(bias.shape)}"
+        )
+    output = jnp.einsum("...i,oij,...j->...o", input1, weight, input2)
+    return output if bias is None else output + bias
 
 
 def _fits(array: Any, to: Any) -> bool:
@@ -190,12 +227,19 @@ def inner(input: Array, other: Array) -> Array:
     return jnp.inner(input, other)
 
 
-@op(method=True, promote="type", node="MulBackward0")
-def outer(input: Operand, vec2: Operand) -> Array:
+def _promoted(*arrays: Any) -> list[Any]:
+    """Operands of any shapes in their common dtype."""
+    to = result_dtype(arrays).numpy
+    return [each.astype(to) for each in arrays]
+
+
+@op(method=True, node="MulBackward0")
+def outer(input: Array, vec2: Array) -> Array:
     """The products of each element of ``input`` ``(n,)`` and of ``vec2`` ``(m,)``, ``(n, m)``."""
     check_ndim("outer", "input", input, 1)
     check_ndim("outer", "vec2", vec2, 1)
-    return input[:, None] * vec2[None, :]
+    left, right = _promoted(input, vec2)
+    return left[:, None] * right[None, :]
 
 
 @function(method=True)
@@ -204,10 +248,10 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
     return outer(input, vec2)
 
 
-@op(method=True, promote="type")
-def kron(input: Operand, other: Operand) -> Array:
+@op(method=True)
+def kron(input: Array, other: Array) -> Array:
     """The Kronecker product: ``input`` with each element replaced by its product with ``other``."""
-    return jnp.kron(input, other)
+    return jnp.kron(*_promoted(input, other))
 
 
 # A scaled product added to a scaled matrix, which broadcasts

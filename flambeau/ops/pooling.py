@@ -268,8 +268,9 @@ def max_pool_with_indices(
     )
 
 
-def _avg_pool(name: str, spatial: int, input: Any, kernel: Any, stride: Any, padding: Any,
+def average_pool(name: str, spatial: int, input: Any, kernel: Any, stride: Any, padding: Any,
               ceil_mode: bool, count_include_pad: bool, divisor_override: Any) -> Any:  # fmt: skip
+    """The averages of all windows; see `avg_pool2d`."""
     if divisor_override == 0:
         raise RuntimeError(f"{name}(): divisor_override must not be 0")
     windows = Windows(name, input, spatial, kernel, stride, padding, 1, ceil_mode)
@@ -309,7 +310,7 @@ def avg_pool1d(input: Array, kernel_size: Sizes, stride: Sizes | None = None,
                padding: Sizes = 0, ceil_mode: bool = False,
                count_include_pad: bool = True) -> Array:  # fmt: skip
     """The average of each window of ``(N, C, L)`` or ``(C, L)``; see `avg_pool2d`."""
-    return _avg_pool("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode,
+    return average_pool("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode,
                      count_include_pad, None)  # fmt: skip
 
 
@@ -331,7 +332,7 @@ def avg_pool2d(input: Array, kernel_size: Sizes, stride: Sizes | None = None,
     Raises:
         RuntimeError: The shape does not match, or a number is out of range.
     """
-    return _avg_pool("avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode,
+    return average_pool("avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode,
                      count_include_pad, divisor_override)  # fmt: skip
 
 
@@ -340,7 +341,7 @@ def avg_pool3d(input: Array, kernel_size: Sizes, stride: Sizes | None = None,
                padding: Sizes = 0, ceil_mode: bool = False, count_include_pad: bool = True,
                divisor_override: int | None = None) -> Array:  # fmt: skip
     """The average of each window of ``(N, C, D, H, W)``; see `avg_pool2d`."""
-    return _avg_pool("avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode,
+    return average_pool("avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode,
                      count_include_pad, divisor_override)  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from flambeau.nn.functional.activation import *
 from flambeau.nn.functional.attention import *
 from flambeau.nn.functional.convolution import *
+from flambeau.nn.functional.ctc import *
 from flambeau.nn.functional.distance import *
 from flambeau.nn.functional.loss import *
 from flambeau.nn.functional.margin_loss import *
@@ -12,4 +13,5 @@ from flambeau.nn.functional.products import *
 from flambeau.nn.functional.regression_loss import *
 from flambeau.nn.functional.regularization import *
 from flambeau.nn.functional.sparse import *
+from flambeau.nn.functional.unpooling import *
 from flambeau.nn.functional.vision import *

@@ -20,15 +20,18 @@ from flambeau.ops.activation import (
     tanhshrink,
 )
 from flambeau.ops.arithmetic import neg
+from flambeau.ops.creation import empty_like
 from flambeau.ops.pointwise import sigmoid, tanh
+from flambeau.ops.sampling import exponential_, uniform_
 from flambeau.ops.softmax import log_softmax as _log_softmax
 from flambeau.ops.softmax import softmax as _softmax
 
 __all__ = [
-    "celu", "celu_", "elu", "elu_", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish",
-    "hardtanh", "hardtanh_", "leaky_relu", "leaky_relu_", "log_softmax", "logsigmoid", "mish",
-    "prelu", "relu", "relu6", "relu_", "selu", "selu_", "sigmoid", "silu", "softmax", "softmin",
-    "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "threshold_",
+    "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid",
+    "hardswish", "hardtanh", "hardtanh_", "leaky_relu", "leaky_relu_", "log_softmax", "logsigmoid",
+    "mish", "prelu", "relu", "relu6", "relu_", "rrelu", "rrelu_", "selu", "selu_", "sigmoid",
+    "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink",
+    "threshold", "threshold_",
 ]  # fmt: skip
 
 
@@ -187,3 +190,64 @@ def log_softmax(
     if dim is None:
         dim = _implicit_dim("log_softmax", input.dim(), _stacklevel)
     return _log_softmax(input, dim, dtype)
+
+
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """A random class for each row of logits, softened so that gradients flow.
+
+    Jang et al., Categorical Reparameterization with Gumbel-Softmax,
+    https://arxiv.org/abs/1611.01144
+
+    Args:
+        logits: Unnormalized log-probabilities.
+        tau: The temperature: the smaller, the nearer to one-hot.
+        hard: Give one-hot vectors, with the gradients of the soft ones.
+        eps: Without effect, as in PyTorch.
+        dim: The dimension of the classes.
+    """
+    if eps != 1e-10:
+        warnings.warn("gumbel_softmax(): eps is deprecated and has no effect", stacklevel=2)
+    return ops.gumbel_softmax(logits, exponential_(empty_like(logits.detach())), tau, hard, dim)
+
+
+# Random
+
+
+def rrelu(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Tensor:
+    """`leaky_relu` with a random slope for each element, and outside training the mean slope.
+
+    Xu et al., https://arxiv.org/abs/1505.00853
+
+    Args:
+        input: Any shape.
+        lower: The least slope.
+        upper: The greatest slope.
+        training: Draw slopes.
+        inplace: Overwrite the input.
+
+    Raises:
+        RuntimeError: ``lower`` is greater than ``upper``.
+    """
+    if lower > upper:
+        raise RuntimeError(f"rrelu(): lower {lower} is greater than upper {upper}")
+    if training:
+        slopes = uniform_(empty_like(input.detach()), lower, upper)
+        result = ops.rrelu_with_noise(input, slopes)
+    else:
+        result = ops.leaky_relu(input, (lower + upper) / 2)
+    return stored(input, result, inplace, "rrelu")
+
+
+def rrelu_(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
+) -> Tensor:
+    """`rrelu`, in place."""
+    return rrelu(input, lower, upper, training, True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 
-from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._reductions import resolved
 from flambeau.ops import loss as ops
+from flambeau.ops.values import at_hand, check_below
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy",
@@ -38,15 +38,15 @@ def cross_entropy(
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         label_smoothing: The share, from 0 to 1, of the uniform distribution in the target.
 
-    Returns:
-        The loss, NaN where a target is no class.
-
     Raises:
+        IndexError: A target is no class. In compiled functions, and on other devices than the CPU,
+            its loss is NaN instead.
         RuntimeError: ``label_smoothing`` is out of range, or the shapes do not match.
         ValueError: The batch sizes differ, or ``reduction`` is unknown.
     """
     if size_average is not None or reduce is not None:
         reduction = resolved(size_average, reduce, reduction)
+    _check_classes("cross_entropy", input, target, ignore_index)
     return ops.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
 
 
@@ -64,6 +64,7 @@ def nll_loss(
     See `cross_entropy` for the arguments; ``input`` holds log-probabilities here.
     """
     reduction = resolved(size_average, reduce, reduction)
+    _check_classes("nll_loss", input, target, ignore_index)
     return ops.nll_loss(input, target, weight, ignore_index, reduction)
 
 
@@ -213,7 +214,13 @@ def gaussian_nll_loss(
     return ops.gaussian_nll_loss(input, target, var, full, eps, reduction)
 
 
+def _check_classes(name: str, input: Tensor, target: Tensor, ignore_index: int) -> None:
+    shape = input.shape
+    if shape:
+        check_below(name, "target", target, shape[1 if len(shape) > 1 else 0], ignore_index)
+
+
 def _lowest(tensor: Tensor) -> float:
     """The least element where it is known, else 0."""
-    known = modes.trace is None and not tensor.is_meta and tensor.numel() > 0
-    return tensor.detach().min().item() if known else 0.0
+    elements = at_hand(tensor)
+    return 0.0 if elements is None else float(elements.min(initial=0.0))

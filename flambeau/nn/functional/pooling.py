@@ -14,13 +14,14 @@ from flambeau.ops.pooling import (
     avg_pool2d,
     avg_pool3d,
 )
+from flambeau.ops.unpooling import lp_pool
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
     "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool2d_with_indices",
     "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices", "avg_pool1d", "avg_pool2d",
-    "avg_pool3d", "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool2d_with_indices",
-    "max_pool3d", "max_pool3d_with_indices",
+    "avg_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool1d_with_indices",
+    "max_pool2d", "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices",
 ]  # fmt: skip
 
 Sizes = int | tuple[int, ...] | list[int]
@@ -136,3 +137,35 @@ def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = 
     """Maxima of ``output_size`` windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``."""
     found = adaptive_max_pool3d_with_indices(input, output_size)
     return found if return_indices else found[0]
+
+
+def lp_pool1d(
+    input: Tensor, norm_type: float, kernel_size: int, stride: Sizes | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:  # fmt: skip
+    """The ``norm_type``-norm of each window of ``(N, C, L)`` or ``(C, L)``; see `lp_pool2d`."""
+    return lp_pool(input, 1, float(norm_type), kernel_size, stride, ceil_mode)
+
+
+def lp_pool2d(
+    input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:  # fmt: skip
+    """``sum(x ** p) ** (1 / p)`` over each window; a negative sum counts as 0.
+
+    Args:
+        input: ``(N, C, H, W)`` or ``(C, H, W)``.
+        norm_type: The power p.
+        kernel_size: Size of a window; one number or one per dimension, as the following.
+        stride: Step from window to window, by default ``kernel_size``.
+        ceil_mode: Keep a last window that reaches over the edge.
+    """
+    return lp_pool(input, 2, float(norm_type), kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(
+    input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:  # fmt: skip
+    """The ``norm_type``-norm of each window of ``(N, C, D, H, W)``; see `lp_pool2d`."""
+    return lp_pool(input, 3, float(norm_type), kernel_size, stride, ceil_mode)

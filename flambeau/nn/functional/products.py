@@ -1,7 +1,7 @@
-"""Affine maps."""
+"""Affine and bilinear maps."""
 
 from __future__ import annotations
 
-from flambeau.ops.linalg import linear
+from flambeau.ops.linalg import bilinear, linear
 
-__all__ = ["linear"]
+__all__ = ["bilinear", "linear"]

@@ -1,0 +1,86 @@
+"""Connectionist temporal classification."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flambeau.core.convert import make, to_numpy
+from flambeau.core.dtype import int64
+from flambeau.core.modes import modes
+from flambeau.core.tensor import Tensor
+from flambeau.ops import ctc as ops
+
+__all__ = ["ctc_loss"]
+
+Lengths = Tensor | Sequence[int] | int
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Lengths,
+    target_lengths: Lengths,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """The negative log-likelihood of target sequences, summed over their alignments.
+
+    Args:
+        log_probs: ``(T, N, C)`` or ``(T, C)``, the outputs of a log-softmax.
+        targets: ``(N, S)``, or ``(sum(target_lengths),)`` one after the other.
+        input_lengths: ``(N,)``, at most T.
+        target_lengths: ``(N,)``, at most S.
+        blank: The class that stands for no label.
+        reduction: ``"mean"`` divides by the target lengths first; ``"sum"`` or ``"none"``.
+        zero_infinity: Count targets that are too long for their input as 0.
+
+    Raises:
+        RuntimeError: Shapes or lengths do not match, or ``blank`` is no class.
+        ValueError: ``reduction`` is unknown.
+    """
+    unbatched = log_probs.dim() == 2
+    if unbatched:
+        log_probs = log_probs.unsqueeze(1)
+    if log_probs.dim() != 3:
+        raise RuntimeError(
+            f"ctc_loss() takes log_probs of shape (T, N, C) or (T, C), got {list(log_probs.shape)}"
+        )
+    steps, batch, _ = log_probs.shape
+    concatenated = targets.dim() == 1
+    room = targets.numel() if concatenated else targets.size(-1)
+    _check_lengths("input_lengths", input_lengths, batch, steps)
+    longest = _check_lengths("target_lengths", target_lengths, batch, room)
+    if longest is None or not concatenated:
+        longest = room
+    losses = ops.ctc_loss(
+        log_probs,
+        targets,
+        _as_tensor(input_lengths, log_probs),
+        _as_tensor(target_lengths, log_probs),
+        longest,
+        blank,
+        reduction,
+        zero_infinity,
+    )
+    return losses.squeeze(0) if unbatched and reduction == "none" else losses
+
+
+def _check_lengths(name: str, lengths: Lengths, batch: int, limit: int) -> int | None:
+    """The greatest length, where it is known."""
+    if isinstance(lengths, Tensor) and (modes.trace is not None or lengths.is_meta):
+        return None
+    found = to_numpy(lengths).reshape(-1)
+    if len(found) != batch:
+        raise RuntimeError(
+            f"ctc_loss(): {name} must have one number for each of {batch} samples, got {len(found)}"
+        )
+    if len(found) and not 0 <= found.min() <= found.max() <= limit:
+        raise RuntimeError(f"ctc_loss(): {name} must be from 0 to {limit}, got {found.tolist()}")
+    return int(found.max(initial=0))
+
+
+def _as_tensor(lengths: Lengths, like: Tensor) -> Tensor:
+    if isinstance(lengths, Tensor):
+        return lengths.reshape(-1)
+    return make(to_numpy(lengths, int64).reshape(-1), like.device)

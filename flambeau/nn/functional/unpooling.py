@@ -1,0 +1,170 @@
+"""The reverse of max pooling, and max pooling at random places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.ops.sampling import rand
+from flambeau.ops.unpooling import fractional_max_pool, max_unpool
+from flambeau.ops.values import at_hand
+
+__all__ = [
+    "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d",
+]  # fmt: skip
+
+Sizes = int | tuple[int, ...] | list[int]
+
+
+def _each(value: Any, spatial: int) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, list | tuple) else (value,) * spatial
+
+
+def _unpooled(
+    spatial: int, input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None,
+    padding: Sizes, output_size: Sequence[int] | None,
+) -> Tensor:  # fmt: skip
+    name = f"max_unpool{spatial}d"
+    kernel = _each(kernel_size, spatial)
+    steps = kernel if stride is None else _each(stride, spatial)
+    usual = [
+        (size - 1) * s + k - 2 * p
+        for size, s, k, p in zip(
+            input.shape[-spatial:], steps, kernel, _each(padding, spatial), strict=True
+        )
+    ]
+    sizes = usual if output_size is None else list(output_size)[-spatial:]
+    if len(sizes) != spatial:
+        raise ValueError(f"{name}(): output_size must have {spatial} numbers, got {sizes}")
+    ranges = [(u - s + 1, u + s - 1) for u, s in zip(usual, steps, strict=True)]
+    if any(not low <= n <= high for n, (low, high) in zip(sizes, ranges, strict=False)):
+        raise ValueError(
+            f"{name}(): output_size {sizes} is not possible; each dimension must be in its range "
+            f"of {ranges}"
+        )
+    _check_places(name, indices, sizes)
+    return max_unpool(input, indices, spatial, tuple(sizes))
+
+
+def _check_places(name: str, indices: Tensor, sizes: list[int]) -> None:
+    places = at_hand(indices)
+    limit = 1
+    for size in sizes:
+        limit *= size
+    if places is not None and places.size and not 0 <= places.min() <= places.max() < limit:
+        raise RuntimeError(
+            f"{name}(): indices must be from 0 to {limit - 1} for an output of size {sizes}, got "
+            f"{places.min()} to {places.max()}"
+        )
+
+
+def max_unpool1d(
+    input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None,
+    padding: Sizes = 0, output_size: Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """The reverse of `max_pool1d`; see `max_unpool2d`."""
+    return _unpooled(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(
+    input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None,
+    padding: Sizes = 0, output_size: Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """Zeros, with each maximum back at its place.
+
+    Args:
+        input: ``(N, C, H, W)`` or ``(C, H, W)``.
+        indices: Where they go: what `max_pool2d` gave with ``return_indices=True``.
+        kernel_size: Size of a window; one number or one per dimension, as the following.
+        stride: Step from window to window, by default ``kernel_size``.
+        padding: What the pooling padded with.
+        output_size: The size before pooling, which several sizes can have led to.
+
+    Raises:
+        ValueError: ``output_size`` is not possible.
+        RuntimeError: Shapes do not match, or an index lies outside.
+    """
+    return _unpooled(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None,
+    padding: Sizes = 0, output_size: Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """The reverse of `max_pool3d`; see `max_unpool2d`."""
+    return _unpooled(3, input, indices, kernel_size, stride, padding, output_size)
+
+
+def _fractional(
+    spatial: int, input: Tensor, kernel_size: Sizes, output_size: Sizes | None,
+    output_ratio: Any, samples: Tensor | None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    name = f"fractional_max_pool{spatial}d"
+    if (output_size is None) == (output_ratio is None):
+        raise ValueError(f"{name}() takes either output_size or output_ratio")
+    if output_size is None:
+        ratios = _each(output_ratio, spatial)
+        sizes = tuple(
+            int(size * ratio) for size, ratio in zip(input.shape[-spatial:], ratios, strict=True)
+        )
+    else:
+        sizes = _each(output_size, spatial)
+    if samples is None:
+        batch = input.shape[0] if input.dim() == spatial + 2 else 1
+        shape = (batch, input.shape[-spatial - 1], spatial)
+        samples = rand(shape, dtype=input.dtype, device=input.device)
+    return fractional_max_pool(input, samples, _each(kernel_size, spatial), sizes)
+
+
+def fractional_max_pool2d_with_indices(
+    input: Tensor, kernel_size: Sizes, output_size: Sizes | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`fractional_max_pool2d` and the positions of the maxima in the flattened plane."""
+    return _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
+
+
+def fractional_max_pool3d_with_indices(
+    input: Tensor, kernel_size: Sizes, output_size: Sizes | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """`fractional_max_pool3d` and the positions of the maxima in the flattened volume."""
+    return _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
+
+
+def fractional_max_pool2d(
+    input: Tensor, kernel_size: Sizes, output_size: Sizes | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:  # fmt: skip
+    """The maxima of windows that lie at random.
+
+    Graham, Fractional Max-Pooling, https://arxiv.org/abs/1412.6071
+
+    Args:
+        input: ``(N, C, H, W)`` or ``(C, H, W)``.
+        kernel_size: Size of a window; one number or one per dimension.
+        output_size: How many windows there are.
+        output_ratio: Or how many there are for each element of the input, from 0 to 1.
+        return_indices: Give a pair, with the positions of the maxima in the flattened plane.
+
+    Raises:
+        ValueError: Both or neither of ``output_size`` and ``output_ratio`` are given.
+        RuntimeError: The windows do not fit.
+    """
+    found = _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
+    return found if return_indices else found[0]
+
+
+def fractional_max_pool3d(
+    input: Tensor, kernel_size: Sizes, output_size: Sizes | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:  # fmt: skip
+    """`fractional_max_pool2d` for ``(N, C, D, H, W)`` or ``(C, D, H, W)``."""
+    found = _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
+    return found if return_indices else found[0]

@@ -1,0 +1,55 @@
+"""Looking at the elements of a tensor before an operator runs, where that costs next to nothing.
+
+On the CPU an eager tensor's elements are at hand, so an index that is out of range is an error, as
+in PyTorch. In compiled programs and on other devices nobody can look: there the result is NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxlib._jax import ArrayImpl
+
+from flambeau.core.modes import modes
+from flambeau.core.tensor import Tensor
+
+
+def at_hand(tensor: Any) -> np.ndarray | None:
+    """The elements, if they are in this process's memory and not a matter of a running trace."""
+    if modes.trace is not None or not isinstance(tensor, Tensor):
+        return None
+    array = tensor._read()
+    if type(array) is not ArrayImpl or array.platform() != "cpu" or not array.is_fully_addressable:
+        return None
+    return np.asarray(array)
+
+
+def check_below(
+    name: str, argument: str, indices: Any, limit: int, besides: int | None = None
+) -> None:
+    """Check that all indices are from 0 to below ``limit``, where that can be seen.
+
+    Args:
+        name: The operator, for the message.
+        argument: What the indices are, for the message.
+        indices: An integer tensor.
+        limit: One more than the greatest index.
+        besides: A value that is allowed too.
+
+    Raises:
+        IndexError: One is not.
+    """
+    elements = at_hand(indices)
+    if elements is None or elements.size == 0 or elements.dtype.kind not in "iu":
+        return
+    # Seen as unsigned, negative numbers are large: one pass finds both kinds of errors.
+    if elements.view(f"u{elements.itemsize}").max() < limit:
+        return
+    wrong = (elements < 0) | (elements >= limit)
+    if besides is not None:
+        wrong &= elements != besides
+    if wrong.any():
+        raise IndexError(
+            f"{name}(): {argument} {elements[wrong][0]} is out of range: there are {limit}"
+        )
