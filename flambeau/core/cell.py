@@ -6,6 +6,15 @@ from typing import Any
 
 import jax
 
+_epoch = 0
+
+
+def next_epoch() -> int:
+    """Begin a new epoch: what `Cell.born` will be for the Cells made from now on."""
+    global _epoch
+    _epoch += 1
+    return _epoch
+
 
 class Cell:
     """A one-slot mutable box for a `jax.Array`.
@@ -18,13 +27,16 @@ class Cell:
         array: The value: a `jax.Array`, a tracer while a transformation runs, or on the meta device
             a `jax.ShapeDtypeStruct`.
         version: How many times the value has been replaced.
+        born: The epoch in which the Cell was made. Each transformation begins one, and so tells
+            the Cells made inside it from those outside.
     """
 
-    __slots__ = ("__weakref__", "array", "version")
+    __slots__ = ("__weakref__", "array", "born", "version")
 
     def __init__(self, array: Any) -> None:
         self.array = array
         self.version = 0
+        self.born = _epoch
 
     def write(self, array: Any) -> None:
         """Replace the value and count the write."""

@@ -18,6 +18,7 @@ from flambeau.core.modes import modes
 from flambeau.core.overrides import OverrideNeeded, overrides
 from flambeau.core.plan import on_meta
 from flambeau.core.tensor import PLAIN_TYPES, Tensor
+from flambeau.core.transform import constant, lifted
 
 # What may stand where a tensor is expected and takes no gradient.
 _CONSTANT_TYPES: set[type] = {int, float, bool, complex, type(None)}
@@ -33,7 +34,7 @@ def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
     Returns:
         A Tensor, or a tuple of them.
     """
-    if modes.trace is not None:
+    if modes.trace is not None or modes.capture is not None:
         return _run_general(kernel, inputs)
     arrays = []
     wants_grad = False
@@ -78,6 +79,7 @@ def run_with_constants(
     if trace is not None:
         for each in tensors:
             trace.note(each)
+    tensors = lifted(tensors)
     arrays = [*(each._read() for each in tensors), *constants]
     inputs = (*tensors, *(None for _ in constants))
     recorded = kernel.differentiable and modes.grad_enabled
@@ -109,6 +111,9 @@ def _run_general(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
     if trace is not None:
         for each in tensors:
             trace.note(each)
+    if modes.capture is not None:
+        inputs = lifted(inputs)
+        tensors = [each for each in inputs if isinstance(each, Tensor)]
     arrays = [each._read() if isinstance(each, Tensor) else each for each in inputs]
     if any(map(is_abstract, arrays)):
         return _run_on_meta(kernel, inputs, arrays)
@@ -223,6 +228,8 @@ def inexact_avals(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _wrap_all(kernel: Kernel, results: Any) -> Any:
+    if modes.stopping and not modes.grad_enabled:
+        results = jax.tree.map(constant, results)
     if not isinstance(results, tuple):
         made = Tensor._wrap(results)
         if modes.inference:

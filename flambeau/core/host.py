@@ -77,14 +77,13 @@ class HostAccess:
 
     def _scalar(self) -> Any:
         """The only element, as a NumPy scalar."""
-        trace = modes.trace
         array = self._read()
         if array.size != 1:
             raise RuntimeError(
                 f"a tensor with {array.size} elements cannot be converted to a Python scalar"
             )
-        if trace is not None and isinstance(array, Tracer):
-            trace.refuse_value()
+        if isinstance(array, Tracer):
+            return _known_value(array)
         if is_abstract(array):
             raise RuntimeError(
                 "a tensor on the meta device has no elements; item() cannot read one"
@@ -143,3 +142,21 @@ class HostAccess:
 
     def __reversed__(self) -> Any:
         return self if self.ndim == 0 else self.flip(0)
+
+
+def _known_value(tracer: Tracer) -> Any:
+    """The value of a scalar under a transformation that knows it.
+
+    Raises:
+        RuntimeError: The transformation does not, as vmap and compile do not.
+    """
+    if modes.trace is not None:
+        modes.trace.refuse_value()
+    try:
+        return np.asarray(tracer.reshape(()).item(), tracer.dtype)[()]
+    except jax.errors.ConcretizationTypeError:
+        raise RuntimeError(
+            "the value of a tensor is not known inside vmap or jit: item(), int(), float(), "
+            "`if tensor:` and `while tensor:` cannot be used there. Use flambeau.where for a "
+            "choice, or compute with the tensor itself"
+        ) from None

@@ -17,6 +17,12 @@ class _ThreadModes(threading.local):
         grad_mode: What `is_grad_enabled` reports.
         inference: Inside `inference_mode`.
         trace: The `flambeau.core.trace.Trace` that is recording, or ``None``.
+        entered: The epoch in which the transformation began that is running, 0 outside; see
+            `flambeau.core.cell.Cell`.
+        capture: The `flambeau.core.transform.Capture` of that transformation, if it has one.
+        stopping: Inside a transformation by JAX's own functions, where what no_grad means must be
+            told to JAX.
+        randomness: ``"error"`` where random numbers cannot be drawn.
         device: The device that factories use when given none; ``None`` means the CPU.
         device_stack: Devices of the ``with device(...)`` blocks around the current line.
     """
@@ -25,6 +31,10 @@ class _ThreadModes(threading.local):
     grad_mode = True
     inference = False
     trace: Any = None
+    entered = 0
+    capture: Any = None
+    stopping = False
+    randomness = "different"
     device: Any = None
     overrides_disabled = 0
 

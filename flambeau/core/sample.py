@@ -180,6 +180,11 @@ def _skip(kind: str, generator: Generator, **arguments: Any) -> None:
 
 def _source(where: device, generator: Any) -> Generator | None:
     """The generator to draw from; ``None`` on the meta device."""
+    if modes.randomness == "error":
+        raise RuntimeError(
+            "random numbers cannot be drawn inside vmap() with randomness='error'; say "
+            "randomness='same' or 'different', or draw them outside"
+        )
     if where.type == "meta":
         return None
     if modes.trace is not None and where.type == "cpu":

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
+from jax import lax
 from jax.core import Tracer
 
 from flambeau.core import device as devices
 from flambeau.core import dtype as dtypes
-from flambeau.core import format, world
+from flambeau.core import format, pytree, world
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.history import History
 from flambeau.core.host import HostAccess
@@ -99,6 +100,10 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
 
         def __getattr__(self, name: str) -> Any: ...
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        pytree.register(cls)
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         from flambeau.core.convert import legacy_array
 
@@ -125,6 +130,14 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
                 view.steps, view.names, view.starts, view.shape, view.numpy_dtype, None
             )
         return alias
+
+    def _constant(self, cls: type[Tensor]) -> Any:
+        """`_alias`, through which JAX's transformations send no gradient either."""
+        if isinstance(self._cell.array, Tracer) and (modes.trace is None or modes.entered):
+            constant = object.__new__(cls)
+            constant._cell = Cell(lax.stop_gradient(self._read()))
+            return constant
+        return self._alias(cls)
 
     @staticmethod
     def _make_subclass(kind: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
@@ -169,20 +182,20 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
         A view also takes a number, or an array that broadcasts.
         """
         cell, view, trace = self._cell, self._view, modes.trace
+        is_own = modes.entered and cell.born >= modes.entered
+        if modes.entered and not is_own:
+            raise _outside_error()
         part = array
         if view is not None:
             base = cell.array if trace is None else trace.read(cell)
             array = view.write(base, part)
-        if trace is not None:
+        if trace is not None and not is_own:
             trace.note(self)
             trace.write(cell, array)
             cell.version += 1
             return
-        if isinstance(array, Tracer) and not isinstance(cell.array, Tracer):
-            raise RuntimeError(
-                "cannot write a transformed value in place to a tensor from outside the "
-                "transformation (grad, vmap, jit); return the value instead"
-            )
+        if isinstance(array, Tracer) and not (is_own or isinstance(cell.array, Tracer)):
+            raise _outside_error()
         cell.write(array)
         if view is not None:
             view.remember(part, cell.version)
@@ -190,7 +203,7 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
     @property
     def data(self) -> Any:
         """The same elements, outside the tape; assigning makes this tensor share the other's."""
-        return self._alias(type(self)) if type(self) is Tensor else self._alias(Tensor)
+        return self._constant(Tensor)
 
     @data.setter
     def data(self, other: Tensor) -> None:
@@ -207,7 +220,7 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
 
     def detach(self) -> Any:
         """The same elements as a tensor that is not part of the tape."""
-        return self._alias(type(self))
+        return self._constant(type(self))
 
     def detach_(self) -> Any:
         """Take this tensor itself off the tape."""
@@ -433,6 +446,15 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
             result = func(*args, **(kwargs or {}))
         return as_results_of(cls, result)
 
+
+def _outside_error() -> RuntimeError:
+    return RuntimeError(
+        "a transformed function (grad, vmap, jvp, jit) cannot write in place to a tensor from "
+        "outside it; take the tensor as an argument, or return the new value instead"
+    )
+
+
+pytree.register(Tensor)
 
 _OWN_ATTRIBUTES = frozenset((*Tensor.__annotations__, *History.__annotations__))
 

@@ -95,6 +95,8 @@ def unrecorded_view(source: Tensor, step: Step, name: str, starts: Any) -> Any:
     """`make_view` without a node on the tape, for a view that is only written to."""
     if overrides(type(source)):
         raise OverrideNeeded
+    if modes.stopping and not modes.grad_enabled:
+        source = source.detach()
     made = object.__new__(Tensor)
     made._cell = source._cell
     before = source._view
@@ -227,7 +229,8 @@ def forbidden_write(what: str, of: View) -> RuntimeError:
 
 def leaf_error(target: Tensor, name: str) -> RuntimeError:
     """The error about a recorded write to a leaf."""
-    kind = "a view of a leaf" if target._is_view() else "a leaf"
+    own = target._requires_grad and target.is_leaf
+    kind = "a leaf" if own or not target._is_view() else "a view of a leaf"
     return RuntimeError(
         f"{name}(): {kind} tensor that requires grad cannot be changed in place while "
         "gradients are recorded; do it under no_grad() or on tensor.data"

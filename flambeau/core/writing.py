@@ -58,15 +58,13 @@ def put(target: Tensor, value: Tensor, name: str) -> Tensor:
 
 def _move_history(target: Tensor, base: Tensor, value: Tensor, name: str) -> None:
     """Write ``value`` to ``target``, and let its history, or its base's, begin at the write."""
-    if base._requires_grad and base.is_leaf:
-        raise leaf_error(target, name)
+    _check_leaves(target, base, name)
     if target is base:
         if not value._requires_grad:
             value = run(_overwrite_kernel(name.strip("_")), (target, value))
-        array = value._read()
+        target._store(value._read())
         move_history(target, value._grad_fn, value._output_nr)
         target._rebased += 1
-        target._store(array)
         return
     of = target._view
     assert of is not None
@@ -75,11 +73,17 @@ def _move_history(target: Tensor, base: Tensor, value: Tensor, name: str) -> Non
     _move_base(base, _scattered(base, of, value))
 
 
+def _check_leaves(target: Tensor, base: Tensor, name: str) -> None:
+    for each in (target, base):
+        if each._requires_grad and each.is_leaf:
+            raise leaf_error(target, name)
+
+
 def _move_base(base: Tensor, moved: Tensor) -> None:
     """Give ``base`` the elements and the history of ``moved``."""
+    base._store(moved._read())
     move_history(base, moved._grad_fn, 0)
     base._rebased += 1
-    base._store(moved._read())
 
 
 def _scattered(base: Tensor, of: View, value: Any) -> Tensor:
@@ -127,8 +131,7 @@ def assign(target: Tensor, value: Any, name: str) -> None:
     recorded = modes.grad_enabled and (base.requires_grad or (is_tensor and value.requires_grad))
     of = target._view
     if recorded and of is not None and target is not base:
-        if base._requires_grad and base.is_leaf:
-            raise leaf_error(target, name)
+        _check_leaves(target, base, name)
         if of.made:
             raise forbidden_write("it", of)
         _move_base(base, _scattered(base, of, value))

@@ -81,7 +81,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
     def detach(self) -> Any:
         """The same elements as a plain tensor that is not part of the tape."""
-        return self._alias(Tensor)
+        return self._constant(Tensor)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return _rebuild_parameter, (

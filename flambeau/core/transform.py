@@ -1,0 +1,101 @@
+"""What a transformation (vmap, jvp) needs of the core: what is inside it, and what it captures.
+
+A transformed function may use tensors from outside that require grad, such as a module's
+parameters. Inside, stand-ins take their place, which carry values only; the transformation as a
+whole is then recorded on the tape as one operator that has the captured tensors among its inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from jax import lax
+from jax.core import Tracer
+
+from flambeau.core import cell
+from flambeau.core.modes import modes
+from flambeau.core.tensor import Tensor
+
+
+class Inside:
+    """A ``with`` block that is the inside of a transformation.
+
+    Tensors from outside cannot be written in place there, since a transformation may run the block
+    for many elements at once, or more than once.
+    """
+
+    def __enter__(self) -> Any:
+        self._before = modes.entered
+        modes.entered = cell.next_epoch()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        modes.entered = self._before
+
+
+class Capture(Inside):
+    """The inside of a transformation, with the tensors that it takes from outside.
+
+    Args:
+        given: Stand-in values for the tensors to be captured, in the order in which an earlier run
+            captured them; by default their own.
+
+    Attributes:
+        tensors: The captured tensors.
+    """
+
+    def __init__(self, given: Sequence[Any] | None = None) -> None:
+        self.given = given
+        self.tensors: list[Tensor] = []
+        self.outer: Capture | None = None
+        self._stand_ins: dict[int, Tensor] = {}
+
+    def __enter__(self) -> Capture:
+        super().__enter__()
+        self.epoch = modes.entered
+        self.outer, modes.capture = modes.capture, self
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        modes.capture = self.outer
+        super().__exit__(*exception)
+
+    def lift(self, tensor: Any) -> Any:
+        """What stands for ``tensor`` inside, if it is from outside and requires grad."""
+        if not isinstance(tensor, Tensor) or not tensor.requires_grad:
+            return tensor
+        if tensor._cell.born >= self.epoch:
+            return tensor
+        if self.outer is not None:
+            tensor = self.outer.lift(tensor)
+            if not tensor.requires_grad:
+                return tensor
+        stand_in = self._stand_ins.get(id(tensor))
+        if stand_in is None:
+            stand_in = self._stand_ins[id(tensor)] = self._stand_in(tensor)
+        return stand_in
+
+    def _stand_in(self, tensor: Tensor) -> Tensor:
+        place = len(self.tensors)
+        self.tensors.append(tensor)
+        array = tensor._read()
+        if self.given is not None:
+            if place >= len(self.given) or self.given[place].shape != array.shape:
+                raise RuntimeError(
+                    "a transformed function uses other tensors from outside when it runs again; "
+                    "pass them as arguments"
+                )
+            array = self.given[place]
+        return Tensor._wrap(array)
+
+
+def lifted(inputs: Iterable[Any]) -> tuple[Any, ...]:
+    """Operands as they are inside the transformation that is running."""
+    capture = modes.capture
+    return tuple(inputs) if capture is None else tuple([capture.lift(each) for each in inputs])
+
+
+def constant(array: Any) -> Any:
+    """``array``, through which JAX's transformations send no gradient."""
+    return lax.stop_gradient(array) if isinstance(array, Tracer) else array
