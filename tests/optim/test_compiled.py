@@ -349,3 +349,21 @@ def test_a_hand_written_optimizer_is_compiled_once_its_state_exists():
     for each in pair:
         each.optimizer.param_groups[0]["momentum"] = 0.0
     run(pair, 2)
+
+
+def test_a_closure_inside_a_compiled_function():
+    results = []
+    for wrap in (lambda function: function, flambeau.compile):
+        param = flambeau.full((2,), 2.0, requires_grad=True)
+        optimizer = optim.Adam([param], lr=0.1)
+
+        def closure(param=param, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = (param**2).sum()
+            loss.backward()
+            return loss
+
+        step = wrap(lambda optimizer=optimizer, closure=closure: optimizer.step(closure))
+        losses = [step().item() for _ in range(3)]
+        results.append([*losses, *param.tolist()])
+    assert results[0] == pytest.approx(results[1])
