@@ -151,7 +151,9 @@ class Op:
     def _apply(self, static: tuple[Any, ...], lengths: tuple[int, ...], *arrays: Any) -> Any:
         """The declared function, from arrays and bound static arguments."""
         if self.needs_tensor and getattr(arrays[0], "weak_type", False):
-            raise TypeError(f"{self.name}(): input must be a Tensor, got a {arrays[0].dtype} number")
+            raise TypeError(
+                f"{self.name}(): input must be a Tensor, got a {arrays[0].dtype} number"
+            )
         values: list[Any] = list(arrays)
         if self.sequences:
             values, arrays_left, remaining = [], list(arrays), list(lengths)
@@ -386,13 +388,17 @@ def function(declared: Callable[..., Any] | None = None, *, method: bool | str =
     """
 
     def declare(inner: Callable[..., Any]) -> Callable[..., Any]:
-        takes_out = "out" in _parameter_names(inner)
+        names = _parameter_names(inner)
+        takes_out = "out" in names
+        aliases = {a: n for a, n in _ALIASES.items() if n in names and a not in names}
 
         @functools.wraps(inner)
         def face(*args: Any, **kwargs: Any) -> Any:
             values = (*args, *kwargs.values()) if kwargs else args
             if any_overrides(values):
                 return handle_torch_function(face, flattened(values), *args, **kwargs)
+            if kwargs and aliases:
+                kwargs = {aliases.get(name, name): value for name, value in kwargs.items()}
             if not kwargs or takes_out or "out" not in kwargs:
                 return inner(*args, **kwargs)
             out = kwargs.pop("out")

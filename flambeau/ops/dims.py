@@ -39,12 +39,19 @@ def wrap_listed(dims: Sequence[Any], ndim: int, name: str) -> tuple[int, ...]:
     return wrapped
 
 
-def sizes_of(args: tuple[Any, ...], name: str) -> tuple[int, ...]:
+def sizes_of(args: tuple[Any, ...], name: str, by_name: Any = None) -> tuple[int, ...]:
     """The integers given one by one or as one sequence, as in ``view(2, 3)`` and ``view((2, 3))``.
+
+    Args:
+        args: What was given by position.
+        name: The function, for messages.
+        by_name: What was given by the argument's name instead, if anything.
 
     Raises:
         TypeError: Something else was given.
     """
+    if by_name is not None:
+        args = (*args, by_name)
     if len(args) == 1 and isinstance(args[0], Sequence):
         args = tuple(args[0])
     return tuple([as_int(each, f"{name}(): a size") for each in args])

@@ -202,19 +202,19 @@ def _repeat(input: Array, repeats: tuple[int, ...]) -> Array:
 
 
 @function(method=True)
-def repeat(self: Tensor, *repeats: Any) -> Any:
-    """The tensor repeated ``repeats[d]`` times along each dimension, new leading ones included.
+def repeat(self: Tensor, *counts: Any, repeats: Any = None) -> Any:
+    """The tensor repeated ``counts[d]`` times along each dimension, new leading ones included.
 
     Raises:
         RuntimeError: There are fewer numbers than dimensions, or a negative one.
     """
-    counts = sizes_of(repeats, "repeat")
-    if len(counts) < self.ndim:
+    times = sizes_of(counts, "repeat", repeats)
+    if len(times) < self.ndim:
         raise RuntimeError(
-            f"repeat(): {len(counts)} repeats {list(counts)} are fewer than the tensor's "
+            f"repeat(): {len(times)} repeats {list(times)} are fewer than the tensor's "
             f"{self.ndim} dimensions"
         )
-    return _repeat(self, _not_negative(counts, "repeat"))
+    return _repeat(self, _not_negative(times, "repeat"))
 
 
 def _not_negative(counts: tuple[int, ...], name: str) -> tuple[int, ...]:
@@ -224,11 +224,11 @@ def _not_negative(counts: tuple[int, ...], name: str) -> tuple[int, ...]:
 
 
 @function(method=True)
-def tile(input: Tensor, *dims: Any) -> Any:
+def tile(input: Tensor, *counts: Any, dims: Any = None) -> Any:
     """`Tensor.repeat`, where missing leading numbers of repeats count as 1."""
-    counts = sizes_of(dims, "tile")
-    counts = (1,) * (input.ndim - len(counts)) + counts
-    return _repeat(input, _not_negative(counts, "tile"))
+    times = sizes_of(counts, "tile", dims)
+    times = (1,) * (input.ndim - len(times)) + times
+    return _repeat(input, _not_negative(times, "tile"))
 
 
 @op(name="repeat_interleave", linear=True)

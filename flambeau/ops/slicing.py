@@ -190,7 +190,7 @@ def _parts(source: Tensor, sizes: tuple[int, ...], dim: int, name: str) -> tuple
     return make_views(source, steps, whole, name)
 
 
-@function(method=True)
+@function
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Consecutive parts of dimension ``dim``.
 
@@ -202,10 +202,20 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[An
         RuntimeError: A size is negative, or the sizes do not sum to the dimension's.
         IndexError: The dimension is out of range.
     """
-    if isinstance(split_size_or_sections, Sequence):
-        return _split_with_sizes(tensor, split_size_or_sections, dim, "split_with_sizes")
-    dim, sizes = _split_sizes(tensor, split_size_or_sections, dim, "split")
-    return _parts(tensor, sizes, dim, "split")
+    return _split(tensor, split_size_or_sections, dim)
+
+
+@function(method="split")
+def _split_method(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Consecutive parts of dimension ``dim``; see `flambeau.split`."""
+    return _split(self, split_size, dim)
+
+
+def _split(source: Tensor, given: Any, dim: int) -> tuple[Any, ...]:
+    if isinstance(given, Sequence):
+        return _split_with_sizes(source, given, dim, "split_with_sizes")
+    dim, sizes = _split_sizes(source, given, dim, "split")
+    return _parts(source, sizes, dim, "split")
 
 
 def _split_sizes(source: Tensor, given: Any, dim: Any, name: str) -> tuple[int, tuple[int, ...]]:

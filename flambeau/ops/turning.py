@@ -28,14 +28,14 @@ def _flip(input: Array, dims: tuple[int, ...]) -> Array:
 
 
 @function(method=True)
-def flip(input: Tensor, *dims: Any) -> Any:
-    """The elements in reverse order along ``dims``; a copy.
+def flip(input: Tensor, *along: Any, dims: Any = None) -> Any:
+    """The elements in reverse order along the given dimensions; a copy.
 
     Raises:
         RuntimeError: A dimension is named twice.
         IndexError: A dimension is out of range.
     """
-    return _flip(input, sizes_of(dims, "flip"))
+    return _flip(input, sizes_of(along, "flip", dims))
 
 
 @function(method=True)

@@ -6,6 +6,7 @@ A view shares its elements with its base: writing to one shows in the other, and
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from flambeau.core import dtype as dtypes
@@ -54,10 +55,10 @@ __all__ = [
 
 
 @function(method=True)
-def view(self: Tensor, *shape: Any) -> Any:
+def view(self: Tensor, *sizes: Any, size: Any = None, dtype: dtypes.dtype | None = None) -> Any:
     """The same elements under another shape, or their bits as another dtype.
 
-    ``view(*shape)`` and ``view(shape)``: one size may be -1 and follows from the others.
+    ``view(*sizes)`` and ``view(size)``: one size may be -1 and follows from the others.
     ``view(dtype)``: the bits read as that dtype; where its elements are smaller or larger, the last
     dimension grows or shrinks accordingly. No gradient passes through a dtype view.
 
@@ -72,11 +73,13 @@ def view(self: Tensor, *shape: Any) -> Any:
     >>> x.view(2, -1).shape
     flambeau.Size([2, 3])
     """
-    if len(shape) == 1 and isinstance(shape[0], dtypes.dtype):
-        return _view_dtype(self, shape[0])
-    if not shape:
+    if dtype is None and len(sizes) == 1 and isinstance(sizes[0], dtypes.dtype):
+        dtype = sizes[0]
+    if dtype is not None:
+        return _view_dtype(self, dtype)
+    if not sizes and size is None:
         raise TypeError("view() needs sizes or a dtype")
-    return _reshaped(self, sizes_of(shape, "view"), "view")
+    return _reshaped(self, sizes_of(sizes, "view", size), "view")
 
 
 def _reshaped(source: Tensor, shape: tuple[int, ...], name: str, node: str = "view") -> Any:
@@ -107,7 +110,7 @@ def _reshape_copy(input: Array, shape: Any) -> Array:
 
 
 @function(method="reshape")
-def reshape(input: Tensor, *shape: Any) -> Any:
+def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Any:
     """The same elements in the same order under another shape.
 
     A view of ``input`` where PyTorch would give one; a copy where it would have to move elements,
@@ -116,7 +119,7 @@ def reshape(input: Tensor, *shape: Any) -> Any:
     Raises:
         RuntimeError: The elements do not fit.
     """
-    return _reshape(input, sizes_of(shape, "reshape"), "reshape")
+    return _reshape(input, sizes_of(sizes, "reshape", shape), "reshape")
 
 
 def _reshape(source: Tensor, shape: tuple[int, ...], name: str) -> Any:
@@ -246,14 +249,14 @@ def _unsqueezing(source: Tensor, dim: Any, name: str) -> Reshape:
 
 
 @function(method=True)
-def permute(input: Tensor, *dims: Any) -> Any:
-    """Dimensions in another order: result dimension ``i`` is input dimension ``dims[i]``.
+def permute(input: Tensor, *order: Any, dims: Any = None) -> Any:
+    """Dimensions in another order: result dimension ``i`` is input dimension ``order[i]``.
 
     Raises:
-        RuntimeError: ``dims`` names some dimension twice or not at all.
+        RuntimeError: The order names some dimension twice or not at all.
         IndexError: A dimension is out of range.
     """
-    given, ndim = sizes_of(dims, "permute"), input.ndim
+    given, ndim = sizes_of(order, "permute", dims), input.ndim
     if len(given) != ndim:
         raise RuntimeError(
             f"permute(): {len(given)} dimensions {list(given)} were given for a tensor with {ndim}"
@@ -329,6 +332,13 @@ def _transposing(source: Tensor, name: str) -> Permute:
 
 def _get_T(self: Tensor) -> Any:
     """All dimensions in reverse order; for other than two dimensions PyTorch deprecates it."""
+    if self.ndim not in (0, 2):
+        warnings.warn(
+            f"T of a tensor with {self.ndim} dimensions is deprecated; use mT to transpose "
+            "matrices, or permute() to reverse all dimensions",
+            UserWarning,
+            stacklevel=3,
+        )
     return make_view(self, Permute(tuple(range(self.ndim))[::-1]), "permute")
 
 
@@ -412,7 +422,7 @@ def _moving(tensor: Tensor, source: Any, destination: Any, name: str) -> Permute
 
 
 @function(method=True)
-def expand(self: Tensor, *sizes: Any, implicit: bool = False) -> Any:
+def expand(self: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Any:
     """With dimensions of size 1 repeated, and new leading dimensions, without copying.
 
     Args:
@@ -421,7 +431,7 @@ def expand(self: Tensor, *sizes: Any, implicit: bool = False) -> Any:
     Raises:
         RuntimeError: A dimension of another size than 1 would change, or there are too few sizes.
     """
-    return expanded(self, sizes_of(sizes, "expand"), "expand")
+    return expanded(self, sizes_of(sizes, "expand", size), "expand")
 
 
 @function(method=True)

@@ -69,6 +69,21 @@ def view_rows() -> Iterator[Row]:
     yield row("contiguous", lambda lib, x: x.t().contiguous(), M)
 
 
+def keyword_rows() -> Iterator[Row]:
+    yield row("view by names", lambda lib, x: (x.view(size=(4, 6)), x.reshape(shape=(6, 4))), A)
+    yield row("view dtype by name", lambda lib, x: x.detach().view(dtype=lib.int32), A)
+    yield row("permute by name", lambda lib, x: (x.permute(dims=(2, 0, 1)), x.flip(dims=[0])), A)
+    yield row("expand by name", lambda lib, x: x.expand(size=(2, 3, 4)), ONES)
+    yield row("repeat by name", lambda lib, x: (x.repeat(repeats=(2, 1)), x.tile(dims=(2,))), M)
+    yield row("split by name", lambda lib, x: x.split(split_size=2, dim=1), A)
+    yield row("split by its long name", lambda lib, x: lib.split(x, split_size_or_sections=2), A)
+    yield row(
+        "dimensions as axes", lambda lib, x: (*x.unbind(axis=1), x.select(axis=0, index=1)), A
+    )
+    yield row("transpose by names", lambda lib, x: lib.transpose(input=x, dim0=0, dim1=1), A)
+    yield row("roll by names", lambda lib, x: x.roll(shifts=1, dims=0), A)
+
+
 def order_rows() -> Iterator[Row]:
     yield row("permute", lambda lib, x: (x.permute(2, 0, 1), lib.permute(x, (0, -1, 1))), A)
     yield row("permute too few", lambda lib, x: x.permute(0, 1), A)
@@ -293,6 +308,11 @@ def turn_rows() -> Iterator[Row]:
 
 @table(view_rows())
 def test_views(row: Row) -> None:
+    compare(row)
+
+
+@table(keyword_rows())
+def test_keywords(row: Row) -> None:
     compare(row)
 
 

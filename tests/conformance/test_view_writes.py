@@ -189,6 +189,19 @@ def write_a_view_made_before_its_base_required_grad(lib: Any, x: Any, w: Any) ->
     row.add_(1)
 
 
+def write_a_view_that_is_a_leaf(lib: Any, x: Any, w: Any) -> Any:
+    row = lib.zeros(3, 4)[0].requires_grad_()
+    row.add_(1)
+
+
+def write_a_leaf_that_is_a_view_past_the_tape(lib: Any, x: Any, w: Any) -> Any:
+    base = lib.zeros(3, 4)
+    row = base[0].requires_grad_()
+    row.data.add_(1)
+    (row * w).backward(lib.ones(4))
+    return row.grad * 1, base * 1
+
+
 def write_one_of_several_views(lib: Any, x: Any, w: Any) -> Any:
     first, *_ = (x * 2).unbind()
     first.mul_(2)

@@ -193,3 +193,8 @@ def test_errors_state_their_facts(name: str) -> None:
     compute, kind, facts = ERRORS[name]
     with pytest.raises(kind, match=facts):
         compute(tensor())
+
+
+def test_the_transpose_of_other_than_matrices_is_deprecated() -> None:
+    with pytest.warns(UserWarning, match="mT"):
+        assert tensor().T.shape == (4, 3, 2)
