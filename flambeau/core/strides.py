@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core.view import (
+from flambeau.core.steps import (
     Bitcast,
     ComplexPairs,
     ComplexPart,
@@ -23,9 +23,9 @@ from flambeau.core.view import (
     Slice,
     Step,
     Strided,
-    View,
     Windows,
 )
+from flambeau.core.view import View
 
 Ints = tuple[int, ...]
 

@@ -11,13 +11,14 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from flambeau.core import tape, view
+from flambeau.core import tape
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
 from flambeau.core.node import move_history
 from flambeau.core.overrides import OverrideNeeded, overrides
+from flambeau.core.steps import Bitcast, Reshape, Step
 from flambeau.core.tensor import Tensor
-from flambeau.core.view import Step, View
+from flambeau.core.view import View
 
 
 @functools.cache
@@ -153,7 +154,7 @@ def _view_node(
     edge: Any, shape: tuple[int, ...], numpy_dtype: Any, step: Step, name: str, starts: Any
 ) -> Any:
     """The node of one view step, or ``None`` where no gradient passes."""
-    if isinstance(step, view.Bitcast):
+    if isinstance(step, Bitcast):
         return None
     kernel = _view_kernel(step, name)
     aval = jax.ShapeDtypeStruct(shape, numpy_dtype)
@@ -239,7 +240,7 @@ def leaf_error(target: Tensor, name: str) -> RuntimeError:
 
 def alias_of_leaf(leaf: Tensor, alias: Tensor) -> None:
     """Give ``alias`` the history of being a view of the whole of ``leaf``."""
-    _record_view(leaf, alias, view.Reshape(tuple(leaf.shape)), "alias", None)
+    _record_view(leaf, alias, Reshape(tuple(leaf.shape)), "alias", None)
 
 
 def become_view(

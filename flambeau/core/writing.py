@@ -14,8 +14,9 @@ from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
 from flambeau.core.node import move_history
 from flambeau.core.promotion import can_cast
+from flambeau.core.steps import Step
 from flambeau.core.tensor import Tensor
-from flambeau.core.view import Step, View
+from flambeau.core.view import View
 from flambeau.core.viewing import camel, forbidden_write, leaf_error
 
 

@@ -17,8 +17,9 @@ from flambeau.core import writing
 from flambeau.core.dispatch import run_with_constants
 from flambeau.core.kernel import Kernel
 from flambeau.core.op import Array, Operand, function, op
+from flambeau.core.steps import Step
 from flambeau.core.tensor import Tensor
-from flambeau.core.view import Step, result_of, write_fitted
+from flambeau.core.view import result_of, write_fitted
 from flambeau.core.viewing import node_name_of_view
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.gathering import check_flat

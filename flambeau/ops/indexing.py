@@ -15,8 +15,8 @@ from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
 from flambeau.core.op import function
 from flambeau.core.overrides import flattened, handle_torch_function, has_torch_function
+from flambeau.core.steps import Cut, Reshape, Slice
 from flambeau.core.tensor import PLAIN_TYPES, Tensor
-from flambeau.core.view import Cut, Reshape, Slice
 from flambeau.core.viewing import make_view, unrecorded_view
 from flambeau.core.writing import assign, put
 from flambeau.ops.placement import full_subscript, overwrite

@@ -16,8 +16,8 @@ from flambeau.core.dispatch import run_with_constants
 from flambeau.core.kernel import Kernel
 from flambeau.core.op import Array, Arrays, function, op
 from flambeau.core.promotion import result_dtype
+from flambeau.core.steps import Reshape
 from flambeau.core.tensor import Size, Tensor
-from flambeau.core.view import Reshape
 from flambeau.core.viewing import make_view
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.dims import as_int, sizes_of

@@ -14,9 +14,9 @@ from typing import Any
 from jax import lax
 
 from flambeau.core.op import Array, function, op
+from flambeau.core.steps import Cut, Diagonal, Slice, Strided, Windows
 from flambeau.core.strides import is_in_order
 from flambeau.core.tensor import Tensor
-from flambeau.core.view import Cut, Diagonal, Slice, Strided, Windows
 from flambeau.core.viewing import make_view, make_views
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.dims import as_int, sizes_of

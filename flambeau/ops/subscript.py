@@ -21,9 +21,9 @@ from flambeau.core import dtype as dtypes
 from flambeau.core.cell import is_abstract
 from flambeau.core.convert import to_numpy
 from flambeau.core.modes import modes
+from flambeau.core.steps import Cut, Reshape, Slice, Step
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import TracedValueError
-from flambeau.core.view import Cut, Reshape, Slice, Step
 from flambeau.ops.placement import first_outside
 from flambeau.ops.slicing import slice_bounds, wrap_index
 

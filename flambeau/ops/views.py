@@ -12,16 +12,9 @@ from typing import Any
 from flambeau.core import dtype as dtypes
 from flambeau.core.convert import make, to_numpy
 from flambeau.core.op import Array, function, op
+from flambeau.core.steps import Bitcast, ComplexPairs, ComplexPart, Expand, Permute, Reshape
 from flambeau.core.strides import can_reshape, is_in_order
 from flambeau.core.tensor import Tensor
-from flambeau.core.view import (
-    Bitcast,
-    ComplexPairs,
-    ComplexPart,
-    Expand,
-    Permute,
-    Reshape,
-)
 from flambeau.core.viewing import become_view, make_view
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.dims import fill_in_size, sizes_of, wrap_listed

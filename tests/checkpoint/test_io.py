@@ -22,8 +22,8 @@ from flambeau.checkpoint.io import load, read_metadata, save
 from flambeau.core.cell import abstract
 from flambeau.core.convert import make
 from flambeau.core.dtype import ALL_DTYPES, dtype
+from flambeau.core.steps import Cut, Slice
 from flambeau.core.tensor import Tensor
-from flambeau.core.view import Cut, Slice
 from flambeau.core.viewing import make_view
 
 SAVED = [each for each in ALL_DTYPES if each.name != "complex128"]

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flambeau
-from flambeau.core.view import Cut, Diagonal, Expand, Permute, Reshape, Slice, Windows, result_of
+from flambeau.core.steps import Cut, Diagonal, Expand, Permute, Reshape, Slice, Windows
+from flambeau.core.view import result_of
 
 SHAPE = (2, 3, 4)
 
@@ -177,6 +178,28 @@ def test_a_dtype_view_shares_bits() -> None:
     assert bits.tolist() == [0, 0x40000000]
     assert x.view(flambeau.int16).shape == (4,)
     assert x.view(flambeau.float64).shape == (1,)
+
+
+BITS = [
+    ("int16", "int32"), ("float32", "int64"), ("float64", "int16"), ("bool", "float16"),
+    ("bfloat16", "float32"), ("float16", "bfloat16"), ("complex64", "float64"),
+    ("complex128", "int32"), ("float32", "complex64"), ("float32", "complex128"),
+    ("complex64", "complex128"), ("int64", "complex64"), ("uint8", "bool"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "second"), BITS)
+def test_dtype_views_read_and_write_the_bits_that_numpys_do(first: str, second: str) -> None:
+    bits = np.tile(np.array([0, 1, 1, 0], np.uint8), (2, 8))
+    base = flambeau.from_numpy(bits.copy())
+    dtypes = [getattr(flambeau, name) for name in (first, second)]
+    once = base.view(dtypes[0])
+    twice = once.view(dtypes[1])
+    expected = bits.view(dtypes[0].numpy).view(dtypes[1].numpy)
+    assert twice.shape == expected.shape
+    np.testing.assert_array_equal(twice.numpy().view(np.uint8), bits)
+    twice[1] = twice[0] * 0
+    np.testing.assert_array_equal(base.numpy(), bits * [[1], [0]])
 
 
 def test_views_of_complex_numbers_share_their_parts() -> None:
