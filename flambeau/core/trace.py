@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import numpy as np
 from jax.core import Tracer
 
 from flambeau.core.cell import Cell
@@ -58,7 +59,8 @@ class Trace:
         if value is not _MISSING:
             return value
         array = cell.array
-        if isinstance(array, Tracer | jax.ShapeDtypeStruct):
+        if isinstance(array, Tracer | jax.ShapeDtypeStruct | np.ndarray):
+            # NumPy arrays are positions that a node has saved, and constants of the program.
             return array
         if cell not in self.reads:
             array = self._make_own(cell, array)
@@ -93,7 +95,7 @@ class Trace:
 
     def note(self, tensor: Any) -> None:
         """Note that ``tensor`` took part, so that the guard watches its flag and its Cell."""
-        if tensor not in self.tensors and not isinstance(tensor._cell.array, Tracer):
+        if tensor not in self.tensors and not isinstance(tensor._cell.array, Tracer | np.ndarray):
             self.tensors[tensor] = (tensor._requires_grad, tensor._cell)
 
     def watch(self, owner: Any, snapshot: Callable[[], Any]) -> None:

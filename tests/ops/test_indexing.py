@@ -266,3 +266,20 @@ def test_repeats_are_known_or_their_sum_is_given() -> None:
         flambeau.compile(lambda x, n: x.repeat_interleave(n))(flambeau.ones(2), repeats)
     given = flambeau.compile(lambda x, n: x.repeat_interleave(n, 0, output_size=3))
     assert given(flambeau.tensor([5.0, 6.0]), repeats).tolist() == [5.0, 6.0, 6.0]
+
+
+def test_gradients_of_gradients_by_index_are_the_same_in_a_compiled_program() -> None:
+    def penalty(x: Any) -> Any:
+        y = x * 1
+        y[[0, 1]] = x[[1, 2]] ** 2
+        y[0] = x.roll(1, 0)[0] ** 3
+        (first,) = flambeau.autograd.grad((y**2).sum(), x, create_graph=True)
+        total = (first**2).sum()
+        total.backward()
+        return total
+
+    eager = flambeau.tensor([[0.5, 1.0], [1.5, -1.0], [2.0, 0.25]], requires_grad=True)
+    traced = eager.detach().clone().requires_grad_()
+    expected, found = penalty(eager), flambeau.compile(penalty)(traced)
+    np.testing.assert_allclose(found.item(), expected.item(), rtol=1e-5)
+    np.testing.assert_allclose(traced.grad.numpy(), eager.grad.numpy(), rtol=1e-5)
