@@ -6,8 +6,8 @@ from collections import namedtuple
 from typing import Any
 
 __all__ = [
-    "aminmax", "cummax", "cummin", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort",
-    "topk",
+    "aminmax", "cummax", "cummin", "frexp", "kthvalue", "max", "median", "min", "mode",
+    "nanmedian", "sort", "topk",
 ]  # fmt: skip
 
 
@@ -28,6 +28,7 @@ def named(name: str, *fields: str) -> Any:
 aminmax = named("aminmax", "min", "max")
 cummax = named("cummax", "values", "indices")
 cummin = named("cummin", "values", "indices")
+frexp = named("frexp", "mantissa", "exponent")
 kthvalue = named("kthvalue", "values", "indices")
 max = named("max", "values", "indices")
 median = named("median", "values", "indices")

@@ -9,6 +9,7 @@ from flambeau.ops.convolution import *
 from flambeau.ops.counting import *
 from flambeau.ops.creation import *
 from flambeau.ops.cumulative import *
+from flambeau.ops.differences import *
 from flambeau.ops.distance import *
 from flambeau.ops.embedding import *
 from flambeau.ops.extremum import *
@@ -23,6 +24,7 @@ from flambeau.ops.logic import *
 from flambeau.ops.loss import *
 from flambeau.ops.margin_loss import *
 from flambeau.ops.normalization import *
+from flambeau.ops.norms import *
 from flambeau.ops.padding import *
 from flambeau.ops.pointwise import *
 from flambeau.ops.pooling import *
@@ -41,5 +43,6 @@ from flambeau.ops.slicing import *
 from flambeau.ops.softmax import *
 from flambeau.ops.sorting import *
 from flambeau.ops.special import *
+from flambeau.ops.statistics import *
 from flambeau.ops.turning import *
 from flambeau.ops.views import *

@@ -12,13 +12,13 @@ from flambeau.core.op import Array, Operand, function, is_operand, make_in_place
 from flambeau.core.promotion import check_broadcast, promote, promote_to_float, result_dtype
 from flambeau.core.tensor import Tensor, method
 from flambeau.ops.aliases import also_method
-from flambeau.ops.checks import category, needs_inexact, needs_real_number
+from flambeau.ops.checks import category, needs_inexact, needs_integer, needs_real_number
 from flambeau.ops.derivatives import without_derivative
 
 __all__ = [
-    "add", "addcdiv", "addcmul", "div", "divide", "floor_divide", "fmod", "lerp", "mul", "multiply",
-    "neg", "negative", "positive", "reciprocal", "remainder", "rsub", "square", "sub", "subtract",
-    "true_divide",
+    "add", "addcdiv", "addcmul", "div", "divide", "floor_divide", "fmod", "gcd", "lcm", "lerp",
+    "mul", "multiply", "neg", "negative", "positive", "reciprocal", "remainder", "rsub", "square",
+    "sub", "subtract", "true_divide",
 ]  # fmt: skip
 
 
@@ -264,6 +264,23 @@ def square(input: Operand) -> Array:
     if input.dtype == jnp.bool_:
         input = input.astype(jnp.int64)
     return input * input
+
+
+# Of integers
+
+
+@op(method=True, inplace=True, promote="type", differentiable=False)
+def gcd(input: Operand, other: Operand) -> Array:
+    """The greatest common divisor of two integers; that of 0 and 0 is 0."""
+    needs_integer("gcd", input)
+    return jnp.gcd(input, other)
+
+
+@op(method=True, inplace=True, promote="type", differentiable=False)
+def lcm(input: Operand, other: Operand) -> Array:
+    """The least common multiple of two integers."""
+    needs_integer("lcm", input)
+    return jnp.lcm(input, other)
 
 
 # Several steps at once

@@ -110,6 +110,11 @@ def needs_discrete(name: str, *arrays: Any) -> None:
     allow(name, *arrays, categories=(BOOLEAN, INTEGER))
 
 
+def needs_integer(name: str, *arrays: Any) -> None:
+    """Raise unless every array is of an integer dtype."""
+    allow(name, *arrays, categories=(INTEGER,))
+
+
 def same_dtype(name: str, *arrays: Any) -> None:
     """Raise unless all arrays are of one dtype.
 

@@ -7,14 +7,14 @@ from typing import Any
 import jax.numpy as jnp
 
 from flambeau.core.op import Array, Operand, function, op
-from flambeau.core.promotion import check_broadcast
+from flambeau.core.promotion import check_broadcast, result_dtype
 from flambeau.core.tensor import Tensor
 from flambeau.ops.aliases import also_method
 from flambeau.ops.checks import needs_ordered, same_dtype
 
 __all__ = [
-    "allclose", "eq", "equal", "ge", "greater", "greater_equal", "gt", "isclose", "le", "less",
-    "less_equal", "lt", "ne", "not_equal",
+    "allclose", "eq", "equal", "ge", "greater", "greater_equal", "gt", "isclose", "isin", "le",
+    "less", "less_equal", "lt", "ne", "not_equal",
 ]  # fmt: skip
 
 
@@ -126,6 +126,29 @@ def equal(input: Tensor, other: Any) -> bool:
     if not isinstance(other, Tensor):
         raise TypeError(f"equal() compares a Tensor with a Tensor, got {type(other).__name__}")
     return input.shape == other.shape and bool(_same_elements(input, other))
+
+
+@op(differentiable=False)
+def isin(
+    elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False
+) -> Array:
+    """Which elements are among others, as a bool tensor of the shape of ``elements``.
+
+    Args:
+        elements: A tensor or number.
+        test_elements: What to look among, a tensor or number.
+        assume_unique: Promises that neither has equal elements; it changes nothing.
+        invert: Which are not.
+
+    Raises:
+        RuntimeError: A tensor is bool.
+    """
+    for each in (elements, test_elements):
+        if each.dtype == jnp.bool_:
+            raise RuntimeError("isin() is not defined for bool tensors; convert with int() first")
+    to = result_dtype((elements, test_elements)).numpy
+    elements, among = jnp.asarray(elements, to), jnp.asarray(test_elements, to)
+    return jnp.isin(elements, among, invert=invert)
 
 
 greater = also_method("greater", gt)

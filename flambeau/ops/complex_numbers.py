@@ -13,7 +13,10 @@ from flambeau.core.promotion import check_broadcast, promote, promote_to_float
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_floating, same_dtype
 
-__all__ = ["angle", "complex", "conj", "conj_physical", "is_conj", "polar", "resolve_conj"]
+__all__ = [
+    "angle", "complex", "conj", "conj_physical", "is_conj", "is_neg", "polar", "resolve_conj",
+    "resolve_neg",
+]  # fmt: skip
 
 
 def _check_parts(name: str, first: Any, second: Any) -> None:
@@ -74,6 +77,18 @@ def conj(input: Tensor) -> Any:
 def resolve_conj(input: Tensor) -> Any:
     """``input`` itself, since conjugation is never postponed."""
     return input
+
+
+@function(method=True)
+def resolve_neg(input: Tensor) -> Any:
+    """``input`` itself, since negation is never postponed."""
+    return input
+
+
+@function(method=True)
+def is_neg(input: Tensor) -> bool:
+    """Always false: negation is never postponed."""
+    return False
 
 
 @function(method=True)

@@ -11,7 +11,7 @@ from flambeau.core.dtype import INTEGER
 from flambeau.core.op import Array, Operand, op
 from flambeau.core.promotion import check_broadcast
 from flambeau.core.tensor import Tensor, method
-from flambeau.ops.checks import category, needs_discrete, needs_ordered, needs_real_number
+from flambeau.ops.checks import needs_discrete, needs_integer, needs_ordered
 
 __all__ = [
     "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
@@ -102,9 +102,7 @@ def bitwise_not(input: Operand) -> Array:
 
 
 def _check_shift(name: str, input: Any) -> None:
-    needs_real_number(name, input)
-    if category(input) != INTEGER:
-        needs_discrete(name, input)
+    needs_integer(name, input)
 
 
 @op(method=True, inplace=True, operator="lshift", promote="type", differentiable=False)

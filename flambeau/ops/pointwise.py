@@ -7,8 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from flambeau import return_types
 from flambeau.core.dtype import FLOATING
 from flambeau.core.op import Array, Operand, op
+from flambeau.core.promotion import promote_to_float
 from flambeau.core.tensor import Tensor, method
 from flambeau.ops.aliases import also_method
 from flambeau.ops.checks import (
@@ -23,8 +25,9 @@ from flambeau.ops.derivatives import direction, magnitude
 __all__ = [
     "abs", "absolute", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
     "arctanh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "deg2rad", "exp", "exp2",
-    "expm1", "fix", "floor", "frac", "log", "log1p", "log2", "log10", "rad2deg", "round", "rsqrt",
-    "sgn", "sigmoid", "sign", "signbit", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+    "expm1", "fix", "floor", "frac", "frexp", "ldexp", "log", "log1p", "log2", "log10",
+    "nextafter", "rad2deg", "round", "rsqrt", "sgn", "sigmoid", "sign", "signbit", "sin", "sinh",
+    "sqrt", "tan", "tanh", "trunc",
 ]  # fmt: skip
 
 
@@ -271,6 +274,41 @@ def round(input: Operand, *, decimals: int = 0) -> Array:
         return jnp.round(input * scale) / scale
     scale = jnp.asarray(10.0**-decimals, input.dtype)
     return jnp.round(input / scale) * scale
+
+
+# Mantissa and exponent
+
+
+@op(method=True, inplace=True)
+def ldexp(input: Operand, other: Operand) -> Array:
+    """``input * 2 ** other``, elementwise and broadcast."""
+    input, exponent = promote_to_float(input, other)
+    return input * jnp.exp2(exponent)
+
+
+@op(method=True, returns=return_types.frexp)
+def frexp(input: Array) -> Any:
+    """``mantissa`` and ``exponent`` with ``mantissa * 2 ** exponent`` equal to the elements.
+
+    Mantissas are in [0.5, 1), or 0; exponents are int32.
+
+    Raises:
+        NotImplementedError: ``input`` is not floating point.
+    """
+    needs_floating("frexp", input)
+    _, exponent = jnp.frexp(jax.lax.stop_gradient(input))
+    exponent = jnp.where(jnp.isfinite(input), exponent, 0).astype(jnp.int32)
+    # In two steps, since a single power of 2 may be too great.
+    half = (exponent // 2).astype(input.dtype)
+    rest = exponent.astype(input.dtype) - half
+    return input * jnp.exp2(-half) * jnp.exp2(-rest), exponent
+
+
+@op(method=True, inplace=True, promote="type")
+def nextafter(input: Operand, other: Operand) -> Array:
+    """The floating point number next to each element on the way to ``other``."""
+    needs_floating("nextafter", input)
+    return jax.lax.nextafter(*jnp.broadcast_arrays(input, other))
 
 
 @method

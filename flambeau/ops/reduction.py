@@ -1,4 +1,4 @@
-"""Reductions: sums, means, products, variances, norms and logical ones."""
+"""Reductions: sums, means, products, variances and logical ones."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from flambeau.core.dtype import FLOATING, INTEGER, from_numpy_dtype
 from flambeau.core.op import Array, function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import Dims, cast_real, category, needs_ordered, wrap_dims
-from flambeau.ops.derivatives import magnitude
 
 __all__ = [
-    "all", "any", "count_nonzero", "mean", "nanmean", "nansum", "norm", "prod", "std", "std_mean",
+    "all", "any", "count_nonzero", "mean", "nanmean", "nansum", "prod", "std", "std_mean",
     "sum", "var", "var_mean",
 ]  # fmt: skip
 
@@ -66,8 +65,12 @@ def nansum(
     return _sum(_summable(kept, dtype), dims, keepdim)
 
 
-def _averaged(name: str, input: Any, dtype: Any) -> Any:
-    """``input`` as ``dtype``, which is sure to be floating point or complex."""
+def averaged(name: str, input: Any, dtype: Any) -> Any:
+    """``input`` as ``dtype``, which is sure to be floating point or complex.
+
+    Raises:
+        RuntimeError: It is neither.
+    """
     target = from_numpy_dtype(input.dtype) if dtype is None else dtype
     if target.category < FLOATING:
         raise RuntimeError(
@@ -97,7 +100,7 @@ def mean(
         IndexError: There is no such dimension.
     """
     dims = wrap_dims(dim, input.ndim, "mean")
-    return jnp.mean(_averaged("mean", input, dtype), dims, keepdims=keepdim)
+    return jnp.mean(averaged("mean", input, dtype), dims, keepdims=keepdim)
 
 
 @op(method=True, node="DivBackward0")
@@ -107,7 +110,7 @@ def nanmean(
     """`mean` of the elements that are not NaN."""
     needs_ordered("nanmean", input)
     dims = wrap_dims(dim, input.ndim, "nanmean")
-    input = _averaged("nanmean", input, dtype)
+    input = averaged("nanmean", input, dtype)
     absent = jnp.isnan(input)
     count = jnp.sum(~absent, dims, keepdims=keepdim)
     total = jnp.sum(jnp.where(absent, jnp.zeros_like(input), input), dims, keepdims=keepdim)
@@ -190,7 +193,7 @@ def _mean_and_variance(
     return average.astype(input.dtype), variance.astype(real)
 
 
-def _deviation(variance: Any) -> Any:
+def root(variance: Any) -> Any:
     """The square root, whose gradient is 0 rather than infinite where all elements are equal."""
     positive = variance > 0
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, variance, 1)), variance)
@@ -203,7 +206,7 @@ def _var(input: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
 
 @op(name="std")
 def _std(input: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
-    return _deviation(_mean_and_variance("std", input, dim, correction, keepdim)[1])
+    return root(_mean_and_variance("std", input, dim, correction, keepdim)[1])
 
 
 @op(name="var_mean")
@@ -215,7 +218,7 @@ def _var_mean(input: Array, dim: Dims, correction: float, keepdim: bool) -> Any:
 @op(name="std_mean")
 def _std_mean(input: Array, dim: Dims, correction: float, keepdim: bool) -> Any:
     average, variance = _mean_and_variance("std_mean", input, dim, correction, keepdim)
-    return _deviation(variance), average
+    return root(variance), average
 
 
 @function(method=True)
@@ -254,98 +257,6 @@ def var_mean(input: Tensor, *args: Any, **kwargs: Any) -> Any:
 def std_mean(input: Tensor, *args: Any, **kwargs: Any) -> Any:
     """`std` and the mean, with the arguments of `var`."""
     return _std_mean(input, *_spread_arguments("std_mean", args, kwargs))
-
-
-# Norms
-
-
-@op(name="norm", node="LinalgVectorNormBackward0")
-def vector_norm(
-    input: Array,
-    p: float = 2.0,
-    dim: Dims = None,
-    keepdim: bool = False,
-    dtype: dtypes.dtype | None = None,
-) -> Array:
-    """The p-norm of a tensor seen as one vector, or of each vector along some dimensions.
-
-    ``(sum |x|^p)^(1/p)``; the largest magnitude for infinity, the smallest for minus infinity, and
-    the number of nonzero elements for 0. Its gradient is 0 where the norm is not differentiable.
-
-    Raises:
-        RuntimeError: The dtype is neither floating point nor complex, or there are no elements
-            and the norm of none is not defined.
-        IndexError: There is no such dimension.
-    """
-    dims = wrap_dims(dim, input.ndim, "norm")
-    input = _averaged("norm", input, dtype)
-    if (p < 0 or p == math.inf) and 0 in [input.shape[each] for each in dims]:
-        raise RuntimeError(f"norm() with p={p} of no elements is not defined")
-    size = magnitude(input)
-    narrow = size.dtype
-    if narrow.itemsize == 2:
-        size = size.astype(jnp.float32)
-    return _norm_of_magnitudes(size, p, dims, keepdim).astype(narrow)
-
-
-def _norm_of_magnitudes(size: Any, p: float, dims: tuple[int, ...], keepdim: bool) -> Any:
-    if p == math.inf:
-        return jnp.max(size, dims, keepdims=keepdim)
-    if p == -math.inf:
-        return jnp.min(size, dims, keepdims=keepdim)
-    if p == 0:
-        return jnp.sum((size != 0).astype(size.dtype), dims, keepdims=keepdim)
-    if p == 1:
-        return jnp.sum(size, dims, keepdims=keepdim)
-    if p == 2:
-        return _deviation(jnp.sum(size * size, dims, keepdims=keepdim))
-    present = size != 0
-    powers = jnp.where(present, jnp.where(present, size, 1) ** p, 0.0 if p > 0 else math.inf)
-    total = jnp.sum(powers, dims, keepdims=keepdim)
-    regular = (total > 0) & jnp.isfinite(total)
-    edge = total if p > 0 else 1 / total
-    return jnp.where(regular, jnp.where(regular, total, 1) ** (1 / p), edge)
-
-
-@op(name="norm", node="SumBackward1")
-def _nuclear_norm(input: Array, dim: Dims, keepdim: bool, dtype: dtypes.dtype | None) -> Array:
-    dims = wrap_dims(dim, input.ndim, "norm")
-    if len(dims) != 2:
-        raise RuntimeError(f"norm(): the nuclear norm is of matrices, got dimensions {dims}")
-    input = _averaged("norm", input, dtype)
-    values = jnp.linalg.svd(jnp.moveaxis(input, dims, (-2, -1)), compute_uv=False)
-    total = jnp.sum(values, -1)
-    return jnp.expand_dims(total, dims) if keepdim else total
-
-
-@function(method=True)
-def norm(
-    input: Tensor,
-    p: float | str | None = "fro",
-    dim: Dims = None,
-    keepdim: bool = False,
-    dtype: dtypes.dtype | None = None,
-) -> Any:
-    """The norm of a tensor seen as one vector, or of each vector along some dimensions.
-
-    Args:
-        input: A floating point or complex tensor.
-        p: The order: a number; ``"fro"`` is 2, ``"nuc"`` the sum of a matrix's singular values.
-        dim: One dimension or several; all of them by default.
-        keepdim: Keep the reduced dimensions, with size 1.
-        dtype: Convert to this dtype first.
-
-    Raises:
-        RuntimeError: The dtype is neither floating point nor complex, or ``p`` is unknown.
-        IndexError: There is no such dimension.
-    """
-    if p is None or p == "fro":
-        p = 2.0
-    if p == "nuc":
-        return _nuclear_norm(input, dim, keepdim, dtype)
-    if isinstance(p, int | float):
-        return vector_norm(input, float(p), dim, keepdim, dtype)
-    raise RuntimeError(f"norm(): p must be a number, 'fro' or 'nuc', got {p!r}")
 
 
 # Logic and counts

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.op import Array, Operand, op
+from flambeau.core.op import Array, Operand, function, op
 from flambeau.core.promotion import promote_to_float
+from flambeau.core.tensor import Tensor
 from flambeau.ops.aliases import also_method
 from flambeau.ops.checks import needs_floating, needs_inexact
 from flambeau.ops.derivatives import log_odds
 
 __all__ = [
-    "arctan2", "atan2", "digamma", "erf", "erfc", "erfinv", "hypot", "lgamma", "logaddexp",
-    "logaddexp2", "logit", "polygamma", "sinc", "xlogy",
+    "arctan2", "atan2", "digamma", "erf", "erfc", "erfinv", "hypot", "i0", "igamma", "igammac",
+    "lgamma", "logaddexp", "logaddexp2", "logit", "mvlgamma", "polygamma", "sinc", "xlogy",
 ]  # fmt: skip
 
 
@@ -69,6 +71,48 @@ def polygamma(n: int, input: Array) -> Array:
     if n == 0:
         return jax.scipy.special.digamma(input)
     return jax.scipy.special.polygamma(jnp.asarray(n, jnp.int32), input)
+
+
+@function(method="polygamma")
+def _polygamma_method(self: Tensor, n: int) -> Any:
+    """`flambeau.polygamma` of this tensor."""
+    return polygamma(n, self)
+
+
+@op(method=True, inplace=True)
+def mvlgamma(input: Operand, p: int) -> Array:
+    """The logarithm of the multivariate gamma function of dimension ``p``.
+
+    Raises:
+        RuntimeError: ``p`` is not positive.
+    """
+    if p < 1:
+        raise RuntimeError(f"mvlgamma(): the dimension p must be positive, got {p}")
+    (input,) = promote_to_float(input)
+    needs_floating("mvlgamma", input)
+    terms = (jax.lax.lgamma(input - 0.5 * each) for each in range(p))
+    return sum(terms) + p * (p - 1) / 4 * math.log(math.pi)
+
+
+@op(method=True, inplace=True, promote="type")
+def igamma(input: Operand, other: Operand) -> Array:
+    """The regularized lower incomplete gamma function of order ``input``, up to ``other``."""
+    needs_floating("igamma", input)
+    return jax.lax.igamma(*jnp.broadcast_arrays(input, other))
+
+
+@op(method=True, inplace=True, promote="type")
+def igammac(input: Operand, other: Operand) -> Array:
+    """``1 - igamma``: the regularized upper incomplete gamma function."""
+    needs_floating("igammac", input)
+    return jax.lax.igammac(*jnp.broadcast_arrays(input, other))
+
+
+@op(method=True, inplace=True, promote="float", node="I0Backward0")
+def i0(input: Operand) -> Array:
+    """The modified Bessel function of the first kind of order 0."""
+    needs_floating("i0", input)
+    return jax.scipy.special.i0(input)
 
 
 @op(method=True, inplace=True, promote="float")

@@ -347,3 +347,82 @@ def selection_rows() -> Iterator[Row]:
 @table(selection_rows())
 def test_selection(row: Row) -> None:
     compare(row)
+
+
+def further_rows() -> Iterator[Row]:
+    yield Row("gcd", call("gcd"), (WHOLE, DIVISORS))
+    yield Row("gcd of floats", call("gcd"), (A, B))
+    yield Row("lcm", call("lcm"), (WHOLE, DIVISORS))
+    # PyTorch's gradient is 0 for negative exponents.
+    yield Row("ldexp", call("ldexp"), (A, np.abs(DIVISORS)))
+    yield Row("ldexp of integers", call("ldexp"), (WHOLE, DIVISORS))
+    yield Row("ldexp of halves", call("ldexp"), (A.astype(np.float16), np.abs(DIVISORS)))
+    yield Row("frexp", call("frexp"), (floats(3, -0.5, 0, 1e-30, 1e30),))
+    yield Row("frexp of integers", call("frexp"), (WHOLE,))
+    yield Row("nextafter", call("nextafter"), (X, Y), gradient=False)
+    yield Row("nextafter of integers", call("nextafter"), (WHOLE, DIVISORS))
+    yield Row("i0", call("i0"), (A,), 1e-5)
+    yield Row("i0 of integers", call("i0"), (WHOLE,), 1e-5)
+    yield Row("igamma", lambda lib, x, y: lib.igamma(x.detach(), y), (POSITIVE, ABOVE_ONE), 1e-5)
+    yield Row("igammac", lambda lib, x, y: lib.igammac(x.detach(), y), (POSITIVE, ABOVE_ONE), 1e-5)
+    yield Row("igamma of integers", call("igamma"), (WHOLE, DIVISORS))
+    yield Row("mvlgamma", call("mvlgamma", 2), (ABOVE_ONE,), 1e-5)
+    yield Row("mvlgamma of dimension 0", call("mvlgamma", 0), (ABOVE_ONE,))
+    yield Row("polygamma method", lambda lib, x: x.polygamma(2), (POSITIVE,), 1e-4)
+    for invert in (False, True):
+        yield Row(f"isin {invert}", call("isin", invert=invert), (WHOLE, DIVISORS))
+    yield Row("isin of dtypes", call("isin"), (SPECIAL, np.array([1, 2])))
+    yield Row("isin numbers", lambda lib, x: (lib.isin(x, 3), lib.isin(3, x)), (WHOLE,))
+    yield Row("isin bools", call("isin"), (FLAGS, FLAGS))
+    yield Row("diff", call("diff"), (A,))
+    yield Row("diff twice along 0", call("diff", 2, 0), (DIVISORS * 1.0,))
+    yield Row("diff bools", call("diff"), (FLAGS,))
+    yield Row("diff with ends", lambda lib, x: x.diff(prepend=x[:, :1], append=x), (A,), node=False)
+    yield Row("diff of 0-d", call("diff"), (np.array(1.0),))
+    yield Row("diff of order -1", call("diff", -1), (A,))
+    yield Row("trapezoid", call("trapezoid"), (A,), 1e-5)
+    yield Row("trapezoid dx", call("trapezoid", dx=0.5, dim=0), (A,), 1e-5)
+    yield Row("trapezoid x", call("trapezoid"), (A, B[0]), 1e-5, node=False)
+    yield Row("trapezoid x of the same shape", call("trapezoid"), (A, B), 1e-5, node=False)
+    yield Row("trapezoid x that does not fit", call("trapezoid"), (A, X))
+    yield Row("trapezoid integers", call("trapz"), (WHOLE,), 1e-5)
+    yield Row("cumulative_trapezoid", call("cumulative_trapezoid"), (A,), 1e-5)
+    many = RANDOM.standard_normal((3, 5)).astype(np.float32)
+    times = np.array([1, 2, 1, 1, 3])
+    weights = np.array([0.1, 0.2, 0.5, 1, 0.2], np.float32)
+    for name in ("cov", "corrcoef"):
+        yield Row(f"{name}", call(name), (many,), 1e-4)
+        yield Row(f"{name} of a vector", call(name), (many[0],), 1e-4, node=False)
+        yield Row(f"{name} of integers", call(name), (WHOLE,), 1e-4)
+        yield Row(f"{name} of a cube", call(name), (many[None],))
+    yield Row(
+        "cov weighted",
+        lambda lib, x, f, a: lib.cov(x, fweights=f, aweights=a.detach()),
+        (many, times, weights),
+        1e-4,
+    )
+    yield Row(
+        "cov weighted, not corrected",
+        lambda lib, x, a: lib.cov(x, correction=0, aweights=a),
+        (many, weights),
+        1e-4,
+        gradient=False,
+    )
+    yield Row(
+        "cov of weights that do not fit",
+        lambda lib, x, f: lib.cov(x, fweights=f),
+        (many, times[:2]),
+    )
+    yield Row("cov of fractional times", lambda lib, x, f: lib.cov(x, fweights=f), (many, weights))
+    for p in (2, 1, INF):
+        yield Row(f"dist {p}", call("dist", p=p), (A, B), 1e-5)
+        yield Row(f"dist {p} of equals", call("dist", p=p), (A, A), 1e-5)
+    yield Row("renorm", call("renorm", 2, 0, 1), (many,), 1e-5)
+    yield Row("renorm 1 along 1", call("renorm", 1, 1, 0.5), (many,), 1e-5)
+    yield Row("renorm of a vector", call("renorm", 2, 0, 1), (X,))
+    yield Row("renorm of order 0", call("renorm", 0, 0, 1), (many,))
+
+
+@table(further_rows())
+def test_further_functions(row: Row) -> None:
+    compare(row)

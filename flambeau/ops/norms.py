@@ -1,0 +1,150 @@
+"""Norms of vectors and of slices, and the distance of two tensors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+
+from flambeau.core import dtype as dtypes
+from flambeau.core.op import Array, Operand, function, op
+from flambeau.core.promotion import promote
+from flambeau.core.tensor import Tensor
+from flambeau.ops.checks import Dims, wrap_dim, wrap_dims
+from flambeau.ops.derivatives import magnitude
+from flambeau.ops.reduction import averaged, root
+
+__all__ = ["dist", "norm", "renorm"]
+
+
+@op(name="norm", node="LinalgVectorNormBackward0")
+def vector_norm(
+    input: Array,
+    p: float = 2.0,
+    dim: Dims = None,
+    keepdim: bool = False,
+    dtype: dtypes.dtype | None = None,
+) -> Array:
+    """The p-norm of a tensor seen as one vector, or of each vector along some dimensions.
+
+    ``(sum |x|^p)^(1/p)``; the largest magnitude for infinity, the smallest for minus infinity, and
+    the number of nonzero elements for 0. Its gradient is 0 where the norm is not differentiable.
+
+    Raises:
+        RuntimeError: The dtype is neither floating point nor complex, or there are no elements
+            and the norm of none is not defined.
+        IndexError: There is no such dimension.
+    """
+    dims = wrap_dims(dim, input.ndim, "norm")
+    input = averaged("norm", input, dtype)
+    if (p < 0 or p == math.inf) and 0 in [input.shape[each] for each in dims]:
+        raise RuntimeError(f"norm() with p={p} of no elements is not defined")
+    size = magnitude(input)
+    narrow = size.dtype
+    if narrow.itemsize == 2:
+        size = size.astype(jnp.float32)
+    return norm_of_magnitudes(size, p, dims, keepdim).astype(narrow)
+
+
+def norm_of_magnitudes(size: Any, p: float, dims: tuple[int, ...], keepdim: bool) -> Any:
+    """The p-norm over ``dims`` of what is not negative; at 0 its gradient is 0."""
+    if p == math.inf:
+        return jnp.max(size, dims, keepdims=keepdim)
+    if p == -math.inf:
+        return jnp.min(size, dims, keepdims=keepdim)
+    if p == 0:
+        return jnp.sum((size != 0).astype(size.dtype), dims, keepdims=keepdim)
+    if p == 1:
+        return jnp.sum(size, dims, keepdims=keepdim)
+    if p == 2:
+        return root(jnp.sum(size * size, dims, keepdims=keepdim))
+    present = size != 0
+    powers = jnp.where(present, jnp.where(present, size, 1) ** p, 0.0 if p > 0 else math.inf)
+    total = jnp.sum(powers, dims, keepdims=keepdim)
+    regular = (total > 0) & jnp.isfinite(total)
+    edge = total if p > 0 else 1 / total
+    return jnp.where(regular, jnp.where(regular, total, 1) ** (1 / p), edge)
+
+
+@op(name="norm", node="SumBackward1")
+def _nuclear_norm(input: Array, dim: Dims, keepdim: bool, dtype: dtypes.dtype | None) -> Array:
+    dims = wrap_dims(dim, input.ndim, "norm")
+    if len(dims) != 2:
+        raise RuntimeError(f"norm(): the nuclear norm is of matrices, got dimensions {dims}")
+    input = averaged("norm", input, dtype)
+    values = jnp.linalg.svd(jnp.moveaxis(input, dims, (-2, -1)), compute_uv=False)
+    total = jnp.sum(values, -1)
+    return jnp.expand_dims(total, dims) if keepdim else total
+
+
+@function(method=True)
+def norm(
+    input: Tensor,
+    p: float | str | None = "fro",
+    dim: Dims = None,
+    keepdim: bool = False,
+    dtype: dtypes.dtype | None = None,
+) -> Any:
+    """The norm of a tensor seen as one vector, or of each vector along some dimensions.
+
+    Args:
+        input: A floating point or complex tensor.
+        p: The order: a number; ``"fro"`` is 2, ``"nuc"`` the sum of a matrix's singular values.
+        dim: One dimension or several; all of them by default.
+        keepdim: Keep the reduced dimensions, with size 1.
+        dtype: Convert to this dtype first.
+
+    Raises:
+        RuntimeError: The dtype is neither floating point nor complex, or ``p`` is unknown.
+        IndexError: There is no such dimension.
+    """
+    if p is None or p == "fro":
+        p = 2.0
+    if p == "nuc":
+        return _nuclear_norm(input, dim, keepdim, dtype)
+    if isinstance(p, int | float):
+        return vector_norm(input, float(p), dim, keepdim, dtype)
+    raise RuntimeError(f"norm(): p must be a number, 'fro' or 'nuc', got {p!r}")
+
+
+@op(method=True)
+def dist(input: Operand, other: Operand, p: float = 2.0) -> Array:
+    """The p-norm of ``input - other``, broadcast.
+
+    Raises:
+        RuntimeError: The dtype is neither floating point nor complex; the shapes do not broadcast.
+    """
+    input, other = promote(input, other)
+    size = magnitude(averaged("dist", input - other, None))
+    return norm_of_magnitudes(size, float(p), tuple(range(size.ndim)), False)
+
+
+@op(method=True, inplace=True)
+def renorm(input: Array, p: float, dim: int, maxnorm: Array) -> Array:
+    """``input`` with each slice along a dimension scaled down to a p-norm of at most ``maxnorm``.
+
+    Args:
+        input: A tensor of two dimensions or more.
+        p: The order of the norm, above 0.
+        dim: The dimension whose slices are measured.
+        maxnorm: The greatest norm that is left as it is.
+
+    Raises:
+        RuntimeError: There are fewer than two dimensions, or ``p`` is not positive.
+        IndexError: There is no such dimension.
+    """
+    if p <= 0:
+        raise RuntimeError(f"renorm(): the order of the norm must be positive, got p={p}")
+    if input.ndim < 2:
+        raise RuntimeError(
+            f"renorm() needs at least two dimensions, got a tensor of shape {list(input.shape)}"
+        )
+    input = averaged("renorm", input, None)
+    dim = wrap_dim(dim, input.ndim, "renorm")
+    others = tuple(d for d in range(input.ndim) if d != dim)
+    size = norm_of_magnitudes(magnitude(input), float(p), others, True)
+    limit = jnp.asarray(maxnorm, size.dtype)
+    # PyTorch's own small number keeps the quotient finite.
+    scale = jnp.where(size > limit, limit / (size + jnp.asarray(1e-7, size.dtype)), 1)
+    return input * scale.astype(input.dtype)
