@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -44,6 +45,7 @@ class Cell:
         self.version += 1
 
 
+@functools.lru_cache(maxsize=4096)
 def abstract(shape: tuple[int, ...], numpy_dtype: Any) -> jax.ShapeDtypeStruct:
     """The value of a Cell on the meta device: a shape and a dtype."""
     return jax.ShapeDtypeStruct(shape, numpy_dtype)

@@ -14,6 +14,9 @@ DEFAULT_SEED = 67280421310721
 
 _KEY_WORDS = 624
 
+# Up to so many words, asking NumPy for its raw ones costs less than describing those wanted.
+_FEW = 1024
+
 # The bytes of `torch.get_rng_state()`. PyTorch nests a record of 5048 bytes in one of 5056, so C
 # pads after `normal_is_valid` and at the end. `normal_x` and `normal_rho` are always zero.
 _STATE = np.dtype(
@@ -89,6 +92,8 @@ class MersenneTwister:
     def random_uint32(self, count: int) -> NDArray[np.uint32]:
         """The next `count` words."""
         self._untouched &= count == 0
+        if count <= _FEW:
+            return self._bits.random_raw(count).astype(np.uint32)
         return self._words.randint(0, 2**32, count, dtype=np.uint32)
 
     def random_uint64(self, count: int) -> NDArray[np.uint64]:

@@ -134,6 +134,23 @@ class no_grad(_GradMode):
     def _enter(self) -> None:
         _set(False, modes.inference)
 
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Run ``function`` in this mode at every call."""
+        if inspect.isgeneratorfunction(function):
+            return self._wrap_generator(function)
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            # What `__enter__` and `__exit__` do, without an object to remember it.
+            before = modes.grad_mode, modes.inference
+            modes.grad_mode = modes.grad_enabled = False
+            try:
+                return function(*args, **kwargs)
+            finally:
+                _set(*before)
+
+        return wrapped
+
 
 class enable_grad(_GradMode):
     """Operators inside record gradients, also within `no_grad`, but not within `inference_mode`."""

@@ -18,7 +18,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.ops.creation import eye as identity
 from flambeau.ops.factorization import orthonormal_columns
 from flambeau.ops.ranges import arange
-from flambeau.ops.sampling import permutations, truncated_normal_
+from flambeau.ops.sampling import permutations, redraw, truncated_normal_
 
 __all__ = [
     "calculate_gain",
@@ -88,7 +88,12 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
     Raises:
         RuntimeError: ``a`` is greater than ``b``.
     """
-    return tensor.uniform_(a, b, generator=generator)
+    return _drawn_uniform(tensor, float(a), float(b), generator)
+
+
+def _drawn_uniform(tensor: Tensor, low: float, high: float, generator: Any) -> Tensor:
+    """`Tensor.uniform_` without looking for overrides once more."""
+    return redraw("uniform_", "uniform", tensor, generator, low=low, high=high)
 
 
 @function
@@ -243,7 +248,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
     """
     # The products are formed as PyTorch forms them, so that the last bits agree.
     bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
-    return tensor.uniform_(-bound, bound, generator=generator)
+    return _drawn_uniform(tensor, -bound, bound, generator)
 
 
 @function
@@ -291,7 +296,7 @@ def kaiming_uniform_(
     if _warned_of_emptiness(tensor):
         return tensor
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
-    return tensor.uniform_(-bound, bound, generator=generator)
+    return _drawn_uniform(tensor, -bound, bound, generator)
 
 
 @function

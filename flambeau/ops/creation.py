@@ -22,6 +22,7 @@ from flambeau.ops.factory import (
     produce,
     shape_of,
     wrap_new,
+    zeros_or_ones,
 )
 
 __all__ = [
@@ -111,7 +112,7 @@ def _sized(
     if out is not None:
         dtype, device = out_options(name, out, dtype, device)
     dtype = dtypes.get_default_dtype() if dtype is None else dtype
-    return wrap_new(name, constant(shape, value, dtype, as_device(device)), requires_grad, out)
+    return wrap_new(name, zeros_or_ones(shape, value, dtype, as_device(device)), requires_grad, out)
 
 
 def full(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -198,3 +199,18 @@ def constant(shape: tuple[int, ...], value: Any, dtype: dtypes.dtype, where: dev
     if value == 0:
         return produce(shape, dtype, where, lambda lib: lib.zeros(shape, dtype.numpy))
     return produce(shape, dtype, where, lambda lib: lib.full(shape, value, dtype.numpy))
+
+
+def zeros_or_ones(shape: tuple[int, ...], value: int, dtype: dtypes.dtype, where: device) -> Any:
+    """An array of zeros or ones. All who want the same small one share it: arrays never change."""
+    if where.type == "cpu" and modes.trace is None and math.prod(shape) <= _SHARED_SIZE:
+        return _shared_constant(shape, value, dtype, where)
+    return constant(shape, value, dtype, where)
+
+
+_SHARED_SIZE = 1024
+
+
+@functools.lru_cache(maxsize=1024)
+def _shared_constant(shape: tuple[int, ...], value: int, dtype: dtypes.dtype, where: device) -> Any:
+    return constant(shape, value, dtype, where)

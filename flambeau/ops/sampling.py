@@ -389,23 +389,41 @@ def _constant(value: Any) -> Any:
 # In place
 
 
-def _redraw(name: str, kind: str, target: Tensor, generator: Any, **parameters: Any) -> Tensor:
+def redraw(name: str, kind: str, target: Tensor, generator: Any, **parameters: Any) -> Tensor:
+    """Overwrite a tensor with random numbers.
+
+    Args:
+        name: The operator, for messages.
+        kind: See `flambeau.core.sample.sample`.
+        target: What to overwrite; it is returned.
+        generator: See `rand`.
+        parameters: What the draw takes by name.
+    """
     # Before anything is drawn: a call that fails leaves the generator as it was.
-    _refuse_leaf(target, name)
-    shape, dtype = tuple(target.shape), target.dtype.numpy
-    array = sample.sample(kind, shape, dtype, target.device, generator, **parameters)
-    return put(target, Tensor._wrap(array), name)
+    recorded = modes.grad_enabled and target.requires_grad
+    if recorded or target._inference:
+        _refuse_leaf(target, name)
+    array = sample.sample(
+        kind, tuple(target.shape), target.dtype.numpy, target.device, generator, **parameters
+    )
+    if recorded:
+        return put(target, Tensor._wrap(array), name)
+    target._store(array)
+    return target
 
 
 def _refuse_leaf(target: Tensor, name: str) -> None:
-    """Fail as `put` fails for a leaf that requires grad."""
+    """Fail as `put` fails for a leaf that requires grad, or for an inference tensor."""
     base = target._history_base()
-    if modes.grad_enabled and base._requires_grad and base.is_leaf:
+    inference = target._inference and not modes.inference
+    if inference or (modes.grad_enabled and base._requires_grad and base.is_leaf):
         put(target, target.detach(), name)
 
 
 def _bounds(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], defaults: Any) -> list[Any]:
     """The values of ``from`` and ``to``; the first is a word of Python and no parameter's name."""
+    if len(args) == 2 and not kwargs:
+        return [*args]
     values = dict(defaults)
     for key, value in (*zip(values, args, strict=False), *kwargs.items()):
         if key not in values:
@@ -426,37 +444,37 @@ def uniform_(self: Tensor, *bounds: Any, generator: Any = None, **named: Any) ->
         NotImplementedError: The dtype is an integer one.
     """
     low, high = _bounds("uniform_", bounds, named, {"from": 0.0, "to": 1.0})
-    return _redraw("uniform_", "uniform", self, generator, low=float(low), high=float(high))
+    return redraw("uniform_", "uniform", self, generator, low=float(low), high=float(high))
 
 
 @function(method=True)
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Any:
     """Overwrite with normal random numbers; raises RuntimeError for a negative ``std``."""
-    return _redraw("normal_", "normal", self, generator, mean=mean, std=std)
+    return redraw("normal_", "normal", self, generator, mean=mean, std=std)
 
 
 @function(method=True)
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Any:
     """Overwrite with exponentials of normal random numbers of this mean and deviation."""
-    return _redraw("log_normal_", "log_normal", self, generator, mean=mean, std=std)
+    return redraw("log_normal_", "log_normal", self, generator, mean=mean, std=std)
 
 
 @function(method=True)
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Any:
     """Overwrite with exponentially distributed numbers of rate ``lambd``."""
-    return _redraw("exponential_", "exponential", self, generator, lambd=lambd)
+    return redraw("exponential_", "exponential", self, generator, lambd=lambd)
 
 
 @function(method=True)
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Any:
     """Overwrite with Cauchy-distributed numbers."""
-    return _redraw("cauchy_", "cauchy", self, generator, median=median, sigma=sigma)
+    return redraw("cauchy_", "cauchy", self, generator, median=median, sigma=sigma)
 
 
 @function(method=True)
 def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Any:
     """Overwrite with numbers of trials up to the first success of probability ``p``."""
-    return _redraw("geometric_", "geometric", self, generator, p=p)
+    return redraw("geometric_", "geometric", self, generator, p=p)
 
 
 @function(method=True)
@@ -471,7 +489,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Any:
         RuntimeError: A probability is not between 0 and 1.
     """
     if not isinstance(p, Tensor):
-        return _redraw("bernoulli_", "bernoulli", self, generator, p=p)
+        return redraw("bernoulli_", "bernoulli", self, generator, p=p)
     _refuse_leaf(self, "bernoulli_")
     probabilities = p.detach().expand(self.shape)._read()
     array = sample.bernoulli_probabilities(probabilities, self.dtype.numpy, self.device, generator)
@@ -492,7 +510,7 @@ def random_(self: Tensor, *bounds: Any, generator: Any = None, **named: Any) -> 
         bounds = (0, *bounds)
     low, high = _bounds("random_", bounds, named, {"from": None, "to": None})
     low = 0 if low is None and high is not None else low
-    return _redraw("random_", "integers", self, generator, low=low, high=high)
+    return redraw("random_", "integers", self, generator, low=low, high=high)
 
 
 # For layers and their initialization
@@ -502,7 +520,7 @@ def truncated_normal_(
     target: Tensor, mean: float, std: float, low: float, high: float, generator: Any = None
 ) -> Tensor:
     """Overwrite with normal random numbers of [low, high]; see `nn.init.trunc_normal_`."""
-    return _redraw(
+    return redraw(
         "trunc_normal_", "truncated_normal", target, generator,
         mean=mean, std=std, low=low, high=high,
     )  # fmt: skip

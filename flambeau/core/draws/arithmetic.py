@@ -18,6 +18,8 @@ def convert(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     A 16-bit float is reached through float32, which can round differently from one step. What does
     not fit becomes infinite or wraps around, silently.
     """
+    if values.dtype == dtype:
+        return values
     with np.errstate(over="ignore", invalid="ignore"):
         if dtype.itemsize == 2 and dtype.name in ("float16", "bfloat16"):
             values = values.astype(np.float32, copy=False)
@@ -37,9 +39,9 @@ def multiply_add(
         factor: Of the same dtype.
         term: Of the same dtype.
     """
-    significand, exponent = math.frexp(factor)
     if term == 0:
         return values if factor == 1 else values * factor
+    significand, exponent = math.frexp(factor)
     product_is_exact = abs(significand) in (0, 0.5)
     safe = abs(exponent) < _SAFE_EXPONENT and math.isfinite(factor) and math.isfinite(term)
     if product_is_exact or not safe:
@@ -55,8 +57,9 @@ def _fused_float32(values: NDArray[Any], factor: float, term: float) -> NDArray[
     total = product + term
     # Rounding to float64 and then to float32 errs only if the first lands on the middle between two
     # float32; then the side on which the exact sum lies decides.
-    middle = np.flatnonzero((total.view(np.int64) & (2**29 - 1)) == 2**28)
-    if middle.size:
+    in_the_middle = (total.view(np.int64) & (2**29 - 1)) == 2**28
+    if np.count_nonzero(in_the_middle):
+        middle = np.flatnonzero(in_the_middle)
         rounded = total[middle]
         error = _sum_error(product[middle], term, rounded)
         towards = np.where(error == 0, rounded, np.copysign(np.inf, error))

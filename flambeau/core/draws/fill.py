@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -26,6 +27,12 @@ LARGEST = {
 _BLOCK = 1 << 16
 
 
+@functools.cache
+def name_of(dtype: np.dtype[Any]) -> str:
+    """The name of a dtype, which NumPy puts together anew each time."""
+    return dtype.name
+
+
 def fill(
     shape: Sequence[int], dtype: np.dtype[Any], block: Callable[[int], NDArray[Any]]
 ) -> NDArray[Any]:
@@ -33,8 +40,11 @@ def fill(
 
     Every count but the last is the same multiple of 16.
     """
-    result = np.empty(math.prod(shape), dtype)
-    for part in blocks(result.size):
+    size = math.prod(shape)
+    if size <= _BLOCK:
+        return convert(block(size), dtype).reshape(shape)
+    result = np.empty(size, dtype)
+    for part in blocks(size):
         result[part] = convert(block(part.stop - part.start), dtype)
     return result.reshape(shape)
 
@@ -57,7 +67,7 @@ def words_of(dtype: np.dtype[Any]) -> int:
 
 def require_real(operator: str, dtype: np.dtype[Any]) -> None:
     """Raise NotImplementedError, as PyTorch's dispatch does, unless `dtype` is a float."""
-    if dtype.name not in DIGITS:
+    if name_of(dtype) not in DIGITS:
         raise NotImplementedError(
             f"{operator} is not implemented for {dtype.name}; it draws {', '.join(DIGITS)}"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,15 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from flambeau.core.draws.arithmetic import convert, multiply_add
-from flambeau.core.draws.fill import DIGITS, LARGEST, fill, require_real, words_of, working_dtype
+from flambeau.core.draws.fill import (
+    DIGITS,
+    LARGEST,
+    fill,
+    name_of,
+    require_real,
+    words_of,
+    working_dtype,
+)
 from flambeau.core.mersenne import MersenneTwister
 
 _FLOAT64 = np.dtype(np.float64)
@@ -39,17 +48,16 @@ def uniform(
     dtype = np.dtype(dtype)
     if dtype.kind == "c":
         return _complex(uniform(twister, (*shape, 2), real_part(dtype), low, high), dtype)
-    require_real("uniform_", dtype)
-    _require_bounds(low, high, dtype)
-    work = working_dtype(dtype)
-    start, stop = work.type(low), work.type(high)
-    included, excluded = convert(start, dtype), convert(stop, dtype)
+    work, start, width, included, excluded = _interval(low, high, dtype)
+    if 0 in shape:
+        return np.empty(shape, dtype)
 
     def block(count: int) -> NDArray[Any]:
-        reals = multiply_add(twister.standard_uniform(count, work), stop - start, start)
-        reals = convert(reals, dtype)
+        reals = convert(multiply_add(twister.standard_uniform(count, work), width, start), dtype)
         # Rounding can reach the excluded end; PyTorch then gives the included one.
-        np.copyto(reals, included, where=reals == excluded)
+        at_the_end = reals == excluded
+        if np.count_nonzero(at_the_end):
+            reals[at_the_end] = included
         return reals
 
     return fill(shape, dtype, block)
@@ -239,8 +247,18 @@ def _complex(parts: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     return parts.view(dtype)[..., 0]
 
 
+@functools.lru_cache(maxsize=1024)
+def _interval(low: float, high: float, dtype: np.dtype[Any]) -> tuple[Any, ...]:
+    """What a uniform draw computes with: its dtype, the first number, the width, and both ends."""
+    require_real("uniform_", dtype)
+    _require_bounds(low, high, dtype)
+    work = working_dtype(dtype)
+    start, stop = work.type(low), work.type(high)
+    return work, start, stop - start, convert(start, dtype), convert(stop, dtype)
+
+
 def _require_bounds(low: float, high: float, dtype: np.dtype[Any]) -> None:
-    largest = LARGEST[dtype.name]
+    largest = LARGEST[name_of(dtype)]
     for name, bound in (("from", low), ("to", high)):
         if not -largest <= bound <= largest:
             raise RuntimeError(f"uniform_: {name}={bound} is out of bounds for {dtype.name}")
