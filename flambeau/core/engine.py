@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
@@ -82,10 +83,10 @@ class Backward:
 
     def run(self) -> list[Any]:
         """Run, and give the cotangents of the targets in order, ``None`` where none arrived."""
-        nodes, accumulators = self._reachable()
+        nodes, waiting = self._reachable()
         if self.goals is not None:
             nodes = self._choose(nodes)
-        waiting = self._count_edges(nodes, accumulators)
+            waiting = self._count_edges(nodes, waiting)
         reached = self.reached
         for edge, cotangent in self.roots:
             if reached is None or edge[0] in reached:
@@ -93,7 +94,8 @@ class Backward:
         outer, _running.backward = _running.backward, self
         try:
             with enable_grad() if self.as_tensors else no_grad():
-                self._run_accumulators([each for each, count in waiting.items() if not count])
+                for each in [each for each, count in waiting.items() if not count]:
+                    self._run_node(each)
                 for node in nodes:
                     pulled = self._run_node(node)
                     if pulled is not None:
@@ -105,38 +107,48 @@ class Backward:
     def _pass_on(self, node: Node, pulled: Any, waiting: dict[Node, int]) -> None:
         """Send the cotangents of a node's inputs, and run the accumulators that have all theirs."""
         reached = self.reached
-        ready = None
+        ready: list[Node] = []
         for edge, cotangent in zip(node.edges, pulled, strict=True):
             if edge is None or (reached is not None and edge[0] not in reached):
                 continue
             if cotangent is not None:
                 self._send(edge, cotangent)
             after = edge[0]
-            if after in waiting:
+            if after.accumulates:
                 waiting[after] -= 1
                 if not waiting[after]:
-                    ready = [after] if ready is None else [*ready, after]
-        if ready is not None:
-            self._run_accumulators(ready)
+                    ready.append(after)
+        for each in ready:
+            self._run_node(each)
 
-    def _reachable(self) -> tuple[list[Node], list[Node]]:
-        """The nodes that the roots lead to, newest first, and the accumulators."""
-        nodes, accumulators = [], []
-        stack = list(dict.fromkeys([node for (node, _), _ in self.roots]))
+    def _reachable(self) -> tuple[list[Node], dict[Node, int]]:
+        """The nodes that the roots lead to, newest first; and the edges to each accumulator."""
+        nodes: list[Node] = []
+        waiting: dict[Node, int] = {}
+        stack: list[Node] = []
         seen = self.seen
-        seen.update(stack)
+        for (root, _), _ in self.roots:
+            if root.accumulates:
+                waiting[root] = 0
+            elif root not in seen:
+                stack.append(root)
+            seen.add(root)
         while stack:
             node = stack.pop()
-            if node.accumulates:
-                accumulators.append(node)
-                continue
             nodes.append(node)
             for edge in node.edges:
-                if edge is not None and edge[0] not in seen:
-                    seen.add(edge[0])
-                    stack.append(edge[0])
+                if edge is None:
+                    continue
+                before = edge[0]
+                if before.accumulates:
+                    waiting[before] = waiting.get(before, 0) + 1
+                elif before in seen:
+                    continue
+                else:
+                    stack.append(before)
+                seen.add(before)
         nodes.sort(key=attrgetter("sequence"), reverse=True)
-        return nodes, accumulators
+        return nodes, waiting
 
     def _choose(self, nodes: list[Node]) -> list[Node]:
         """Decide what to run for the targets, and give those of ``nodes`` that take part."""
@@ -149,12 +161,12 @@ class Backward:
                 self.reached.add(node)
         return [node for node in nodes if node in self.reached]
 
-    def _count_edges(self, nodes: list[Node], accumulators: list[Node]) -> dict[Node, int]:
+    def _count_edges(self, nodes: list[Node], accumulators: Iterable[Node]) -> dict[Node, int]:
         """How many edges lead from running nodes to each accumulator that takes part."""
-        reached, running = self.reached, self.running
-        waiting = {each: 0 for each in accumulators if reached is None or each in reached}
+        reached, running = self.reached or set(), self.running or set()
+        waiting = {each: 0 for each in accumulators if each in reached}
         for node in nodes:
-            if running is None or node in running:
+            if node in running:
                 for edge in node.edges:
                     if edge is not None and edge[0] in waiting:
                         waiting[edge[0]] += 1
@@ -172,10 +184,6 @@ class Backward:
             buffer[number] = before + cotangent
         else:
             buffer[number] = kernels.add_cotangents(before, cotangent)
-
-    def _run_accumulators(self, accumulators: Iterable[Node]) -> None:
-        for each in accumulators:
-            self._run_node(each)
 
     def _run_node(self, node: Node) -> Any:
         """Run one node with its hooks; ``None`` if it is a target that nothing else needs."""
@@ -197,7 +205,7 @@ class Backward:
         if modes.trace is not None and node.edges and not is_traced(node):
             modes.trace.refuse_old_node(node)
         if anomaly.enabled:
-            pulled = anomaly.watched(node, lambda: self._pull(node, buffer))
+            pulled = anomaly.watched(node, functools.partial(self._pull, node, buffer))
         else:
             pulled = self._pull(node, buffer)
         if not self.keep:
