@@ -54,7 +54,7 @@ def parse(shape: tuple[int, ...], subscript: Any) -> Subscript:
             entry is of a kind that cannot index.
         ValueError: A slice has a step below 1.
     """
-    items = [_entry(each) for each in _as_tuple(subscript)]
+    items = list(map(_entry, _as_tuple(subscript)))
     used = sum(map(_consumed, items))
     ndim = len(shape)
     if used > ndim:
@@ -82,7 +82,7 @@ def _as_tuple(subscript: Any) -> tuple[Any, ...]:
             "a list that holds lists, tensors, slices or None is read as a tuple of subscripts; "
             "write x[tuple(list)] for that, or x[flambeau.tensor(list)] for one index tensor",
             UserWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
         return tuple(subscript)
     return (subscript,)

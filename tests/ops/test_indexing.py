@@ -177,10 +177,12 @@ def test_values_that_do_not_fit_are_refused_with_their_shapes_and_dtypes() -> No
 
 
 def test_lists_that_stand_for_tuples_warn() -> None:
-    with pytest.warns(UserWarning, match="tuple"):
+    with pytest.warns(UserWarning, match="tuple") as caught:
         assert tensor()[[slice(0, 1), slice(0, 2)]].shape == (1, 2, 4)
-    with pytest.warns(UserWarning, match="uint8"):
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="uint8") as caught:
         assert tensor()[flambeau.tensor([1, 0], dtype=flambeau.uint8)].shape == (1, 3, 4)
+    assert caught[0].filename == __file__
 
 
 def test_a_0d_tensor_has_nothing_to_index() -> None:
