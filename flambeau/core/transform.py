@@ -15,6 +15,7 @@ from jax.core import Tracer
 
 from flambeau.core import cell
 from flambeau.core.modes import modes
+from flambeau.core.node import sequence_now
 from flambeau.core.tensor import Tensor
 
 
@@ -54,6 +55,7 @@ class Capture(Inside):
     def __enter__(self) -> Capture:
         super().__enter__()
         self.epoch = modes.entered
+        self.first = sequence_now()
         self.outer, modes.capture = modes.capture, self
         return self
 
@@ -63,9 +65,9 @@ class Capture(Inside):
 
     def lift(self, tensor: Any) -> Any:
         """What stands for ``tensor`` inside, if it is from outside and requires grad."""
-        if not isinstance(tensor, Tensor) or not tensor.requires_grad:
+        if not (modes.grad_enabled and isinstance(tensor, Tensor) and tensor.requires_grad):
             return tensor
-        if tensor._cell.born >= self.epoch:
+        if not self._is_outside(tensor):
             return tensor
         if self.outer is not None:
             tensor = self.outer.lift(tensor)
@@ -75,6 +77,17 @@ class Capture(Inside):
         if stand_in is None:
             stand_in = self._stand_ins[id(tensor)] = self._stand_in(tensor)
         return stand_in
+
+    def _is_outside(self, tensor: Tensor) -> bool:
+        if tensor._cell.born < self.epoch:
+            return True
+        # What a node from outside has saved comes in a Cell of its own.
+        node = tensor._grad_fn
+        if node is None:
+            return False
+        if node.accumulates:
+            return node.variable._cell.born < self.epoch
+        return node.sequence < self.first
 
     def _stand_in(self, tensor: Tensor) -> Tensor:
         place = len(self.tensors)

@@ -1,0 +1,6 @@
+"""Transformations of functions of tensors, and modules as functions."""
+
+from flambeau.func.forward import *
+from flambeau.func.functional_call import *
+from flambeau.func.reverse import *
+from flambeau.func.vmap import *

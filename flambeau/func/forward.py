@@ -1,0 +1,274 @@
+"""Forward-mode transformations, by `jax.jvp`: `jvp`, `linearize`, `jacfwd`, and `hessian`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flambeau.core.tensor import Tensor
+from flambeau.core.transform import Capture, lifted
+from flambeau.func import recording
+from flambeau.func.reverse import chosen, jacrev
+from flambeau.func.tree import LEAF, as_tensor, flatten, unflatten
+from flambeau.func.vmap import vmap
+
+__all__ = ["hessian", "jacfwd", "jvp", "linearize"]
+
+_Function = Callable[..., Any]
+_Argnums = int | tuple[int, ...]
+
+
+def jvp(
+    func: _Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
+) -> tuple[Any, ...]:
+    """The value of a function, and the product of its Jacobian with vectors.
+
+    Args:
+        func: Gives a Tensor or a nested tuple, list or dict of them; with ``has_aux`` a tuple of
+            that and anything else.
+        primals: The tuple of its arguments, Tensors or nested tuples, lists or dicts of them.
+        tangents: For each Tensor in ``primals`` one of its shape, in the same structure.
+        strict: Accepted for PyTorch's sake.
+        has_aux: See ``func``.
+
+    Returns:
+        ``(output, tangent)``, with ``has_aux`` ``(output, tangent, aux)``; the tangent has the
+        structure of the output.
+
+    Raises:
+        RuntimeError: The tangents do not have the structure or shapes of the primals, or the output
+            holds something else than Tensors.
+        ValueError: The primals hold something else than Tensors.
+
+    >>> import flambeau
+    >>> from flambeau.func import jvp
+    >>> jvp(lambda x: x**2, (flambeau.tensor(3.0),), (flambeau.tensor(1.0),))
+    (tensor(9.), tensor(6.))
+    """
+    if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
+        raise RuntimeError(
+            "jvp() takes tuples of primals and of tangents, so that func(*primals) is a call; got "
+            f"{type(primals).__name__} and {type(tangents).__name__}"
+        )
+    run = _Pushed(func, primals, tangents, has_aux)
+    results = recording.run(run.compute, [*run.primals, *run.tangents])
+    count = run.outputs
+    output = unflatten(run.structure, results[:count])
+    tangent = unflatten(run.structure, results[count : 2 * count])
+    if not has_aux:
+        return output, tangent
+    remaining = iter(results[2 * count :])
+    aux = [next(remaining) if each is None else each[0] for each in run.aux_leaves]
+    return output, tangent, unflatten(run.aux_structure, aux)
+
+
+class _Pushed:
+    """One run of a function through `jax.jvp`.
+
+    Attributes:
+        primals: The Tensors in the primals.
+        tangents: The Tensors in the tangents.
+        structure: The structure of the output.
+        outputs: How many Tensors are in it.
+        aux_structure: The structure of the rest.
+        aux_leaves: For each leaf of the rest ``None`` if it is a Tensor, else a tuple that holds
+            it.
+    """
+
+    def __init__(
+        self, func: _Function, primals: tuple[Any, ...], tangents: tuple[Any, ...], has_aux: bool
+    ) -> None:
+        self.func = func
+        self.has_aux = has_aux
+        leaves, self.arguments = flatten(primals)
+        given, found = flatten(tangents)
+        if found != self.arguments:
+            raise RuntimeError(
+                f"jvp(): the tangents have the structure {found}, the primals {self.arguments}"
+            )
+        self.primals = [_checked_primal(as_tensor(each)) for each in leaves]
+        self.tangents = [
+            _checked_tangent(as_tensor(tangent), primal)
+            for tangent, primal in zip(given, self.primals, strict=True)
+        ]
+        self.structure: Any = LEAF
+        self.outputs = 0
+        self.aux_structure: Any = LEAF
+        self.aux_leaves: list[Any] = []
+
+    def compute(self, arrays: Sequence[Any], capture: Capture) -> tuple[Any, ...]:
+        """The arrays of outputs, tangents and the rest; see `recording.run`."""
+        split = len(self.primals)
+        function = functools.partial(self._call, capture)
+        outputs, tangents, aux = jax.jvp(
+            function, tuple(arrays[:split]), tuple(arrays[split:]), has_aux=True
+        )
+        tangents = [
+            jnp.zeros(output.shape, output.dtype) if tangent.dtype == jax.dtypes.float0 else tangent
+            for output, tangent in zip(outputs, tangents, strict=True)
+        ]
+        return (*outputs, *tangents, *aux)
+
+    def _call(self, capture: Capture, *arrays: Any) -> tuple[Any, Any]:
+        with capture:
+            parts = [Tensor._wrap(each) for each in arrays]
+            returned = self.func(*unflatten(self.arguments, parts))
+            aux: list[Any] = []
+            if self.has_aux:
+                returned, aux = self._split(returned)
+            outputs, self.structure = flatten(returned)
+            outputs = [as_tensor(each) for each in outputs]
+            for each in outputs:
+                if not isinstance(each, Tensor):
+                    raise RuntimeError(
+                        "jvp() needs a function that returns Tensors only, got "
+                        f"{type(each).__name__}"
+                    )
+            self.outputs = len(outputs)
+            return (
+                tuple([each._read() for each in lifted(outputs)]),
+                tuple([each._read() for each in lifted(aux)]),
+            )
+
+    def _split(self, returned: Any) -> tuple[Any, list[Any]]:
+        if not isinstance(returned, tuple) or len(returned) != 2:
+            raise RuntimeError(
+                "jvp() with has_aux=True needs a function that returns a tuple (output, aux)"
+            )
+        leaves, self.aux_structure = flatten(returned[1])
+        self.aux_leaves = [None if isinstance(each, Tensor) else (each,) for each in leaves]
+        return returned[0], [each for each in leaves if isinstance(each, Tensor)]
+
+
+def _checked_primal(primal: Any) -> Tensor:
+    if not isinstance(primal, Tensor):
+        raise ValueError(f"jvp() takes Tensors as primals, got {type(primal).__name__}")
+    return primal
+
+
+def _checked_tangent(tangent: Any, primal: Tensor) -> Tensor:
+    if not isinstance(tangent, Tensor):
+        raise ValueError(f"jvp() takes Tensors as tangents, got {type(tangent).__name__}")
+    if tangent.shape != primal.shape:
+        raise RuntimeError(
+            f"jvp(): a tangent of shape {list(tangent.shape)} for a primal of shape "
+            f"{list(primal.shape)}"
+        )
+    return tangent if tangent.dtype is primal.dtype else tangent.to(primal.dtype)
+
+
+def linearize(func: _Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """The value of a function, and its linear approximation there.
+
+    Args:
+        func: Gives a Tensor or a nested tuple, list or dict of them.
+        primals: Its arguments.
+
+    Returns:
+        ``(output, jvp_fn)``; ``jvp_fn`` takes one tangent per primal and gives the output's.
+    """
+    output = func(*primals)
+
+    def jvp_fn(*tangents: Any) -> Any:
+        return jvp(func, primals, tangents)[1]
+
+    return output, jvp_fn
+
+
+def jacfwd(
+    func: _Function, argnums: _Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> _Function:
+    """A function that gives the Jacobian of ``func``, by one tangent per element of the input.
+
+    Args:
+        func: Gives a Tensor or a nested tuple, list or dict of them; with ``has_aux`` a tuple of
+            that and anything else.
+        argnums: Which positional argument to differentiate by, or a tuple of such places.
+        has_aux: See ``func``.
+        randomness: What drawing random numbers in ``func`` means; see `vmap`.
+
+    Returns:
+        A function of the same arguments that gives, in the structure of the output, in the
+        structure of the argument, Tensors of shape ``[*output.shape, *input.shape]``; with
+        ``has_aux`` a tuple of that and the rest.
+
+    Raises:
+        ValueError: The arguments hold something else than Tensors.
+        RuntimeError: The outputs hold something else than Tensors, or an argument does not exist.
+
+    >>> import flambeau
+    >>> from flambeau.func import jacfwd
+    >>> jacfwd(lambda x: x**2)(flambeau.tensor([1.0, 3.0]))
+    tensor([[2., 0.],
+            [0., 6.]])
+    """
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        places = chosen(argnums, args)
+        primals, structure = flatten([args[each] for each in places])
+        primals = [_checked_primal(as_tensor(each)) for each in primals]
+
+        def along(*flat: Any) -> Any:
+            given = list(args)
+            for place, value in zip(places, unflatten(structure, list(flat)), strict=True):
+                given[place] = value
+            return func(*given, **kwargs)
+
+        def push(*tangents: Tensor) -> tuple[Any, ...]:
+            return jvp(along, tuple(primals), tangents, has_aux=has_aux)[1:]
+
+        out_dims = (-1, None) if has_aux else (-1,)
+        pushed = vmap(push, out_dims=out_dims, randomness=randomness)(*_joint_basis(primals))
+        columns, out_structure = flatten(pushed[0])
+
+        def in_structure(block: Tensor) -> Any:
+            found = unflatten(structure, _blocks(block, primals))
+            return tuple(found) if isinstance(argnums, tuple) else found[0]
+
+        jacobian = unflatten(out_structure, [in_structure(each) for each in columns])
+        return (jacobian, pushed[1]) if has_aux else jacobian
+
+    return wrapped
+
+
+def _joint_basis(primals: Sequence[Tensor]) -> list[Tensor]:
+    """For each primal, stacked tangents; together they run through all elements of all primals."""
+    sizes = [each.numel() for each in primals]
+    rows = np.eye(sum(sizes))
+    found, start = [], 0
+    for primal, size in zip(primals, sizes, strict=True):
+        part = rows[:, start : start + size].astype(primal.dtype.numpy)
+        found.append(Tensor._wrap(jnp.asarray(part.reshape((len(rows), *primal.shape)))))
+        start += size
+    return found
+
+
+def _blocks(columns: Any, primals: Sequence[Tensor]) -> list[Tensor]:
+    """The part of each primal in a Jacobian whose last dimension runs through all of them."""
+    parts = columns.split([each.numel() for each in primals], -1)
+    lead = tuple(columns.shape)[:-1]
+    return [
+        part.reshape((*lead, *primal.shape)) for part, primal in zip(parts, primals, strict=True)
+    ]
+
+
+def hessian(func: _Function, argnums: _Argnums = 0) -> _Function:
+    """A function that gives the Hessian of ``func``: `jacfwd` of `jacrev`.
+
+    Args:
+        func: Gives a Tensor or a nested tuple, list or dict of them.
+        argnums: Which positional argument to differentiate by, or a tuple of such places.
+
+    >>> import flambeau
+    >>> from flambeau.func import hessian
+    >>> hessian(lambda x: (x**3).sum())(flambeau.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+    return jacfwd(jacrev(func, argnums), argnums)

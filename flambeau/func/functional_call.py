@@ -1,0 +1,276 @@
+"""Modules as functions of their parameters and buffers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+from jax.core import Tracer
+
+from flambeau.core.modes import enable_grad, modes
+from flambeau.core.tensor import Tensor
+from flambeau.core.transform import Capture
+from flambeau.func.tree import as_tensor, flatten, map_tensors
+from flambeau.nn.module import Module
+from flambeau.ops.shape import stack
+
+__all__ = ["functional_call", "stack_module_state"]
+
+_Values = dict[str, Any]
+
+
+def functional_call(
+    module: Module,
+    parameter_and_buffer_dicts: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """Call a module with other tensors in the place of its parameters and buffers.
+
+    The module itself is as before afterwards, also if the call raises. Given `jax.Array`s, in the
+    dictionaries or as arguments, it gives `jax.Array`s back, so that it can be used in functions
+    that `jax.jit`, `jax.grad` and `jax.vmap` transform. What it writes in place there must be among
+    the values it is given.
+
+    Args:
+        module: The module to call.
+        parameter_and_buffer_dicts: New values by name, as `Module.named_parameters` and
+            `Module.named_buffers` name them, in one dictionary or several. What is not named keeps
+            its own value.
+        args: The positional arguments: a tuple, or a single one.
+        kwargs: The keyword arguments.
+        tie_weights: A new value of a shared tensor is the value under its other names too.
+        strict: Names must be exactly those of the module.
+
+    Returns:
+        What the module returns.
+
+    Raises:
+        ValueError: A name is in several dictionaries, tied names get different values, or there are
+            no dictionaries.
+        RuntimeError: Names are missing or unknown and ``strict`` is set; or the module writes in
+            place to a tensor of its own inside a transformation.
+        AttributeError: A name leads through a submodule that does not exist.
+        TypeError: A value is neither a Tensor nor a `jax.Array`.
+
+    >>> import flambeau, jax
+    >>> from flambeau import nn
+    >>> from flambeau.func import functional_call
+    >>> model = nn.Linear(2, 1, bias=False)
+    >>> weights = {"weight": jax.numpy.ones((1, 2))}
+    >>> functional_call(model, weights, jax.numpy.array([1.0, 2.0]))
+    Array([3.], dtype=float32)
+    >>> loss = jax.jit(lambda w: functional_call(model, w, jax.numpy.array([1.0, 2.0])).sum())
+    >>> jax.grad(loss)(weights)
+    {'weight': Array([[1., 2.]], dtype=float32)}
+    """
+    given = _merged(parameter_and_buffer_dicts)
+    arguments = () if args is None else args if isinstance(args, tuple) else (args,)
+    leaves = [*given.values(), *flatten((arguments, kwargs))[0]]
+    values = {name: _as_value(name, each) for name, each in given.items()}
+    if strict:
+        _check_names(module, values)
+    if tie_weights:
+        values = _with_tied(module, values)
+    arguments = tuple(map(_with_tensors, arguments))
+    keywords = {name: _with_tensors(each) for name, each in (kwargs or {}).items()}
+    with contextlib.ExitStack() as stack:
+        if _is_transformed(leaves):
+            stack.enter_context(_inside_jax())
+        stack.enter_context(_swapped(module, values))
+        result = module(*arguments, **keywords)
+        if any(isinstance(each, jax.Array) for each in leaves):
+            result = map_tensors(Tensor.jax, result)
+    return result
+
+
+def _merged(dicts: Any) -> _Values:
+    """All new values in one dictionary."""
+    if isinstance(dicts, Mapping):
+        return dict(dicts)
+    if not isinstance(dicts, list | tuple) or not all(isinstance(d, Mapping) for d in dicts):
+        raise ValueError(
+            "functional_call() takes a dictionary of parameters and buffers or a sequence of them, "
+            f"got {type(dicts).__name__}"
+        )
+    merged: _Values = {}
+    repeated: list[str] = []
+    for each in dicts:
+        repeated += [name for name in each if name in merged]
+        merged.update(each)
+    if repeated:
+        raise ValueError(f"functional_call(): {repeated} are in several dictionaries")
+    return merged
+
+
+def _as_value(name: str, value: Any) -> Tensor:
+    tensor = as_tensor(value)
+    if not isinstance(tensor, Tensor):
+        raise TypeError(
+            f"functional_call(): '{name}' must be a Tensor or a jax.Array, "
+            f"got {type(value).__name__}"
+        )
+    return tensor
+
+
+def _with_tensors(value: Any) -> Any:
+    return jax.tree.map(as_tensor, value, is_leaf=lambda each: isinstance(each, Tensor))
+
+
+def _own_tensors(module: Module) -> Iterator[tuple[str, Tensor]]:
+    yield from module.named_parameters(remove_duplicate=False)
+    yield from module.named_buffers(remove_duplicate=False)
+
+
+def _tied_groups(module: Module) -> dict[str, tuple[str, ...]]:
+    """For each name of a tensor, all names of that tensor."""
+    names: dict[int, list[str]] = {}
+    for name, tensor in _own_tensors(module):
+        names.setdefault(id(tensor), []).append(name)
+    return {name: tuple(group) for group in names.values() for name in group}
+
+
+def _check_names(module: Module, values: _Values) -> None:
+    groups = _tied_groups(module)
+    unexpected = sorted(name for name in values if name not in groups)
+    missing = sorted(
+        name for name, group in groups.items() if not any(each in values for each in group)
+    )
+    if unexpected or missing:
+        facts = [f"unexpected names {unexpected}"] if unexpected else []
+        facts += [f"missing names {missing}"] if missing else []
+        raise RuntimeError(
+            f"functional_call() with strict=True on a {type(module).__name__}: "
+            f"{' and '.join(facts)}"
+        )
+
+
+def _with_tied(module: Module, values: _Values) -> _Values:
+    """The values under all names of the tensors that they replace."""
+    spread: _Values = {}
+    groups = _tied_groups(module)
+    for name, value in values.items():
+        group = groups.get(name, (name,))
+        others = [each for each in group if values.get(each, value) is not value]
+        if others:
+            raise ValueError(
+                f"functional_call(): {[name, *others]} are names of one tensor but get different "
+                "values; give one of them, or say tie_weights=False"
+            )
+        spread.update(dict.fromkeys(group, value))
+    return spread
+
+
+@contextlib.contextmanager
+def _swapped(module: Module, values: _Values) -> Iterator[None]:
+    """Put values in the place of tensors of a module, for the time of the block."""
+    places = [_place(module, name) for name in values]
+    before: list[tuple[dict[str, Any], str, Any]] = []
+    # Not the module's own way, which would tell all compiled programs of a change.
+    try:
+        for (table, name), value in zip(places, values.values(), strict=True):
+            before.append((table, name, table.get(name, _ABSENT)))
+            dict.__setitem__(table, name, value)
+        yield
+    finally:
+        for table, name, old in reversed(before):
+            if old is _ABSENT:
+                dict.pop(table, name, None)
+            else:
+                dict.__setitem__(table, name, old)
+
+
+_ABSENT = object()
+
+
+def _place(module: Module, name: str) -> tuple[dict[str, Any], str]:
+    """The table that a name of a tensor stands in, and its name there."""
+    path, _, last = name.rpartition(".")
+    owner = module.get_submodule(path)
+    for table in (owner._parameters, owner._buffers):
+        if last in table:
+            return table, last
+    return owner.__dict__, last
+
+
+def _is_transformed(leaves: list[Any]) -> bool:
+    """Whether the call is part of a function that JAX itself transforms."""
+    if modes.entered or modes.trace is not None:
+        return False
+    arrays = (each._cell.array if isinstance(each, Tensor) else each for each in leaves)
+    return any(isinstance(each, Tracer) for each in arrays)
+
+
+@contextlib.contextmanager
+def _inside_jax() -> Iterator[None]:
+    """The inside of a function that JAX transforms.
+
+    Gradients are JAX's there, so nothing is recorded, and no_grad must be said in its terms.
+    """
+    before = modes.stopping
+    with Capture(), enable_grad():
+        modes.stopping = True
+        try:
+            yield
+        finally:
+            modes.stopping = before
+
+
+def stack_module_state(
+    models: Sequence[Module],
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The parameters and buffers of models of one kind, stacked, for `vmap` over the models.
+
+    Args:
+        models: Modules of the same class and structure, all training or none.
+
+    Returns:
+        Parameters and buffers by name, each with a leading dimension that runs through the models.
+        The parameters are leaves.
+
+    Raises:
+        RuntimeError: There are no models, their classes, modes or shapes differ, or a parameter
+            requires grad in some of them only.
+
+    >>> import flambeau
+    >>> from flambeau import nn
+    >>> from flambeau.func import functional_call, stack_module_state, vmap
+    >>> models = [nn.Linear(2, 3) for _ in range(4)]
+    >>> params, buffers = stack_module_state(models)
+    >>> def call(params, buffers, x):
+    ...     return functional_call(models[0], (params, buffers), x)
+    >>> vmap(call, in_dims=(0, 0, None))(params, buffers, flambeau.ones(5, 2)).shape
+    flambeau.Size([4, 5, 3])
+    """
+    models = list(models)
+    if not models:
+        raise RuntimeError("stack_module_state() needs at least one model")
+    kinds = {type(each).__name__ for each in models}
+    if any(type(each) is not type(models[0]) for each in models):
+        raise RuntimeError(
+            f"stack_module_state() needs models of one class, got {', '.join(sorted(kinds))}"
+        )
+    if any(each.training != models[0].training for each in models):
+        raise RuntimeError(
+            "stack_module_state() needs all models in training mode or all in evaluation mode"
+        )
+    parameters = [dict(each.named_parameters()) for each in models]
+    buffers = [dict(each.named_buffers()) for each in models]
+    return (
+        {name: _stacked(name, parameters) for name in parameters[0]},
+        {name: _stacked(name, buffers) for name in buffers[0]},
+    )
+
+
+def _stacked(name: str, states: Sequence[Mapping[str, Tensor]]) -> Tensor:
+    tensors = [each[name] for each in states]
+    if any(each.requires_grad != tensors[0].requires_grad for each in tensors):
+        raise RuntimeError(
+            f"stack_module_state(): '{name}' requires grad in some of the models but not in all"
+        )
+    return stack(tensors).detach().requires_grad_(tensors[0].requires_grad)

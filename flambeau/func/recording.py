@@ -1,0 +1,146 @@
+"""A transformation of a function as one operator on the tape.
+
+A transformation computes arrays from arrays. Where gradients are wanted, of its arguments or of
+tensors that its function takes from outside, it is recorded as one node whose gradient is JAX's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from flambeau.core import tape
+from flambeau.core.kernel import INEXACT, pull_back
+from flambeau.core.modes import modes
+from flambeau.core.node import Edge, Node
+from flambeau.core.tensor import Tensor
+from flambeau.core.transform import Capture, lifted
+
+Arrays = tuple[Any, ...]
+
+
+def run(compute: Callable[[Sequence[Any], Capture], Arrays], tensors: Sequence[Tensor]) -> Any:
+    """Compute a transformation on tensors, recording it where a gradient is wanted.
+
+    Args:
+        compute: Takes the tensors' arrays, and a `Capture` that it must be in while it runs the
+            user's function; gives a tuple of arrays. It is run a second time if gradients are to
+            flow.
+        tensors: The arguments.
+
+    Returns:
+        A list of Tensors.
+    """
+    tensors = lifted(tensors)
+    arrays = [each._read() for each in tensors]
+    capture = Capture()
+    results = compute(arrays, capture)
+    wanted = [place for place, each in enumerate(tensors) if each.requires_grad]
+    if not modes.grad_enabled or not (wanted or capture.tensors):
+        return [Tensor._wrap(each) for each in results]
+
+    def again(*values: Any) -> Arrays:
+        given = list(arrays)
+        for place, value in zip(wanted, values, strict=False):
+            given[place] = value
+        return compute(given, Capture(values[len(wanted) :]))
+
+    return record(again, [*(tensors[place] for place in wanted), *capture.tensors])
+
+
+def record(function: Callable[..., Arrays], sources: Sequence[Tensor]) -> list[Tensor]:
+    """Compute a function of arrays on tensors, as one node of the tape.
+
+    Args:
+        function: Takes one array per source; gives a tuple of arrays.
+        sources: Tensors whose gradients are wanted where they require grad.
+    """
+    sources = lifted(sources)
+    values = tuple([each._read() for each in sources])
+
+    def split(*values: Any) -> tuple[Arrays, Arrays]:
+        results = function(*values)
+        return tuple([each for each in results if each.dtype in INEXACT]), results
+
+    _, vjp, results = jax.vjp(split, *values, has_aux=True)
+    edges = tuple([tape.edge_of(each) for each in sources])
+    outputs = [Tensor._wrap(each) for each in results]
+    if any(edge is not None for edge in edges):
+        node = TransformBackward(edges, function, values, vjp, results)
+        for number, output in enumerate(outputs):
+            if results[number].dtype in INEXACT:
+                output._grad_fn, output._output_nr, output._requires_grad = node, number, True
+    return outputs
+
+
+class TransformBackward(Node):
+    """The node of a transformation.
+
+    Attributes:
+        function: See `record`.
+        values: What it was computed on.
+        vjp: JAX's vjp function of its inexact results.
+        avals: For each result its shape and dtype, ``None`` if it takes no gradient.
+    """
+
+    __slots__ = ("avals", "function", "values", "vjp")
+
+    def __init__(
+        self,
+        edges: tuple[Edge, ...],
+        function: Callable[..., Arrays],
+        values: Arrays,
+        vjp: Any,
+        results: Arrays,
+    ) -> None:
+        super().__init__(edges, len(results))
+        self.function = function
+        self.values = values
+        self.vjp = vjp
+        self.avals = [
+            jax.ShapeDtypeStruct(each.shape, each.dtype) if each.dtype in INEXACT else None
+            for each in results
+        ]
+
+    def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
+        """See `Node.pull`."""
+        if self.vjp is None:
+            raise tape.freed_error(self)
+        if all(each is None for each in cotangents):
+            return [None] * len(self.edges)
+        full = [
+            _zeros(aval, as_tensors) if given is None else given
+            for given, aval in zip(cotangents, self.avals, strict=True)
+            if aval is not None
+        ]
+        if as_tensors:
+            pulled: Any = self._pull_tensors(full)
+        else:
+            pulled = pull_back(self.vjp, tuple(full))
+        if not keep:
+            self.vjp = None
+        return pulled
+
+    def _pull_tensors(self, cotangents: list[Tensor]) -> list[Tensor]:
+        function, count = self.function, len(self.values)
+
+        def inexact(*values: Any) -> Arrays:
+            return tuple([each for each in function(*values) if each.dtype in INEXACT])
+
+        def gradient(*both: Any) -> Arrays:
+            _, vjp = jax.vjp(inexact, *both[:count])
+            return pull_back(vjp, both[count:])
+
+        inputs = [
+            tape.saved_tensor(value, edge)
+            for value, edge in zip(self.values, self.edges, strict=True)
+        ]
+        return record(gradient, [*inputs, *cotangents])
+
+
+def _zeros(aval: Any, as_tensor: bool) -> Any:
+    zeros = jnp.zeros(aval.shape, aval.dtype)
+    return Tensor._wrap(zeros) if as_tensor else zeros

@@ -1,0 +1,405 @@
+"""Reverse-mode transformations: `grad`, `vjp`, `jacrev`.
+
+The function runs on the tape, on its own copies of the arguments, so everything in it means what it
+means elsewhere: no_grad, detach, hooks, custom Functions, and decisions that depend on values.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from flambeau.autograd.backward import grad as tape_gradients
+from flambeau.core import tape
+from flambeau.core.modes import enable_grad, modes
+from flambeau.core.tensor import Tensor
+from flambeau.core.transform import Inside, lifted
+from flambeau.func.tree import Structure, as_tensor, flatten, unflatten
+from flambeau.func.vmap import vmap
+
+__all__ = ["grad", "grad_and_value", "jacrev", "value_and_grad", "vjp"]
+
+_Function = Callable[..., Any]
+_Argnums = int | tuple[int, ...]
+
+
+def chosen(argnums: _Argnums, args: tuple[Any, ...]) -> tuple[int, ...]:
+    """The places of the arguments to differentiate by.
+
+    Raises:
+        RuntimeError: There is no such argument.
+        TypeError: ``argnums`` is neither a number nor a tuple of numbers.
+    """
+    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
+    for each in numbers:
+        if not isinstance(each, int):
+            raise TypeError(f"argnums must be an int or a tuple of them, got {argnums!r}")
+        if not -len(args) <= each < len(args):
+            raise RuntimeError(
+                f"argnums has {each}, but there are only {len(args)} positional arguments"
+            )
+    return tuple(each % len(args) for each in numbers)
+
+
+class Differentiated:
+    """One run of a function on its own copies of some arguments, recorded.
+
+    Args:
+        name: The transformation, for messages.
+        func: The function.
+        args: Its arguments.
+        kwargs: Its keyword arguments.
+        argnums: Which positional arguments to differentiate by.
+
+    Attributes:
+        inputs: The copies, flat.
+        returned: What the function gave.
+
+    Raises:
+        ValueError: One of these arguments holds something else than Tensors.
+        RuntimeError: One of them is neither floating point nor complex.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        func: _Function,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        argnums: tuple[int, ...],
+    ) -> None:
+        self.name = name
+        self.recording = modes.grad_enabled
+        self.first = tape.sequence_now()
+        leaves, self.structure = flatten([args[each] for each in argnums])
+        self.inputs = [self._copy(each) for each in map(as_tensor, leaves)]
+        given = list(args)
+        copies = unflatten(self.structure, self.inputs)
+        for place, copy in zip(argnums, copies, strict=True):
+            given[place] = copy
+        with Inside(), enable_grad():
+            self.returned = func(*given, **kwargs)
+
+    def _copy(self, source: Any) -> Tensor:
+        if not isinstance(source, Tensor):
+            raise ValueError(
+                f"{self.name}() differentiates by Tensors, got {type(source).__name__}; choose the "
+                "arguments with argnums"
+            )
+        if not (source.is_floating_point() or source.is_complex()):
+            raise RuntimeError(
+                f"{self.name}() can differentiate by floating point and complex tensors only, got "
+                f"{source.dtype}"
+            )
+        (source,) = lifted((source,))
+        if self.recording and source.requires_grad:
+            with enable_grad():
+                (copy,), _ = tape.identity_node((source,))
+            return copy
+        # In a Cell of its own: whatever transformation runs must take the copy for its own.
+        copy = Tensor._wrap(source._read())
+        copy._requires_grad = True
+        return copy
+
+    def split_aux(self) -> tuple[Any, Any]:
+        """The value and what came with it.
+
+        Raises:
+            RuntimeError: The function did not return two things.
+        """
+        if not isinstance(self.returned, tuple) or len(self.returned) != 2:
+            raise RuntimeError(
+                f"{self.name}() with has_aux=True needs a function that returns a tuple "
+                "(output, aux)"
+            )
+        return self.returned
+
+    def leads_outside(self, outputs: Sequence[Tensor]) -> bool:
+        """Whether outputs depend on more that requires grad than the copies."""
+        if not self.recording:
+            return False
+        own = {id(each) for each in self.inputs}
+        stack = [each.grad_fn for each in outputs if each.grad_fn is not None]
+        seen = set(stack)
+        while stack:
+            node = stack.pop()
+            if node.accumulates:
+                if id(node.variable) not in own:
+                    return True
+                continue
+            if node.sequence < self.first:
+                return True
+            for edge in node.edges:
+                if edge is not None and edge[0] not in seen:
+                    seen.add(edge[0])
+                    stack.append(edge[0])
+        return False
+
+    def gradients(
+        self, outputs: Sequence[Tensor], cotangents: Any, create_graph: bool
+    ) -> list[Tensor]:
+        """The gradients by the copies, zeros where there is no dependence."""
+        pairs = list(zip(outputs, cotangents or [None] * len(outputs), strict=True))
+        taking = [pair for pair in pairs if pair[0].requires_grad]
+        if not taking:
+            return [_zeros(each) for each in self.inputs]
+        known, given = zip(*taking, strict=True)
+        with enable_grad():
+            found = tape_gradients(
+                known, self.inputs, given, retain_graph=True, create_graph=create_graph,
+                materialize_grads=True,
+            )  # fmt: skip
+        return list(found)
+
+    def outward(self, value: Any, recorded: bool) -> Any:
+        """What the function gave, as the caller gets it: without the copies' history."""
+        if recorded:
+            return value
+        leaves, structure = flatten(value)
+        return unflatten(
+            structure, [e._alias(type(e)) if isinstance(e, Tensor) else e for e in leaves]
+        )
+
+
+def _zeros(like: Tensor) -> Tensor:
+    return Tensor._wrap(jnp.zeros(tuple(like.shape), like.dtype.numpy))
+
+
+def grad_and_value(
+    func: _Function, argnums: _Argnums = 0, has_aux: bool = False
+) -> Callable[..., tuple[Any, Any]]:
+    """A function that gives the gradient of ``func``, and its value.
+
+    Args:
+        func: Gives a Tensor of one element and no dimensions; with ``has_aux`` a tuple of that and
+            anything else.
+        argnums: Which positional argument to differentiate by, or a tuple of such places. An
+            argument may be a nested tuple, list or dict of Tensors.
+        has_aux: See ``func``.
+
+    Returns:
+        A function of the same arguments that gives ``(gradient, value)``, or with ``has_aux``
+        ``(gradient, (value, aux))``. The gradient has the structure of the argument; for a tuple
+        of places it is a tuple. All can be differentiated further.
+
+    Raises:
+        RuntimeError: ``func`` gives something else, or an argument does not exist.
+        ValueError: An argument to differentiate by holds something else than Tensors.
+    """
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        call = Differentiated("grad", func, args, kwargs, chosen(argnums, args))
+        value, aux = call.split_aux() if has_aux else (call.returned, None)
+        if not isinstance(value, Tensor):
+            raise RuntimeError(
+                f"grad() needs a function that returns a Tensor, got {type(value).__name__}"
+            )
+        if value.ndim:
+            raise RuntimeError(
+                "grad() needs a function that returns a scalar Tensor, got one of shape "
+                f"{list(value.shape)}; vjp() and jacrev() take others"
+            )
+        outside = call.leads_outside((value,))
+        found = unflatten(call.structure, call.gradients((value,), None, outside))
+        gradient = tuple(found) if isinstance(argnums, tuple) else found[0]
+        value, aux = call.outward((value, aux), outside)
+        return gradient, (value, aux) if has_aux else value
+
+    return wrapped
+
+
+def value_and_grad(
+    func: _Function, argnums: _Argnums = 0, has_aux: bool = False
+) -> Callable[..., tuple[Any, Any]]:
+    """`grad_and_value` in JAX's order: a function that gives ``(value, gradient)``.
+
+    >>> import flambeau
+    >>> from flambeau.func import value_and_grad
+    >>> value_and_grad(lambda x: x**2)(flambeau.tensor(3.0))
+    (tensor(9.), tensor(6.))
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        gradient, value = both(*args, **kwargs)
+        return value, gradient
+
+    return wrapped
+
+
+def grad(func: _Function, argnums: _Argnums = 0, has_aux: bool = False) -> _Function:
+    """A function that gives the gradient of ``func``.
+
+    Args:
+        func: Gives a Tensor of one element and no dimensions; with ``has_aux`` a tuple of that and
+            anything else.
+        argnums: Which positional argument to differentiate by, or a tuple of such places. An
+            argument may be a nested tuple, list or dict of Tensors.
+        has_aux: See ``func``.
+
+    Returns:
+        A function of the same arguments that gives the gradient, or ``(gradient, aux)``.
+
+    Raises:
+        RuntimeError: ``func`` gives something else, or an argument does not exist.
+        ValueError: An argument to differentiate by holds something else than Tensors.
+
+    >>> import flambeau
+    >>> from flambeau.func import grad
+    >>> grad(grad(lambda x: x**3))(flambeau.tensor(2.0))
+    tensor(12.)
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        gradient, value = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return wrapped
+
+
+def vjp(func: _Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """The value of a function, and the product of vectors with its Jacobian.
+
+    Args:
+        func: Gives a Tensor or a nested tuple, list or dict of them; with ``has_aux`` a tuple of
+            that and anything else.
+        primals: Its arguments, Tensors or nested tuples, lists or dicts of them.
+        has_aux: See ``func``.
+
+    Returns:
+        ``(output, vjp_fn)``, with ``has_aux`` ``(output, vjp_fn, aux)``. ``vjp_fn`` takes
+        cotangents in the structure of the output, one argument each if that is a tuple, and gives
+        a tuple with the gradient of each primal.
+
+    Raises:
+        RuntimeError: The output holds something else than Tensors, or the cotangents do not have
+            its structure or shapes.
+        ValueError: The primals hold something else than Tensors.
+
+    >>> import flambeau
+    >>> from flambeau.func import vjp
+    >>> output, pull = vjp(lambda x: x**2, flambeau.tensor([1.0, 3.0]))
+    >>> pull(flambeau.ones(2))
+    (tensor([2., 6.]),)
+    """
+    call = Differentiated("vjp", func, primals, {}, tuple(range(len(primals))))
+    returned, aux = call.split_aux() if has_aux else (call.returned, None)
+    outputs, structure = _flat_outputs("vjp", returned)
+    outside = call.leads_outside(outputs)
+
+    def vjp_fn(*cotangents: Any) -> tuple[Any, ...]:
+        given = _checked_cotangents(cotangents, outputs, structure)
+        create = modes.grad_enabled and (outside or any(each.requires_grad for each in given))
+        found = call.gradients(outputs, given, create)
+        return tuple(unflatten(call.structure, found))
+
+    result, aux = call.outward((returned, aux), outside)
+    return (result, vjp_fn, aux) if has_aux else (result, vjp_fn)
+
+
+def _flat_outputs(name: str, returned: Any) -> tuple[list[Tensor], Structure]:
+    outputs, structure = flatten(returned)
+    for each in outputs:
+        if not isinstance(each, Tensor):
+            raise RuntimeError(
+                f"{name}() needs a function that returns Tensors only, got {type(each).__name__}"
+            )
+    return outputs, structure
+
+
+def _checked_cotangents(
+    cotangents: tuple[Any, ...], outputs: list[Tensor], structure: Structure
+) -> list[Tensor]:
+    # A tuple of outputs may have its cotangents as so many arguments.
+    value: Any = cotangents[0] if len(cotangents) == 1 else cotangents
+    given, found = flatten(value)
+    if found != structure:
+        raise RuntimeError(
+            f"the cotangents have the structure {found}, but the output of the function has "
+            f"{structure}"
+        )
+    given = [as_tensor(each) for each in given]
+    for cotangent, output in zip(given, outputs, strict=True):
+        if not isinstance(cotangent, Tensor) or cotangent.shape != output.shape:
+            facts = list(cotangent.shape) if isinstance(cotangent, Tensor) else type(cotangent)
+            raise RuntimeError(
+                f"a cotangent of shape {facts} for an output of shape {list(output.shape)}"
+            )
+    return given
+
+
+def jacrev(
+    func: _Function, argnums: _Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
+) -> _Function:
+    """A function that gives the Jacobian of ``func``, by one backward per element of the output.
+
+    Args:
+        func: Gives a Tensor or a nested tuple, list or dict of them; with ``has_aux`` a tuple of
+            that and anything else.
+        argnums: Which positional argument to differentiate by, or a tuple of such places.
+        has_aux: See ``func``.
+        chunk_size: How many rows to compute together; by default all.
+
+    Returns:
+        A function of the same arguments that gives, in the structure of the output, in the
+        structure of the argument, Tensors of shape ``[*output.shape, *input.shape]``; with
+        ``has_aux`` a tuple of that and the rest.
+
+    Raises:
+        ValueError: ``chunk_size`` is not positive, or the arguments hold something else than
+            Tensors.
+        RuntimeError: The outputs hold something else than Tensors, or an argument does not exist.
+
+    >>> import flambeau
+    >>> from flambeau.func import jacrev
+    >>> jacrev(lambda x: x**2)(flambeau.tensor([1.0, 3.0]))
+    tensor([[2., 0.],
+            [0., 6.]])
+    """
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError(f"jacrev(): chunk_size must be positive, got {chunk_size}")
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        places = chosen(argnums, args)
+        call = Differentiated("jacrev", func, args, kwargs, places)
+        returned, aux = call.split_aux() if has_aux else (call.returned, None)
+        outputs, structure = _flat_outputs("jacrev", returned)
+        outside = call.leads_outside(outputs)
+
+        def rows(output: Tensor) -> list[Tensor]:
+            def row(cotangent: Tensor) -> tuple[Tensor, ...]:
+                return tuple(
+                    call.gradients((output,), (cotangent,), modes.grad_enabled and outside)
+                )
+
+            # Whatever draws random numbers has run already.
+            mapped = vmap(row, randomness="same", chunk_size=chunk_size)
+            return [
+                block.reshape((*output.shape, *source.shape))
+                for block, source in zip(mapped(basis(output)), call.inputs, strict=True)
+            ]
+
+        def in_structure(blocks: list[Tensor]) -> Any:
+            found = unflatten(call.structure, blocks)
+            return tuple(found) if isinstance(argnums, tuple) else found[0]
+
+        jacobian = unflatten(structure, [in_structure(rows(each)) for each in outputs])
+        return (jacobian, call.outward(aux, outside)) if has_aux else jacobian
+
+    return wrapped
+
+
+def basis(tensor: Tensor) -> Tensor:
+    """All tensors of this shape and dtype with one element 1 and the others 0, stacked."""
+    size = tensor.numel()
+    rows = np.eye(size, dtype=tensor.dtype.numpy).reshape((size, *tensor.shape))
+    return Tensor._wrap(jnp.asarray(rows))

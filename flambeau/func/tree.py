@@ -1,0 +1,122 @@
+"""Nested tuples, lists and dicts taken apart and put together, with keys in their own order."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+
+from flambeau.core.tensor import Tensor
+
+
+class Structure(NamedTuple):
+    """What is left of a nested value without its leaves.
+
+    Attributes:
+        kind: The type of the container; ``None`` for a leaf.
+        context: What else the container needs: its keys, and for a defaultdict its factory.
+        parts: The structures of its members.
+    """
+
+    kind: type | None
+    context: Any
+    parts: tuple[Structure, ...]
+
+    def __repr__(self) -> str:
+        if self.kind is None:
+            return "*"
+        members = list(map(repr, self.parts))
+        if self.context is not None:
+            names = self.context[0]
+            members = [f"{key!r}: {m}" for key, m in zip(names, members, strict=True)]
+        return f"{self.kind.__name__}({', '.join(members)})"
+
+
+LEAF = Structure(None, None, ())
+
+
+def flatten(value: Any) -> tuple[list[Any], Structure]:
+    """The leaves of a nested value, in order, and its structure."""
+    leaves: list[Any] = []
+    return leaves, _take_apart(value, leaves)
+
+
+def _take_apart(value: Any, leaves: list[Any]) -> Structure:
+    kind = type(value)
+    if kind in (dict, OrderedDict, defaultdict):
+        parts = tuple([_take_apart(each, leaves) for each in value.values()])
+        return Structure(kind, (tuple(value), getattr(value, "default_factory", None)), parts)
+    if kind in (list, tuple) or (isinstance(value, tuple) and hasattr(kind, "_fields")):
+        return Structure(kind, None, tuple([_take_apart(each, leaves) for each in value]))
+    leaves.append(value)
+    return LEAF
+
+
+def unflatten(structure: Structure, leaves: list[Any]) -> Any:
+    """The nested value of this structure with these leaves."""
+    return _put_together(structure, iter(leaves))
+
+
+def _put_together(structure: Structure, leaves: Iterator[Any]) -> Any:
+    kind = structure.kind
+    if kind is None:
+        return next(leaves)
+    members = [_put_together(each, leaves) for each in structure.parts]
+    if structure.context is not None:
+        keys, factory = structure.context
+        made = defaultdict(factory) if kind is defaultdict else kind()
+        made.update(zip(keys, members, strict=True))
+        return made
+    return kind(*members) if hasattr(kind, "_fields") else kind(members)
+
+
+def broadcast(prefix: Any, structure: Structure) -> list[Any] | None:
+    """One entry of ``prefix`` for each leaf of ``structure``; ``None`` if they do not match.
+
+    A number or ``None`` in the prefix stands for all leaves at its place.
+    """
+    if prefix is None or isinstance(prefix, int):
+        return [prefix] * _count(structure)
+    entries, own = [prefix], LEAF
+    if structure.kind is not None:
+        entries, own = _members(prefix)
+    if own != Structure(structure.kind, structure.context, ()):
+        return [prefix] if structure.kind is None else None
+    if len(entries) != len(structure.parts):
+        return None
+    found: list[Any] = []
+    for entry, part in zip(entries, structure.parts, strict=True):
+        spread = broadcast(entry, part)
+        if spread is None:
+            return None
+        found.extend(spread)
+    return found
+
+
+def _members(value: Any) -> tuple[list[Any], Structure]:
+    """The members of a container, and its structure without theirs."""
+    kind = type(value)
+    if kind in (dict, OrderedDict, defaultdict):
+        context = (tuple(value), getattr(value, "default_factory", None))
+        return list(value.values()), Structure(kind, context, ())
+    if isinstance(value, list | tuple):
+        return list(value), Structure(kind, None, ())
+    return [], LEAF
+
+
+def _count(structure: Structure) -> int:
+    return 1 if structure.kind is None else sum(map(_count, structure.parts))
+
+
+def as_tensor(leaf: Any) -> Any:
+    """``leaf``, as a Tensor if it is a `jax.Array`."""
+    return Tensor._wrap(leaf) if isinstance(leaf, jax.Array) else leaf
+
+
+def map_tensors(function: Callable[[Tensor], Any], value: Any) -> Any:
+    """A nested value with ``function`` of each Tensor in the place of that."""
+    leaves, structure = flatten(value)
+    changed = [function(each) if isinstance(each, Tensor) else each for each in leaves]
+    return unflatten(structure, changed)

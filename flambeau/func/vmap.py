@@ -1,0 +1,291 @@
+"""`vmap`: a function of one example becomes a function of a batch, by `jax.vmap`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from flambeau.core.modes import modes
+from flambeau.core.tensor import Tensor
+from flambeau.core.transform import Capture, lifted
+from flambeau.core.writing import put
+from flambeau.func import recording
+from flambeau.func.tree import Structure, as_tensor, broadcast, flatten, unflatten
+from flambeau.ops.shape import cat, stack
+
+__all__ = ["vmap"]
+
+_RANDOMNESS = ("error", "different", "same")
+
+
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """A function that applies ``func`` to every example of a batch at once.
+
+    Args:
+        func: Takes and gives Tensors without the batch dimension, or nested tuples, lists and dicts
+            of them. Decisions in it cannot depend on the values of its arguments.
+        in_dims: Which dimension of the positional arguments is the batch: a number for all, or a
+            tuple in their structure, with ``None`` for what is the same for every example. Keyword
+            arguments are the same for every example.
+        out_dims: Where the batch dimension goes in the outputs: a number for all, or a tuple in
+            their structure, with ``None`` for what does not depend on the example.
+        randomness: What drawing random numbers in ``func`` means: ``"error"`` forbids it,
+            ``"same"`` draws once for all examples, ``"different"`` runs ``func`` on one example
+            after another.
+        chunk_size: How many examples to run at once; by default all.
+
+    Returns:
+        A function of the same arguments with a batch dimension each.
+
+    Raises:
+        ValueError: The dimensions do not fit the arguments or outputs, batch sizes differ, or an
+            output is no Tensor.
+        RuntimeError: An unknown ``randomness``; or ``func`` needs a value, or writes in place to a
+            tensor from outside.
+
+    >>> import flambeau
+    >>> from flambeau.func import grad, vmap
+    >>> vmap(grad(lambda x: x**3))(flambeau.tensor([1.0, 2.0]))
+    tensor([ 3., 12.])
+    """
+    if randomness not in _RANDOMNESS:
+        raise RuntimeError(f"randomness must be one of {_RANDOMNESS}, got {randomness!r}")
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError(f"vmap(): chunk_size must be positive, got {chunk_size}")
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        batch = _Batch(func, args, kwargs, in_dims, out_dims)
+        if randomness == "different":
+            return batch.by_rows()
+        if chunk_size is not None and chunk_size < batch.size:
+            return batch.by_chunks(chunk_size, randomness)
+        return batch.at_once(randomness)
+
+    return wrapped
+
+
+class _Batch:
+    """One call of a mapped function.
+
+    Attributes:
+        leaves: The leaves of the arguments.
+        dims: The batch dimension of each, ``None`` for those without.
+        size: How many examples there are.
+    """
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        in_dims: Any,
+        out_dims: Any,
+    ) -> None:
+        self.func = func
+        self.kwargs = kwargs
+        self.out_dims = out_dims
+        leaves, self.structure = flatten(args)
+        self.leaves = [as_tensor(each) for each in leaves]
+        self.dims = _batch_dims(in_dims, self.leaves, self.structure)
+        self.size = _batch_size(self.leaves, self.dims)
+        self.mapped = [i for i, dim in enumerate(self.dims) if dim is not None]
+
+    def call(self, parts: Sequence[Tensor]) -> Any:
+        """``func`` with these in the place of the mapped leaves."""
+        leaves = list(self.leaves)
+        for place, part in zip(self.mapped, parts, strict=True):
+            leaves[place] = part
+        return self.func(*unflatten(self.structure, leaves), **self.kwargs)
+
+    def at_once(self, randomness: str) -> Any:
+        """The results for the whole batch."""
+        run = _Mapped(self, randomness)
+        sources = [self.leaves[i] for i in self.mapped]
+        results = recording.run(run.compute, sources)
+        for place, value in zip(run.written, results[len(run.out_dims) :], strict=True):
+            put(sources[place], value, "vmap")
+        return unflatten(run.structure, results[: len(run.out_dims)])
+
+    def by_rows(self) -> Any:
+        """The results of one example after another."""
+        rows = []
+        for i in range(self.size):
+            parts = [self.leaves[place].select(self.dims[place], i) for place in self.mapped]
+            rows.append(self.call(parts))
+        return self._joined(rows, stack)
+
+    def by_chunks(self, chunk_size: int, randomness: str) -> Any:
+        """The results of one chunk after another."""
+        chunks = []
+        for start in range(0, self.size, chunk_size):
+            part = _Batch.__new__(_Batch)
+            part.__dict__.update(self.__dict__)
+            part.size = min(chunk_size, self.size - start)
+            part.leaves = [
+                each if dim is None else each.narrow(dim, start, part.size)
+                for each, dim in zip(self.leaves, self.dims, strict=True)
+            ]
+            chunks.append(part.at_once(randomness))
+        return self._joined(chunks, cat)
+
+    def _joined(self, results: list[Any], join: Callable[..., Tensor]) -> Any:
+        if not results:
+            raise ValueError("vmap(): a batch of no examples cannot be run one by one")
+        _, structure = flatten(results[0])
+        columns = list(zip(*(flatten(each)[0] for each in results), strict=True))
+        dims = _output_dims(self.out_dims, columns and [c[0] for c in columns], structure)
+        joined = [
+            column[0] if dim is None else join(column, dim)
+            for column, dim in zip(columns, dims, strict=True)
+        ]
+        return unflatten(structure, joined)
+
+
+class _Mapped:
+    """One run of a mapped function through `jax.vmap`.
+
+    Attributes:
+        structure: The structure of what it gave.
+        out_dims: The batch dimension of each output.
+        written: Which mapped arguments it wrote in place; their new values follow the outputs.
+    """
+
+    def __init__(self, batch: _Batch, randomness: str) -> None:
+        self.batch = batch
+        self.randomness = randomness
+        self.structure: Any = None
+        self.out_dims: list[Any] = []
+        self.written: list[int] = []
+
+    def compute(self, arrays: Sequence[Any], capture: Capture) -> tuple[Any, ...]:
+        """The outputs' arrays from the mapped arguments'; see `recording.run`."""
+        batch = self.batch
+        in_axes: tuple[Any, ...] = tuple([batch.dims[place] for place in batch.mapped])
+        example = functools.partial(self._example, capture)
+        results = jax.vmap(example, in_axes=in_axes, out_axes=0)(*arrays)
+        if None in self.out_dims:
+            results = self._with_unmapped(arrays, in_axes, capture)
+        dims = [*self.out_dims, *(in_axes[place] for place in self.written)]
+        return tuple(
+            [
+                array if not dim else jnp.moveaxis(array, 0, _wrapped_dim(dim, array.ndim))
+                for array, dim in zip(results, dims, strict=True)
+            ]
+        )
+
+    def _example(self, capture: Capture, *arrays: Any) -> tuple[Any, ...]:
+        with capture, _drawing(self.randomness):
+            parts = [Tensor._wrap(each) for each in arrays]
+            outputs, self.structure = flatten(self.batch.call(parts))
+            outputs = [as_tensor(each) for each in outputs]
+            self.out_dims = _output_dims(self.batch.out_dims, outputs, self.structure)
+            results = [each._read() for each in lifted(outputs)]
+        self.written = [place for place, part in enumerate(parts) if part._cell.version]
+        return (*results, *(parts[place]._read() for place in self.written))
+
+    def _with_unmapped(
+        self, arrays: Sequence[Any], in_axes: tuple[Any, ...], capture: Capture
+    ) -> tuple[Any, ...]:
+        out_axes = tuple([None if dim is None else 0 for dim in self.out_dims])
+        out_axes += (0,) * len(self.written)
+        example = functools.partial(self._example, Capture(capture.given))
+        try:
+            return jax.vmap(example, in_axes=in_axes, out_axes=out_axes)(*arrays)
+        except ValueError as error:
+            raise ValueError(
+                "vmap(): an output depends on the example, but its out_dims is None"
+            ) from error
+
+
+class _drawing:
+    """A ``with`` block in which random numbers are drawn in a certain way."""
+
+    def __init__(self, randomness: str) -> None:
+        self.randomness = randomness
+
+    def __enter__(self) -> None:
+        self.before, modes.randomness = modes.randomness, self.randomness
+
+    def __exit__(self, *exception: object) -> None:
+        modes.randomness = self.before
+
+
+def _batch_dims(in_dims: Any, leaves: list[Any], structure: Structure) -> list[int | None]:
+    if not isinstance(in_dims, int | tuple):
+        raise ValueError(
+            f"vmap(): in_dims must be an int or a tuple in the structure of the arguments, got "
+            f"{in_dims!r}"
+        )
+    if not leaves:
+        raise ValueError("vmap() needs at least one argument with a batch dimension")
+    spread = broadcast(in_dims, structure)
+    if spread is None:
+        raise ValueError(
+            f"vmap(): in_dims {in_dims!r} does not have the structure of the arguments, {structure}"
+        )
+    return [_checked_dim(dim, leaf) for dim, leaf in zip(spread, leaves, strict=True)]
+
+
+def _checked_dim(dim: Any, leaf: Any) -> int | None:
+    if dim is None:
+        return None
+    if not isinstance(dim, int):
+        raise ValueError(f"vmap(): in_dims must hold ints and None, got {dim!r}")
+    if not isinstance(leaf, Tensor):
+        raise ValueError(
+            f"vmap(): in_dims has {dim} for an argument of type {type(leaf).__name__}; only "
+            "Tensors can be mapped over, use None for it"
+        )
+    if not -leaf.ndim <= dim < leaf.ndim:
+        raise ValueError(f"vmap(): in_dims has {dim} for a tensor with {leaf.ndim} dimensions")
+    return dim % leaf.ndim
+
+
+def _batch_size(leaves: list[Any], dims: list[int | None]) -> int:
+    sizes = [each.shape[dim] for each, dim in zip(leaves, dims, strict=True) if dim is not None]
+    if not sizes:
+        raise ValueError("vmap(): in_dims is None for all arguments, so there is no batch")
+    if len(set(sizes)) > 1:
+        raise ValueError(f"vmap(): the sizes of the mapped dimensions differ: {sizes}")
+    return sizes[0]
+
+
+def _output_dims(out_dims: Any, outputs: Sequence[Any], structure: Structure) -> list[int | None]:
+    """The batch dimension of each output.
+
+    Raises:
+        ValueError: ``out_dims`` does not fit the outputs, or one of them is no Tensor.
+    """
+    if structure.kind is None and isinstance(out_dims, tuple) and len(out_dims) == 1:
+        out_dims = out_dims[0]
+    dims = broadcast(out_dims, structure)
+    if dims is None or any(not (dim is None or isinstance(dim, int)) for dim in dims):
+        raise ValueError(
+            f"vmap(): out_dims {out_dims!r} does not have the structure of the outputs, {structure}"
+        )
+    for each in outputs:
+        if not isinstance(each, Tensor):
+            raise ValueError(
+                f"vmap() needs a function that returns Tensors only, got {type(each).__name__}"
+            )
+    return dims
+
+
+def _wrapped_dim(dim: int, ndim: int) -> int:
+    if not -ndim <= dim < ndim:
+        raise IndexError(
+            f"vmap(): out_dims has {dim}, out of range for an output with {ndim} dimensions"
+        )
+    return dim % ndim
