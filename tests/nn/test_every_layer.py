@@ -16,9 +16,10 @@ import flambeau
 from flambeau import nn
 from flambeau.nn.utils import skip_init
 
+# What holds other modules, or is the base of other layers and computes nothing itself.
 CONTAINERS = {
-    "Container", "Module", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList",
-    "Sequential",
+    "Container", "Module", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "RNNBase",
+    "RNNCellBase", "Sequential",
 }  # fmt: skip
 RANDOM = {
     "AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout",
@@ -58,10 +59,14 @@ EXAMPLES: dict[str, Example] = {
     "Fold": Example(((3, 3), 2), (ramp(1, 8, 4),)),
     "FractionalMaxPool2d": Example((2, 2), (ramp(1, 2, 4, 4),)),
     "FractionalMaxPool3d": Example((2, 2), (ramp(1, 1, 4, 4, 4),)),
+    "GRU": Example((3, 4), (ramp(2, 1, 3),)),
+    "GRUCell": Example((3, 4), (ramp(2, 3),)),
     "GaussianNLLLoss": Example((), (ramp(2, 3), ramp(2, 3) * 2, ramp(2, 3))),
     "GroupNorm": Example((2, 4), (ramp(2, 4, 2),)),
     "Identity": Example((), (ramp(2),)),
     "KLDivLoss": Example((None, None, "batchmean"), (-ramp(2, 3), 1 - ramp(2, 3))),
+    "LSTM": Example((3, 4), (ramp(2, 1, 3),)),
+    "LSTMCell": Example((3, 4), (ramp(2, 3),)),
     "LayerNorm": Example((3,), (ramp(2, 3),)),
     "LinearCrossEntropyLoss": Example((3, 4), (ramp(2, 3), whole(0, 3))),
     "LocalResponseNorm": Example((3,), (ramp(1, 4, 2),)),
@@ -76,6 +81,8 @@ EXAMPLES: dict[str, Example] = {
     "PixelShuffle": Example((2,), (ramp(1, 4, 2, 2),)),
     "PixelUnshuffle": Example((2,), (ramp(1, 1, 4, 4),)),
     "RMSNorm": Example((3,), (ramp(2, 3),)),
+    "RNN": Example((3, 4), (ramp(2, 1, 3),)),
+    "RNNCell": Example((3, 4), (ramp(2, 3),)),
     "Softmax": Example((1,), (ramp(2, 3),)),
     "Softmax2d": Example((), (ramp(1, 3, 2, 2),)),
     "Softmin": Example((1,), (ramp(2, 3),)),
@@ -157,8 +164,14 @@ def used(name):
 
 def results(layer, name):
     flambeau.manual_seed(2)
-    outputs = layer(*EXAMPLES[name].inputs)
-    return list(outputs) if isinstance(outputs, tuple) else [outputs]
+    return flat(layer(*EXAMPLES[name].inputs))
+
+
+def flat(outputs):
+    """All tensors of nested tuples."""
+    if not isinstance(outputs, tuple):
+        return [outputs]
+    return [leaf for each in outputs for leaf in flat(each)]
 
 
 def assert_same(found, expected, tolerance=0.0):
@@ -237,8 +250,7 @@ def test_layer_can_be_cast_to_bfloat16(name):
         each.to(flambeau.bfloat16) if each.is_floating_point() else each
         for each in EXAMPLES[name].inputs
     ]
-    outputs = layer(*inputs)
-    for each in outputs if isinstance(outputs, tuple) else [outputs]:
+    for each in flat(layer(*inputs)):
         if each.is_floating_point():
             assert each.dtype is flambeau.bfloat16
             assert each.float().isfinite().all()
@@ -247,8 +259,7 @@ def test_layer_can_be_cast_to_bfloat16(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_layer_on_meta_gives_shapes(name):
     layer = build(name, device="meta") if takes(name, "device") else build(name)
-    outputs = layer(*[each.to("meta") for each in EXAMPLES[name].inputs])
-    outputs = list(outputs) if isinstance(outputs, tuple) else [outputs]
+    outputs = flat(layer(*[each.to("meta") for each in EXAMPLES[name].inputs]))
     for found, expected in zip(outputs, results(used(name), name), strict=True):
         assert found.is_meta
         assert found.shape == expected.shape

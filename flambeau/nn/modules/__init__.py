@@ -19,6 +19,7 @@ from flambeau.nn.modules import (
     padding,
     pixelshuffle,
     pooling,
+    rnn,
     sparse,
     upsampling,
 )
@@ -41,6 +42,7 @@ from flambeau.nn.modules.normalization import *
 from flambeau.nn.modules.padding import *
 from flambeau.nn.modules.pixelshuffle import *
 from flambeau.nn.modules.pooling import *
+from flambeau.nn.modules.rnn import *
 from flambeau.nn.modules.sparse import *
 from flambeau.nn.modules.upsampling import *
 
@@ -63,5 +65,6 @@ __all__ += normalization.__all__
 __all__ += padding.__all__
 __all__ += pixelshuffle.__all__
 __all__ += pooling.__all__
+__all__ += rnn.__all__
 __all__ += sparse.__all__
 __all__ += upsampling.__all__

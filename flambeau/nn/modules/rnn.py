@@ -1,0 +1,200 @@
+"""Recurrent layers, and their cells.
+
+https://docs.pytorch.org/docs/2.13/nn.html#recurrent-layers
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.nn.modules.rnn_base import RNNBase
+from flambeau.nn.modules.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
+
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
+
+
+class RNN(RNNBase):
+    """Elman's recurrent layers: ``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)``.
+
+    Shapes: ``(T, N, input_size)`` and, optionally, a first state ``(layers, N, hidden_size)`` to
+    ``(T, N, directions * hidden_size)`` and the last state. ``(T, input_size)`` is a single
+    sequence; a `PackedSequence` gives a `PackedSequence`. Layers count once for each direction.
+
+    Args:
+        input_size: Features of the input.
+        hidden_size: Features of the hidden state.
+        num_layers: See `RNNBase`, as for all that follow.
+        nonlinearity: ``"tanh"`` or ``"relu"``.
+        bias: Whether there are biases.
+        batch_first: Whether batches are ``(N, T, features)``.
+        dropout: The probability to drop elements between layers.
+        bidirectional: Whether each layer also runs backward.
+        device: Where to put the parameters.
+        dtype: Of the parameters.
+
+    Raises:
+        ValueError: ``nonlinearity`` is unknown, or ``proj_size`` is given; see also `RNNBase`.
+
+    >>> import flambeau
+    >>> from flambeau import nn
+    >>> output, hidden = nn.RNN(10, 20, num_layers=2)(flambeau.zeros(5, 3, 10))
+    >>> output.shape, hidden.shape
+    (flambeau.Size([5, 3, 20]), flambeau.Size([2, 3, 20]))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        proj_size: Any = None,
+    ) -> None:
+        _refuse_projection("RNN", proj_size)
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
+        super().__init__(
+            f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first,
+            dropout, bidirectional, 0, device, dtype,
+        )  # fmt: skip
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+        """The hidden states of the last layer at all steps, and the last ones of all layers."""
+        output, (hidden,) = self._run(input, hx)
+        return output, hidden
+
+
+class LSTM(RNNBase):
+    """Layers of long short-term memory, https://doi.org/10.1162/neco.1997.9.8.1735.
+
+    ``c' = σ(f) c + σ(i) tanh(g)`` and ``h' = σ(o) tanh(c')``, where the four gates i, f, g, o are
+    ``W_ih x + b_ih + W_hh h + b_hh``. With ``proj_size``, ``h'`` is multiplied by ``W_hr``
+    (https://arxiv.org/abs/1402.1128).
+
+    Shapes: ``(T, N, input_size)`` and, optionally, first states ``(layers, N, H)`` and
+    ``(layers, N, hidden_size)`` to ``(T, N, directions * H)`` and the last states, H being
+    ``proj_size`` or ``hidden_size``. ``(T, input_size)`` is a single sequence; a `PackedSequence`
+    gives a `PackedSequence`. Layers count once for each direction.
+
+    Args:
+        input_size: Features of the input.
+        hidden_size: Features of the state.
+        num_layers: See `RNNBase`, as for all that follow.
+        bias: Whether there are biases.
+        batch_first: Whether batches are ``(N, T, features)``.
+        dropout: The probability to drop elements between layers.
+        bidirectional: Whether each layer also runs backward.
+        proj_size: Features of the hidden state, if it is projected.
+        device: Where to put the parameters.
+        dtype: Of the parameters.
+
+    Raises:
+        ValueError: See `RNNBase`.
+
+    >>> import flambeau
+    >>> from flambeau import nn
+    >>> output, (hidden, cell) = nn.LSTM(10, 20)(flambeau.zeros(5, 3, 10))
+    >>> output.shape, cell.shape
+    (flambeau.Size([5, 3, 20]), flambeau.Size([1, 3, 20]))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+            bidirectional, proj_size, device, dtype,
+        )  # fmt: skip
+
+    def get_expected_cell_size(
+        self, input: Tensor, batch_sizes: Tensor | None
+    ) -> tuple[int, int, int]:
+        """The shape that the first cell state must have."""
+        return self._state_shapes(self._batch_of(input, batch_sizes))[1]
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """A pair of states with their batch permuted."""
+        if permutation is None:
+            return hx
+        hidden, cell = hx
+        return hidden.index_select(1, permutation), cell.index_select(1, permutation)
+
+    def forward(
+        self, input: Any, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Any, tuple[Tensor, Tensor]]:
+        """The hidden states of the last layer at all steps, and the last states of all layers."""
+        output, (hidden, cell) = self._run(input, hx)
+        return output, (hidden, cell)
+
+
+class GRU(RNNBase):
+    """Layers of gated recurrent units, https://arxiv.org/abs/1406.1078.
+
+    ``h' = (1 - z) n + z h``, where ``r`` and ``z`` are ``σ(W_i x + b_i + W_h h + b_h)``, and
+    ``n = tanh(W_in x + b_in + r (W_hn h + b_hn))``.
+
+    Shapes: as for `RNN`.
+
+    Args:
+        input_size: Features of the input.
+        hidden_size: Features of the hidden state.
+        num_layers: See `RNNBase`, as for all that follow.
+        bias: Whether there are biases.
+        batch_first: Whether batches are ``(N, T, features)``.
+        dropout: The probability to drop elements between layers.
+        bidirectional: Whether each layer also runs backward.
+        device: Where to put the parameters.
+        dtype: Of the parameters.
+
+    Raises:
+        ValueError: ``proj_size`` is given; see also `RNNBase`.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        proj_size: Any = None,
+    ) -> None:
+        _refuse_projection("GRU", proj_size)
+        super().__init__(
+            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
+            0, device, dtype,
+        )  # fmt: skip
+
+    def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+        """The hidden states of the last layer at all steps, and the last ones of all layers."""
+        output, (hidden,) = self._run(input, hx)
+        return output, hidden
+
+
+def _refuse_projection(name: str, proj_size: Any) -> None:
+    if proj_size is not None:
+        raise ValueError(f"{name} takes no proj_size; only LSTM has projections")

@@ -1,0 +1,161 @@
+"""The cells of recurrent layers: one step of each, and what that step's tangent is.
+
+The formulas are those of PyTorch's documentation of RNN, LSTM and GRU. Long short-term memory:
+https://doi.org/10.1162/neco.1997.9.8.1735; with a projected state: https://arxiv.org/abs/1402.1128.
+Gated recurrent units: https://arxiv.org/abs/1406.1078.
+
+A cell sees its pre-activations, the sum of what the input and the hidden state contribute to its
+gates. Given those it acts elementwise, so its derivatives at all steps of a sequence can be
+computed at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+#: The state of a cell: the hidden state first, then what else it remembers.
+State = tuple[Any, ...]
+
+
+class Slopes(NamedTuple):
+    """The derivatives of one step.
+
+    Attributes:
+        gates: Of the cell's memory, or its hidden state, by each pre-activation.
+        memory: Of the same by its value before the step; ``None`` if it does not depend on it.
+        output: Of the hidden state by the memory; ``None`` if they are one.
+    """
+
+    gates: Any
+    memory: Any = None
+    output: Any = None
+
+
+class RnnCell:
+    """``h' = tanh(pre)`` or ``relu(pre)``."""
+
+    gates = 1
+    states = 1
+
+    def __init__(self, nonlinearity: str) -> None:
+        self.relu = nonlinearity == "relu"
+
+    def from_input(self, gates: Any) -> Any:
+        """What the input contributes to the pre-activations."""
+        return gates
+
+    def from_hidden(self, gates: Any) -> Any:
+        """What the hidden state contributes to them."""
+        return gates
+
+    def step(self, pre: Any, state: State) -> State:
+        """The next state."""
+        return (jnp.maximum(pre, 0) if self.relu else jnp.tanh(pre),)
+
+    def slopes(self, pre: Any, state: State) -> Slopes:
+        """The derivatives of `step`."""
+        if self.relu:
+            return Slopes((pre > 0).astype(pre.dtype))
+        return Slopes(1 - jnp.square(jnp.tanh(pre)))
+
+    def tangent(self, slopes: Slopes, pre: Any, state: State) -> State:
+        """The tangent of the next state, from those of the pre-activations and the state."""
+        return (slopes.gates * pre,)
+
+
+class LstmCell:
+    """``c' = f c + i g`` and ``h' = o tanh(c')``, the gates in the order i, f, g, o."""
+
+    gates = 4
+    states = 2
+
+    def from_input(self, gates: Any) -> Any:
+        """What the input contributes to the pre-activations."""
+        return gates
+
+    def from_hidden(self, gates: Any) -> Any:
+        """What the hidden state contributes to them."""
+        return gates
+
+    def step(self, pre: Any, state: State) -> State:
+        """The next state."""
+        i, f, g, o = _lstm_gates(pre)
+        memory = f * state[1] + i * g
+        return o * jnp.tanh(memory), memory
+
+    def slopes(self, pre: Any, state: State) -> Slopes:
+        """The derivatives of `step`."""
+        i, f, g, o = _lstm_gates(pre)
+        before = state[1]
+        shown = jnp.tanh(f * before + i * g)
+        by_gate = (
+            g * i * (1 - i), before * f * (1 - f), i * (1 - jnp.square(g)), shown * o * (1 - o),
+        )  # fmt: skip
+        return Slopes(jnp.concatenate(by_gate, -1), f, o * (1 - jnp.square(shown)))
+
+    def tangent(self, slopes: Slopes, pre: Any, state: State) -> State:
+        """The tangent of the next state, from those of the pre-activations and the state."""
+        i, f, g, o = jnp.split(slopes.gates * pre, 4, -1)
+        memory = slopes.memory * state[1] + i + f + g
+        return o + slopes.output * memory, memory
+
+
+def _lstm_gates(pre: Any) -> tuple[Any, Any, Any, Any]:
+    i, f, g, o = jnp.split(pre, 4, -1)
+    return jax.nn.sigmoid(i), jax.nn.sigmoid(f), jnp.tanh(g), jax.nn.sigmoid(o)
+
+
+class GruCell:
+    """``h' = (1 - z) n + z h``, the gates in the order r, z, n.
+
+    The reset gate r multiplies what the hidden state contributes to n, so that the pre-activations
+    are four: of r, of z, and for n the input's and the hidden state's contributions apart.
+    """
+
+    gates = 3
+    states = 1
+
+    def from_input(self, gates: Any) -> Any:
+        """What the input contributes to the pre-activations."""
+        size = gates.shape[-1] // 3
+        return jnp.concatenate([gates, jnp.zeros_like(gates[..., :size])], -1)
+
+    def from_hidden(self, gates: Any) -> Any:
+        """What the hidden state contributes to them."""
+        size = gates.shape[-1] // 3
+        nothing = jnp.zeros_like(gates[..., :size])
+        return jnp.concatenate([gates[..., : 2 * size], nothing, gates[..., 2 * size :]], -1)
+
+    def step(self, pre: Any, state: State) -> State:
+        """The next state."""
+        _, z, n, _ = _gru_gates(pre)
+        return ((1 - z) * n + z * state[0],)
+
+    def slopes(self, pre: Any, state: State) -> Slopes:
+        """The derivatives of `step`."""
+        r, z, n, hidden = _gru_gates(pre)
+        by_n = (1 - z) * (1 - jnp.square(n))
+        by_gate = (by_n * hidden * r * (1 - r), (state[0] - n) * z * (1 - z), by_n, by_n * r)
+        return Slopes(jnp.concatenate(by_gate, -1), z)
+
+    def tangent(self, slopes: Slopes, pre: Any, state: State) -> State:
+        """The tangent of the next state, from those of the pre-activations and the state."""
+        return (slopes.memory * state[0] + sum(jnp.split(slopes.gates * pre, 4, -1)),)
+
+
+def _gru_gates(pre: Any) -> tuple[Any, Any, Any, Any]:
+    """The gates r, z and n, and what the hidden state contributes to n before r scales it."""
+    r, z, n, hidden = jnp.split(pre, 4, -1)
+    r = jax.nn.sigmoid(r)
+    return r, jax.nn.sigmoid(z), jnp.tanh(n + r * hidden), hidden
+
+
+CELLS: dict[str, Any] = {
+    "rnn_tanh": RnnCell("tanh"),
+    "rnn_relu": RnnCell("relu"),
+    "lstm": LstmCell(),
+    "gru": GruCell(),
+}
