@@ -9,12 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.autograd.function_context import FunctionCtx
+from flambeau.autograd.function_jax import JaxCall, is_transformed
 from flambeau.autograd.function_node import BackwardCFunction, Form
 from flambeau.core import tape
 from flambeau.core.kernel import INEXACT
 from flambeau.core.modes import enable_grad, modes, no_grad
 from flambeau.core.node import Node
 from flambeau.core.tensor import Tensor
+from flambeau.core.transform import lifted
 from flambeau.core.viewing import guarded_view
 from flambeau.core.writing import put
 
@@ -129,7 +131,7 @@ class _Call:
     def __init__(self, cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.cls = cls
         self.separate = cls.setup_context is not Function.setup_context
-        self.args = self._bound(args, kwargs) if kwargs or self.separate else args
+        self.args = lifted(self._bound(args, kwargs) if kwargs or self.separate else args)
         needs = tuple([isinstance(each, Tensor) and each.requires_grad for each in self.args])
         self.ctx = FunctionCtx(needs)
         self.recorded = modes.grad_enabled and any(needs)
@@ -156,6 +158,8 @@ class _Call:
         results = returned if isinstance(returned, tuple) else (returned,)
         for each in self.ctx.dirty_tensors:
             self._check_dirty(each, results)
+        if not self.ctx.dirty_tensors and is_transformed(self.args):
+            results = self._known_to_jax(results)
         outputs = self._record(results) if self.recorded else self._unrecorded(results)
         return tuple(outputs) if isinstance(returned, tuple) else outputs[0]
 
@@ -166,6 +170,17 @@ class _Call:
             returned = self.cls.forward(*self.args)
             self.cls.setup_context(self.ctx, self.args, returned)
             return returned
+
+    def _known_to_jax(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The results of forward, as ones that JAX differentiates by backward."""
+        known = JaxCall(self.cls, self.args, self.separate).run()
+        twins = {id(a): b for a, b in zip(results, known, strict=True) if isinstance(a, Tensor)}
+        ctx = self.ctx
+        ctx.to_save = tuple([twins.get(id(each), each) for each in ctx.to_save])
+        ctx.non_differentiable = tuple(
+            [twins.get(id(each), each) for each in ctx.non_differentiable]
+        )
+        return known
 
     def _check_dirty(self, tensor: Tensor, results: tuple[Any, ...]) -> None:
         if not _contains(results, tensor):

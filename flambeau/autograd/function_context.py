@@ -110,6 +110,10 @@ class FunctionCtx:
         # An output that is kept as a tensor would keep its node, and the node this context.
         self.to_save = self.dirty_tensors = self.non_differentiable = ()
 
+    def _restore(self, arrays: Sequence[Any]) -> None:
+        """Let `saved_tensors` give tensors of these arrays, which have no history."""
+        self._packed = tuple([None if each is None else _Packed(each) for each in arrays])
+
     def _free(self) -> None:
         if self._packed:
             self._packed = None

@@ -105,9 +105,18 @@ class _Pushed:
         """The arrays of outputs, tangents and the rest; see `recording.run`."""
         split = len(self.primals)
         function = functools.partial(self._call, capture)
-        outputs, tangents, aux = jax.jvp(
-            function, tuple(arrays[:split]), tuple(arrays[split:]), has_aux=True
-        )
+        try:
+            outputs, tangents, aux = jax.jvp(
+                function, tuple(arrays[:split]), tuple(arrays[split:]), has_aux=True
+            )
+        except TypeError as error:
+            if "custom_vjp" not in str(error):
+                raise
+            raise NotImplementedError(
+                "jvp(), jacfwd() and hessian() differentiate forward, but the function uses an "
+                "operator or custom Function that defines its gradient for backward only; use "
+                "vjp() or jacrev()"
+            ) from error
         tangents = [
             jnp.zeros(output.shape, output.dtype) if tangent.dtype == jax.dtypes.float0 else tangent
             for output, tangent in zip(outputs, tangents, strict=True)

@@ -72,21 +72,19 @@ def functional_call(
     given = _merged(parameter_and_buffer_dicts)
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
     leaves = [*given.values(), *flatten((arguments, kwargs))[0]]
-    values = {name: _as_value(name, each) for name, each in given.items()}
-    if strict:
-        _check_names(module, values)
-    if tie_weights:
-        values = _with_tied(module, values)
-    arguments = tuple(map(_with_tensors, arguments))
-    keywords = {name: _with_tensors(each) for name, each in (kwargs or {}).items()}
-    with contextlib.ExitStack() as stack:
-        if _is_transformed(leaves):
-            stack.enter_context(_inside_jax())
-        stack.enter_context(_swapped(module, values))
-        result = module(*arguments, **keywords)
+    with _inside_jax() if _is_transformed(leaves) else contextlib.nullcontext():
+        values = {name: _as_value(name, each) for name, each in given.items()}
+        if strict:
+            _check_names(module, values)
+        if tie_weights:
+            values = _with_tied(module, values)
+        arguments = tuple(map(_with_tensors, arguments))
+        keywords = {name: _with_tensors(each) for name, each in (kwargs or {}).items()}
+        with _swapped(module, values):
+            result = module(*arguments, **keywords)
         if any(isinstance(each, jax.Array) for each in leaves):
-            result = map_tensors(Tensor.jax, result)
-    return result
+            return map_tensors(Tensor.jax, result)
+        return result
 
 
 def _merged(dicts: Any) -> _Values:
