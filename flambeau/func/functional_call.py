@@ -168,6 +168,10 @@ def _with_tied(module: Module, values: _Values) -> _Values:
 def _swapped(module: Module, values: _Values) -> Iterator[None]:
     """Put values in the place of tensors of a module, for the time of the block."""
     places = [_place(module, name) for name in values]
+    if modes.trace is not None:
+        # The guard of the program must see the module's own tensors, not these.
+        for each in module.modules():
+            modes.trace.enter(each)
     before: list[tuple[dict[str, Any], str, Any]] = []
     # Not the module's own way, which would tell all compiled programs of a change.
     try:
