@@ -62,10 +62,11 @@ def functional_call(
     >>> from flambeau import nn
     >>> from flambeau.func import functional_call
     >>> model = nn.Linear(2, 1, bias=False)
-    >>> weights = {"weight": jax.numpy.ones((1, 2))}
-    >>> functional_call(model, weights, jax.numpy.array([1.0, 2.0]))
+    >>> weights = {"weight": jax.numpy.ones((1, 2), "float32")}
+    >>> inputs = jax.numpy.array([1.0, 2.0], "float32")
+    >>> functional_call(model, weights, inputs)
     Array([3.], dtype=float32)
-    >>> loss = jax.jit(lambda w: functional_call(model, w, jax.numpy.array([1.0, 2.0])).sum())
+    >>> loss = jax.jit(lambda weights: functional_call(model, weights, inputs).sum())
     >>> jax.grad(loss)(weights)
     {'weight': Array([[1., 2.]], dtype=float32)}
     """
