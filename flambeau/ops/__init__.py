@@ -1,5 +1,7 @@
 """The catalogue of operators. Importing it declares them and gives Tensor its methods."""
 
+from types import ModuleType
+
 from flambeau.ops.activation import *
 from flambeau.ops.arithmetic import *
 from flambeau.ops.comparison import *
@@ -46,3 +48,8 @@ from flambeau.ops.special import *
 from flambeau.ops.statistics import *
 from flambeau.ops.turning import *
 from flambeau.ops.views import *
+
+# A star takes a package's files along, and some of them are called as PyTorch calls other things.
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
+    name for name, value in vars().items() if name[0] != "_" and not isinstance(value, ModuleType)
+]
