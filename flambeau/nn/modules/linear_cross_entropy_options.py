@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flambeau.core import dtype as dtypes
+from flambeau.core.tensor import Tensor
 
 __all__ = ["LinearCrossEntropyOptions"]
 
@@ -53,6 +54,40 @@ class LinearCrossEntropyOptions:
             raise ValueError(
                 f"acc_dtype must be one of {_ACCUMULATORS} or None, got {self.acc_dtype!r}"
             )
+
+    def _chunk_for(self, count: int, in_features: int, classes: int, input: Tensor) -> int:
+        """How many samples to compute at a time.
+
+        Raises:
+            ValueError: Two different sizes are asked for.
+        """
+        method = self.chunking_method
+        if method == "auto":
+            # On a CPU half precision is computed as float32, so that small parts do not pay.
+            half_on_cpu = input.dtype.itemsize == 2 and input.is_cpu
+            method = "aspect_ratio" if half_on_cpu else "aspect_ratio:2"
+            method = None if self.batch_chunk_size is not None else method
+        if method is None:
+            return max(1, min(self.batch_chunk_size or count, count))
+        as_wide_as_the_input = -(-count // -(-classes // in_features))
+        power = 1 << (as_wide_as_the_input - 1).bit_length()
+        found = max(1, min(power // _factor(method), count))
+        if self.batch_chunk_size not in (None, found):
+            raise ValueError(
+                f"chunking_method={method!r} gives parts of {found} samples, but "
+                f"batch_chunk_size={self.batch_chunk_size}; pass only one of them"
+            )
+        return found
+
+    def _accumulator_for(self, dtype: dtypes.dtype) -> dtypes.dtype:
+        if self.acc_dtype is not None:
+            return self.acc_dtype
+        half = dtype in (dtypes.float16, dtypes.bfloat16)
+        return dtypes.float32 if half and self.acc_policy == "auto" else dtype
+
+
+def _factor(method: str) -> int:
+    return int(method.partition(":")[2] or "1")
 
 
 def _is_aspect_ratio(method: str) -> bool:
