@@ -32,6 +32,7 @@ from flambeau.ops.pointwise import *
 from flambeau.ops.pooling import *
 from flambeau.ops.powers import *
 from flambeau.ops.quantile import *
+from flambeau.ops.questions import *
 from flambeau.ops.ranges import *
 from flambeau.ops.recurrent import *
 from flambeau.ops.reduction import *

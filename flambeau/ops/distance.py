@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import jax
@@ -12,32 +11,14 @@ import numpy as np
 from flambeau.core.op import Array, Operand, op
 from flambeau.ops.checks import needs_floating, wrap_dim
 from flambeau.ops.derivatives import magnitude
+from flambeau.ops.norms import norm_of_magnitudes
 
 __all__ = ["cdist", "cosine_similarity", "pairwise_distance", "pdist"]
 
 
 def norm_of(difference: Any, p: float, keepdims: bool = False) -> Any:
     """The ``p``-norm along the last dimension, with gradient 0 where it is 0."""
-    size = magnitude(difference)
-    if p == 0:
-        return jnp.sum((difference != 0).astype(difference.dtype), -1, keepdims=keepdims)
-    if p == 1:
-        return jnp.sum(size, -1, keepdims=keepdims)
-    if p == math.inf:
-        return _greatest(size, keepdims)
-    # Powers and roots have infinite slopes at 0, which must not meet the zeros that cancel them.
-    total = jnp.sum(jnp.square(size) if p == 2 else _power(size, p), -1, keepdims=keepdims)
-    root = jnp.sqrt if p == 2 else lambda x: jnp.power(x, 1.0 / p)
-    return jnp.where(total == 0, 0.0, root(jnp.where(total == 0, 1.0, total))).astype(total.dtype)
-
-
-def _power(size: Any, p: float) -> Any:
-    return jnp.where(size == 0, 0.0, jnp.power(jnp.where(size == 0, 1.0, size), p))
-
-
-def _greatest(size: Any, keepdims: bool) -> Any:
-    # JAX shares the gradient among equals, as PyTorch's norms do.
-    return jnp.max(size, -1, keepdims=keepdims)
+    return norm_of_magnitudes(magnitude(difference), p, (difference.ndim - 1,), keepdims)
 
 
 @op(promote="type")

@@ -12,8 +12,9 @@ import numpy as np
 from jax import lax
 
 from flambeau.core.op import Array, op
-from flambeau.ops.checks import needs_floating
+from flambeau.ops.checks import needs_floating, wrap_dims
 from flambeau.ops.derivatives import magnitude
+from flambeau.ops.norms import norm_of_magnitudes
 
 __all__ = ["rms_norm"]
 
@@ -328,25 +329,11 @@ def local_response_norm(input: Array, size: int, alpha: float = 1e-4, beta: floa
 
 @op(node="DivBackward0")
 def normalize(input: Array, p: float = 2.0, dim: Shape = 1, eps: float = 1e-12) -> Array:
-    """``input`` divided by its ``p``-norm along ``dim``, or by ``eps`` where that is greater."""
-    axes = dim if isinstance(dim, int) else tuple(dim)
-    return input / jnp.maximum(vector_norm(input, p, axes), jnp.asarray(eps, input.dtype))
+    """``input`` divided by its ``p``-norm along ``dim``, or by ``eps`` where that is greater.
 
-
-def vector_norm(input: Any, p: float, axes: Any) -> Any:
-    """The ``p``-norm along ``axes``, kept as dimensions of size 1, with gradient 0 at 0."""
-    if p == 0:
-        return jnp.sum((input != 0).astype(input.dtype), axes, keepdims=True)
-    size = magnitude(input)
-    if p == float("inf"):
-        return jnp.max(size, axes, keepdims=True)
-    if p == float("-inf"):
-        return jnp.min(size, axes, keepdims=True)
-    if p == 1:
-        return jnp.sum(size, axes, keepdims=True)
-    total = jnp.sum(jnp.square(size) if p == 2 else jnp.power(size, p), axes, keepdims=True)
-    # The root has an infinite slope at 0, where PyTorch takes 0 as the gradient.
-    at_zero = total == 0
-    safe = jnp.where(at_zero, jnp.ones_like(total), total)
-    root = jnp.sqrt(safe) if p == 2 else jnp.power(safe, 1.0 / p)
-    return jnp.where(at_zero, jnp.zeros_like(total), root)
+    Raises:
+        IndexError: There is no such dimension.
+    """
+    dims = wrap_dims(dim, input.ndim, "normalize")
+    norm = norm_of_magnitudes(magnitude(input), float(p), dims, True)
+    return input / jnp.maximum(norm, jnp.asarray(eps, norm.dtype))

@@ -40,8 +40,8 @@ def scaled_dot_product_attention(
         ``(..., Hq, L, Ev)``.
 
     Raises:
-        RuntimeError: Shapes or dtypes do not match, or there are both a mask and ``is_causal``.
-        ValueError: ``dropout_p`` is not from 0 to 1.
+        RuntimeError: Shapes or dtypes do not match, there are both a mask and ``is_causal``, or
+            ``dropout_p`` is not from 0 to 1.
 
     >>> import flambeau
     >>> import flambeau.nn.functional as F
@@ -52,7 +52,7 @@ def scaled_dot_product_attention(
     kept = None
     if dropout_p != 0.0:
         if not 0.0 <= dropout_p <= 1.0:
-            raise ValueError(
+            raise RuntimeError(
                 f"scaled_dot_product_attention(): dropout_p must be from 0 to 1, got {dropout_p}"
             )
         kept = keep_mask((*query.shape[:-1], key.size(-2)), dropout_p, device=query.device)
@@ -123,8 +123,8 @@ def multi_head_attention_forward(
         ``None``.
 
     Raises:
-        AssertionError: Sizes do not match.
-        RuntimeError: A mask has another shape or dtype, or ``is_causal`` comes without mask.
+        AssertionError: Sizes do not match, or a mask is neither bool nor floating point.
+        RuntimeError: ``attn_mask`` has another shape, or ``is_causal`` comes without mask.
     """
     unbatched = query.dim() == 2
     _check_heads(
@@ -255,10 +255,10 @@ def _check_masks(
     length: int, count: int,
 ) -> None:  # fmt: skip
     for name, mask in (("key_padding_mask", key_padding_mask), ("attn_mask", attn_mask)):
-        if mask is not None and mask.dtype is not BOOL and not mask.is_floating_point():
-            raise RuntimeError(
-                f"multi_head_attention_forward(): {name} must be bool or floating point, "
-                f"got {mask.dtype}"
+        if mask is not None:
+            _require(
+                mask.dtype is BOOL or mask.is_floating_point(),
+                f"{name} must be bool or floating point, got {mask.dtype}",
             )
     if key_padding_mask is not None:
         _require(

@@ -53,6 +53,11 @@ def ctc_loss(
     longest = _check_lengths("target_lengths", target_lengths, batch, room)
     if longest is None or not concatenated:
         longest = room
+    elif targets.numel() != (total := int(to_numpy(target_lengths).sum())):
+        raise RuntimeError(
+            f"ctc_loss(): targets one after the other must have sum(target_lengths) = {total} "
+            f"elements, got {targets.numel()}"
+        )
     losses = ops.ctc_loss(
         log_probs,
         targets,

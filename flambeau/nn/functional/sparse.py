@@ -98,6 +98,7 @@ def embedding_bag(
 
     Raises:
         ValueError: Shapes or options do not match.
+        RuntimeError: ``offsets`` do not begin with 0, or go beyond the input.
         IndexError: ``input`` names a row that does not exist.
         NotImplementedError: ``per_sample_weights`` with another mode than ``"sum"``.
     """
@@ -155,9 +156,9 @@ def _check_offsets(offsets: Tensor, input: Tensor) -> None:
     if starts is None or not starts.size:
         return
     if starts[0] != 0:
-        raise ValueError(f"embedding_bag(): offsets must begin with 0, got {starts[0]}")
+        raise RuntimeError(f"embedding_bag(): offsets must begin with 0, got {starts[0]}")
     if starts[-1] > input.numel():
-        raise ValueError(
+        raise RuntimeError(
             f"embedding_bag(): the last of offsets is {starts[-1]}, the input has "
             f"{input.numel()} elements"
         )

@@ -44,9 +44,9 @@ def pad(
         value: What ``"constant"`` pads with, 0 by default.
 
     Raises:
-        RuntimeError: ``pad`` is odd in length, too long, or more than the mode can give.
+        RuntimeError: ``pad`` is odd in length, too long, or more than the mode can give; ``value``
+            is given with another mode.
         NotImplementedError: The mode is unknown, or not defined for so many dimensions.
-        ValueError: ``value`` is given with another mode.
 
     >>> import flambeau
     >>> import flambeau.nn.functional as F
@@ -57,7 +57,7 @@ def pad(
     if mode == "constant":
         return constant_pad_nd(input, pad, 0.0 if value is None else value)
     if value is not None and value != 0:
-        raise ValueError(f"pad(): mode={mode!r} takes no value, got {value}")
+        raise RuntimeError(f"pad(): mode={mode!r} takes no value, got {value}")
     return pad_by_rule(input, pad, mode)
 
 
