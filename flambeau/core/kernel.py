@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 from jax.interpreters.partial_eval import dce_jaxpr
+from jaxlib._jax import ArrayImpl
 
 from flambeau.core import dtype as dtypes
 
@@ -40,9 +41,12 @@ class Kernel:
     """
 
     __slots__ = (
-        "_abstract", "_compiled", "_gradients", "_used", "differentiable", "face", "function",
+        "_abstract", "_gradients", "_used", "differentiable", "face", "forward", "function",
         "keep_residuals", "linear", "name", "node_name", "returns",
     )  # fmt: skip
+
+    #: The compiled function, made when it is first asked for.
+    forward: Callable[..., Any]
 
     def __init__(
         self,
@@ -64,18 +68,16 @@ class Kernel:
         self.differentiable = differentiable
         self.returns = returns
         self.face = face
-        self._compiled: Any = None
         self._abstract: dict[Any, Any] = {}
         self._gradients: dict[Any, Kernel] = {}
         self._used: dict[Any, tuple[bool, ...]] = {}
 
-    @property
-    def forward(self) -> Callable[..., Any]:
-        """The compiled function."""
-        compiled = self._compiled
-        if compiled is None:
-            compiled = self._compiled = jax.jit(_named(self.function, self.name))
-        return compiled
+    def __getattr__(self, name: str) -> Any:
+        # Only called while the slot is empty, so later reads cost no call.
+        if name != "forward":
+            raise AttributeError(f"a Kernel has no attribute '{name}'")
+        self.forward = jax.jit(_named(self.function, self.name))
+        return self.forward
 
     def on_meta(self, arrays: Arrays) -> Any:
         """The shapes and dtypes of the results for inputs that may have only shapes and dtypes."""
@@ -114,8 +116,8 @@ class Kernel:
             before the given cotangents.
         """
         if self.linear:
-            avals = tuple([each if isinstance(each, _AVALS) else None for each in saved])
-            arrays = tuple([a for a, known in zip(saved, avals, strict=True) if known is None])
+            avals = tuple([each if type(each) in _AVALS else None for each in saved])
+            arrays = tuple([each for each in saved if type(each) not in _AVALS])
         else:
             avals, arrays = (), saved
         key = (needs, given, avals)
@@ -154,11 +156,14 @@ def _used_inputs(function: Callable[..., Any], arrays: Arrays) -> list[bool]:
     return [each is not None and next(remaining) for each in avals]
 
 
-_AVALS = (ShapedArray, jax.ShapeDtypeStruct)
+# What `_aval` gives; looked up for every input of every linear node.
+_AVALS = {ShapedArray, jax.ShapeDtypeStruct}
 
 
 def _aval(array: Any) -> Any:
     """The shape and dtype of what a gradient may flow to; anything else as it is."""
+    if type(array) is ArrayImpl:
+        return array.aval if array.dtype in INEXACT else array
     if getattr(array, "dtype", None) not in INEXACT:
         return array
     # JAX's own arrays know it; NumPy's do not.

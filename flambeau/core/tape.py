@@ -70,7 +70,7 @@ class KernelNode(Node):
         else:
             known = [each for each in cotangents if each is not None]
             given = tuple([each is not None for each in cotangents])
-        if not known or not any(needs):
+        if not known or True not in needs:
             pulled: Any = (None,) * len(needs)
         elif self.vjp is not None and not as_tensors:
             needs = tuple([edge is not None for edge in self.edges])
