@@ -1,8 +1,16 @@
 """PyTorch's module system, at the speed of XLA, without PyTorch."""
 
+from math import e as e
+from math import inf as inf
+from math import nan as nan
+from math import pi as pi
+
+from numpy import newaxis as newaxis
+
 from flambeau import autograd as autograd
 from flambeau import nn as nn
 from flambeau import optim as optim
+from flambeau import random as random
 from flambeau import utils as utils
 from flambeau.autograd.modes import *
 from flambeau.checkpoint.io import load as load
