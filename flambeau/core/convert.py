@@ -81,9 +81,14 @@ def _from_sequence(data: Any, first: Any) -> np.ndarray:
         raise ValueError(
             f"cannot make a tensor from nested sequences of unequal lengths: {error}"
         ) from None
-    if array.dtype.kind in "OSUMm":
+    if array.dtype.kind in "SUMm" or (array.dtype.kind == "O" and not _all_integers(array)):
         raise TypeError(f"cannot make a tensor from elements of type {type(first).__name__}")
     return array
+
+
+def _all_integers(array: np.ndarray) -> bool:
+    """Whether an array of objects holds integers, as one does that needs more than 64 bits."""
+    return all(isinstance(each, int) for each in array.flat)
 
 
 def _nested(data: Any) -> Any:
@@ -102,17 +107,22 @@ def _inferred(array: np.ndarray) -> dtype:
     return dtypes.bool if kind == "b" else dtypes.int64
 
 
+_LARGEST = np.iinfo(np.int64).max
+
+
 def _cast(array: np.ndarray, to: dtype) -> np.ndarray:
     if array.dtype == to.numpy:
         return array
     if array.dtype.kind == "c" and not to.is_complex:
         raise RuntimeError(f"complex values cannot be converted to {to} without losing a part")
-    if to.category == dtypes.INTEGER and array.dtype.kind in "iu" and array.size:
+    if to.category == dtypes.INTEGER and array.dtype.kind in "iuO" and array.size:
         limits = np.iinfo(to.numpy)
         # As in PyTorch, small negative numbers wrap around in unsigned types.
         lowest = limits.min if to.is_signed else -int(limits.max)
         if array.min() < lowest or array.max() > limits.max:
-            raise RuntimeError(f"value cannot be converted to {to} without overflow")
+            beyond = array.max() > _LARGEST or array.min() < -_LARGEST - 1
+            error = ValueError if beyond else RuntimeError
+            raise error(f"value cannot be converted to {to} without overflow")
     with np.errstate(over="ignore", invalid="ignore"):
         return array.astype(to.numpy)
 
