@@ -140,7 +140,7 @@ def layer_names():
     )
 
 
-NAMES = layer_names()
+NAMES = [name for name in layer_names() if name in EXAMPLES]
 
 
 @pytest.fixture(autouse=True)
@@ -188,7 +188,8 @@ def takes(name, argument):
 
 
 def test_there_is_an_example_of_every_layer():
-    assert [name for name in NAMES if name not in EXAMPLES] == []
+    assert layer_names() == NAMES
+    assert sorted(EXAMPLES) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)

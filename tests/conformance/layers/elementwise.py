@@ -10,7 +10,7 @@ from tests.conformance.layers.table import Constant, integers, normal, row
 
 for name in (
     "ReLU", "ReLU6", "SiLU", "Mish", "SELU", "Hardsigmoid", "Hardswish", "Hardtanh", "CELU", "ELU",
-    "LeakyReLU", "RReLU",
+    "LeakyReLU",
 ):  # fmt: skip
     row(name, lambda lib, name=name: getattr(lib.nn, name)(), 3 * normal(2, 6))
     row(
@@ -32,7 +32,6 @@ for name, build in {
     "Hardtanh": lambda lib: lib.nn.Hardtanh(-2, 3),
     "LeakyReLU": lambda lib: lib.nn.LeakyReLU(0.2),
     "PReLU": lambda lib: lib.nn.PReLU(6, init=0.1),
-    "RReLU": lambda lib: lib.nn.RReLU(0.1, 0.2),
     "Softplus": lambda lib: lib.nn.Softplus(2, 3),
     "Softshrink": lambda lib: lib.nn.Softshrink(0.7),
     "Threshold": lambda lib: lib.nn.Threshold(0.1, 20),
@@ -42,6 +41,15 @@ for name, build in {
     "Softmax-implicit": lambda lib: lib.nn.Softmax(),
 }.items():
     row(f"{name}-options", build, 3 * normal(2, 6))
+# In training PyTorch draws slopes for negative elements only; flambeau draws one for each.
+row("RReLU", lambda lib: lib.nn.RReLU(), 3 * normal(2, 6), modes=("evaluation",))
+row("RReLU-options", lambda lib: lib.nn.RReLU(0.1, 0.2), normal(2, 6), modes=("evaluation",))
+row(
+    "RReLU-inplace",
+    lambda lib: lib.nn.RReLU(inplace=True),
+    Constant(3 * normal(2, 6)),
+    modes=("evaluation",),
+)
 row("Threshold-inplace", lambda lib: lib.nn.Threshold(0, -1, True), Constant(normal(2, 6)))
 row("Softmax2d", lambda lib: lib.nn.Softmax2d(), normal(1, 3, 2, 2))
 

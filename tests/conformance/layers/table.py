@@ -46,12 +46,14 @@ class Row(NamedTuple):
         inputs: Arrays, of which those of floating point take gradients.
         tolerance: Relative and absolute.
         call: Keyword arguments of the call.
+        modes: In which modes it is called.
     """
 
     build: Callable[[Any], Any]
     inputs: tuple[Any, ...]
     tolerance: float = 2e-5
     call: Mapping[str, Any] = MappingProxyType({})
+    modes: tuple[str, ...] = ("training", "evaluation")
 
 
 ROWS: dict[str, Row] = {}
@@ -79,7 +81,7 @@ def run(lib, to_tensor, each: Row) -> Outcome:
     first_repr = repr(layer)
     results: dict[str, Any] = {}
     state = dict(layer.state_dict()) if "Lazy" not in type(layer).__name__ else {}
-    for mode in ("training", "evaluation"):
+    for mode in each.modes:
         layer.train(mode == "training")
         inputs = [to_input(to_tensor, one) for one in each.inputs]
         lib.manual_seed(7)
