@@ -166,11 +166,12 @@ class Optimizer:
                     group[name] = default
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ("]
+        parts = []
         for i, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {i}")
-            lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
-        return "\n".join([*lines, ")"])
+            names = sorted(name for name in group if name != "params")
+            lines = [f"Parameter Group {i}", *(f"    {name}: {group[name]}" for name in names)]
+            parts.append("\n".join(lines))
+        return f"{type(self).__name__} (\n" + "\n\n".join(parts) + "\n)"
 
     # Steps
 
