@@ -54,15 +54,22 @@ def cross_entropy(
         RuntimeError: ``label_smoothing`` is out of range, or the shapes do not match.
         ValueError: The batch sizes differ, or ``reduction`` is unknown.
     """
+    return cross_entropy_of(input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+def cross_entropy_of(
+    input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
+) -> Any:
+    """`cross_entropy` on arrays."""
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(
             f"cross_entropy(): label_smoothing must be from 0 to 1, got {label_smoothing}"
         )
-    if not input.ndim >= 1:
+    if input.ndim == 0:
         raise RuntimeError("cross_entropy(): input must have at least 1 dimension")
     axis = min(input.ndim - 1, 1)
     _check_class_weight("cross_entropy", weight, input.shape[axis])
-    log_probabilities = jax.nn.log_softmax(input, axis)
+    log_probabilities = log_softmax_of(input, axis)
     if target.shape == input.shape and jnp.issubdtype(target.dtype, jnp.floating):
         return _soft_cross_entropy(
             log_probabilities, target, weight, reduction, label_smoothing, axis
@@ -71,6 +78,12 @@ def cross_entropy(
         "cross_entropy", log_probabilities, target, weight, ignore_index, reduction,
         label_smoothing, axis,
     )  # fmt: skip
+
+
+def log_softmax_of(input: Any, axis: int) -> Any:
+    """The log-softmax, summed in float32 for half precisions, and rounded as PyTorch rounds it."""
+    wide = input.astype(jnp.float32) if input.dtype.itemsize == 2 else input
+    return jax.nn.log_softmax(wide, axis).astype(input.dtype)
 
 
 def _check_class_weight(name: str, weight: Any, classes: int) -> None:
@@ -101,26 +114,39 @@ def _negative_log_likelihood(
     label_smoothing: float, axis: int,
 ) -> Any:  # fmt: skip
     _check_target(name, log_probabilities, target, axis)
+    losses, shares = likelihood_losses(
+        log_probabilities, target, weight, ignore_index, label_smoothing, axis
+    )
+    return weighted_mean(losses, shares) if reduction == "mean" else reduced(losses, reduction)
+
+
+def weighted_mean(losses: Any, shares: Any) -> Any:
+    """The sum of losses that have been weighted, divided by the sum of the weights."""
+    return jnp.sum(losses) / jnp.sum(shares).astype(losses.dtype)
+
+
+def likelihood_losses(
+    log_probabilities: Any, target: Any, weight: Any, ignore_index: int, label_smoothing: float,
+    axis: int,
+) -> tuple[Any, Any]:  # fmt: skip
+    """The negative log-likelihood of each target, and its share in the mean."""
     classes = log_probabilities.shape[axis]
     counts = target != ignore_index
     index = jnp.expand_dims(jnp.where(counts, target, 0), axis)
     picked = jnp.take_along_axis(log_probabilities, index, axis, mode="fill")
     losses = -jnp.squeeze(picked, axis)
-    factor = None
+    shares = jnp.ones((), losses.dtype)
     if weight is not None:
-        factor = jnp.take(weight, jnp.squeeze(index, axis), mode="fill")
-        losses = losses * factor
+        shares = jnp.take(weight, jnp.squeeze(index, axis), mode="fill")
+        losses = losses * shares
     if label_smoothing:
         smooth = log_probabilities
         if weight is not None:
             smooth = smooth * weight.reshape((-1,) + (1,) * (smooth.ndim - axis - 1))
         spread = -jnp.sum(smooth, axis)
         losses = (1 - label_smoothing) * losses + label_smoothing / classes * spread
-    losses = jnp.where(counts, losses, jnp.zeros_like(losses))
-    if reduction != "mean":
-        return reduced(losses, reduction)
-    shares = counts.astype(losses.dtype) if factor is None else jnp.where(counts, factor, 0)
-    return jnp.sum(losses) / jnp.sum(shares).astype(losses.dtype)
+    zero = jnp.zeros_like(losses)
+    return jnp.where(counts, losses, zero), jnp.where(counts, shares, zero)
 
 
 def _check_target(name: str, input: Any, target: Any, axis: int) -> None:

@@ -89,6 +89,52 @@ def class_rows() -> Iterator[Row]:
     yield Row("nll_loss of a class beyond", call("nll_loss"), (A, CLASSES + 4))
 
 
+def projected(**options: Any) -> Callable[..., Any]:
+    """The cross-entropy of a linear map; ``chunk`` computes so many samples at a time."""
+
+    def compute(lib: Any, x: Any, rows: Any, target: Any, bias: Any, weight: Any) -> Any:
+        given = {**options}
+        if "chunk" in given:
+            given["options"] = lib.nn.LinearCrossEntropyOptions(
+                batch_chunk_size=given.pop("chunk"), allow_retain_graph=True
+            )
+        return lib.nn.functional.linear_cross_entropy(
+            x, rows, target, linear_bias=bias, weight=weight.detach(), **given
+        )
+
+    return compute
+
+
+def projected_rows() -> Iterator[Row]:
+    x, rows, bias = random(7, 4), random(5, 4), random(5)
+    classes = RANDOM.integers(0, 5, 7)
+    classes[2] = -100
+    for reduction in REDUCTIONS:
+        for options in ({}, {"chunk": 3}, {"label_smoothing": 0.2}):
+            row = projected(reduction=reduction, **options)
+            yield Row(
+                f"{reduction} {options}", row, (x, rows, classes, bias, WEIGHT), 1e-5, node=False
+            )
+        row = projected(reduction=reduction, ignore_index=1, chunk=2)
+        inputs = (x, rows, classes.clip(0), bias, WEIGHT)
+        yield Row(f"{reduction} ignoring", row, inputs, 1e-5, node=False)
+    deep = (x, random(5, 3, 4), RANDOM.integers(0, 5, (7, 3)), random(5, 3), WEIGHT)
+    yield Row("several outputs", projected(), deep, 1e-5, node=False)
+    single = (x[0], rows, classes[0], bias, WEIGHT)
+    yield Row("one sample", projected(), single, 1e-5, node=False)
+    yield Row("one sample in chunks", projected(chunk=3), single, 1e-5, node=False)
+    yield Row("shares", projected(), (x, rows, shares(7, 5), bias, WEIGHT), 1e-5, node=False)
+    yield Row("shares ignoring", projected(ignore_index=1), (x, rows, shares(7, 5), bias, WEIGHT))
+    yield Row("other features", projected(), (x[:, :3], rows, classes, bias, WEIGHT))
+    yield Row("other bias", projected(), (x, rows, classes, bias[:4], WEIGHT))
+    yield Row("class beyond", projected(), (x, rows, classes + 105, bias, WEIGHT))
+
+
+@table(projected_rows())
+def test_projected_classes(row: Row) -> None:
+    compare(row)
+
+
 def probability_rows() -> Iterator[Row]:
     x = np.concatenate([shares(4, 5), EDGES])
     target = np.concatenate([shares(4, 5), EDGES[:, ::-1]])

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._reductions import resolved
 from flambeau.ops import loss as ops
+from flambeau.ops.linear_cross_entropy import linear_cross_entropy as _linear_cross_entropy
+from flambeau.ops.loss import REDUCTIONS
 from flambeau.ops.values import at_hand, check_below
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy",
-    "gaussian_nll_loss", "kl_div", "nll_loss", "poisson_nll_loss",
+    "gaussian_nll_loss", "kl_div", "linear_cross_entropy", "nll_loss", "poisson_nll_loss",
 ]  # fmt: skip
 
 
@@ -48,6 +51,84 @@ def cross_entropy(
         reduction = resolved(size_average, reduce, reduction)
     _check_classes("cross_entropy", input, target, ignore_index)
     return ops.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Tensor:
+    """`cross_entropy` of the logits ``linear(input, linear_weight, linear_bias)``.
+
+    Args:
+        input: ``(N, in_features)`` or ``(in_features,)``.
+        linear_weight: ``(C, in_features)``, or ``(C, ..., in_features)`` for several outputs per
+            sample.
+        target: Class indices, ``(N, ...)``; or probabilities, ``(N, C, ...)``.
+        linear_bias: ``(C, ...)``.
+        weight: ``(C,)``, a factor for each class; the mean is then weighted too.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        ignore_index: A target that counts for nothing, by default -100.
+        label_smoothing: The share, from 0 to 1, of the uniform distribution in the target.
+        options: `nn.LinearCrossEntropyOptions`: compute the logits of a part of the batch at a
+            time, forward and backward, so that they never exist whole.
+
+    Raises:
+        RuntimeError: Shapes do not match, or ``ignore_index`` is given for probabilities.
+        IndexError: A target is no class.
+    """
+    if input.dim() not in (1, 2) or linear_weight.dim() < 2:
+        raise RuntimeError(
+            "linear_cross_entropy() takes an input of 1 or 2 dimensions and a weight of at least "
+            f"2, got shapes {list(input.shape)} and {list(linear_weight.shape)}"
+        )
+    features, scores = input.shape[-1], linear_weight.shape[:-1]
+    if linear_weight.shape[-1] != features:
+        raise RuntimeError(
+            f"linear_cross_entropy(): the input has {features} features, the weight of shape "
+            f"{list(linear_weight.shape)} takes {linear_weight.shape[-1]}"
+        )
+    if linear_bias is not None and linear_bias.shape != scores:
+        raise RuntimeError(
+            f"linear_cross_entropy(): linear_bias must have shape {list(scores)}, "
+            f"got {list(linear_bias.shape)}"
+        )
+    if len(scores) > 1 and input.dim() == 1:
+        raise RuntimeError(
+            f"linear_cross_entropy(): a weight of shape {list(linear_weight.shape)} needs a batch "
+            f"of inputs, got shape {list(input.shape)}"
+        )
+    soft = target.shape == (*input.shape[:-1], *scores)
+    if soft and ignore_index is not None:
+        raise RuntimeError("linear_cross_entropy(): ignore_index is for class indices")
+    ignore_index = -100 if ignore_index is None else ignore_index
+    if not soft:
+        check_below("linear_cross_entropy", "target", target, scores[0], ignore_index)
+    chunk = None
+    if options is not None and not _can_chunk(scores, soft, reduction, label_smoothing):
+        warnings.warn(
+            "linear_cross_entropy(): options are ignored, since they are for class indices of one "
+            "output per sample, without label_smoothing",
+            stacklevel=2,
+        )
+    elif options is not None:
+        count = input.shape[0] if input.dim() == 2 else 1
+        chunk = options._chunk_for(count, features, scores[0], input)
+    return _linear_cross_entropy(
+        input, linear_weight, target, linear_bias, weight, reduction, ignore_index,
+        label_smoothing, chunk,
+    )  # fmt: skip
+
+
+def _can_chunk(scores: Any, soft: bool, reduction: str, label_smoothing: float) -> bool:
+    return len(scores) == 1 and not soft and label_smoothing == 0 and reduction in REDUCTIONS
 
 
 def nll_loss(
