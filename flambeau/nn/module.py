@@ -266,11 +266,24 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
             raise KeyError(f"the name of a {kind} must not be empty")
         if "." in name:
             raise KeyError(f"the name of a {kind} must not contain a dot, but got '{name}'")
-        if name not in own and hasattr(self, name):
+        if name not in own and self._is_taken(name):
             raise KeyError(
                 f"cannot register the {kind} '{name}': {type(self).__name__} already has an "
                 "attribute of that name"
             )
+
+    def _is_taken(self, name: str) -> bool:
+        """Whether there is an attribute of this name: ``hasattr``, which is slow to say no."""
+        state = self.__dict__
+        if type(self).__getattr__ is Module.__getattr__ and not (
+            name in state
+            or name in state["_parameters"]
+            or name in state["_modules"]
+            or name in state["_buffers"]
+            or hasattr(type(self), name)
+        ):
+            return False
+        return hasattr(self, name)
 
     def _put_module(self, name: str, module: Module | None) -> None:
         self._modules[name] = hooks.filter_registration(

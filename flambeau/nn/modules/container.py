@@ -226,8 +226,8 @@ class ModuleList(_Numbered):
             raise TypeError(
                 f"ModuleList.extend takes an iterable, but got a {type(modules).__name__}"
             )
-        for module in list(modules):
-            self.append(module)
+        for position, module in enumerate(list(modules), len(self._modules)):
+            self.add_module(str(position), module)
         return self
 
     def __repr__(self) -> str:
