@@ -5,10 +5,13 @@ Each ``dtype`` is one interned object that knows the NumPy dtype JAX stores it a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+
+from flambeau.core import world
 
 __all__ = [
     "bfloat16", "bool", "cdouble", "cfloat", "complex64", "complex128", "double", "dtype", "finfo",
@@ -116,6 +119,12 @@ def from_numpy_dtype(numpy_dtype: Any) -> dtype:
 
 
 _default = float32
+_dependents: list[Callable[[], None]] = []
+
+
+def on_default_change(react: Callable[[], None]) -> None:
+    """Call ``react()`` whenever the default dtype has changed."""
+    _dependents.append(react)
 
 
 def get_default_dtype() -> dtype:
@@ -132,11 +141,10 @@ def set_default_dtype(d: dtype) -> None:
     global _default
     if not isinstance(d, dtype) or not d.is_floating_point:
         raise TypeError(f"the default dtype must be a floating point dtype, got {d!r}")
-    from flambeau.core import op, world
-
     if d is not _default:
         _default = d
-        op.forget_kernels()
+        for react in _dependents:
+            react()
         world.bump()
 
 

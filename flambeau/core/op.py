@@ -43,6 +43,9 @@ def forget_kernels() -> None:
         each.kernels.clear()
 
 
+dtypes.on_default_change(forget_kernels)
+
+
 class Op:
     """A declared operator: splits its arguments, picks the kernel, runs it."""
 
