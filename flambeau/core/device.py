@@ -100,7 +100,14 @@ def as_device(value: Any) -> device:
     """``value`` as a device; ``None`` gives the current default."""
     if value is None:
         return modes.device or _global_default
+    if isinstance(value, str):
+        return _named(value)
     return value if isinstance(value, device) else device(value)
+
+
+@functools.lru_cache(maxsize=256)
+def _named(name: str) -> device:
+    return device(name)
 
 
 _global_default = CPU
@@ -168,6 +175,12 @@ def from_jax_device(found: Any) -> device:
     if type == "cpu":
         return CPU if found.id == 0 else device("cpu", found.id)
     return device(type, _devices_of(type).index(found))
+
+
+@functools.lru_cache(maxsize=1024)
+def of_sharding(sharding: Any) -> device:
+    """Where arrays of a JAX sharding are: the first of its devices."""
+    return from_jax_device(min(sharding.device_set, key=lambda each: each.id))
 
 
 def _class_name(value: object) -> str:

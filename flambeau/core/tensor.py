@@ -282,7 +282,7 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
             return devices.get_default_device() if trace is None else trace.place()
         if is_abstract(array):
             return devices.META
-        return devices.from_jax_device(min(array.devices(), key=lambda each: each.id))
+        return devices.of_sharding(array.sharding)
 
     @property
     def is_meta(self) -> bool:

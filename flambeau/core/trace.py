@@ -15,7 +15,7 @@ import numpy as np
 from jax.core import Tracer
 
 from flambeau.core.cell import Cell
-from flambeau.core.device import from_jax_device, get_default_device
+from flambeau.core.device import get_default_device, of_sharding
 from flambeau.core.modes import modes
 
 _MISSING = object()
@@ -109,7 +109,7 @@ class Trace:
     def place(self) -> Any:
         """The device that the traced program runs on."""
         for array in self.reads.values():
-            return from_jax_device(min(array.devices(), key=lambda each: each.id))
+            return of_sharding(array.sharding)
         return get_default_device() if self.device is None else self.device
 
     def refuse_value(self) -> None:
