@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
+from jaxlib._jax import ArrayImpl
 
 from flambeau.autograd.graph import GradientEdge
 from flambeau.core import tape
-from flambeau.core.cell import abstract
 from flambeau.core.engine import Backward, as_engine_value
-from flambeau.core.modes import modes
 from flambeau.core.op import function
 from flambeau.core.tensor import Tensor
+from flambeau.core.upload import beside
 from flambeau.ops.shape import stack
 
 __all__ = ["backward", "grad"]
@@ -120,10 +120,7 @@ def _finished(
     if found is not None:
         return Tensor._wrap(found)
     if materialize and isinstance(source, Tensor):
-        shape, numpy_dtype = tuple(source.shape), source.dtype.numpy
-        on_meta = source.is_meta
-        zeros = abstract(shape, numpy_dtype) if on_meta else jnp.zeros(shape, numpy_dtype)
-        return Tensor._wrap(zeros)
+        return Tensor._wrap(beside(np.zeros(source.shape, source.dtype.numpy), source._read()))
     if not allow_unused:
         raise RuntimeError(
             f"grad(): input {place}, {_described(source)}, was not used to compute the outputs; "
@@ -250,19 +247,18 @@ def _implicit(output: Any) -> Tensor:
     """The cotangent 1 of a real scalar."""
     if isinstance(output, GradientEdge):
         raise RuntimeError("the gradient of an edge cannot be created implicitly: pass it")
-    if output.numel() != 1 or output.is_complex():
+    array = output._read()
+    if array.size != 1 or output.is_complex():
         raise RuntimeError(
             "a gradient can be created implicitly only for a real output of one element, this one "
             f"is {output.dtype} of shape {list(output.shape)}: pass its gradient"
         )
-    shape, numpy_dtype = tuple(output.shape), output.dtype.numpy
-    if output.is_meta:
-        return Tensor._wrap(abstract(shape, numpy_dtype))
-    if modes.trace is not None:
-        return Tensor._wrap(jnp.ones(shape, numpy_dtype))
-    one = _ones.get((shape, numpy_dtype))
+    if type(array) is not ArrayImpl:
+        return Tensor._wrap(beside(np.ones(array.shape, array.dtype), array))
+    kind = array.aval, array.sharding
+    one = _ones.get(kind)
     if one is None:
-        one = _ones[shape, numpy_dtype] = jnp.ones(shape, numpy_dtype)
+        one = _ones[kind] = beside(np.ones(array.shape, array.dtype), array)
     return Tensor._wrap(one)
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from flambeau.autograd.backward import grad
 from flambeau.core.modes import enable_grad
 from flambeau.core.tensor import Tensor
+from flambeau.core.upload import beside
 from flambeau.ops.shape import stack
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -93,28 +93,32 @@ def _gradients(
 def _or_zeros(found: _Tensors, like: _Tensors, lead: tuple[int, ...] = ()) -> _Tensors:
     return tuple(
         [
-            _zeros((*lead, *source.shape), source.dtype.numpy) if each is None else each
+            _zeros((*lead, *source.shape), source) if each is None else each
             for each, source in zip(found, like, strict=True)
         ]
     )
 
 
-def _zeros(shape: tuple[int, ...], numpy_dtype: Any) -> Tensor:
-    return Tensor._wrap(jnp.zeros(shape, numpy_dtype))
+def _zeros(shape: tuple[int, ...], like: Tensor) -> Tensor:
+    return _beside(np.zeros(shape, like.dtype.numpy), like)
+
+
+def _beside(values: np.ndarray, tensor: Tensor) -> Tensor:
+    return Tensor._wrap(beside(values, tensor._read()))
 
 
 def _basis(output: Tensor) -> Tensor:
     """All tensors of the output's shape with one element 1 and the others 0."""
     size = output.numel()
     rows = np.eye(size, dtype=output.dtype.numpy).reshape(size, *output.shape)
-    return Tensor._wrap(jnp.asarray(rows))
+    return _beside(rows, output)
 
 
 def _rows(output: Tensor) -> Iterator[Tensor]:
     for place in range(output.numel()):
         row = np.zeros(output.numel(), output.dtype.numpy)
         row[place] = 1
-        yield Tensor._wrap(jnp.asarray(row.reshape(tuple(output.shape))))
+        yield _beside(row.reshape(output.shape), output)
 
 
 def jacobian(
@@ -235,9 +239,7 @@ class _pulled_back:
     """
 
     def __init__(self, outputs: _Tensors, inputs: _Tensors, strict: bool = False) -> None:
-        self.cotangents = tuple(
-            [_zeros(tuple(each.shape), each.dtype.numpy).requires_grad_() for each in outputs]
-        )
+        self.cotangents = tuple([_zeros(each.shape, each).requires_grad_() for each in outputs])
         found = _gradients(outputs, inputs, self.cotangents, True, strict, "jvp()")
         self.gradients = _or_zeros(found, inputs)
 

@@ -6,8 +6,12 @@ import functools
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax.sharding import SingleDeviceSharding
+from jax.core import Tracer
+from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
+
+from flambeau.core.cell import abstract, is_abstract
 
 try:
     # The path inside `jax.device_put`; going there directly costs a tenth of the time.
@@ -30,6 +34,30 @@ def upload(array: np.ndarray, where: Any) -> jax.Array:
         return jax.device_put(array, where)
     aval = _aval(array.shape, array.dtype)
     return batched_device_put(aval, _sharding(where), [array], [where], True)
+
+
+def beside(array: np.ndarray, other: Any) -> Any:
+    """A NumPy array where another array is.
+
+    Args:
+        array: See `upload`.
+        other: A JAX array. The result is spread over its devices as it is if the shapes are the
+            same, and otherwise whole on each of them. For a tracer the result is a constant of the
+            program that is being traced, and on the meta device a shape and dtype.
+    """
+    if isinstance(other, Tracer):
+        return jnp.asarray(array)
+    if is_abstract(other):
+        return abstract(array.shape, array.dtype)
+    sharding = other.sharding
+    if len(sharding.device_set) == 1:
+        (where,) = sharding.device_set
+        return upload(array, where)
+    if other.shape == array.shape:
+        return jax.device_put(array, sharding)
+    if isinstance(sharding, NamedSharding):
+        return jax.device_put(array, NamedSharding(sharding.mesh, PartitionSpec()))
+    return jnp.asarray(array)
 
 
 @functools.lru_cache(maxsize=4096)
