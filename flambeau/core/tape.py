@@ -182,21 +182,10 @@ class AccumulateGrad(Node):
 
     def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
         """Accumulate; see `Node.pull`."""
-        variable, new = self.variable, cotangents[0]
-        if new is None:
-            return ()
-        trace = modes.trace
-        old = variable._grad if trace is None else trace.get_grad(variable)
-        if as_tensors:
-            # The caller may still hold the cotangent, so the sum needs a Cell of its own.
-            _set_grad(variable, new.clone() if old is None else old + new)
-        else:
-            if type(new) is not ArrayImpl:
-                _refuse_leak(variable, new)
-            if old is None:
-                _set_grad(variable, Tensor._wrap(new))
-            else:
-                old._store(kernels.add_cotangents(old._read(), new))
+        variable = self.variable
+        # A leaf may have been frozen since the forward.
+        if cotangents[0] is not None and variable._requires_grad:
+            _accumulate(variable, cotangents[0], as_tensors)
         for hook in tuple((variable._post_accumulate_hooks or {}).values()):
             result = hook(variable)
             if result is not None:
@@ -211,6 +200,21 @@ class AccumulateGrad(Node):
         if self.variable._hooks is None:
             self.variable._hooks = HookDict()
         return self.variable._hooks
+
+
+def _accumulate(variable: Tensor, new: Any, as_tensors: bool) -> None:
+    trace = modes.trace
+    old = variable._grad if trace is None else trace.get_grad(variable)
+    if as_tensors:
+        # The caller may still hold the cotangent, so the sum needs a Cell of its own.
+        _set_grad(variable, new.clone() if old is None else old + new)
+        return
+    if type(new) is not ArrayImpl:
+        _refuse_leak(variable, new)
+    if old is None:
+        _set_grad(variable, Tensor._wrap(new))
+    else:
+        old._store(kernels.add_cotangents(old._read(), new))
 
 
 def _set_grad(variable: Tensor, grad: Tensor) -> None:

@@ -75,13 +75,12 @@ def functional_call(
     leaves = [*given.values(), *flatten((arguments, kwargs))[0]]
     with _inside_jax() if _is_transformed(leaves) else contextlib.nullcontext():
         values = {name: _as_value(name, each) for name, each in given.items()}
+        spread = _with_tied(module, values) if tie_weights else values
         if strict:
             _check_names(module, values)
-        if tie_weights:
-            values = _with_tied(module, values)
         arguments = tuple(map(_with_tensors, arguments))
         keywords = {name: _with_tensors(each) for name, each in (kwargs or {}).items()}
-        with _swapped(module, values):
+        with _swapped(module, spread):
             result = module(*arguments, **keywords)
         if any(isinstance(each, jax.Array) for each in leaves):
             return map_tensors(Tensor.jax, result)

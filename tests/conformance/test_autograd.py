@@ -1,0 +1,79 @@
+"""Gradients, hooks, modes, custom Functions and transformations do what PyTorch's do."""
+
+from __future__ import annotations
+
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.func
+
+import flambeau
+import flambeau.func
+from tests.conformance.autograd_scenarios import (
+    backward,
+    functional,
+    functions,
+    graph,
+    hooks,
+    in_place,
+    modes,
+    transforms,
+)
+from tests.conformance.scenario import Entry, observe
+
+TOPICS = (backward, functional, functions, graph, hooks, in_place, modes, transforms)
+ENTRIES = [
+    pytest.param(entry, id=f"{topic.__name__.rpartition('.')[2]}-{entry.name}")
+    for topic in TOPICS
+    for entry in topic.scenario
+]
+
+
+@pytest.fixture(autouse=True)
+def recording() -> Iterator[None]:
+    """Leave both libraries as they were."""
+    yield
+    for lib in (torch, flambeau):
+        lib.set_grad_enabled(True)
+
+
+def assert_same(observed: Any, expected: Any) -> None:
+    """Compare nested outcomes; numbers to the precision of float32."""
+    if isinstance(expected, list | tuple):
+        assert isinstance(observed, list | tuple)
+        assert len(observed) == len(expected), (observed, expected)
+        for one, other in zip(observed, expected, strict=True):
+            assert_same(one, other)
+    elif isinstance(expected, float | complex) and not isinstance(observed, bool):
+        is_nan = expected != expected
+        assert (
+            observed != observed
+            if is_nan
+            else abs(observed - expected) <= 1e-6 * max(1.0, abs(expected))
+        ), (observed, expected)
+    else:
+        assert type(observed) is type(expected), (observed, expected)
+        assert observed == expected
+
+
+# Warnings are left out: PyTorch warns of cycles and of gradients of non-leaves, which here are
+# collected, and asked for with care.
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_flambeau_does_what_pytorch_does(entry: Entry) -> None:
+    expected, observed = observe(entry.run, torch), observe(entry.run, flambeau)
+    try:
+        assert_same(observed.outcome, expected.outcome)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{expected}\n{observed}") from None
+    for fact in entry.facts:
+        assert fact in expected.message
+        assert fact in observed.message
+
+
+def test_scenario_names_are_unique_within_their_topic() -> None:
+    for topic in TOPICS:
+        names = [entry.name for entry in topic.scenario]
+        assert len(names) == len(set(names)), topic.__name__
