@@ -21,8 +21,8 @@ from flambeau.ops.factory import (
     out_options,
     produce,
     shape_of,
+    unfilled,
     wrap_new,
-    zeros_or_ones,
 )
 
 __all__ = [
@@ -99,12 +99,12 @@ def empty(
     memory_format: Any = None,
 ) -> Any:
     """A tensor whose elements nobody relies on: here they are zeros. Arguments as for `zeros`."""
-    return _sized("empty", 0, sizes, size, out, dtype, layout, device, requires_grad)
+    return _sized("empty", None, sizes, size, out, dtype, layout, device, requires_grad)
 
 
 def _sized(
-    name: str, value: int, sizes: Any, size: Any, out: Any, dtype: Any, layout: Any, device: Any,
-    requires_grad: bool,
+    name: str, value: int | None, sizes: Any, size: Any, out: Any, dtype: Any, layout: Any,
+    device: Any, requires_grad: bool,
 ) -> Any:  # fmt: skip
     shape = shape_of(name, sizes, size)
     if dtype is not None or layout is not None:
@@ -112,7 +112,12 @@ def _sized(
     if out is not None:
         dtype, device = out_options(name, out, dtype, device)
     dtype = dtypes.get_default_dtype() if dtype is None else dtype
-    return wrap_new(name, zeros_or_ones(shape, value, dtype, as_device(device)), requires_grad, out)
+    where = as_device(device)
+    if value is None:
+        array = unfilled(shape, dtype, where)
+    else:
+        array = constant(shape, value, dtype, where)
+    return wrap_new(name, array, requires_grad, out)
 
 
 def full(
@@ -303,4 +308,7 @@ def _fill(name: str, target: Tensor, value: Any) -> Tensor:
     if isinstance(value, Tensor) and value.requires_grad and modes.grad_enabled:
         return put(target, _filled(target, value), name)
     array = _filled_with(name, tuple(target.shape), value, target.dtype, target.device)
-    return put(target, Tensor._wrap(array), name)
+    if modes.grad_enabled or target._inference:
+        return put(target, Tensor._wrap(array), name)
+    target._store(array)
+    return target

@@ -196,21 +196,29 @@ def check_number(name: str, argument: str, value: Any) -> Any:
 
 def constant(shape: tuple[int, ...], value: Any, dtype: dtypes.dtype, where: device) -> Any:
     """An array whose elements all are ``value``, a number that the dtype holds."""
-    if value == 0:
+    if value == 0 and not _is_negative_zero(value):
         return produce(shape, dtype, where, lambda lib: lib.zeros(shape, dtype.numpy))
     return produce(shape, dtype, where, lambda lib: lib.full(shape, value, dtype.numpy))
 
 
-def zeros_or_ones(shape: tuple[int, ...], value: int, dtype: dtypes.dtype, where: device) -> Any:
-    """An array of zeros or ones. All who want the same small one share it: arrays never change."""
+def _is_negative_zero(value: Any) -> bool:
+    return type(value) is float and value == 0 and math.copysign(1.0, value) < 0
+
+
+def unfilled(shape: tuple[int, ...], dtype: dtypes.dtype, where: device) -> Any:
+    """An array that is about to be replaced. All who want the same small one share it.
+
+    Zeros and ones are not shared, since they stay: a compiled program would have to copy them
+    before it writes over them.
+    """
     if where.type == "cpu" and modes.trace is None and math.prod(shape) <= _SHARED_SIZE:
-        return _shared_constant(shape, value, dtype, where)
-    return constant(shape, value, dtype, where)
+        return _shared(shape, dtype, where)
+    return constant(shape, 0, dtype, where)
 
 
 _SHARED_SIZE = 1024
 
 
 @functools.lru_cache(maxsize=1024)
-def _shared_constant(shape: tuple[int, ...], value: int, dtype: dtypes.dtype, where: device) -> Any:
-    return constant(shape, value, dtype, where)
+def _shared(shape: tuple[int, ...], dtype: dtypes.dtype, where: device) -> Any:
+    return constant(shape, 0, dtype, where)

@@ -182,3 +182,38 @@ def test_errors_name_the_facts(make, facts):
     with pytest.raises((RuntimeError, TypeError)) as caught:
         make()
     assert all(fact in str(caught.value) for fact in facts)
+
+
+def test_zero_keeps_its_sign():
+    for made in (flambeau.full((1,), -0.0), flambeau.ones(1).fill_(-0.0)):
+        assert str(made) == "tensor([-0.])"
+    assert str(flambeau.full((1,), 0.0)) == "tensor([0.])"
+
+
+def test_empty_tensors_are_independent():
+    one, other = flambeau.empty(3), flambeau.empty(3)
+    one[0] = 5.0
+    one.add_(1)
+
+    @flambeau.compile
+    def swap():
+        kept = one.clone()
+        one.copy_(other)
+        other.copy_(kept)
+
+    swap()
+    assert one.tolist() == [0.0, 0.0, 0.0]
+    assert other.tolist() == [6.0, 1.0, 1.0]
+    assert flambeau.empty(3).tolist() == [0.0, 0.0, 0.0]
+    one, other = flambeau.empty(3), flambeau.empty(3)
+
+    @flambeau.compile
+    def step():
+        one.add_(1)
+        other.sub_(1)
+
+    for count in (1, 2):
+        step()
+        assert one.tolist() == [count] * 3
+        assert other.tolist() == [-count] * 3
+    assert flambeau.empty(3).tolist() == [0.0, 0.0, 0.0]

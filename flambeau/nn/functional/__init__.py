@@ -5,7 +5,6 @@ from flambeau.nn.functional.attention import *
 from flambeau.nn.functional.convolution import *
 from flambeau.nn.functional.ctc import *
 from flambeau.nn.functional.distance import *
-from flambeau.nn.functional.linear_cross_entropy import *
 from flambeau.nn.functional.loss import *
 from flambeau.nn.functional.margin_loss import *
 from flambeau.nn.functional.normalization import *

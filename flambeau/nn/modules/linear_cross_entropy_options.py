@@ -23,9 +23,9 @@ class LinearCrossEntropyOptions:
         chunking_method: How to find that number: ``"auto"``; ``"aspect_ratio"``, so many that
             their scores take as much memory as the input, or ``"aspect_ratio:n"`` for a part of
             that; or ``None``, for ``batch_chunk_size``.
-        acc_policy: What is added up in ``acc_dtype``: ``"auto"``, ``"accurate"``, ``"balanced"`` or
-            ``"compact"``.
-        acc_dtype: The floating point dtype to add up in.
+        acc_policy: ``"auto"``, ``"accurate"``, ``"balanced"`` or ``"compact"``; accepted, since XLA
+            decides what it keeps and adds up in which precision.
+        acc_dtype: A floating point dtype; accepted likewise.
 
     Raises:
         ValueError: A value is none of these.
@@ -78,12 +78,6 @@ class LinearCrossEntropyOptions:
                 f"batch_chunk_size={self.batch_chunk_size}; pass only one of them"
             )
         return found
-
-    def _accumulator_for(self, dtype: dtypes.dtype) -> dtypes.dtype:
-        if self.acc_dtype is not None:
-            return self.acc_dtype
-        half = dtype in (dtypes.float16, dtypes.bfloat16)
-        return dtypes.float32 if half and self.acc_policy == "auto" else dtype
 
 
 def _factor(method: str) -> int:
