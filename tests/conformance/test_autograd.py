@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,17 +13,21 @@ import flambeau
 import flambeau.func
 from tests.conformance.autograd_scenarios import (
     backward,
+    batches,
     functional,
     functions,
     graph,
     hooks,
     in_place,
     modes,
+    modules,
     transforms,
 )
 from tests.conformance.scenario import Entry, observe
 
-TOPICS = (backward, functional, functions, graph, hooks, in_place, modes, transforms)
+TOPICS = (
+    backward, batches, functional, functions, graph, hooks, in_place, modes, modules, transforms,
+)  # fmt: skip
 ENTRIES = [
     pytest.param(entry, id=f"{topic.__name__.rpartition('.')[2]}-{entry.name}")
     for topic in TOPICS

@@ -71,7 +71,7 @@ def saved_tensors_before_and_after_backward(lib, kit):
     before = len(y.grad_fn.saved_tensors)
     y.sum().backward()
     try:
-        y.grad_fn.saved_tensors
+        return before, y.grad_fn.saved_tensors
     except RuntimeError:
         return before, "freed"
 

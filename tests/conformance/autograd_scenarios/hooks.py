@@ -71,7 +71,7 @@ def the_order_of_all_hooks_on_a_leaf(lib, kit):
 
 @scenario
 def a_node_prehook_changes_what_the_node_gets_but_not_what_is_retained(lib, kit):
-    log, x = Log(), leaf(lib)
+    x = leaf(lib)
     y = x * 2
     y.retain_grad()
     y.grad_fn.register_prehook(lambda grads: (grads[0] * 5,))
