@@ -81,11 +81,12 @@ def signature(leaves: list[Any]) -> tuple[Any, ...]:
 
 def _place(array: Any) -> Any:
     """What tells where an array is; nothing on a machine where all arrays are in one place."""
-    return getattr(array, "sharding", None) if _has_many_places() else None
+    return getattr(array, "sharding", None) if have_many_places() else None
 
 
 @functools.cache
-def _has_many_places() -> bool:
+def have_many_places() -> bool:
+    """Whether this machine has more than one device."""
     return len(available_devices()) > 1
 
 

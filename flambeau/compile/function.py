@@ -12,9 +12,62 @@ from flambeau.compile.errors import CompileWarning
 from flambeau.compile.program import Program
 from flambeau.core import device, dtype
 from flambeau.core.modes import modes
+from flambeau.core.tensor import Tensor
 
 # A function that needs more programs than this is probably compiled anew at every call.
 MANY_PROGRAMS = 16
+
+
+class _Recent:
+    """The program that ran last, and what is quickly told of a call that it fits.
+
+    Args:
+        program: The program.
+        args: The arguments of the call that it ran for, all of them plain tensors.
+    """
+
+    def __init__(self, program: Program, args: tuple[Any, ...]) -> None:
+        self.program = program
+        self.specs = [(each._cell.array.shape, each._cell.array.dtype) for each in args]
+        self.count = len(args)
+        self.modes = _modes()
+
+    @staticmethod
+    def of(program: Program, args: tuple[Any, ...]) -> _Recent | None:
+        """The memory of a call, if its arguments are simple enough."""
+        if arguments.have_many_places() or not _are_simple(args):
+            return None
+        return _Recent(program, args)
+
+    def fits(self, args: tuple[Any, ...]) -> bool:
+        """Whether a call with these arguments is surely one for the program."""
+        if len(args) != self.count or _modes() != self.modes or not _are_simple(args):
+            return False
+        for each, (shape, of) in zip(args, self.specs, strict=True):
+            array = each._cell.array
+            if array.shape != shape or array.dtype != of:
+                return False
+        return self.program.accepts()
+
+
+def _are_simple(args: tuple[Any, ...]) -> bool:
+    """Whether all arguments are different plain tensors of their own, without gradients."""
+    for each in args:
+        if (
+            type(each) is not Tensor
+            or each._view is not None
+            or each._requires_grad
+            or each._grad is not None
+        ):
+            return False
+    return len(args) < 2 or len(set(map(id, args))) == len(args)
+
+
+def _modes() -> tuple[Any, ...]:
+    return (
+        modes.trace, modes.grad_enabled, modes.inference, dtype._default,
+        modes.device or device._global_default,
+    )  # fmt: skip
 
 
 class CompiledFunction:
@@ -27,17 +80,18 @@ class CompiledFunction:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.programs: dict[Any, list[Program]] = {}
+        self._recent: _Recent | None = None
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program for these arguments, tracing the function if there is none yet."""
+        recent = self._recent
+        if recent is not None and not kwargs and recent.fits(args):
+            return recent.program.run(args)
         if modes.trace is not None:
             return self.function(*args, **kwargs)
         leaves, structure = arguments.flatten(args, kwargs)
-        key = (
-            structure, arguments.signature(leaves), modes.grad_enabled, modes.inference,
-            dtype._default, modes.device or device._global_default,
-        )  # fmt: skip
+        key = (structure, arguments.signature(leaves), _modes())
         programs = self.programs.get(key)
         if programs is None:
             programs = self.programs[key] = []
@@ -46,9 +100,11 @@ class CompiledFunction:
             if program.accepts():
                 if i:
                     programs.insert(0, programs.pop(i))
-                return program.run(leaves)
-        program = Program(self.function, leaves, structure)
-        programs.insert(0, program)
+                break
+        else:
+            program = Program(self.function, leaves, structure)
+            programs.insert(0, program)
+        self._recent = None if kwargs else _Recent.of(program, args)
         return program.run(leaves)
 
     def __getattr__(self, name: str) -> Any:

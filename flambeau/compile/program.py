@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from sys import getrefcount
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 from jax.core import Tracer, eval_jaxpr
 
 from flambeau.compile import arguments, errors, guard
 from flambeau.compile.guard import Guard, ModuleSnapshot, Place
 from flambeau.core import dispatch, tape
 from flambeau.core.cell import Cell
+from flambeau.core.donation import take
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
@@ -310,7 +309,13 @@ class Program:
         self.inputs, self.with_grad = recording.inputs, recording.with_grad
         self.argument_writes = list(recording.argument_writes.items())
         self.argument_grads = list(recording.argument_grads.items())
-        self.slots = recording.slots
+        self.slots = [(slot, output) for slot, output in recording.slots if output is not None]
+        # Gradients that the function leaves unset.
+        self.cleared = [
+            slot.tensor
+            for slot, output in recording.slots
+            if output is None and isinstance(slot, GradSlot)
+        ]
         self._bind_cells(recording, closed)
         self._bind_history(recording)
         self.single = (
@@ -338,9 +343,12 @@ class Program:
             (slot_of[c], output) for c, output in recording.cells.items() if c in slot_of
         ]
         order: dict[Any, int] = {}
-        for each in (*self.donated, *self.kept, *self.slots_read):
+        for each in (*self.donated, *self.kept):
             order.setdefault(each, len(order))
-        jaxpr, count = closed.jaxpr, len(order)
+        jaxpr, first = closed.jaxpr, len(order)
+        last = first + len(self.inputs) + len(self.with_grad)
+        for each in self.slots_read:
+            order.setdefault(each, last + len(order) - first)
         sources = [order[each] if isinstance(each, Cell | Slot) else None for each in constants]
         fixed = [None if isinstance(each, Cell | Slot) else each for each in constants]
 
@@ -349,7 +357,7 @@ class Program:
                 value if source is None else arrays[source]
                 for source, value in zip(sources, fixed, strict=True)
             ]
-            return tuple(eval_jaxpr(jaxpr, values, *arrays[count:]))
+            return tuple(eval_jaxpr(jaxpr, values, *arrays[first:last]))
 
         self.function = program
         self.executable = jax.jit(program, donate_argnums=tuple(range(len(self.donated))))
@@ -363,23 +371,23 @@ class Program:
         if not self.differentiable:
             return
         for tensor, (requires_grad, cell) in recording.trace.tensors.items():
-            if requires_grad and tensor._view is None:
-                self.leaves_by_cell[cell] = tensor
+            if requires_grad:
+                self.leaves_by_cell[cell] = _whole(tensor)
         self.kernel = Kernel(
             self.function, "compiled_function", "CompiledFunctionBackward", keep_residuals=True
         )
 
-    def run(self, leaves: list[Any]) -> Any:
+    def run(self, leaves: Sequence[Any]) -> Any:
         """Run the program on the leaves of a call's arguments."""
-        arrays = []
-        for cell in self.donated:
-            array = cell.array
-            # Held by the Cell, by this loop and by the count itself; anyone else keeps a copy.
-            arrays.append(jnp.copy(array) if getrefcount(array) > 3 else array)
-        arrays += [cell.array for cell in self.kept]
-        arrays += [slot.get()._read() for slot in self.slots_read]
-        arrays += [leaves[i]._read() for i in self.inputs]
-        arrays += [leaves[i]._grad._read() for i in self.with_grad]
+        arrays = take(self.donated)
+        for cell in self.kept:
+            arrays.append(cell.array)
+        for i in self.inputs:
+            leaf = leaves[i]
+            arrays.append(leaf._cell.array if leaf._view is None else leaf._read())
+        if self.slots_read or self.with_grad:
+            arrays += [leaves[i]._grad._read() for i in self.with_grad]
+            arrays += [slot.get()._read() for slot in self.slots_read]
         if self.differentiable and modes.grad_enabled:
             return self._run_recorded(leaves, arrays)
         outputs = self.executable(*arrays)
@@ -390,10 +398,10 @@ class Program:
         made = [self._make(each, outputs, leaves) for each in self.results]
         return jax.tree_util.tree_unflatten(self.result_structure, made)
 
-    def _run_recorded(self, leaves: list[Any], arrays: list[Any]) -> Any:
+    def _run_recorded(self, leaves: Sequence[Any], arrays: list[Any]) -> Any:
         tensors: list[Any] = [self.leaves_by_cell.get(cell) for cell in (*self.donated, *self.kept)]
-        tensors += [slot.get() for slot in self.slots_read]
         tensors += [leaves[i] for i in self.inputs] + [None] * len(self.with_grad)
+        tensors += [slot.get() for slot in self.slots_read]
         needs = tuple(each is not None and each.requires_grad for each in tensors)
         outputs, vjp = self.kernel.forward_with_residuals()(needs, *arrays)
         self._write_back(outputs, leaves)
@@ -411,20 +419,22 @@ class Program:
             made.append(tensor)
         return jax.tree_util.tree_unflatten(self.result_structure, made)
 
-    def _write_back(self, outputs: Any, leaves: list[Any]) -> None:
+    def _write_back(self, outputs: Any, leaves: Sequence[Any]) -> None:
         for cell, output in self.written:
             cell.array = outputs[output]
             cell.version += 1
         for slot, output in self.slot_writes:
             slot.get()._store(outputs[output])
+        for tensor in self.cleared:
+            tensor._grad = None
         for slot, output in self.slots:
-            slot.set(None if output is None else Tensor._wrap(outputs[output]))
+            slot.set(Tensor._wrap(outputs[output]))
         for i, output in self.argument_writes:
             leaves[i]._store(outputs[output])
         for i, output in self.argument_grads:
             leaves[i]._grad = None if output is None else Tensor._wrap(outputs[output])
 
-    def _make(self, result: Any, outputs: Any, leaves: list[Any]) -> Any:
+    def _make(self, result: Any, outputs: Any, leaves: Sequence[Any]) -> Any:
         if not isinstance(result, Result):
             return result
         if result.argument >= 0:
@@ -441,6 +451,19 @@ class Program:
         if not self.guard.holds():
             return False
         return all(_slot_spec(slot.get()) == spec for slot, spec in self.slot_specs)
+
+
+def _whole(tensor: Tensor) -> Tensor:
+    """The tensor that takes the gradient of all that is read from the Cell of ``tensor``."""
+    view = tensor._view
+    if view is None:
+        return tensor
+    if view.base is None or view.base._view is not None:
+        raise errors.CompileError(
+            "the compiled function uses a view that requires grad apart from its base, and "
+            "backward() is called outside; clone() the view before, or compile the whole step"
+        )
+    return view.base
 
 
 def _slot_spec(value: Any) -> Any:

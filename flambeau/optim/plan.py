@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from sys import getrefcount
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +12,7 @@ from jax.core import Tracer
 
 from flambeau.core import dispatch
 from flambeau.core.cell import Cell, is_abstract
+from flambeau.core.donation import take
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import enable_grad
 from flambeau.core.tensor import Tensor
@@ -111,23 +111,7 @@ def _compiled(specs: tuple[GroupSpec, ...]) -> Any:
 
 def _take(tensors: list[Tensor]) -> list[Any]:
     """The arrays of ``tensors``, to be overwritten: copies of those that others hold as well."""
-    arrays = []
-    for tensor in tensors:
-        array = tensor._cell.array if tensor._view is None else tensor._read()
-        arrays.append(jnp.copy(array) if getrefcount(array) > _ALONE else array)
-    return arrays
-
-
-def _count_when_alone() -> int:
-    """What `getrefcount` says, in the place where `_take` asks, of an array nobody else holds."""
-    tensors = [Tensor._wrap(object())]
-    for tensor in tensors:
-        array = tensor._cell.array if tensor._view is None else tensor._read()
-        count = getrefcount(array)
-    return count  # type: ignore[possibly-unbound]
-
-
-_ALONE = _count_when_alone()
+    return take([each._cell if each._view is None else Cell(each._read()) for each in tensors])
 
 
 def place_of(tensor: Tensor) -> Any:
