@@ -6,8 +6,10 @@ from collections import namedtuple
 from typing import Any
 
 __all__ = [
-    "aminmax", "cummax", "cummin", "frexp", "kthvalue", "max", "median", "min", "mode",
-    "nanmedian", "sort", "topk",
+    "aminmax", "cummax", "cummin", "frexp", "kthvalue", "linalg_cholesky_ex", "linalg_eig",
+    "linalg_eigh", "linalg_inv_ex", "linalg_lstsq", "linalg_lu", "linalg_lu_factor",
+    "linalg_lu_factor_ex", "linalg_qr", "linalg_slogdet", "linalg_solve_ex", "linalg_svd", "max",
+    "median", "min", "mode", "nanmedian", "qr", "sort", "svd", "topk", "triangular_solve",
 ]  # fmt: skip
 
 
@@ -30,10 +32,25 @@ cummax = named("cummax", "values", "indices")
 cummin = named("cummin", "values", "indices")
 frexp = named("frexp", "mantissa", "exponent")
 kthvalue = named("kthvalue", "values", "indices")
+linalg_cholesky_ex = named("linalg_cholesky_ex", "L", "info")
+linalg_eig = named("linalg_eig", "eigenvalues", "eigenvectors")
+linalg_eigh = named("linalg_eigh", "eigenvalues", "eigenvectors")
+linalg_inv_ex = named("linalg_inv_ex", "inverse", "info")
+linalg_lstsq = named("linalg_lstsq", "solution", "residuals", "rank", "singular_values")
+linalg_lu = named("linalg_lu", "P", "L", "U")
+linalg_lu_factor = named("linalg_lu_factor", "LU", "pivots")
+linalg_lu_factor_ex = named("linalg_lu_factor_ex", "LU", "pivots", "info")
+linalg_qr = named("linalg_qr", "Q", "R")
+linalg_slogdet = named("linalg_slogdet", "sign", "logabsdet")
+linalg_solve_ex = named("linalg_solve_ex", "result", "info")
+linalg_svd = named("linalg_svd", "U", "S", "Vh")
 max = named("max", "values", "indices")
 median = named("median", "values", "indices")
 min = named("min", "values", "indices")
 mode = named("mode", "values", "indices")
 nanmedian = named("nanmedian", "values", "indices")
+qr = named("qr", "Q", "R")
 sort = named("sort", "values", "indices")
+svd = named("svd", "U", "S", "V")
 topk = named("topk", "values", "indices")
+triangular_solve = named("triangular_solve", "solution", "cloned_coefficient")

@@ -15,6 +15,7 @@ from flambeau.ops.differences import *
 from flambeau.ops.distance import *
 from flambeau.ops.embedding import *
 from flambeau.ops.extremum import *
+from flambeau.ops.factorization import *
 from flambeau.ops.folding import *
 from flambeau.ops.from_data import *
 from flambeau.ops.gathering import *
@@ -25,6 +26,7 @@ from flambeau.ops.linalg import *
 from flambeau.ops.logic import *
 from flambeau.ops.loss import *
 from flambeau.ops.margin_loss import *
+from flambeau.ops.matrix_functions import *
 from flambeau.ops.normalization import *
 from flambeau.ops.norms import *
 from flambeau.ops.padding import *
@@ -44,6 +46,7 @@ from flambeau.ops.selection import *
 from flambeau.ops.shape import *
 from flambeau.ops.slicing import *
 from flambeau.ops.softmax import *
+from flambeau.ops.solving import *
 from flambeau.ops.sorting import *
 from flambeau.ops.special import *
 from flambeau.ops.statistics import *

@@ -1,12 +1,57 @@
-"""Matrices as products of simpler ones."""
+"""Matrices as products of simpler ones: Cholesky, QR, LU, eigenvectors, singular values.
+
+A matrix that has no such factors is an error where the result can be seen, on the CPU outside
+compiled programs; elsewhere the factors are NaN.
+"""
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
+import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
-from flambeau.core.op import Array, op
+from flambeau import return_types
+from flambeau.core.op import Array, function, op
+from flambeau.core.tensor import Tensor
+from flambeau.ops.checks import needs_inexact
+from flambeau.ops.values import at_hand
 
-__all__: list[str] = []
+__all__ = ["cholesky", "qr", "svd"]
+
+
+class LinAlgError(RuntimeError):
+    """A matrix has no inverse, or no factors of the kind that was asked for."""
+
+
+def check_matrix(name: str, input: Any, square: bool = False) -> None:
+    """Check that ``input`` holds matrices, of floating point or complex numbers.
+
+    Raises:
+        RuntimeError: It does not, or ``square`` and the matrices are not.
+    """
+    needs_inexact(name, input)
+    if input.ndim < 2:
+        raise RuntimeError(f"{name}() takes matrices, got a tensor of shape {list(input.shape)}")
+    if square and input.shape[-1] != input.shape[-2]:
+        raise RuntimeError(f"{name}() takes square matrices, got shape {list(input.shape)}")
+
+
+def check_found(name: str, inputs: tuple[Any, ...], result: Any, reason: str) -> None:
+    """Check that a factorization of finite matrices gave finite factors.
+
+    Raises:
+        LinAlgError: It did not, for ``reason``.
+    """
+    found = at_hand(result)
+    if found is None or np.isfinite(found).all():
+        return
+    given = [at_hand(each) for each in inputs]
+    if all(each is not None and np.isfinite(each).all() for each in given):
+        raise LinAlgError(f"{name}(): {reason}")
 
 
 @op
@@ -22,3 +67,270 @@ def orthonormal_columns(input: Array) -> Array:
     """
     q, r = jnp.linalg.qr(input)
     return q * jnp.sign(jnp.diagonal(r, axis1=-2, axis2=-1))[..., None, :]
+
+
+# Cholesky
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _hermitian(A: Any, lower: bool) -> Any:
+    """The Hermitian matrix of which one triangle is given; the gradient goes to both alike."""
+    strict = jnp.tril(A, -1) if lower else jnp.triu(A, 1)
+    diagonal = jnp.real(jnp.diagonal(A, axis1=-2, axis2=-1)).astype(A.dtype)
+    whole = strict + jnp.conj(jnp.swapaxes(strict, -1, -2))
+    return whole + diagonal[..., None] * jnp.eye(A.shape[-1], dtype=A.dtype)
+
+
+@_hermitian.defjvp
+def _hermitian_jvp(lower: bool, primals: Any, tangents: Any) -> Any:
+    (A,), (tangent,) = primals, tangents
+    return _hermitian(A, lower), (tangent + jnp.conj(jnp.swapaxes(tangent, -1, -2))) / 2
+
+
+@op(name="cholesky_ex", node="LinalgCholeskyExBackward0")
+def _cholesky(input: Array, upper: bool) -> Array:
+    check_matrix("cholesky", input, square=True)
+    factor = lax.linalg.cholesky(_hermitian(input, not upper), symmetrize_input=False)
+    return jnp.conj(jnp.swapaxes(factor, -1, -2)) if upper else factor
+
+
+@function(method=True)
+def cholesky(input: Tensor, upper: bool = False) -> Tensor:
+    """The triangular ``L`` with ``L @ L.mH == input``.
+
+    Args:
+        input: ``(..., n, n)``, Hermitian and positive definite; one triangle is read.
+        upper: Give the upper triangular ``L.mH``.
+
+    Raises:
+        LinAlgError: ``input`` is not positive definite.
+        RuntimeError: ``input`` is no square matrix.
+    """
+    factor = _cholesky(input, upper)
+    check_found("cholesky", (input,), factor, "the matrix is not positive definite")
+    return factor
+
+
+@function
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+    """`cholesky` and, for each matrix, 0 or where it was found not to be positive definite."""
+    factor = cholesky(A, upper) if check_errors else _cholesky(A, upper)
+    return return_types.linalg_cholesky_ex(factor, _where_bad(factor))
+
+
+@op(differentiable=False)
+def _where_bad(input: Array) -> Array:
+    """For each matrix the number, from 1, of the first row with a NaN; 0 where there is none."""
+    bad = jnp.isnan(input).any(-1)
+    return jnp.where(bad.any(-1), jnp.argmax(bad, -1) + 1, 0).astype(jnp.int32)
+
+
+# QR
+
+
+@op(name="linalg_qr", returns=return_types.linalg_qr)
+def linalg_qr(A: Array, mode: str = "reduced") -> Array:
+    """``A == Q @ R`` with orthonormal columns in Q and an upper triangular R.
+
+    Args:
+        A: ``(..., m, n)``.
+        mode: ``"reduced"`` gives ``Q`` of ``(..., m, k)`` for ``k = min(m, n)``; ``"complete"`` of
+            ``(..., m, m)``; ``"r"`` an empty one.
+
+    Raises:
+        RuntimeError: ``A`` is no matrix, or the mode is unknown.
+    """
+    check_matrix("qr", A)
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(f"qr(): mode must be 'reduced', 'complete' or 'r', got {mode!r}")
+    if mode == "r":
+        return jnp.zeros((0,), A.dtype), jnp.linalg.qr(A, mode="r")
+    q, r = jnp.linalg.qr(A, mode=mode)
+    return q, r
+
+
+@function(method=True)
+def qr(input: Tensor, some: bool = True) -> Any:
+    """`linalg.qr` under its older name; ``some=False`` is its mode ``"complete"``."""
+    return return_types.qr(*linalg_qr(input, "reduced" if some else "complete"))
+
+
+@op
+def householder_product(A: Array, tau: Array) -> Array:
+    """The first columns of the product of Householder reflections.
+
+    Args:
+        A: ``(..., m, n)``, the reflections' vectors below its diagonal.
+        tau: ``(..., k)``, their factors.
+    """
+    check_matrix("householder_product", A)
+    return lax.linalg.householder_product(A, tau)
+
+
+# LU
+
+
+@op(name="lu_factor_ex", node="LinalgLuFactorExBackward0", returns=return_types.linalg_lu_factor)
+def _lu_factor(A: Array) -> Array:
+    check_matrix("lu_factor", A)
+    factors, pivots, _ = lax.linalg.lu(A)
+    return factors, pivots + 1
+
+
+@function
+def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
+    """The LU factorization of ``A`` with rows exchanged, in compact form.
+
+    Args:
+        A: ``(..., m, n)``.
+        pivot: Must be true.
+
+    Returns:
+        ``LU``, with L below the diagonal and U on and above it, and the int32 ``pivots``: with
+        which row, counted from 1, each was exchanged.
+
+    Raises:
+        RuntimeError: ``pivot`` is false: JAX always exchanges rows.
+    """
+    _check_pivot("lu_factor", pivot)
+    return _lu_factor(A)
+
+
+def _check_pivot(name: str, pivot: bool) -> None:
+    if not pivot:
+        raise RuntimeError(f"{name}(): pivot=False is not available; rows are always exchanged")
+
+
+@function
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
+    """`lu_factor` and, for each matrix, 0 or the first zero on the diagonal of U."""
+    factors, pivots = lu_factor(A, pivot=pivot)
+    info = _first_zero(factors)
+    found = at_hand(info)
+    if check_errors and found is not None and found.any():
+        raise LinAlgError(f"lu_factor_ex(): diagonal element {found.max()} of U is zero")
+    return return_types.linalg_lu_factor_ex(factors, pivots, info)
+
+
+@op(differentiable=False)
+def _first_zero(input: Array) -> Array:
+    zero = jnp.diagonal(input, axis1=-2, axis2=-1) == 0
+    return jnp.where(zero.any(-1), jnp.argmax(zero, -1) + 1, 0).astype(jnp.int32)
+
+
+@op(name="linalg_lu")
+def _lu(A: Array) -> Array:
+    check_matrix("lu", A)
+    factors, _, permutation = lax.linalg.lu(A)
+    rows, columns = A.shape[-2:]
+    count = min(rows, columns)
+    lower = jnp.tril(factors[..., :count], -1) + jnp.eye(rows, count, dtype=A.dtype)
+    return lower, jnp.triu(factors[..., :count, :]), permutation
+
+
+@op(differentiable=False)
+def _permutation_matrix(input: Array, permutation: Array) -> Array:
+    return jax.nn.one_hot(permutation, permutation.shape[-1], dtype=input.dtype, axis=-2)
+
+
+@function
+def lu(A: Tensor, *, pivot: bool = True) -> Any:
+    """``A == P @ L @ U``, a permutation, a lower triangle with ones on the diagonal, an upper one.
+
+    Raises:
+        RuntimeError: ``A`` is no matrix, or ``pivot`` is false: JAX always exchanges rows.
+    """
+    _check_pivot("lu", pivot)
+    lower, upper, permutation = _lu(A)
+    return return_types.linalg_lu(_permutation_matrix(A, permutation), lower, upper)
+
+
+# Eigenvectors and singular values
+
+
+def _one_triangle(A: Any, UPLO: str) -> Any:
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"eigh(): UPLO must be 'L' or 'U', got {UPLO!r}")
+    return _hermitian(A, UPLO.upper() == "L")
+
+
+@op(name="linalg_eigh", returns=return_types.linalg_eigh)
+def eigh(A: Array, UPLO: str = "L") -> Array:
+    """The eigenvalues, ascending, and eigenvectors of Hermitian matrices.
+
+    Args:
+        A: ``(..., n, n)``.
+        UPLO: Which triangle is read.
+
+    Raises:
+        RuntimeError: ``A`` is no square matrix, or ``UPLO`` is unknown.
+    """
+    check_matrix("eigh", A, square=True)
+    vectors, values = lax.linalg.eigh(_one_triangle(A, UPLO), symmetrize_input=False)
+    return values, vectors
+
+
+@op(name="linalg_eigvalsh", node="LinalgEighBackward0")
+def eigvalsh(A: Array, UPLO: str = "L") -> Array:
+    """The eigenvalues, ascending, of Hermitian matrices; see `eigh`."""
+    check_matrix("eigvalsh", A, square=True)
+    return jnp.linalg.eigh(_one_triangle(A, UPLO), symmetrize_input=False)[0]
+
+
+@op(name="linalg_eig", returns=return_types.linalg_eig)
+def eig(A: Array) -> Array:
+    """The complex eigenvalues and eigenvectors of square matrices; on the CPU and NVIDIA GPUs."""
+    check_matrix("eig", A, square=True)
+    values, vectors = jnp.linalg.eig(A)
+    return values, vectors
+
+
+@op(name="linalg_eigvals", node="LinalgEigBackward0")
+def eigvals(A: Array) -> Array:
+    """The complex eigenvalues of square matrices; on the CPU and NVIDIA GPUs."""
+    check_matrix("eigvals", A, square=True)
+    return jnp.linalg.eigvals(A)
+
+
+@op(name="linalg_svd", returns=return_types.linalg_svd)
+def linalg_svd(A: Array, full_matrices: bool = True, *, driver: str | None = None) -> Array:
+    """``A == U @ diag(S) @ Vh`` with orthonormal columns in U and rows in Vh, and S descending.
+
+    Args:
+        A: ``(..., m, n)``.
+        full_matrices: Give square U and Vh; else ``min(m, n)`` columns and rows, which is what has
+            a gradient.
+        driver: Accepted; JAX chooses the algorithm.
+
+    Raises:
+        RuntimeError: ``A`` is no matrix.
+    """
+    check_matrix("svd", A)
+    u, s, vh = jnp.linalg.svd(A, full_matrices=full_matrices)
+    return u, s, vh
+
+
+@op(name="linalg_svdvals", node="LinalgSvdBackward0")
+def svdvals(A: Array, *, driver: str | None = None) -> Array:
+    """The singular values, descending; see `linalg.svd`."""
+    check_matrix("svdvals", A)
+    return jnp.linalg.svd(A, compute_uv=False)
+
+
+@function(method=True)
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
+    """`linalg.svd` under its older name, which gives V and not its conjugate transpose.
+
+    Args:
+        input: ``(..., m, n)``.
+        some: Give ``min(m, n)`` columns of U and V.
+        compute_uv: Give zeros for U and V if false.
+    """
+    u, s, vh = linalg_svd(input, not some)
+    if not compute_uv:
+        rows, columns = input.shape[-2:]
+        lead = tuple(input.shape[:-2])
+        return return_types.svd(
+            input.new_zeros((*lead, rows, rows)), s, input.new_zeros((*lead, columns, columns))
+        )
+    return return_types.svd(u, s, vh.mH)

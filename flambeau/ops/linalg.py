@@ -138,8 +138,10 @@ def matmul(input: Array, other: Array) -> Array:
 
 def _check_matmul(input: Any, other: Any) -> None:
     for each in (input, other):
-        if not hasattr(each, "ndim"):
-            raise TypeError(f"matmul() takes Tensors, got {type(each).__name__}")
+        if not hasattr(each, "ndim") or getattr(each, "weak_type", False):
+            raise TypeError(
+                "matmul() and @ take Tensors, not numbers; use * for products with them"
+            )
     if input.ndim == 0 or other.ndim == 0:
         raise RuntimeError(
             f"matmul() takes tensors of at least 1 dimension, got {input.ndim} and {other.ndim}"
@@ -388,6 +390,12 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         dim = next((i for i, size in enumerate(input.shape) if size == 3), None)
         if dim is None:
             raise RuntimeError(f"cross(): no dimension of shape {list(input.shape)} has size 3")
+    return _cross(input, other, dim)
+
+
+@function
+def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """The cross product of vectors of size 3 along ``dim``."""
     return _cross(input, other, dim)
 
 
