@@ -8,6 +8,7 @@ from math import pi as pi
 from numpy import newaxis as newaxis
 
 from flambeau import autograd as autograd
+from flambeau import linalg as linalg
 from flambeau import nn as nn
 from flambeau import optim as optim
 from flambeau import random as random
