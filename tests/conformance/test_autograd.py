@@ -11,6 +11,7 @@ import torch.func
 
 import flambeau
 import flambeau.func
+import flambeau.overrides
 from tests.conformance.autograd_scenarios import (
     backward,
     batches,
@@ -21,12 +22,14 @@ from tests.conformance.autograd_scenarios import (
     in_place,
     modes,
     modules,
+    overrides,
     transforms,
 )
 from tests.conformance.scenario import Entry, observe
 
 TOPICS = (
-    backward, batches, functional, functions, graph, hooks, in_place, modes, modules, transforms,
+    backward, batches, functional, functions, graph, hooks, in_place, modes, modules, overrides,
+    transforms,
 )  # fmt: skip
 ENTRIES = [
     pytest.param(entry, id=f"{topic.__name__.rpartition('.')[2]}-{entry.name}")
