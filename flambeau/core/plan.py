@@ -1,20 +1,22 @@
 """Deferred computation: what a tensor on the meta device would hold if it were somewhere else.
 
 Inside ``with device("meta"):`` every array that is not made carries a plan of how to make it: the
-kernel, draw or constant that it would have come from, and the plans of the inputs. Carrying a plan
-out gives the array that the same code would have given on a real device.
+kernel, draw or constant that it would have come from, and the plans of the inputs. What is computed
+from such arrays later, and written over them, carries one too. Carrying a plan out gives the array
+that the same code would have given on a real device.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 
-from flambeau.core.cell import abstract
-from flambeau.core.device import device, get_default_device, jax_device
+from flambeau.core.cell import abstract, is_abstract
+from flambeau.core.device import META, device, get_default_device, jax_device
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
 from flambeau.core.upload import upload
@@ -56,6 +58,24 @@ def is_recording() -> bool:
     return get_default_device().type == "meta" and modes.trace is None
 
 
+def has_plan(value: Any) -> bool:
+    """Whether the value of a Cell can be made later."""
+    return isinstance(value, Planned)
+
+
+def is_to_be_followed(value: Any) -> bool:
+    """Whether what overwrites ``value`` needs a plan as ``value`` has one, outside the block.
+
+    It is then made inside ``with META.clone():``.
+    """
+    return isinstance(value, Planned) and not is_recording()
+
+
+def following(value: Any) -> contextlib.AbstractContextManager[Any]:
+    """A block in which plans are recorded if ``value``, which the block overwrites, carries one."""
+    return META.clone() if is_to_be_followed(value) else contextlib.nullcontext()
+
+
 def planned(
     shape: tuple[int, ...], dtype: Any, compute: Callable[..., Any], inputs: tuple[Any, ...] = ()
 ) -> Any:
@@ -71,8 +91,11 @@ def constant(array: Any) -> Any:
 
 
 def applied(function: Callable[..., Any], arrays: tuple[Any, ...], results: Any) -> Any:
-    """The ``results`` that a compiled function of ``arrays`` would have, with their plan."""
-    if not is_recording():
+    """The ``results`` that a compiled function of ``arrays`` would have.
+
+    They have a plan if the arrays on the meta device, of which there may be none, all have one.
+    """
+    if not _can_plan(arrays):
         return results
     plan = Plan(lambda where, *inputs: function(*inputs), arrays)
     if isinstance(results, tuple):
@@ -82,8 +105,14 @@ def applied(function: Callable[..., Any], arrays: tuple[Any, ...], results: Any)
 
 def on_meta(kernel: Kernel, arrays: tuple[Any, ...]) -> Any:
     """The results of ``kernel`` on the meta device, with their plan."""
-    results = kernel.on_meta(arrays)
-    return applied(kernel.forward, arrays, results) if is_recording() else results
+    return applied(kernel.forward, arrays, kernel.on_meta(arrays))
+
+
+def _can_plan(arrays: tuple[Any, ...]) -> bool:
+    if modes.trace is not None:
+        return False
+    known = [isinstance(each, Planned) for each in arrays if is_abstract(each)]
+    return all(known) and (bool(known) or get_default_device().type == "meta")
 
 
 def carry_out(value: Planned, where: device) -> Any:

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from flambeau.core import plan, world
-from flambeau.core.device import CPU, as_device
+from flambeau.core.cell import is_abstract
+from flambeau.core.device import CPU, as_device, device
 from flambeau.core.tensor import Tensor
 from flambeau.nn.parameter import is_lazy
+from flambeau.nn.registry import TABLES
 
 
 class DeferredInitialization:
@@ -18,11 +20,15 @@ class DeferredInitialization:
         """Give every tensor on the meta device the elements it would have been built with.
 
         For modules built under ``with device("meta"):``, which remember how each tensor would have
-        been filled: by which operators, initializers, in-place writes and random draws. Building the
-        module on ``device`` after the same seed would have given the same tensors, buffers that
+        been filled: by which operators, initializers, in-place writes and random draws. Building
+        the module on ``device`` after the same seed would have given the same tensors, buffers that
         are not saved and computed ones included. One tensor is made at a time. What has elements
         already, such as what ``load_state_dict(..., assign=True)`` brought, stays as it is, and
-        takes nothing from the random numbers of the others.
+        takes nothing from the random numbers of the others. What is drawn on a device that the
+        constructor names itself is drawn there and then, from that device's generator.
+
+        A module that is cast, copied or initialized anew after the block remembers that as well.
+        Gradients on the meta device are forgotten.
 
         Args:
             device: Where to put the tensors; by default the CPU.
@@ -50,7 +56,7 @@ class DeferredInitialization:
         unknown = [
             name
             for name, tensor in missing.items()
-            if not isinstance(tensor._cell.array, plan.Planned)
+            if not (is_lazy(tensor) or plan.has_plan(tensor._cell.array))
         ]
         if unknown:
             raise RuntimeError(
@@ -59,18 +65,40 @@ class DeferredInitialization:
                 "or load_state_dict(..., assign=True)"
             )
         for tensor in missing.values():
-            cell = tensor._cell
-            # A tied tensor may have been filled under its other name.
-            if isinstance(cell.array, plan.Planned):
-                cell.write(plan.carry_out(cell.array, where))
+            _fill(tensor, where)
         world.bump()
         return self
 
 
+def _fill(tensor: Any, where: device) -> None:
+    cell = tensor._cell
+    if is_lazy(tensor):
+        tensor.data = tensor.emptied(where).data
+    # A tied tensor may have been filled under its other name.
+    elif is_abstract(cell.array):
+        cell.write(plan.carry_out(cell.array, where))
+    if tensor._grad is not None and tensor._grad.is_meta:
+        tensor.grad = None
+
+
 def _tensors_of(root: Any) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor of a tree of modules, plain attributes included, by its path."""
-    for prefix, module in root.named_modules():
+    """Every tensor of a tree of modules, those in plain attributes included, by its path."""
+    for path, module in root.named_modules():
         members = {**vars(module), **module._parameters, **module._buffers}
         for name, value in members.items():
-            if isinstance(value, Tensor) and not is_lazy(value):
-                yield (f"{prefix}.{name}" if prefix else name), value
+            if name not in TABLES:
+                yield from _tensors_in(f"{path}.{name}" if path else name, value)
+
+
+def _tensors_in(path: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+    """The tensors in a plain attribute: itself, or the members of lists and dictionaries."""
+    if isinstance(value, Tensor):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from _tensors_in(f"{path}[{key!r}]", each)
+    elif isinstance(value, list | tuple):
+        for i, each in enumerate(value):
+            yield from _tensors_in(f"{path}[{i}]", each)
+    elif isinstance(value, DeferredInitialization):
+        yield from ((f"{path}.{name}", tensor) for name, tensor in _tensors_of(value))

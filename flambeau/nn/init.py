@@ -13,7 +13,7 @@ from typing import Any
 
 from flambeau.autograd.modes import no_grad
 from flambeau.core.op import function
-from flambeau.core.plan import is_recording
+from flambeau.core.plan import following, has_plan, is_recording
 from flambeau.core.tensor import Tensor
 from flambeau.ops.creation import eye as identity
 from flambeau.ops.factorization import orthonormal_columns
@@ -357,7 +357,8 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
         return tensor
     rows = tensor.shape[0]
     columns = tensor.numel() // rows
-    normals = tensor.new_empty((rows, columns)).normal_(0, 1, generator=generator)
+    with following(tensor._read()):
+        normals = tensor.new_empty((rows, columns)).normal_(0, 1, generator=generator)
     matrix = (
         orthonormal_columns(normals.t()).t() if rows < columns else orthonormal_columns(normals)
     )
@@ -387,14 +388,15 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     rows, columns = tensor.shape
     tensor.normal_(0, std, generator=generator)
     zeros = math.ceil(sparsity * rows)
-    places = permutations(rows, columns, tensor.device)[:, :zeros]
-    tensor[places.t(), arange(columns, device=tensor.device)] = 0.0
+    with following(tensor._read()):
+        places = permutations(rows, columns, tensor.device)[:, :zeros]
+        tensor[places.t(), arange(columns, device=tensor.device)] = 0.0
     return tensor
 
 
 def _leaves_empty(tensor: Tensor) -> bool:
     """Whether nothing is filled: on the meta device, unless what would fill it is recorded."""
-    return tensor.is_meta and not is_recording()
+    return tensor.is_meta and not (is_recording() or has_plan(tensor._read()))
 
 
 def _deprecated(new: Callable[..., Tensor]) -> Callable[..., Tensor]:

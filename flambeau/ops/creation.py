@@ -7,7 +7,8 @@ from typing import Any
 import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
-from flambeau.core.device import as_device, device
+from flambeau.core import plan
+from flambeau.core.device import META, as_device, device
 from flambeau.core.modes import modes
 from flambeau.core.op import Array, function, op
 from flambeau.core.tensor import Tensor
@@ -307,6 +308,9 @@ def zero_(self: Tensor) -> Any:
 def _fill(name: str, target: Tensor, value: Any) -> Tensor:
     if isinstance(value, Tensor) and value.requires_grad and modes.grad_enabled:
         return put(target, _filled(target, value), name)
+    if plan.is_to_be_followed(target._cell.array):
+        with META.clone():
+            return _fill(name, target, value)
     array = _filled_with(name, tuple(target.shape), value, target.dtype, target.device)
     if modes.grad_enabled or target._inference:
         return put(target, Tensor._wrap(array), name)

@@ -10,8 +10,8 @@ import functools
 from typing import Any
 
 from flambeau.core import dtype as dtypes
-from flambeau.core import sample
-from flambeau.core.device import as_device
+from flambeau.core import plan, sample
+from flambeau.core.device import META, as_device
 from flambeau.core.dispatch import run
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
@@ -403,6 +403,9 @@ def redraw(name: str, kind: str, target: Tensor, generator: Any, **parameters: A
     recorded = modes.grad_enabled and target.requires_grad
     if recorded or target._inference:
         _refuse_leaf(target, name)
+    if plan.is_to_be_followed(target._cell.array):
+        with META.clone():
+            return redraw(name, kind, target, generator, **parameters)
     array = sample.sample(
         kind, tuple(target.shape), target.dtype.numpy, target.device, generator, **parameters
     )

@@ -1,5 +1,6 @@
 """What is built on the meta device can be filled later as if it had been built for real."""
 
+import copy
 import subprocess
 import sys
 import textwrap
@@ -177,3 +178,140 @@ def test_the_peak_is_one_tensor_above_the_model():
     model, one = 4 * 64, 64
     # Blocks of this size go back to the system when they are let go, so the peak is seen.
     assert float(result.stdout) < model + 1.5 * one
+
+
+class Containers(nn.Module):
+    """Tensors in plain lists and dictionaries, a module outside the tree, and lazy layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = flambeau.arange(3.0)
+        self.masks = [flambeau.ones(2, 2).tril(), (flambeau.rand(2),)]
+        self.cache = {"cosines": flambeau.arange(4.0).cos(), "unseen": [nn.Linear(2, 2)]}
+        self.lazy = nn.Sequential(nn.LazyLinear(2), nn.LazyBatchNorm1d())
+
+
+def in_containers(model):
+    seen = model.cache["unseen"][0]
+    return [*model.masks[:1], *model.masks[1], model.cache["cosines"], seen.weight, seen.bias]
+
+
+def test_tensors_in_plain_containers_are_filled():
+    flambeau.manual_seed(4)
+    with flambeau.device("meta"):
+        model = Containers()
+    flambeau.manual_seed(4)
+    real = Containers()
+    model.materialize()
+    for one, other in zip(in_containers(model), in_containers(real), strict=True):
+        assert flambeau.equal(one, other)
+
+
+def test_lazy_layers_move_and_stay_lazy():
+    with flambeau.device("meta"):
+        model = Containers()
+    weight = model.lazy[0].weight
+    model.materialize()
+    assert model.lazy[0].weight is weight
+    assert weight.device.type == "cpu"
+    found = model.lazy(flambeau.rand(2, 3))
+    assert found.shape == (2, 2)
+    assert not any(nn.parameter.is_lazy(each) for each in model.lazy.parameters())
+
+
+def initialize(module):
+    if isinstance(module, nn.Linear):
+        nn.init.orthogonal_(module.weight)
+        if module.bias is not None:
+            nn.init.trunc_normal_(module.bias)
+    elif isinstance(module, nn.Embedding):
+        nn.init.sparse_(module.weight, 0.5)
+        module.weight.data[0].zero_()
+
+
+# What users do to a model between building and filling it.
+LATER = {
+    "cast": lambda model: model.double(),
+    "initialized anew": lambda model: model.apply(initialize),
+    "written": lambda model: model.linear.weight.data.fill_(2.0).add_(1.0),
+    "drawn": lambda model: model.linear.weight.data.normal_(),
+    "tied": lambda model: setattr(model, "scaled", model.embedding.weight),
+    "copied": copy.deepcopy,
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_what_is_done_after_the_block_is_remembered_too(name):
+    change = LATER[name]
+    model, real = build(where="meta"), build()
+    flambeau.manual_seed(9)
+    changed = change(model)
+    flambeau.manual_seed(9)
+    expected = change(real)
+    if isinstance(changed, nn.Module):
+        model, real = changed, expected
+    assert not differing(model.materialize(), real)
+
+
+def test_what_comes_from_tensors_without_a_plan_has_none():
+    given = flambeau.empty(3, device="meta")
+    with flambeau.device("meta"):
+        module = nn.Module()
+        module.register_buffer("sum", given + flambeau.ones(3))
+    with pytest.raises(RuntimeError, match="how to fill sum"):
+        module.materialize()
+
+
+def test_gradients_without_elements_are_forgotten():
+    with flambeau.device("meta"):
+        layer = nn.Linear(2, 2)
+        layer(flambeau.ones(1, 2)).sum().backward()
+    assert layer.weight.grad.is_meta
+    assert layer.materialize().weight.grad is None
+
+
+def test_views_still_share_elements():
+    class Views(nn.Module):
+        def __init__(self):
+            super().__init__()
+            whole = flambeau.randn(4, 6)
+            self.register_buffer("whole", whole)
+            self.register_buffer("part", whole[1:3].t())
+            self.part.mul_(2)
+
+    flambeau.manual_seed(6)
+    with flambeau.device("meta"):
+        model = Views()
+    flambeau.manual_seed(6)
+    assert flambeau.equal(model.materialize().whole, Views().whole)
+    model.whole.fill_(3.0)
+    assert (model.part == 3).all()
+
+
+def test_what_names_another_device_is_made_at_once():
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rates = flambeau.linspace(0, 1, 3, device="cpu").tolist()
+            self.linear = nn.Linear(2, 2)
+            self.register_buffer("given", flambeau.arange(2.0, device="cpu"))
+
+    flambeau.manual_seed(7)
+    with flambeau.device("meta"):
+        model = Mixed()
+    assert model.rates == [0.0, 0.5, 1.0]
+    given = model.given
+    flambeau.manual_seed(7)
+    assert flambeau.equal(model.materialize().linear.weight, Mixed().linear.weight)
+    assert model.given is given
+
+
+def test_optimizer_made_before_trains_what_is_filled():
+    with flambeau.device("meta"):
+        layer = nn.Linear(2, 2)
+        optimizer = flambeau.optim.Adam(layer.parameters())
+    layer.materialize()
+    before = layer.weight.detach().clone()
+    layer(flambeau.ones(1, 2)).sum().backward()
+    optimizer.step()
+    assert not flambeau.equal(layer.weight, before)
