@@ -171,6 +171,31 @@ def test_backward_outside_goes_through_the_program():
         loss.backward()
 
 
+def test_backward_outside_goes_through_a_captured_view_to_its_base():
+    weight = flambeau.ones(2, 2, requires_grad=True)
+    row = weight[0]
+    f = flambeau.compile(lambda x: (row * x).sum())
+    f(flambeau.tensor([3.0, 4.0])).backward()
+    assert weight.grad.tolist() == [[3.0, 4.0], [0.0, 0.0]]
+
+
+def test_a_captured_view_that_is_a_leaf_is_refused():
+    leaf = flambeau.ones(2, 2).detach()[0].detach().requires_grad_()
+    with pytest.raises(CompileError, match="clone"):
+        flambeau.compile(lambda x: (leaf * x).sum())(flambeau.ones(2))
+
+
+def test_calls_that_alternate_find_their_programs():
+    f = flambeau.compile(lambda x, y: x + y)
+    a, b = flambeau.ones(2), flambeau.ones(2, 1)
+    for _ in range(3):
+        assert f(a, a).tolist() == [2.0, 2.0]
+        assert f(a, b).shape == (2, 2)
+        assert f(a, y=a).tolist() == [2.0, 2.0]
+        assert f(a.double(), a).dtype is flambeau.float64
+    assert f.program_count == 4
+
+
 def test_backward_through_what_the_program_has_spent_fails_as_eagerly():
     weight = flambeau.ones(2, requires_grad=True)
 
