@@ -37,7 +37,7 @@ def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
     if modes.trace is not None or modes.capture is not None:
         return _run_general(kernel, inputs)
     arrays = []
-    wants_grad = False
+    recorded = False
     for each in inputs:
         kind = type(each)
         if kind in PLAIN_TYPES:
@@ -49,18 +49,21 @@ def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
             if type(array) is not ArrayImpl:
                 return _run_general(kernel, inputs)
             if each._requires_grad:
-                wants_grad = True
+                recorded = True
             arrays.append(array)
         elif kind in _CONSTANT_TYPES:
             arrays.append(each)
         else:
             return _run_general(kernel, inputs)
-    if wants_grad and modes.grad_enabled and kernel.differentiable:
+    recorded = recorded and modes.grad_enabled and kernel.differentiable
+    if recorded and kernel.keep_residuals:
         return _run_recorded(kernel, inputs, arrays)
     try:
         results = kernel.forward(*arrays)
     except (TypeError, ValueError) as error:
         results = _recover(kernel, arrays, error)
+    if recorded:
+        return _record(kernel, inputs, arrays, results)
     if type(results) is not tuple and kernel.returns is None and not modes.inference:
         made = object.__new__(Tensor)
         made._cell = Cell(results)
@@ -191,13 +194,7 @@ def _record(
             raise RuntimeError(
                 "a tensor made in inference_mode cannot be saved for backward; clone() it first"
             )
-        if each._view is not None:
-            each._follow_base()
-        node = each._grad_fn
-        if node is not None:
-            edges.append((node, each._output_nr))
-        else:
-            edges.append(tape.edge_of(each) if each._requires_grad else None)
+        edges.append(tape.edge_of(each))
     saved = arrays if not kernel.linear else kernel.saved(arrays)
     cls = tape.node_class(kernel.node_name)
     if type(results) is not tuple and kernel.returns is None:

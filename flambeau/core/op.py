@@ -92,15 +92,17 @@ class Op:
         self.needs_tensor = self.names[0] == "input" and kinds[0] == "Array"
         # Floats and ints that compare equal are different programs.
         self.typed = any("float" in kinds[i] or kinds[i] == "Any" for i in self.static)
-        self.leading = self.dynamic == list(range(len(self.dynamic)))
+        # Where the static arguments begin, if all others come first and are single.
+        leading = self.dynamic == list(range(len(self.dynamic))) and not self.sequences
+        self.split = len(self.dynamic) if leading else None
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
         """Run on arguments in the order of the declaration, all of them given."""
-        if self.sequences:
-            return self._run_flattened(args)
-        if self.leading:
-            split = len(self.dynamic)
+        split = self.split
+        if split is not None:
             inputs, static = args[:split], args[split:]
+        elif self.sequences:
+            return self._run_flattened(args)
         else:
             inputs = tuple([args[i] for i in self.dynamic])
             static = tuple([args[i] for i in self.static])
@@ -295,6 +297,7 @@ def make_face(declared: Op) -> Any:
     required, defaults = declared.required, declared.defaults
     positional = total - declared.keyword_only
     all_positional = -1 if declared.keyword_only else total
+    call = declared.__call__
 
     def face(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
@@ -302,10 +305,10 @@ def make_face(declared: Op) -> Any:
         given = len(args)
         try:
             if given == all_positional:
-                return declared(args)
+                return call(args)
             if given < required or given > positional:
                 declared.bind(args, kwargs)
-            return declared(args + defaults[given - total :])
+            return call(args + defaults[given - total :])
         except OverrideNeeded:
             return handle_torch_function(declared.face, flattened(args), *args)
 
@@ -315,7 +318,7 @@ def make_face(declared: Op) -> Any:
         if any_overrides((out,)):
             return handle_torch_function(declared.face, flattened((*args, out)), *args, **given)
         try:
-            result = declared(declared.bind(args, kwargs))
+            result = call(declared.bind(args, kwargs))
         except OverrideNeeded:
             values = flattened((*args, *given.values()))
             return handle_torch_function(declared.face, values, *args, **given)
@@ -345,7 +348,7 @@ def make_in_place(face: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 def _attach_operator(name: str, face: Callable[..., Any], inplace: bool) -> None:
     def forward(self: Tensor, other: Any) -> Any:
-        if not is_operand(other):
+        if type(other) is not Tensor and not is_operand(other):
             return NotImplemented
         return face(self, other)
 

@@ -268,11 +268,13 @@ class BackwardHookFunctionBackward(IdentityNode):
 
 def edge_of(tensor: Tensor) -> Edge:
     """Where the gradient of ``tensor`` goes: the node that made it, or its accumulator."""
-    if not tensor.requires_grad:
-        return None
+    if tensor._view is not None:
+        tensor._follow_base()
     node = tensor._grad_fn
     if node is not None:
         return node, tensor._output_nr
+    if not tensor._requires_grad:
+        return None
     reference = tensor._accumulator
     node = None if reference is None else reference()
     if node is None:
