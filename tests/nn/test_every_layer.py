@@ -14,6 +14,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
+from flambeau.nn.parameter import is_lazy
 from flambeau.nn.utils import skip_init
 
 # What holds other modules, or is the base of other layers and computes nothing itself.
@@ -219,6 +220,23 @@ def test_layer_survives_skip_init(name):
         assert value.device.type == "cpu"
         assert value.shape == expected_state[key].shape
         assert value.dtype is expected_state[key].dtype
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_layer_built_on_meta_materializes_as_it_would_have_been_built(name):
+    flambeau.manual_seed(3)
+    with flambeau.device("meta"):
+        layer = build(name)
+    flambeau.manual_seed(3)
+    expected = build(name)
+    found = layer.materialize().state_dict(keep_vars=True)
+    assert list(found) == list(expected.state_dict())
+    for key, value in expected.state_dict(keep_vars=True).items():
+        assert found[key].device == value.device
+        assert found[key].dtype is value.dtype
+        assert is_lazy(found[key]) is is_lazy(value)
+        if not is_lazy(value):
+            assert flambeau.equal(found[key], value)
 
 
 @pytest.mark.parametrize("name", NAMES)
