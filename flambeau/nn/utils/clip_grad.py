@@ -1,0 +1,189 @@
+"""Keeping gradients small: by their common norm, or element by element."""
+
+from __future__ import annotations
+
+import types
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from flambeau.core.modes import no_grad
+from flambeau.core.tensor import Tensor
+from flambeau.ops.from_data import tensor
+from flambeau.ops.many import (
+    clipped_to_norm,
+    clipped_to_value,
+    scaled_to_norm,
+    total_norm,
+)
+
+__all__ = [
+    "clip_grad_norm",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+]
+
+_Tensors = Tensor | Iterable[Tensor]
+
+
+def clip_grad_norm_(
+    parameters: _Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale the gradients of parameters so that their common norm is at most ``max_norm``.
+
+    The gradients count as one long vector. Norm and scaling are one operator.
+
+    Args:
+        parameters: Tensors, those with a ``.grad`` count.
+        max_norm: The greatest norm that is left as it is.
+        norm_type: The order of the norm, also ``inf``.
+        error_if_nonfinite: Whether to refuse a norm that is infinite or no number. The check reads
+            the norm's value, so that it cannot be used in a compiled function.
+        foreach: Accepted for PyTorch's sake: all gradients are always scaled together.
+
+    Returns:
+        The norm before the scaling, 0-d.
+
+    Raises:
+        RuntimeError: The norm is not finite, and ``error_if_nonfinite`` is set; no gradient has
+            been touched then.
+
+    >>> import flambeau
+    >>> weight = flambeau.tensor([3.0, 4.0], requires_grad=True)
+    >>> (weight * weight).sum().backward()
+    >>> flambeau.nn.utils.clip_grad_norm_(weight, max_norm=1.0)
+    tensor(10.)
+    >>> weight.grad
+    tensor([0.6000, 0.8000])
+    """
+    parameters = _listed(parameters, warn=True)
+    grads = _grads(parameters)
+    order = float(norm_type)
+    with no_grad():
+        if not grads or len({each.device for each in grads}) > 1:
+            total = get_total_norm(grads, order, error_if_nonfinite)
+            clip_grads_with_norm_(parameters, max_norm, total)
+            return total
+        total, *clipped = clipped_to_norm(grads, float(max_norm), order)
+        if error_if_nonfinite:
+            _check_finite(total, order)
+        _store(grads, clipped)
+    return total
+
+
+def clip_grad_norm(
+    parameters: _Tensors,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """`clip_grad_norm_` under its older name, which is deprecated."""
+    warnings.warn(
+        "clip_grad_norm() is deprecated, use clip_grad_norm_()", FutureWarning, stacklevel=2
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
+def get_total_norm(
+    tensors: _Tensors,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The norm of tensors that count as one long vector, 0-d.
+
+    Args:
+        tensors: The tensors, such as gradients.
+        norm_type: The order of the norm, also ``inf``.
+        error_if_nonfinite: Whether to refuse a norm that is infinite or no number.
+        foreach: Accepted for PyTorch's sake.
+
+    Raises:
+        RuntimeError: The norm is not finite, and ``error_if_nonfinite`` is set.
+    """
+    listed = _listed(tensors)
+    order = float(norm_type)
+    with no_grad():
+        norms = [total_norm(group, order) for group in _by_device(listed)]
+        if not norms:
+            return tensor(0.0)
+        total = norms[0]
+        if len(norms) > 1:
+            total = total_norm([each.to(listed[0].device) for each in norms], order)
+        if error_if_nonfinite:
+            _check_finite(total, order)
+    return total
+
+
+def clip_grads_with_norm_(
+    parameters: _Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """Scale the gradients of parameters by ``max_norm / total_norm``, if that is less than 1.
+
+    Args:
+        parameters: Tensors, those with a ``.grad`` count.
+        max_norm: The greatest norm that is left as it is.
+        total_norm: The norm that the gradients have, 0-d; see `get_total_norm`.
+        foreach: Accepted for PyTorch's sake.
+    """
+    with no_grad():
+        for group in _by_device(_grads(_listed(parameters))):
+            total = total_norm.to(group[0].device)
+            _store(group, scaled_to_norm(group, total, float(max_norm)))
+
+
+def clip_grad_value_(parameters: _Tensors, clip_value: float, foreach: bool | None = None) -> None:
+    """Set elements of the gradients of parameters that are beyond ``±clip_value`` to it.
+
+    Args:
+        parameters: Tensors, those with a ``.grad`` count.
+        clip_value: The greatest magnitude that is left as it is.
+        foreach: Accepted for PyTorch's sake.
+    """
+    with no_grad():
+        for group in _by_device(_grads(_listed(parameters))):
+            _store(group, clipped_to_value(group, float(clip_value)))
+
+
+def _listed(tensors: Any, warn: bool = False) -> list[Tensor]:
+    if isinstance(tensors, Tensor):
+        return [tensors]
+    listed = list(tensors)
+    if warn and not listed and isinstance(tensors, types.GeneratorType):
+        warnings.warn(
+            "clip_grad_norm_() got an empty generator of parameters, perhaps one that has been "
+            "used up: no gradient is clipped",
+            stacklevel=3,
+        )
+    return listed
+
+
+def _grads(parameters: list[Tensor]) -> list[Tensor]:
+    return [each.grad for each in parameters if each.grad is not None]
+
+
+def _by_device(tensors: list[Tensor]) -> list[list[Tensor]]:
+    groups: dict[Any, list[Tensor]] = {}
+    for each in tensors:
+        groups.setdefault(each.device, []).append(each)
+    return list(groups.values())
+
+
+def _store(targets: list[Tensor], results: Any) -> None:
+    for target, result in zip(targets, results, strict=True):
+        target._store(result._read())
+
+
+def _check_finite(total: Tensor, order: float) -> None:
+    if not bool(total.isfinite()):
+        raise RuntimeError(
+            f"the norm of order {order} of the gradients is {total.item()}, so they cannot be "
+            "clipped; with error_if_nonfinite=False they are scaled by it all the same"
+        )

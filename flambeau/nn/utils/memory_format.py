@@ -1,0 +1,21 @@
+"""The memory format of convolutions' weights, accepted for PyTorch's sake."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from flambeau.nn.module import Module
+
+__all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
+
+AnyModule = TypeVar("AnyModule", bound=Module)
+
+
+def convert_conv2d_weight_memory_format(module: AnyModule, memory_format: Any) -> AnyModule:
+    """``module`` as it is: XLA chooses the layout of every array by itself."""
+    return module
+
+
+def convert_conv3d_weight_memory_format(module: AnyModule, memory_format: Any) -> AnyModule:
+    """``module`` as it is: XLA chooses the layout of every array by itself."""
+    return module

@@ -1,0 +1,63 @@
+"""The class of a module with parametrized tensors: it has properties in their place."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.nn.module import Module
+
+
+def inject_class(module: Module) -> None:
+    """Give a module a subclass of its class, of its own."""
+    module.__class__ = _subclass(type(module))
+
+
+def _subclass(cls: type) -> type:
+    members: dict[str, Any] = {"__getstate__": _refuse_pickle}
+    if not hasattr(cls, "__deepcopy__"):
+        members["__deepcopy__"] = _deepcopy
+    return type(f"Parametrized{cls.__name__}", (cls,), members)
+
+
+def _refuse_pickle(self: Any) -> Any:
+    raise RuntimeError(
+        f"{type(self).__name__} was made at run time and cannot be pickled; save its state_dict() "
+        "and register the parametrizations again before loading it"
+    )
+
+
+def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
+    if id(self) in memo:
+        return memo[id(self)]
+    cls = type(self)
+    # Of a class of its own, so that what is parametrized or not can change in the one only.
+    own = _subclass(cls.__bases__[0])
+    for name, value in vars(cls).items():
+        if isinstance(value, property):
+            setattr(own, name, value)
+    replica = object.__new__(own)
+    memo[id(self)] = replica
+    replica.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    return replica
+
+
+def inject_property(cls: type, name: str, compute: Callable[[Any, str], Any]) -> None:
+    """Let the attribute ``name`` be what ``compute(module, name)`` gives.
+
+    Assigning to it sets what it is computed from.
+    """
+
+    def get(self: Any) -> Any:
+        return compute(self, name)
+
+    def put(self: Any, value: Any) -> None:
+        self.parametrizations[name].right_inverse(value)
+
+    setattr(cls, name, property(get, put))
+
+
+def remove_property(cls: type, name: str) -> None:
+    """Take back what `inject_property` did."""
+    delattr(cls, name)

@@ -1,0 +1,35 @@
+"""`functional_call` under its older name."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.nn.module import Module
+
+__all__ = ["functional_call"]
+
+
+def functional_call(
+    module: Module,
+    parameters_and_buffers: dict[str, Tensor],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """`flambeau.func.functional_call`, under a name that is deprecated."""
+    # That package stands on this one.
+    from flambeau.func import functional_call as call
+
+    warnings.warn(
+        "flambeau.nn.utils.stateless.functional_call is deprecated, use "
+        "flambeau.func.functional_call",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return call(
+        module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict
+    )

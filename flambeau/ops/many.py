@@ -1,0 +1,84 @@
+"""Many tensors as one vector: its norm, its scaling, its parts; each as one operator."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+
+from flambeau.core.op import Array, Arrays, op
+
+__all__: list[str] = []
+
+# What keeps the division finite where the norm is 0; the value is PyTorch's.
+_TINY = 1e-6
+
+
+@op(differentiable=False)
+def total_norm(tensors: Arrays, order: float) -> Array:
+    """The norm of the norms of the tensors, 0-d."""
+    return _total(tensors, order)
+
+
+@op(differentiable=False)
+def scaled_to_norm(tensors: Arrays, total: Array, max_norm: Array) -> Array:
+    """The tensors times ``max_norm / total``, or as they are where that is greater than 1."""
+    return _scaled(tensors, total, max_norm)
+
+
+@op(differentiable=False)
+def clipped_to_norm(tensors: Arrays, max_norm: Array, order: float) -> Array:
+    """`total_norm` of the tensors, and then `scaled_to_norm` of them."""
+    total = _total(tensors, order)
+    return total, *_scaled(tensors, total, max_norm)
+
+
+@op(differentiable=False)
+def clipped_to_value(tensors: Arrays, limit: Array) -> Array:
+    """The tensors with elements beyond ``±limit`` set to it."""
+    return tuple(_clamped(each, jnp.asarray(limit, each.dtype)) for each in tensors)
+
+
+@op(node="SplitWithSizesBackward0", linear=True)
+def split_to_shapes(vector: Array, shapes: Any) -> Array:
+    """The elements of a vector as tensors of these shapes, one after the other."""
+    parts = []
+    start = 0
+    for shape in shapes:
+        size = math.prod(shape)
+        parts.append(vector[start : start + size].reshape(shape))
+        start += size
+    return tuple(parts)
+
+
+def _clamped(array: Any, limit: Any) -> Any:
+    return jnp.minimum(jnp.maximum(array, -limit), limit)
+
+
+def _total(tensors: tuple[Any, ...], order: float) -> Any:
+    norms = [_norm(each, order).astype(jnp.abs(each).dtype) for each in tensors]
+    dtype = jnp.result_type(*norms)
+    return _norm(jnp.stack([each.astype(dtype) for each in norms]), order).astype(dtype)
+
+
+def _norm(array: Any, order: float) -> Any:
+    magnitudes = jnp.abs(array).ravel()
+    if order == float("inf"):
+        return jnp.max(magnitudes, initial=0)
+    if order == float("-inf"):
+        return jnp.min(magnitudes, initial=jnp.inf)
+    # Half precision overflows in the sum of a model's gradients.
+    wide = magnitudes.astype(jnp.promote_types(magnitudes.dtype, jnp.float32))
+    if order == 0:
+        return jnp.sum(wide != 0, dtype=wide.dtype)
+    if order == 1:
+        return jnp.sum(wide)
+    if order == 2:
+        return jnp.sqrt(jnp.sum(jnp.square(wide)))
+    return jnp.sum(wide**order) ** (1.0 / order)
+
+
+def _scaled(tensors: tuple[Any, ...], total: Any, max_norm: Any) -> tuple[Any, ...]:
+    factor = jnp.minimum(max_norm / (total + _TINY), 1.0)
+    return tuple((each * factor).astype(each.dtype) for each in tensors)

@@ -1,0 +1,100 @@
+"""Weights divided by a norm of theirs.
+
+Weight normalization: https://arxiv.org/abs/1602.07868. Spectral normalization:
+https://arxiv.org/abs/1802.05957.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from flambeau.core.op import Array, op
+
+__all__: list[str] = []
+
+
+@op
+def norm_except_dim(v: Array, pow: int = 2, dim: int = 0) -> Array:
+    """The norm of ``v`` over all dimensions but one, which are kept with size 1.
+
+    Args:
+        v: Any shape.
+        pow: The order of the norm.
+        dim: The dimension that is left; -1 for none, which gives a 0-d tensor.
+    """
+    return _norm_except(v, pow, dim)
+
+
+@op(node="WeightNormInterfaceBackward0")
+def weight_norm(v: Array, g: Array, dim: int) -> Array:
+    """``v * g / norm``, the norm being that of `norm_except_dim`."""
+    return v * (g / _norm_except(v, 2, dim))
+
+
+def _norm_except(v: Any, order: int, dim: int) -> Any:
+    axes = None if dim == -1 else tuple(i for i in range(v.ndim) if i != dim % v.ndim)
+    total = jnp.sum(jnp.abs(v) ** order, axes, keepdims=axes is not None)
+    # The gradient of the norm of zeros is 0.
+    is_zero = total == 0
+    root = jnp.where(is_zero, jnp.ones_like(total), total) ** (1.0 / order)
+    return jnp.where(is_zero, jnp.zeros_like(root), root)
+
+
+def _as_matrix(weight: Any, dim: int) -> Any:
+    """The weight with ``dim`` as its rows and all else as its columns."""
+    return jnp.moveaxis(weight, dim, 0).reshape(weight.shape[dim], -1)
+
+
+def _normalized(vector: Any, eps: float) -> Any:
+    return vector / jnp.maximum(jnp.linalg.norm(vector), jnp.asarray(eps, vector.real.dtype))
+
+
+@op(differentiable=False)
+def power_iterations(
+    weight: Array, u: Array, v: Array, count: int, dim: int, eps: float, left_first: bool
+) -> Array:
+    """Better estimates of the singular vectors of the greatest singular value.
+
+    Args:
+        weight: A weight of which ``dim`` counts as rows and all else as columns.
+        u: ``(rows,)``, the present estimate of the left vector.
+        v: ``(columns,)``, that of the right vector.
+        count: How many times to multiply by the matrix.
+        dim: See ``weight``.
+        eps: The least norm to divide by.
+        left_first: Whether to begin with u.
+    """
+    matrix = _as_matrix(weight, dim)
+
+    def left(pair: Any) -> Any:
+        return _normalized(matrix @ pair[1], eps), pair[1]
+
+    def right(pair: Any) -> Any:
+        return pair[0], _normalized(jnp.conj(matrix.T) @ pair[0], eps)
+
+    steps = (left, right) if left_first else (right, left)
+
+    def iterate(_: Any, pair: Any) -> Any:
+        return steps[1](steps[0](pair))
+
+    return jax.lax.fori_loop(0, count, iterate, (u, v), unroll=count == 1)
+
+
+@op(node="DivBackward0")
+def divided_by_sigma(weight: Array, u: Array, v: Array, dim: int) -> Array:
+    """The weight divided by its greatest singular value, as its singular vectors give it."""
+    return weight / jnp.vdot(u, _as_matrix(weight, dim) @ v)
+
+
+@op(differentiable=False)
+def right_vector(weight: Array, u: Array, sigma: Array, dim: int) -> Array:
+    """The right singular vector that goes with the left one, scaled so that the value is sigma.
+
+    It is the least-squares solution of ``W v = u``.
+    """
+    matrix = _as_matrix(weight, dim)
+    v = jnp.linalg.pinv(matrix.T @ matrix) @ (matrix.T @ u)
+    return v * (sigma / jnp.dot(u, matrix @ v))
