@@ -139,9 +139,7 @@ def matmul(input: Array, other: Array) -> Array:
 def _check_matmul(input: Any, other: Any) -> None:
     for each in (input, other):
         if not hasattr(each, "ndim") or getattr(each, "weak_type", False):
-            raise TypeError(
-                "matmul() and @ take Tensors, not numbers; use * for products with them"
-            )
+            raise TypeError("matmul() and @ take Tensors, not numbers; use * for those")
     if input.ndim == 0 or other.ndim == 0:
         raise RuntimeError(
             f"matmul() takes tensors of at least 1 dimension, got {input.ndim} and {other.ndim}"

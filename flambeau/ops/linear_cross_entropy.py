@@ -14,8 +14,8 @@ from flambeau.ops.linalg import one_dtype
 from flambeau.ops.loss import (
     cross_entropy_of,
     likelihood_losses,
-    log_softmax_of,
     reduced,
+    scores_of,
     weighted_mean,
 )
 
@@ -64,8 +64,8 @@ def linear_cross_entropy(
         samples, classes, rows, bias, weight, ignore_index, label_smoothing, chunk
     )
     if reduction == "mean":
-        return weighted_mean(losses, shares)
-    return reduced(losses[0] if single else losses, reduction)
+        return weighted_mean(losses, shares).astype(input.dtype)
+    return reduced(losses[0] if single else losses, reduction).astype(input.dtype)
 
 
 def _logits(input: Any, weight: Any, bias: Any) -> Any:
@@ -87,8 +87,8 @@ def _in_chunks(
     @jax.checkpoint
     def losses_of(part: Any) -> Any:
         samples, classes = part
-        likelihoods = log_softmax_of(_logits(samples, rows, bias), 1)
-        return likelihood_losses(likelihoods, classes, weight, ignore_index, label_smoothing, 1)
+        scores = scores_of(_logits(samples, rows, bias), 1)
+        return likelihood_losses(scores, classes, weight, ignore_index, label_smoothing, 1)
 
     losses, shares = lax.map(losses_of, (inputs, targets))
     return losses.reshape(-1)[:count], shares.reshape(-1)[:count]

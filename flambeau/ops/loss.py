@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -69,21 +69,28 @@ def cross_entropy_of(
         raise RuntimeError("cross_entropy(): input must have at least 1 dimension")
     axis = min(input.ndim - 1, 1)
     _check_class_weight("cross_entropy", weight, input.shape[axis])
-    log_probabilities = log_softmax_of(input, axis)
     if target.shape == input.shape and jnp.issubdtype(target.dtype, jnp.floating):
-        return _soft_cross_entropy(
-            log_probabilities, target, weight, reduction, label_smoothing, axis
-        )
-    return _negative_log_likelihood(
-        "cross_entropy", log_probabilities, target, weight, ignore_index, reduction,
-        label_smoothing, axis,
-    )  # fmt: skip
+        losses = _soft_cross_entropy(input, target, weight, reduction, label_smoothing, axis)
+        return losses.astype(input.dtype)
+    scores = scores_of(input, axis)
+    found = _negative_log_likelihood(
+        "cross_entropy", scores, target, weight, ignore_index, reduction, label_smoothing, axis
+    )
+    return found.astype(input.dtype)
 
 
-def log_softmax_of(input: Any, axis: int) -> Any:
-    """The log-softmax, summed in float32 for half precisions, and rounded as PyTorch rounds it."""
-    wide = input.astype(jnp.float32) if input.dtype.itemsize == 2 else input
-    return jax.nn.log_softmax(wide, axis).astype(input.dtype)
+class Scores(NamedTuple):
+    """Log-probabilities as ``shifted - normalizer``: no array of them is made."""
+
+    shifted: Any
+    normalizer: Any
+
+
+def scores_of(logits: Any, axis: int) -> Scores:
+    """The log-softmax of ``logits``, half precisions in float32."""
+    wide = logits.astype(jnp.float32) if logits.dtype.itemsize == 2 else logits
+    shifted = wide - jax.lax.stop_gradient(jnp.max(wide, axis, keepdims=True))
+    return Scores(shifted, jnp.log(jnp.sum(jnp.exp(shifted), axis)))
 
 
 def _check_class_weight(name: str, weight: Any, classes: int) -> None:
@@ -95,13 +102,12 @@ def _check_class_weight(name: str, weight: Any, classes: int) -> None:
 
 
 def _soft_cross_entropy(
-    log_probabilities: Any, target: Any, weight: Any, reduction: str, label_smoothing: float,
-    axis: int,
-) -> Any:  # fmt: skip
-    classes = log_probabilities.shape[axis]
+    input: Any, target: Any, weight: Any, reduction: str, label_smoothing: float, axis: int
+) -> Any:
+    classes = input.shape[axis]
     if label_smoothing:
         target = target * (1 - label_smoothing) + label_smoothing / classes
-    losses = -log_probabilities * target
+    losses = -jax.nn.log_softmax(input, axis) * target
     if weight is not None:
         losses = losses * weight.reshape((-1,) + (1,) * (losses.ndim - axis - 1))
     if reduction == "mean":
@@ -110,13 +116,11 @@ def _soft_cross_entropy(
 
 
 def _negative_log_likelihood(
-    name: str, log_probabilities: Any, target: Any, weight: Any, ignore_index: int, reduction: str,
+    name: str, scores: Scores, target: Any, weight: Any, ignore_index: int, reduction: str,
     label_smoothing: float, axis: int,
 ) -> Any:  # fmt: skip
-    _check_target(name, log_probabilities, target, axis)
-    losses, shares = likelihood_losses(
-        log_probabilities, target, weight, ignore_index, label_smoothing, axis
-    )
+    _check_target(name, scores.shifted, target, axis)
+    losses, shares = likelihood_losses(scores, target, weight, ignore_index, label_smoothing, axis)
     return weighted_mean(losses, shares) if reduction == "mean" else reduced(losses, reduction)
 
 
@@ -126,27 +130,32 @@ def weighted_mean(losses: Any, shares: Any) -> Any:
 
 
 def likelihood_losses(
-    log_probabilities: Any, target: Any, weight: Any, ignore_index: int, label_smoothing: float,
-    axis: int,
-) -> tuple[Any, Any]:  # fmt: skip
+    scores: Scores, target: Any, weight: Any, ignore_index: int, label_smoothing: float, axis: int
+) -> tuple[Any, Any]:
     """The negative log-likelihood of each target, and its share in the mean."""
-    classes = log_probabilities.shape[axis]
     counts = target != ignore_index
     index = jnp.expand_dims(jnp.where(counts, target, 0), axis)
-    picked = jnp.take_along_axis(log_probabilities, index, axis, mode="fill")
-    losses = -jnp.squeeze(picked, axis)
+    picked = jnp.take_along_axis(scores.shifted, index, axis, mode="fill")
+    losses = scores.normalizer - jnp.squeeze(picked, axis)
     shares = jnp.ones((), losses.dtype)
     if weight is not None:
-        shares = jnp.take(weight, jnp.squeeze(index, axis), mode="fill")
+        shares = jnp.take(weight, jnp.squeeze(index, axis), mode="fill").astype(losses.dtype)
         losses = losses * shares
     if label_smoothing:
-        smooth = log_probabilities
-        if weight is not None:
-            smooth = smooth * weight.reshape((-1,) + (1,) * (smooth.ndim - axis - 1))
-        spread = -jnp.sum(smooth, axis)
-        losses = (1 - label_smoothing) * losses + label_smoothing / classes * spread
+        losses = (1 - label_smoothing) * losses + label_smoothing * _spread(scores, weight, axis)
     zero = jnp.zeros_like(losses)
     return jnp.where(counts, losses, zero), jnp.where(counts, shares, zero)
+
+
+def _spread(scores: Scores, weight: Any, axis: int) -> Any:
+    """The mean over the classes of the negative log-probabilities, weighted."""
+    shifted = scores.shifted
+    classes = shifted.shape[axis]
+    if weight is None:
+        return scores.normalizer - jnp.sum(shifted, axis) / classes
+    weights = weight.reshape((-1,) + (1,) * (shifted.ndim - axis - 1))
+    total = jnp.sum(weight) * scores.normalizer
+    return (total - jnp.sum(shifted * weights, axis)) / classes
 
 
 def _check_target(name: str, input: Any, target: Any, axis: int) -> None:
@@ -184,8 +193,9 @@ def nll_loss(input: Array, target: Array, weight: Array | None = None, ignore_in
         raise RuntimeError("nll_loss(): input must have at least 1 dimension")
     axis = min(input.ndim - 1, 1)
     _check_class_weight("nll_loss", weight, input.shape[axis])
+    scores = Scores(input, jnp.zeros((), input.dtype))
     return _negative_log_likelihood(
-        "nll_loss", input, target, weight, ignore_index, reduction, 0.0, axis
+        "nll_loss", scores, target, weight, ignore_index, reduction, 0.0, axis
     )
 
 
