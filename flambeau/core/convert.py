@@ -10,10 +10,10 @@ from jax.core import Tracer
 
 from flambeau.core import dtype as dtypes
 from flambeau.core import plan
-from flambeau.core.cell import is_abstract
+from flambeau.core.cell import Cell, abstract, is_abstract
 from flambeau.core.device import as_device, device, jax_device
 from flambeau.core.dtype import dtype
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor import Tensor, method
 
 
 def place(array: Any, where: device) -> Any:
@@ -159,3 +159,28 @@ def _empty(shape: tuple[int, ...], of: dtype, where: device) -> Any:
     if where.type == "meta":
         return plan.planned(shape, of.numpy, lambda place: _empty(shape, of, place))
     return place(np.zeros(shape, of.numpy), where)
+
+
+def rebuild_tensor(
+    cls: type[Tensor], value: Any, place_name: str, requires_grad: bool, attributes: dict[str, Any]
+) -> Tensor:
+    """A tensor from its pickled state."""
+    made = object.__new__(cls)
+    if place_name == "meta":
+        shape, name = value
+        made._cell = Cell(abstract(shape, getattr(dtypes, name).numpy))
+    else:
+        made._cell = Cell(place(value, device(place_name)))
+    made._requires_grad = requires_grad
+    vars(made).update(attributes)
+    return made
+
+
+@method
+def __array_wrap__(self: Tensor, array: np.ndarray, *_: Any) -> Tensor:
+    """The result of a NumPy function of this tensor, as a tensor."""
+    return make(np.asarray(array))
+
+
+Tensor._legacy_array = staticmethod(legacy_array)
+Tensor._rebuild = staticmethod(rebuild_tensor)

@@ -287,3 +287,6 @@ def _is_ours(error: Exception) -> bool:
         last = frame.tb_frame.f_globals.get("__name__", "")
         frame = frame.tb_next
     return last.startswith("flambeau.")
+
+
+Kernel.run = run

@@ -214,7 +214,11 @@ class Generator:
             modes.trace.write(self._key, key)
 
     def _set_key(self, key: int) -> None:
-        if self._key_cell is None and modes.trace is None and key == _first_key(self.initial_seed()):
+        if (
+            self._key_cell is None
+            and modes.trace is None
+            and key == _first_key(self.initial_seed())
+        ):
             return
         words = _words(key)
         uploaded = modes.trace is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -76,11 +77,8 @@ class History:
         if view.base._view is not None:
             moved = view.history_base()._rebased
         if view.rebased != moved:
-            from flambeau.core.viewing import replay_view
-
             view.rebased = moved
-            tensor: Any = self
-            replay_view(tensor, view)
+            self._replay_view(view)
 
     def _history_base(self) -> Any:
         """The tensor whose history this one's follows: its base, or itself."""
@@ -101,7 +99,15 @@ class History:
     def grad(self) -> Any:
         """What `backward` has accumulated for this tensor, or ``None``."""
         trace = modes.trace
-        return self._grad if trace is None else trace.get_grad(self)
+        found = self._grad if trace is None else trace.get_grad(self)
+        if found is None and self._grad_fn is not None and not self.retains_grad:
+            warnings.warn(
+                f"the .grad of a tensor that is not a leaf (the result of {self._grad_fn.name()}) "
+                "is not kept by backward(): call retain_grad() on it first",
+                UserWarning,
+                stacklevel=2,
+            )
+        return found
 
     @grad.setter
     def grad(self, value: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -47,6 +47,9 @@ class Kernel:
 
     #: The compiled function, made when it is first asked for.
     forward: Callable[..., Any]
+
+    #: Computes the kernel on tensors; `dispatch` supplies it.
+    run: ClassVar[Callable[..., Any]]
 
     def __init__(
         self,

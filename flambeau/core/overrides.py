@@ -116,3 +116,15 @@ def as_results_of(cls: type[Tensor], result: Any) -> Any:
             return type(result)(*converted)
         return type(result)(converted)
     return result
+
+
+def _torch_function(
+    cls: type[Tensor], func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+) -> Any:
+    """Run ``func`` and give its results the subclass ``cls``."""
+    with DisableTorchFunctionSubclass():
+        result = func(*args, **(kwargs or {}))
+    return as_results_of(cls, result)
+
+
+Tensor.__torch_function__ = classmethod(_torch_function)

@@ -98,8 +98,6 @@ class KernelNode(Node):
         )
 
     def _pull_tensors(self, gradient: Kernel, saved: Any, known: list[Tensor]) -> Any:
-        from flambeau.core.dispatch import run
-
         # Of a linear kernel's inputs only those that take no gradient are kept as arrays.
         edges = (None,) * len(saved) if self.kernel.linear else self.edges
         used = gradient.used((*saved, *(each._read() for each in known)))
@@ -112,7 +110,7 @@ class KernelNode(Node):
             each if depends else each.detach()
             for each, depends in zip(known, used[len(saved) :], strict=True)
         ]
-        return run(gradient, (*inputs, *cotangents))
+        return gradient.run((*inputs, *cotangents))
 
 
 def _compute(kernel: Kernel, arrays: tuple[Any, ...]) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 
 import numpy as np
 from jax import lax
@@ -100,15 +100,20 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
 
         def __getattr__(self, name: str) -> Any: ...
 
+        # What files above supply: `convert`, `viewing`, `overrides`.
+        _legacy_array: ClassVar[Callable[..., Any]]
+        _rebuild: ClassVar[Callable[..., Any]]
+        _replay_view: ClassVar[Callable[..., None]]
+        _make_alias_of_leaf: ClassVar[Callable[..., None]]
+        __torch_function__: ClassVar[Any]
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         pytree.register(cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        from flambeau.core.convert import legacy_array
-
         self = object.__new__(cls)
-        self._cell = Cell(legacy_array(args, kwargs))
+        self._cell = Cell(cls._legacy_array(args, kwargs))
         return self
 
     # Making tensors
@@ -154,9 +159,7 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
             self.requires_grad, self._grad_fn, self._output_nr,
         )  # fmt: skip
         if made._requires_grad and made._grad_fn is None:
-            from flambeau.core.viewing import alias_of_leaf
-
-            alias_of_leaf(self, made)
+            self._make_alias_of_leaf(made)
         return made
 
     # The value
@@ -425,7 +428,7 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         if not self.is_leaf:
             raise RuntimeError("only leaf tensors can be pickled; use detach() first")
-        return rebuild_tensor, (
+        return self._rebuild, (
             type(self), *self._pickled_value(), self._requires_grad, self._user_attributes(),
         )  # fmt: skip
 
@@ -435,19 +438,6 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
         if is_abstract(array):
             return (array.shape, self.dtype.name), "meta"
         return np.asarray(array), str(self.device)
-
-    # Subclasses and their operators
-
-    @classmethod
-    def __torch_function__(
-        cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        """Run ``func`` and give its results the subclass ``cls``."""
-        from flambeau.core.overrides import DisableTorchFunctionSubclass, as_results_of
-
-        with DisableTorchFunctionSubclass():
-            result = func(*args, **(kwargs or {}))
-        return as_results_of(cls, result)
 
 
 def _outside_error() -> RuntimeError:
@@ -474,21 +464,3 @@ def method(function: Callable[..., Any]) -> Callable[..., Any]:
     """Attach ``function`` to Tensor under its own name."""
     setattr(Tensor, function.__name__, function)
     return function
-
-
-def rebuild_tensor(
-    cls: type[Tensor], value: Any, device: str, requires_grad: bool, attributes: dict[str, Any]
-) -> Tensor:
-    """A tensor from its pickled state."""
-    from flambeau.core.cell import abstract
-    from flambeau.core.convert import place
-
-    made = object.__new__(cls)
-    if device == "meta":
-        shape, name = value
-        made._cell = Cell(abstract(shape, getattr(dtypes, name).numpy))
-    else:
-        made._cell = Cell(place(value, devices.device(device)))
-    made._requires_grad = requires_grad
-    vars(made).update(attributes)
-    return made
