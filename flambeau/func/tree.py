@@ -79,11 +79,11 @@ def broadcast(prefix: Any, structure: Structure) -> list[Any] | None:
     """
     if prefix is None or isinstance(prefix, int):
         return [prefix] * _count(structure)
-    entries, own = [prefix], LEAF
-    if structure.kind is not None:
-        entries, own = _members(prefix)
+    if structure.kind is None:
+        return [prefix]
+    entries, own = _members(prefix)
     if own != Structure(structure.kind, structure.context, ()):
-        return [prefix] if structure.kind is None else None
+        return None
     if len(entries) != len(structure.parts):
         return None
     found: list[Any] = []

@@ -1,0 +1,222 @@
+"""Custom Functions: what is this library's own; the rest is compared with PyTorch."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import flambeau
+from flambeau import func
+from flambeau.autograd import Function
+
+
+class Sevenfold(Function):
+    """Cubes, with seven times the square as its derivative, so that its own gradient shows."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 7 * x**2 * grad
+
+
+class Scaled(Function):
+    """Several inputs and outputs, attributes, integers and a saved output."""
+
+    @staticmethod
+    def forward(ctx, x, w, scale):
+        y = x * w * scale
+        ctx.scale = scale
+        ctx.save_for_backward(x, w, y)
+        return y, (x > 0).long(), "text"
+
+    @staticmethod
+    def backward(ctx, grad, _, __):
+        x, w, _y = ctx.saved_tensors
+        return grad * w * ctx.scale * 10, grad * x * ctx.scale * 100, None
+
+
+def leaf(*values):
+    return flambeau.tensor(values or (1.0, 2.0), requires_grad=True)
+
+
+def test_any_attribute_can_be_set_on_the_context():
+    class Busy(Function):
+        @staticmethod
+        def forward(ctx, x):
+            for name in ("edges", "outputs", "sequence", "kernel", "results", "pull", "spent"):
+                setattr(ctx, name, name)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            assert ctx.edges == "edges"
+            return grad * 3
+
+    x = leaf()
+    Busy.apply(x).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+
+
+def test_a_write_after_forward_does_not_touch_what_was_saved():
+    x = leaf()
+    y = Sevenfold.apply(x)
+    with flambeau.no_grad():
+        x.zero_()
+    y.sum().backward()
+    assert x.grad.tolist() == [7.0, 28.0]
+
+
+def test_a_saved_output_does_not_keep_its_graph_alive():
+    class Inverse(Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = 1 / x
+            ctx.save_for_backward(y)
+            return y
+
+        @staticmethod
+        def backward(ctx, grad):
+            (y,) = ctx.saved_tensors
+            return -y * y * grad
+
+    y = Inverse.apply(leaf())
+    node = weakref.ref(y.grad_fn)
+    gc.disable()
+    try:
+        del y
+        assert node() is None
+    finally:
+        gc.enable()
+
+
+def test_arguments_taken_by_keyword_only_are_refused():
+    class Keyword(Function):
+        @staticmethod
+        def forward(ctx, x, *, scale):
+            return x * scale
+
+    with pytest.raises(TypeError, match="scale"):
+        Keyword.apply(leaf(), scale=2)
+
+
+def test_an_instance_is_warned_of():
+    with pytest.warns(DeprecationWarning, match=r"Sevenfold\.apply"):
+        Sevenfold()
+
+
+def test_gradients_of_a_wrong_shape_are_named():
+    class Wrong(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return flambeau.ones(3)
+
+    with pytest.raises(RuntimeError, match=r"WrongBackward.*gradient 0.*\[3\].*\[2\]"):
+        Wrong.apply(leaf()).sum().backward()
+
+
+def test_functions_run_inside_a_compiled_function():
+    def step(x):
+        Sevenfold.apply(x).sum().backward()
+        return x.grad
+
+    x = leaf()
+    assert flambeau.compile(step)(x).tolist() == [7.0, 28.0]
+
+
+# JAX's transformations
+
+
+def as_jax(function):
+    return lambda array: function(flambeau.from_jax(array)).jax()
+
+
+def test_jax_differentiates_by_backward():
+    x = jnp.asarray([1.0, 2.0])
+    loss = as_jax(lambda x: Sevenfold.apply(x).sum())
+    assert jax.grad(loss)(x).tolist() == [7.0, 28.0]
+    assert jax.jit(jax.grad(loss))(x).tolist() == [7.0, 28.0]
+    assert jax.jit(loss)(x) == loss(x) == 9.0
+
+
+def test_jax_differentiates_backward_itself():
+    slope = jax.grad(as_jax(lambda x: Sevenfold.apply(x)))
+    assert jax.grad(slope)(jnp.asarray(2.0)) == 28.0
+
+
+def test_jax_maps_and_differentiates():
+    slope = jax.vmap(jax.grad(as_jax(lambda x: Sevenfold.apply(x))))
+    assert slope(jnp.asarray([1.0, 2.0])).tolist() == [7.0, 28.0]
+
+
+def test_jax_sees_several_inputs_and_outputs():
+    seen = []
+
+    def loss(x, w):
+        y, positive, text = Scaled.apply(flambeau.from_jax(x), flambeau.from_jax(w), 2)
+        seen.append((text, positive.dtype))
+        return y.sum().jax()
+
+    x, w = jnp.asarray([1.0, 2.0]), jnp.asarray([3.0, 4.0])
+    by_x, by_w = jax.grad(loss, (0, 1))(x, w)
+    assert by_x.tolist() == [60.0, 80.0]
+    assert by_w.tolist() == [200.0, 400.0]
+    assert seen[0] == ("text", flambeau.int64)
+
+
+def test_jax_sees_complex_gradients_as_pytorch_does():
+    class Square(Function):
+        @staticmethod
+        def forward(ctx, z):
+            ctx.save_for_backward(z)
+            return z * z
+
+        @staticmethod
+        def backward(ctx, grad):
+            (z,) = ctx.saved_tensors
+            return grad * (2 * z).conj()
+
+    z = jnp.asarray([1 + 2j, 3 - 1j])
+    own = jax.grad(as_jax(lambda z: Square.apply(z).real.sum()))(z)
+    assert jnp.allclose(own, jax.grad(lambda z: jnp.sum((z * z).real))(z))
+
+
+def test_a_mapped_function_is_differentiated_by_backward():
+    w = leaf()
+    mapped = func.vmap(lambda x: Sevenfold.apply(x * w).sum())
+    mapped(flambeau.ones(3, 2)).sum().backward()
+    assert w.grad.tolist() == [21.0, 84.0]
+
+
+def test_a_function_with_backward_only_has_no_forward_mode():
+    x = flambeau.ones(2)
+    with pytest.raises(NotImplementedError, match="backward only"):
+        func.jvp(Sevenfold.apply, (x,), (x,))
+
+
+def test_gradients_pass_what_forward_cannot_differentiate():
+    class StraightThrough(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.round()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    x = leaf(0.4, 1.6)
+    StraightThrough.apply(x).sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0]
+    assert jax.grad(as_jax(lambda x: StraightThrough.apply(x)))(jnp.asarray(0.4)) == 1.0

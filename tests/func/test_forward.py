@@ -1,0 +1,96 @@
+"""`jvp`, `jacfwd`, `hessian`: what is this library's own; the rest is compared with PyTorch."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import flambeau
+from flambeau import func, nn
+
+
+def vector(*values):
+    return flambeau.tensor(values or (1.0, 2.0, 3.0))
+
+
+def test_tangents_take_the_dtype_of_their_primals():
+    x = vector()
+    _, tangent = func.jvp(lambda x: x * x, (x,), (x.double(),))
+    assert tangent.dtype is flambeau.float32
+
+
+def test_integers_have_zero_tangents():
+    x = vector()
+    output, tangent = func.jvp(lambda x: (x * 2, x.long()), (x,), (x,))
+    assert output[1].tolist() == [1, 2, 3]
+    assert tangent[1].tolist() == [0, 0, 0]
+
+
+def test_tangents_are_recorded():
+    x = vector().requires_grad_()
+    _, tangent = func.jvp(lambda x: x**3, (x,), (flambeau.ones(3),))
+    tangent.sum().backward()
+    assert x.grad.tolist() == [6.0, 12.0, 18.0]
+
+
+def test_recorded_tangents_are_differentiated_again():
+    w = flambeau.tensor(2.0, requires_grad=True)
+    x = vector()
+    _, tangent = func.jvp(lambda x: x * w**3, (x,), (x,))
+    (first,) = flambeau.autograd.grad(tangent.sum(), w, create_graph=True)
+    (second,) = flambeau.autograd.grad(first, w)
+    assert (first.item(), second.item()) == (72.0, 72.0)
+
+
+def test_a_recorded_transformation_is_freed_like_a_node():
+    w = flambeau.tensor(2.0, requires_grad=True)
+    output, _ = func.jvp(lambda x: x * w, (vector(),), (vector(),))
+    output.sum().backward()
+    with pytest.raises(RuntimeError, match=r"TransformBackward.*retain_graph"):
+        output.sum().backward()
+
+
+def test_a_linear_approximation():
+    output, push = func.linearize(lambda x: x**3, flambeau.tensor(2.0))
+    assert (output.item(), push(flambeau.tensor(1.0)).item()) == (8.0, 12.0)
+
+
+def test_the_hessian_of_a_module_trains_it():
+    net = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1)).double()
+    x = flambeau.tensor([0.3, -0.4], dtype=flambeau.float64)
+
+    def curvature():
+        return func.hessian(lambda x: net(x).squeeze())(x).pow(2).sum()
+
+    curvature().backward()
+    weight = net[0].weight
+    gradient = weight.grad[0, 0].item()
+    with flambeau.no_grad():
+        weight[0, 0] += 1e-5
+        higher = curvature()
+        weight[0, 0] -= 2e-5
+        lower = curvature()
+    assert gradient == pytest.approx((higher - lower).item() / 2e-5, rel=1e-5)
+
+
+def test_the_hessian_is_jaxs():
+    def function(x):
+        return (x**3).sum() * x[0].exp()
+
+    x = vector(0.1, 0.2, 0.3)
+    expected = jax.hessian(lambda array: function(flambeau.from_jax(array)).jax())(x.jax())
+    assert jnp.allclose(func.hessian(function)(x).jax(), expected)
+
+
+def test_a_compiled_hessian():
+    hessian = func.hessian(lambda x: (x**3).sum())
+    x = vector()
+    assert flambeau.compile(hessian)(x).tolist() == hessian(x).tolist()
+
+
+def test_what_is_neither_primal_nor_tangent_is_refused():
+    with pytest.raises(ValueError, match="float"):
+        func.jvp(lambda x: x, (3.0,), (1.0,))
+    with pytest.raises(ValueError, match="float"):
+        func.jvp(lambda x: x, (vector(),), (1.0,))
