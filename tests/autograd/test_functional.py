@@ -46,7 +46,7 @@ def test_inputs_are_left_alone():
 
 
 def test_what_is_no_tensor_is_named_with_its_place():
-    with pytest.raises(TypeError, match="entry 1 of the inputs.*int"):
+    with pytest.raises(TypeError, match=r"entry 1 of the inputs.*int"):
         functional.jacobian(cube, (vector(), 3))
 
 

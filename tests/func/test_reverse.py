@@ -22,11 +22,13 @@ def test_the_value_comes_first_in_jaxs_order():
     value, gradient = func.value_and_grad(square)(vector())
     assert value.item() == 14.0
     assert gradient.tolist() == [2.0, 4.0, 6.0]
-    value, (gradient, aux) = (
-        func.value_and_grad(lambda x: (square(x), "aux"), has_aux=True)(vector())[0][0],
-        (func.grad(lambda x: (square(x), "aux"), has_aux=True)(vector())),
+
+
+def test_aux_comes_with_the_value():
+    (value, aux), gradient = func.value_and_grad(lambda x: (square(x), "aux"), has_aux=True)(
+        vector()
     )
-    assert (value.item(), gradient.tolist(), aux) == (14.0, [2.0, 4.0, 6.0], "aux")
+    assert (value.item(), aux, gradient.tolist()) == (14.0, "aux", [2.0, 4.0, 6.0])
 
 
 def test_arrays_are_differentiated_by_too():
