@@ -74,6 +74,8 @@ class Backward:
         self.reached: set[Node] | None = None
         self.buffers: dict[Node, list[Any]] = {}
         self.seen: set[Node] = set()
+        # Everything runs, nothing is watched but what single nodes say.
+        self.plain = targets is None and modes.trace is None and not anomaly.enabled
         #: What hooks want to remember until the end of this run.
         self.notes: dict[Any, Any] = {}
 
@@ -106,14 +108,17 @@ class Backward:
 
     def _pass_on(self, node: Node, pulled: Any, waiting: dict[Node, int]) -> None:
         """Send the cotangents of a node's inputs, and run the accumulators that have all theirs."""
-        reached = self.reached
+        reached, buffers = self.reached, self.buffers
         ready: list[Node] = []
         for edge, cotangent in zip(node.edges, pulled, strict=True):
             if edge is None or (reached is not None and edge[0] not in reached):
                 continue
-            if cotangent is not None:
-                self._send(edge, cotangent)
             after = edge[0]
+            if cotangent is not None:
+                if after.outputs == 1 and after not in buffers:
+                    buffers[after] = [cotangent]
+                else:
+                    self._send(edge, cotangent)
             if after.accumulates:
                 waiting[after] -= 1
                 if not waiting[after]:
@@ -191,6 +196,15 @@ class Backward:
         if buffer is None:
             # The edges that lead here carried no gradient; hooks learn of that too.
             buffer = [None] * node.outputs
+        if not self.plain or node.has_hooks():
+            return self._run_watched(node, buffer)
+        pulled = node.pull(buffer, self.as_tensors, self.keep)
+        if not self.keep:
+            node.spent = True
+        return pulled
+
+    def _run_watched(self, node: Node, buffer: list[Any]) -> Any:
+        """`_run_node` where there is more to do than to run it."""
         runs = self.running is None or node in self.running
         if runs and self.captures:
             self._capture(node, buffer)

@@ -121,9 +121,10 @@ class Kernel:
         if self.linear:
             avals = tuple([each if type(each) in _AVALS else None for each in saved])
             arrays = tuple([each for each in saved if type(each) not in _AVALS])
+            key: Any = (needs, given, avals)
         else:
             avals, arrays = (), saved
-        key = (needs, given, avals)
+            key = (needs, given)
         kernel = self._gradients.get(key)
         if kernel is None:
             function = functools.partial(_cotangents, self.function, needs, given, avals)

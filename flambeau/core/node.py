@@ -56,6 +56,10 @@ class Node:
         if anomaly.enabled:
             anomaly.remember(self)
 
+    def has_hooks(self) -> Any:
+        """Whether something is to be told when the node runs."""
+        return self.tensor_hooks or self.retained or self.pre_hooks or self.post_hooks
+
     def name(self) -> str:
         """The node's class name, such as ``AddBackward0``."""
         return type(self).__name__

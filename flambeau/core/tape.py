@@ -80,7 +80,12 @@ class KernelNode(Node):
             if as_tensors:
                 pulled = self._pull_tensors(gradient, saved, known)
             else:
-                pulled = _compute(gradient, (*saved, *known))
+                try:
+                    pulled = gradient.forward(*saved, *known)
+                except TypeError:
+                    if not any(map(is_abstract, (*saved, *known))):
+                        raise
+                    pulled = gradient.on_meta((*saved, *known))
         if not keep and not self.kernel.linear:
             self.arrays = self.vjp = None
         if len(pulled) == len(needs):
@@ -111,15 +116,6 @@ class KernelNode(Node):
             for each, depends in zip(known, used[len(saved) :], strict=True)
         ]
         return gradient.run((*inputs, *cotangents))
-
-
-def _compute(kernel: Kernel, arrays: tuple[Any, ...]) -> Any:
-    try:
-        return kernel.forward(*arrays)
-    except TypeError:
-        if any(map(is_abstract, arrays)):
-            return kernel.on_meta(arrays)
-        raise
 
 
 def freed_error(node: Node) -> RuntimeError:
@@ -184,14 +180,13 @@ class AccumulateGrad(Node):
         # A leaf may have been frozen since the forward.
         if cotangents[0] is not None and variable._requires_grad:
             _accumulate(variable, cotangents[0], as_tensors)
-        for hook in tuple((variable._post_accumulate_hooks or {}).values()):
-            result = hook(variable)
-            if result is not None:
-                raise TypeError(
-                    "a post accumulate grad hook must return None, "
-                    f"got {type(result).__name__}; set tensor.grad to replace the gradient"
-                )
+        if variable._post_accumulate_hooks:
+            _run_post_accumulate_hooks(variable)
         return ()
+
+    def has_hooks(self) -> Any:
+        """See `Node.has_hooks`."""
+        return self.variable._hooks or self.pre_hooks or self.post_hooks
 
     def tensor_hooks_of(self, output_nr: int) -> HookDict:
         """The hooks on the leaf itself."""
@@ -202,6 +197,9 @@ class AccumulateGrad(Node):
 
 def _accumulate(variable: Tensor, new: Any, as_tensors: bool) -> None:
     trace = modes.trace
+    if trace is None and variable._grad is None and type(new) is ArrayImpl:
+        variable._grad = Tensor._wrap(new)
+        return
     old = variable._grad if trace is None else trace.get_grad(variable)
     if as_tensors:
         # The caller may still hold the cotangent, so the sum needs a Cell of its own.
@@ -213,6 +211,16 @@ def _accumulate(variable: Tensor, new: Any, as_tensors: bool) -> None:
         _set_grad(variable, Tensor._wrap(new))
     else:
         old._store(kernels.add_cotangents(old._read(), new))
+
+
+def _run_post_accumulate_hooks(variable: Tensor) -> None:
+    for hook in tuple((variable._post_accumulate_hooks or {}).values()):
+        result = hook(variable)
+        if result is not None:
+            raise TypeError(
+                "a post accumulate grad hook must return None, "
+                f"got {type(result).__name__}; set tensor.grad to replace the gradient"
+            )
 
 
 def _set_grad(variable: Tensor, grad: Tensor) -> None:
