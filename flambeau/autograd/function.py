@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.autograd.function_context import FunctionCtx
-from flambeau.autograd.function_jax import JaxCall, is_transformed
+from flambeau.autograd.function_jax import is_transformed, known_to_jax
 from flambeau.autograd.function_node import BackwardCFunction, Form
 from flambeau.core import tape
 from flambeau.core.kernel import INEXACT
@@ -164,16 +164,21 @@ class _Call:
         return tuple(outputs) if isinstance(returned, tuple) else outputs[0]
 
     def _forward(self) -> Any:
-        with no_grad():
-            if not self.separate:
-                return self.cls.forward(self.ctx, *self.args)
-            returned = self.cls.forward(*self.args)
-            self.cls.setup_context(self.ctx, self.args, returned)
-            return returned
+        # What no_grad means in here concerns the tape only; JAX is told of the gradient otherwise.
+        stopping, modes.stopping = modes.stopping, False
+        try:
+            with no_grad():
+                if not self.separate:
+                    return self.cls.forward(self.ctx, *self.args)
+                returned = self.cls.forward(*self.args)
+                self.cls.setup_context(self.ctx, self.args, returned)
+                return returned
+        finally:
+            modes.stopping = stopping
 
     def _known_to_jax(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
         """The results of forward, as ones that JAX differentiates by backward."""
-        known = JaxCall(self.cls, self.args, self.separate).run()
+        known = known_to_jax(self.cls, self.ctx, self.args, results)
         twins = {id(a): b for a, b in zip(results, known, strict=True) if isinstance(a, Tensor)}
         ctx = self.ctx
         ctx.to_save = tuple([twins.get(id(each), each) for each in ctx.to_save])

@@ -1,7 +1,8 @@
 """A custom Function inside JAX's transformations: its gradient is told to JAX too.
 
 Where `jax.grad` or a mapped and recorded function differentiates, the tape plays no part, and JAX
-would differentiate what forward computes. Here the call becomes a `jax.custom_vjp` instead.
+would differentiate what forward computes. So the results pass through a `jax.custom_vjp` on their
+way out, whose rule is the Function's backward.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from jax.core import Tracer
 from flambeau.autograd.function_context import FunctionCtx
 from flambeau.autograd.function_node import Form, checked_gradients, pick_backward
 from flambeau.core.kernel import INEXACT
-from flambeau.core.modes import enable_grad, modes, no_grad
+from flambeau.core.modes import enable_grad, modes
 from flambeau.core.tensor import Tensor
 
 Arrays = tuple[Any, ...]
@@ -30,104 +31,105 @@ def is_transformed(args: Sequence[Any]) -> bool:
     return any(isinstance(each, Tensor) and isinstance(each._read(), Tracer) for each in args)
 
 
-class JaxCall:
-    """One call of a Function, as JAX sees it.
+def known_to_jax(
+    cls: Any, ctx: FunctionCtx, args: Sequence[Any], results: Sequence[Any]
+) -> tuple[Any, ...]:
+    """The results of forward, as ones that JAX differentiates by backward.
 
     Args:
         cls: The Function.
-        args: The arguments of its forward.
-        separate: Whether its forward takes no ``ctx``.
+        ctx: What forward has filled.
+        args: The arguments of forward.
+        results: What forward gave.
+
+    Returns:
+        The results, with another tensor in the place of each tensor.
+    """
+    rule = _Rule(cls, ctx, args, results)
+    inputs = tuple([each._read() for each in args if isinstance(each, Tensor)])
+    outputs = tuple([each._read() for each in results if isinstance(each, Tensor)])
+    passed = jax.custom_vjp(rule.primal)
+    passed.defvjp(rule.forward, rule.backward)
+    arrays = iter(passed(inputs, outputs, rule.kept))
+    return tuple(
+        [Tensor._wrap(next(arrays)) if isinstance(each, Tensor) else each for each in results]
+    )
+
+
+class _Rule:
+    """How JAX differentiates one call.
+
+    JAX must be given everything that backward needs, so that it can differentiate that again.
+
+    Attributes:
+        kept: The arrays that forward saved, and those of the tensors that it set on ``ctx``.
     """
 
-    def __init__(self, cls: Any, args: tuple[Any, ...], separate: bool) -> None:
+    def __init__(
+        self, cls: Any, ctx: FunctionCtx, args: Sequence[Any], results: Sequence[Any]
+    ) -> None:
         self.cls = cls
-        self.args = args
-        self.separate = separate
-        self.places = [i for i, each in enumerate(args) if isinstance(each, Tensor)]
-        self.forms = tuple([Form.of(each) for each in args])
-        # What the last run of forward left, arrays aside.
-        self.returned: Any = None
-        self.ctx: FunctionCtx | None = None
-
-    def run(self) -> tuple[Any, ...]:
-        """The results of forward: those that are Tensors new, the others as they are."""
-        called = jax.custom_vjp(self._primal)
-        called.defvjp(self._forward, self._backward)
-        arrays = iter(called(*(self.args[place]._read() for place in self.places)))
-        results = self.returned if isinstance(self.returned, tuple) else (self.returned,)
-        return tuple(
-            Tensor._wrap(next(arrays)) if isinstance(each, Tensor) else each for each in results
-        )
-
-    def _primal(self, *arrays: Any) -> Arrays:
-        return self._run_forward(arrays)
-
-    def _forward(self, *arrays: Any) -> tuple[Arrays, Any]:
-        results = self._run_forward(arrays)
-        ctx = self.ctx
-        assert ctx is not None
+        self.inputs = tuple([Form.of(each) for each in args])
+        self.results = tuple([Form.of(each) for each in results])
+        self.needs = tuple([form is not None for form in self.inputs])
+        attributes = vars(ctx)
+        self.settings = {k: v for k, v in attributes.items() if not isinstance(v, Tensor)}
         saved = tuple([None if each is None else each._read() for each in ctx.to_save])
-        attributes = {
-            name: each._read() for name, each in vars(ctx).items() if isinstance(each, Tensor)
-        }
-        return results, (saved, attributes)
+        tensors = {k: v._read() for k, v in attributes.items() if isinstance(v, Tensor)}
+        self.kept = (saved, tensors)
 
-    def _run_forward(self, arrays: Arrays) -> Arrays:
-        args = list(self.args)
-        for place, array in zip(self.places, arrays, strict=True):
-            args[place] = Tensor._wrap(array)
-        ctx = self.ctx = FunctionCtx(tuple([form is not None for form in self.forms]))
-        stopping, modes.stopping = modes.stopping, False
-        try:
-            with no_grad():
-                if self.separate:
-                    self.returned = self.cls.forward(*args)
-                    self.cls.setup_context(ctx, tuple(args), self.returned)
-                else:
-                    self.returned = self.cls.forward(ctx, *args)
-        finally:
-            modes.stopping = stopping
-        results = self.returned if isinstance(self.returned, tuple) else (self.returned,)
-        return tuple([each._read() for each in results if isinstance(each, Tensor)])
+    def primal(self, inputs: Arrays, outputs: Arrays, kept: Any) -> Arrays:
+        """The results, which have been computed already."""
+        return outputs
 
-    def _backward(self, residuals: Any, cotangents: Arrays) -> Arrays:
-        saved, attributes = residuals
-        assert self.ctx is not None
-        ctx = FunctionCtx(self.ctx.needs_input_grad)
-        ctx.__dict__.update(self.ctx.__dict__)
-        ctx.__dict__.update({name: Tensor._wrap(each) for name, each in attributes.items()})
+    def forward(self, inputs: Arrays, outputs: Arrays, kept: Any) -> tuple[Arrays, Any]:
+        """The results, and what `backward` takes of the rest."""
+        return outputs, kept
+
+    def backward(self, kept: Any, cotangents: Arrays) -> tuple[Any, ...]:
+        """The cotangents of what `primal` takes: the results and what was kept get none."""
+        saved, tensors = kept
+        ctx = FunctionCtx(self.needs)
+        ctx.__dict__.update(self.settings)
+        ctx.__dict__.update({name: Tensor._wrap(array) for name, array in tensors.items()})
+        ctx.needs_input_grad = self.needs
         ctx._restore(saved)
         with enable_grad():
-            returned = pick_backward(self.cls)(ctx, *self._as_gradients(cotangents))
+            returned = pick_backward(self.cls)(ctx, *self._gradients(cotangents))
             name = f"{self.cls.__name__}Backward"
-            found = checked_gradients(name, returned, self.forms)
-        return tuple(
-            [
-                _cotangent(form, grad)
-                for form, grad in zip(filter(None, self.forms), found, strict=True)
-            ]
-        )
+            found = checked_gradients(name, returned, self.inputs)
+        inputs = [
+            _no_cotangent(form) if grad is None or form.dtype.numpy not in INEXACT
+            else jnp.conj(grad._read())
+            for form, grad in zip(filter(None, self.inputs), found, strict=True)
+        ]  # fmt: skip
+        outputs = [_no_cotangent(form) for form in self.results if form is not None]
+        return tuple(inputs), tuple(outputs), jax.tree.map(_no_cotangent_of_array, kept)
 
-    def _as_gradients(self, cotangents: Arrays) -> list[Any]:
-        """One gradient per result, in PyTorch's convention."""
-        results = self.returned if isinstance(self.returned, tuple) else (self.returned,)
+    def _gradients(self, cotangents: Arrays) -> list[Any]:
+        """One gradient per result, in PyTorch's convention, which is the conjugate of JAX's."""
         remaining = iter(cotangents)
         grads: list[Any] = []
-        for result in results:
-            if not isinstance(result, Tensor):
+        for form in self.results:
+            cotangent = None if form is None else next(remaining)
+            if form is None or cotangent is None:
                 grads.append(None)
-                continue
-            cotangent = next(remaining)
-            if cotangent.dtype == jax.dtypes.float0:
-                cotangent = jnp.zeros(tuple(result.shape), result.dtype.numpy)
-            grads.append(Tensor._wrap(jnp.conj(cotangent)))
+            elif cotangent.dtype == jax.dtypes.float0:
+                grads.append(form.zeros())
+            else:
+                grads.append(Tensor._wrap(jnp.conj(cotangent)))
         return grads
 
 
-def _cotangent(form: Form, grad: Tensor | None) -> Any:
-    """The gradient of one input, in JAX's convention."""
-    if form.dtype.numpy not in INEXACT:
-        return np.zeros(form.shape, jax.dtypes.float0)
-    if grad is None:
-        return jnp.zeros(form.shape, form.dtype.numpy)
-    return jnp.conj(grad._read())
+def _no_cotangent(form: Form) -> Any:
+    return _zeros(form.shape, form.dtype.numpy)
+
+
+def _no_cotangent_of_array(array: Any) -> Any:
+    return _zeros(array.shape, array.dtype)
+
+
+def _zeros(shape: tuple[int, ...], numpy_dtype: Any) -> Any:
+    if numpy_dtype in INEXACT:
+        return jnp.zeros(shape, numpy_dtype)
+    return np.zeros(shape, jax.dtypes.float0)

@@ -220,3 +220,40 @@ def test_gradients_pass_what_forward_cannot_differentiate():
     StraightThrough.apply(x).sum().backward()
     assert x.grad.tolist() == [1.0, 1.0]
     assert jax.grad(as_jax(lambda x: StraightThrough.apply(x)))(jnp.asarray(0.4)) == 1.0
+
+
+def test_forward_runs_once_under_jax():
+    runs = []
+
+    class Masked(Function):
+        @staticmethod
+        def forward(ctx, x):
+            runs.append(None)
+            ctx.mask = flambeau.rand(2).to(x.dtype)
+            return x * ctx.mask
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.mask
+
+    loss = as_jax(lambda x: Masked.apply(x).sum())
+    value, slope = jax.value_and_grad(loss)(jnp.asarray([1.0, 1.0]))
+    assert len(runs) == 1
+    assert jnp.allclose(value, slope.sum())
+
+
+def test_a_saved_output_is_differentiated_again_by_jax():
+    class Exp(Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x.exp()
+            ctx.save_for_backward(y)
+            return y
+
+        @staticmethod
+        def backward(ctx, grad):
+            (y,) = ctx.saved_tensors
+            return grad * y
+
+    slope = jax.grad(as_jax(lambda x: Exp.apply(x) * 2))
+    assert jnp.allclose(jax.grad(jax.grad(slope))(jnp.asarray(1.0)), 2 * jnp.exp(1.0))
