@@ -8,12 +8,14 @@ from math import pi as pi
 from numpy import newaxis as newaxis
 
 from flambeau import autograd as autograd
+from flambeau import func as func
 from flambeau import linalg as linalg
 from flambeau import nn as nn
 from flambeau import optim as optim
+from flambeau import overrides as overrides
 from flambeau import random as random
 from flambeau import utils as utils
-from flambeau.autograd.modes import *
+from flambeau.autograd.grad_mode import *
 from flambeau.checkpoint.io import load as load
 from flambeau.checkpoint.io import save as save
 from flambeau.compile import CompileError as CompileError

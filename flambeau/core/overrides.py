@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType
 from typing import Any
 
+from flambeau.core.history import History
+from flambeau.core.host import HostAccess
 from flambeau.core.modes import ContextDecorator, modes
 from flambeau.core.tensor import PLAIN_TYPES, Tensor, _disabled_torch_function_impl
 
@@ -127,4 +131,43 @@ def _torch_function(
     return as_results_of(cls, result)
 
 
+def _methods_of(*owners: type) -> dict[str, Callable[..., Any]]:
+    """The methods that ask nobody by themselves: all that are no operators."""
+    return {
+        name: value
+        for owner in owners
+        for name, value in vars(owner).items()
+        if isinstance(value, FunctionType) and (name[0] != "_" or name in _CONVERSIONS)
+    }
+
+
+_CONVERSIONS = {
+    "__array__", "__bool__", "__complex__", "__float__", "__index__", "__int__", "__len__",
+}  # fmt: skip
+# What is declared later asks by itself, or is made of what does.
+_METHODS = _methods_of(Tensor, History, HostAccess)
+# The way from a plain tensor to a subclass, also of what an override has given.
+del _METHODS["as_subclass"]
+
+
+def _ask_about_methods(cls: type[Tensor]) -> None:
+    """Let the ``__torch_function__`` of ``cls`` be asked about methods that are no operators."""
+    if cls.__torch_function__ is _disabled_torch_function_impl:
+        return
+    for name, method in _METHODS.items():
+        if getattr(cls, name) is method:
+            setattr(cls, name, _asking(method))
+
+
+def _asking(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def face(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if overrides(type(self)):
+            return handle_torch_function(method, (self, *args), self, *args, **kwargs)
+        return method(self, *args, **kwargs)
+
+    return face
+
+
 Tensor.__torch_function__ = classmethod(_torch_function)
+Tensor._ask_about_methods = classmethod(_ask_about_methods)

@@ -105,11 +105,14 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
         _rebuild: ClassVar[Callable[..., Any]]
         _replay_view: ClassVar[Callable[..., None]]
         _make_alias_of_leaf: ClassVar[Callable[..., None]]
+        _ask_about_methods: ClassVar[Callable[..., None]]
         __torch_function__: ClassVar[Any]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         pytree.register(cls)
+        if "__torch_function__" in vars(cls):
+            cls._ask_about_methods()
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         self = object.__new__(cls)
@@ -303,16 +306,18 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
         return self.device.type == "cuda"
 
     def get_device(self) -> int:
-        """The index of the GPU that holds the elements, -1 for the CPU."""
+        """The index of the GPU that holds the elements; -1 on the CPU and on meta."""
         device = self.device
-        return -1 if device.type == "cpu" else device.index or 0
+        return -1 if device.type in ("cpu", "meta") else device.index or 0
 
     @property
     def itemsize(self) -> int:
         """Bytes per element."""
         return self.dtype.itemsize
 
-    element_size = itemsize.fget
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self.itemsize
 
     @property
     def nbytes(self) -> int:

@@ -43,7 +43,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         requires_grad: Whether gradients are computed for it.
 
     Raises:
-        TypeError: ``data`` is no tensor.
+        TypeError: ``data`` is no tensor, or ``requires_grad`` no bool.
         RuntimeError: The ``detach()`` of a custom class gives another class, or ``requires_grad``
             is set for elements that are neither floating point nor complex.
 
@@ -57,6 +57,10 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     """
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+        if requires_grad is not True and requires_grad is not False:
+            raise TypeError(
+                f"requires_grad of a Parameter is True or False, but got {requires_grad!r}"
+            )
         if data is None:
             data = Tensor()
         if type(data) is Tensor or type(data) is Parameter:

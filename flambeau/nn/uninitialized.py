@@ -104,7 +104,7 @@ class UninitializedTensorMixin:
         """
         if func not in cls._allowed_methods:
             _refuse(cls, getattr(func, "__name__", repr(func)))
-        plain = [each.data if is_lazy(each) else each for each in args]
+        plain = [_stand_in(each) if is_lazy(each) else each for each in args]
         result = func(*plain, **(kwargs or {}))
         return args[0] if result is plain[0] else cls._as_result(args[0], result)
 
@@ -112,6 +112,13 @@ class UninitializedTensorMixin:
     def _as_result(cls, source: Any, result: Any) -> Any:
         """What ``result``, a ``source`` that was moved or cast, is given out as."""
         return result
+
+
+def _stand_in(tensor: Any) -> Tensor:
+    """A plain tensor with the device, dtype and flag of an uninitialized one."""
+    plain = tensor.data
+    plain.requires_grad = tensor.requires_grad
+    return plain
 
 
 def _refuse(cls: type, name: str) -> NoReturn:

@@ -175,3 +175,27 @@ def what_is_like_a_tensor(lib, kit):
     return [lib.overrides.is_tensor_like(each) for each in values[:4]], [
         has((each,)) for each in values[:4]
     ]
+
+
+@scenario
+def methods_that_are_no_operators_ask_too(lib, kit):
+    log = []
+    x = as_sub(tracing(lib, log), lib)
+    x.requires_grad_(False)
+    x.detach()
+    x.dim(), x.size(), x.numel(), x.stride(), x.element_size()
+    x.tolist(), x.sum().item(), x.numpy(), len(x), x.is_floating_point()
+    return [name for name, _, _ in log]
+
+
+@scenario
+def an_override_of_detach_is_seen_by_parameter(lib, kit):
+    log = []
+    parameter = lib.nn.Parameter(as_sub(tracing(lib, log), lib))
+    return [name for name, _, _ in log if not name.startswith("__")], type(parameter).__name__
+
+
+@scenario
+def methods_of_other_types_are_answered_as_they_like(lib, kit):
+    x = as_sub(tracing(lib, [], result="anything"), lib)
+    return x.detach(), x.dim(), x.tolist(), x.requires_grad_(), x.is_complex()

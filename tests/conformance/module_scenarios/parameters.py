@@ -233,3 +233,19 @@ def a_buffer_after_conversion(lib, kit):
 def parameters_as_dictionary_keys(lib, kit):
     a, b = lib.nn.Parameter(lib.ones(2)), lib.nn.Parameter(lib.ones(2))
     return len({a, b, a}), {a: 1, b: 2}[a]
+
+
+@scenario("detach")
+def a_custom_class_whose_override_of_detach_loses_it(lib, kit):
+    class Lossy(lib.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            result = super().__torch_function__(func, types, args, kwargs or {})
+            return result.as_subclass(lib.Tensor) if func is lib.Tensor.detach else result
+
+    lib.nn.Parameter(lib.ones(2).as_subclass(Lossy))
+
+
+@scenario
+def requires_grad_must_be_a_bool(lib, kit):
+    lib.nn.Parameter(lib.ones(2), "weight")
