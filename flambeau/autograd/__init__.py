@@ -5,5 +5,5 @@ from flambeau.autograd import graph as graph
 from flambeau.autograd.anomaly_mode import *
 from flambeau.autograd.backward import *
 from flambeau.autograd.function import *
+from flambeau.autograd.grad_mode import *
 from flambeau.autograd.gradcheck import *
-from flambeau.autograd.modes import *

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.autograd.modes import no_grad
+from flambeau.autograd.grad_mode import no_grad
 from flambeau.core.op import function
 from flambeau.core.plan import following, has_plan, is_recording
 from flambeau.core.tensor import Tensor
