@@ -72,9 +72,8 @@ def main():
     count, seconds, megabytes = build("flambeau")
     _, torch_seconds, torch_megabytes = build("torch")
     print(f"{count / 1e9:.1f} billion parameters on the meta device")
-    print(
-        f"flambeau {seconds:.2f} s, {megabytes:.0f} MB; PyTorch {torch_seconds:.2f} s, {torch_megabytes:.0f} MB"
-    )
+    print(f"flambeau: {seconds:.2f} s, {megabytes:.0f} MB")
+    print(f"PyTorch: {torch_seconds:.2f} s, {torch_megabytes:.0f} MB")
     print(claim("seconds", seconds, 1.5))
     print(claim("megabytes", megabytes, 200))
     print(f"time, flambeau / PyTorch: {seconds / torch_seconds:.2f}")

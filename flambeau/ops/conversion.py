@@ -71,7 +71,7 @@ def _same_place(have: device, want: device) -> bool:
 def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:
     """The device, dtype and copy flag that a call of ``to`` names."""
     names = ["device", "dtype", "non_blocking", "copy", "memory_format"]
-    if args and isinstance(args[0], Tensor) or "other" in kwargs:
+    if (args and isinstance(args[0], Tensor)) or "other" in kwargs:
         other = kwargs.pop("other") if "other" in kwargs else args[0]
         kwargs = {**dict(zip(names[2:4], args[1:], strict=False)), **kwargs}
         kwargs.setdefault("device", other.device)

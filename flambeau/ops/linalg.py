@@ -326,7 +326,7 @@ def addbmm(
 
 
 @op(node="ViewBackward0")
-def _tensordot(a: Array, b: Array, dims) -> Array:
+def _tensordot(a: Array, b: Array, dims: object) -> Array:
     one_dtype("tensordot", a, b)
     return jnp.tensordot(a, b, dims)
 

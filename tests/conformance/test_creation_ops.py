@@ -46,10 +46,14 @@ OPTIONS = {
     "eye to out": lambda lib: lib.eye(2, out=lib.empty(2, 2)),
     "default dtype": lambda lib: _with_default(lib, lambda: (lib.ones(2), lib.tensor(1.5))),
     "device context": lambda lib: _on_meta(lib, lambda: (lib.ones(2), lib.tensor([1, 2]))),
-    "device context takes tensors": lambda lib: _on_meta(
-        lib, lambda t=lib.ones(2): (lib.as_tensor(t), lib.asarray(t), lib.ones_like(t))
-    ),
+    "device context takes tensors": lambda lib: _taken_to_meta(lib, lib.ones(2)),
 }
+
+
+def _taken_to_meta(lib: Any, tensor: Any) -> Any:
+    return _on_meta(
+        lib, lambda: (lib.as_tensor(tensor), lib.asarray(tensor), lib.ones_like(tensor))
+    )
 
 
 def _with_default(lib: Any, compute: Any) -> Any:
