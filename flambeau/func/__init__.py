@@ -1,5 +1,6 @@
 """Transformations of functions of tensors, and modules as functions."""
 
+from flambeau.func.batch_norm_replacement import *
 from flambeau.func.forward import *
 from flambeau.func.functional_call import *
 from flambeau.func.reverse import *

@@ -201,3 +201,11 @@ def models_in_different_modes_stacked(lib, kit):
 @scenario("weight")
 def models_of_which_some_are_frozen_stacked(lib, kit):
     lib.func.stack_module_state([kit.Scale(), kit.Scale().requires_grad_(False)])
+
+
+@scenario
+def batch_normalization_without_running_statistics(lib, kit):
+    net = lib.nn.Sequential(lib.nn.BatchNorm1d(2), lib.nn.Sequential(lib.nn.BatchNorm2d(3)))
+    same = lib.func.replace_all_batch_norm_modules_(net)
+    batch = lib.tensor([[[0.0, 1.0], [2.0, 3.0]], [[1.0, 5.0], [3.0, -1.0]]])
+    return same is net, net.state_dict(), lib.func.vmap(net[0])(batch)
