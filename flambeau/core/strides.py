@@ -54,6 +54,17 @@ def can_reshape(view: View, base_shape: Ints, base_dtype: Any, shape: Ints) -> b
     return reshaped_strides(view.shape, strides, shape) is not None
 
 
+def memory_order(view: View, base_shape: Ints, base_dtype: Any) -> Ints:
+    """The dimensions of a view in the order in which memory walks them, the slowest first.
+
+    That of an expanded view, whose elements share memory, is the order of the dimensions.
+    """
+    strides = strides_of(view.steps, base_shape, np.dtype(base_dtype))
+    if 0 in strides:
+        return tuple(range(len(strides)))
+    return tuple(sorted(range(len(strides)), key=lambda dim: -strides[dim]))
+
+
 @functools.cache
 def strides_of(steps: tuple[Step, ...], shape: Ints, dtype: Any) -> Ints:
     """The strides of what ``steps`` lead to from a contiguous array."""

@@ -299,3 +299,21 @@ class TestGenerators:
             torch.rand(4, generator=theirs).numpy(),
             flambeau.rand(4, generator=generator).numpy(),
         )
+
+
+VIEWS = {
+    "transposed": lambda x: x.transpose(0, 1),
+    "permuted": lambda x: x.permute(2, 0, 1),
+    "sliced": lambda x: x[:, ::2],
+    "expanded": lambda x: x[0, 0].expand(5, 4),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_dropout_of_a_view_draws_in_the_order_of_memory(name: str) -> None:
+    check(lambda lib: lib.nn.functional.dropout(VIEWS[name](seeded(lib).ones(2, 3, 4)), 0.4), CLOSE)
+
+
+def seeded(lib: Any) -> Any:
+    lib.manual_seed(1)
+    return lib

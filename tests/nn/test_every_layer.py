@@ -24,8 +24,11 @@ CONTAINERS = {
 }  # fmt: skip
 RANDOM = {
     "AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout",
-    "FractionalMaxPool2d", "FractionalMaxPool3d", "RReLU",
+    "FractionalMaxPool2d", "FractionalMaxPool3d", "RReLU", "Transformer", "TransformerDecoder",
+    "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
 }  # fmt: skip
+# Stacks of copies of a layer that they are given, and that has been made where it is wanted.
+STACKS = {"TransformerDecoder", "TransformerEncoder"}
 
 
 class Example(NamedTuple):
@@ -75,6 +78,7 @@ EXAMPLES: dict[str, Example] = {
     "MarginRankingLoss": Example((), (ramp(2), 1 - ramp(2), whole(1, -1))),
     "MultiLabelMarginLoss": Example((), (ramp(1, 4), whole([3, 0, -1, 1]))),
     "MultiMarginLoss": Example((), (ramp(2, 3), whole(0, 2))),
+    "MultiheadAttention": Example((4, 2), (ramp(2, 1, 4), ramp(3, 1, 4), 1 - ramp(3, 1, 4))),
     "NLLLoss": Example((), (ramp(2, 3).log(), whole(0, 2))),
     "NLLLoss2d": Example((), (ramp(1, 3, 2, 2).log(), whole([[0, 2], [1, 1]]))),
     "PReLU": Example((3,), (ramp(2, 3) - 0.5,)),
@@ -89,6 +93,13 @@ EXAMPLES: dict[str, Example] = {
     "Softmin": Example((1,), (ramp(2, 3),)),
     "SyncBatchNorm": Example((3,), (ramp(2, 3, 2, 2),)),
     "Threshold": Example((0.5, 2.0), (ramp(2, 3),)),
+    "Transformer": Example((4, 2, 1, 1, 5), (ramp(3, 1, 4), 1 - ramp(2, 1, 4))),
+    "TransformerDecoder": Example(
+        (nn.TransformerDecoderLayer(4, 2, 5), 2), (ramp(2, 1, 4), 1 - ramp(3, 1, 4))
+    ),
+    "TransformerDecoderLayer": Example((4, 2, 5), (ramp(2, 1, 4), 1 - ramp(3, 1, 4))),
+    "TransformerEncoder": Example((nn.TransformerEncoderLayer(4, 2, 5), 2), (ramp(3, 1, 4),)),
+    "TransformerEncoderLayer": Example((4, 2, 5), (ramp(3, 1, 4),)),
     "TripletMarginLoss": Example((), (ramp(2, 3), 1 - ramp(2, 3), ramp(2, 3) * 2)),
     "TripletMarginWithDistanceLoss": Example((), (ramp(2, 3), 1 - ramp(2, 3), ramp(2, 3) * 2)),
     "Unflatten": Example((1, (2, 2)), (ramp(2, 4),)),
@@ -196,7 +207,7 @@ def test_there_is_an_example_of_every_layer():
 @pytest.mark.parametrize("name", NAMES)
 def test_layer_with_tensors_takes_device_and_dtype(name):
     layer = build(name)
-    if layer.state_dict():
+    if layer.state_dict() and name not in STACKS:
         assert takes(name, "device")
         assert takes(name, "dtype")
         layer = build(name, device="meta", dtype=flambeau.float64)
@@ -277,7 +288,7 @@ def test_layer_can_be_cast_to_bfloat16(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_layer_on_meta_gives_shapes(name):
-    layer = build(name, device="meta") if takes(name, "device") else build(name)
+    layer = build(name, device="meta") if takes(name, "device") else build(name).to("meta")
     outputs = flat(layer(*[each.to("meta") for each in EXAMPLES[name].inputs]))
     for found, expected in zip(outputs, results(used(name), name), strict=True):
         assert found.is_meta

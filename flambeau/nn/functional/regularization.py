@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from flambeau.core.strides import memory_order
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._in_place import stored
 from flambeau.ops.masking import keep_scaled, keep_self_normalizing
@@ -36,8 +37,17 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         _check_probability("dropout", p)
     if not training or p == 0:
         return input
-    mask = keep_mask(input.shape, p, device=input.device)
-    return stored(input, keep_scaled(input, mask, p), inplace, "dropout")
+    return stored(input, keep_scaled(input, _mask_of(input, p), p), inplace, "dropout")
+
+
+def _mask_of(input: Tensor, p: float) -> Tensor:
+    """Which elements are kept; PyTorch draws them in the order of their memory."""
+    view = input._view
+    if view is None:
+        return keep_mask(input.shape, p, device=input.device)
+    order = memory_order(view, input._cell.array.shape, input._cell.array.dtype)
+    mask = keep_mask([input.size(dim) for dim in order], p, device=input.device)
+    return mask.permute([order.index(dim) for dim in range(len(order))])
 
 
 def _drop_channels(combine: Any, input: Tensor, p: float, inplace: bool, name: str) -> Tensor:

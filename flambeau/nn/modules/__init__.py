@@ -21,6 +21,7 @@ from flambeau.nn.modules import (
     pooling,
     rnn,
     sparse,
+    transformer,
     upsampling,
 )
 from flambeau.nn.modules.activation import *
@@ -44,6 +45,7 @@ from flambeau.nn.modules.pixelshuffle import *
 from flambeau.nn.modules.pooling import *
 from flambeau.nn.modules.rnn import *
 from flambeau.nn.modules.sparse import *
+from flambeau.nn.modules.transformer import *
 from flambeau.nn.modules.upsampling import *
 
 __all__ = ["Module"]
@@ -67,4 +69,5 @@ __all__ += pixelshuffle.__all__
 __all__ += pooling.__all__
 __all__ += rnn.__all__
 __all__ += sparse.__all__
+__all__ += transformer.__all__
 __all__ += upsampling.__all__

@@ -9,14 +9,15 @@ from flambeau.core.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.module import Module
+from flambeau.nn.modules.multihead_attention import MultiheadAttention
 from flambeau.nn.parameter import Parameter
 from flambeau.ops.creation import empty
 
 __all__ = [
     "CELU", "ELU", "GELU", "GLU", "SELU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh",
-    "LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SiLU",
-    "Sigmoid", "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh",
-    "Tanhshrink", "Threshold",
+    "LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish", "MultiheadAttention", "PReLU", "RReLU", "ReLU",
+    "ReLU6", "SiLU", "Sigmoid", "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink",
+    "Softsign", "Tanh", "Tanhshrink", "Threshold",
 ]  # fmt: skip
 
 

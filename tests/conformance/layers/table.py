@@ -45,7 +45,7 @@ class Row(NamedTuple):
         build: Called with either library.
         inputs: Arrays, of which those of floating point take gradients.
         tolerance: Relative and absolute.
-        call: Keyword arguments of the call.
+        call: Keyword arguments of the call; arrays become tensors.
         modes: In which modes it is called.
     """
 
@@ -85,8 +85,11 @@ def run(lib, to_tensor, each: Row) -> Outcome:
         layer.train(mode == "training")
         inputs = [to_input(to_tensor, one) for one in each.inputs]
         lib.manual_seed(7)
-        outputs = layer(*inputs, **each.call)
-        outputs = list(outputs) if isinstance(outputs, tuple) else [outputs]
+        keywords = {
+            name: to_tensor(np.array(one)) if isinstance(one, np.ndarray) else one
+            for name, one in each.call.items()
+        }
+        outputs = flattened(layer(*inputs, **keywords))
         for number, output in enumerate(outputs):
             results[f"{mode}: output {number}"] = output
         wanting = [output for output in outputs if output.requires_grad]
@@ -115,6 +118,13 @@ def run(lib, to_tensor, each: Row) -> Outcome:
         {name: as_numpy(value) for name, value in state.items()},
         {name: as_numpy(value) for name, value in results.items()},
     )
+
+
+def flattened(value):
+    """The tensors in nested tuples."""
+    if isinstance(value, tuple):
+        return [leaf for each in value for leaf in flattened(each)]
+    return [] if value is None else [value]
 
 
 def to_input(to_tensor, one):

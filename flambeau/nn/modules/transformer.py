@@ -1,0 +1,178 @@
+"""The Transformer: encoder, decoder, and their layers.
+
+Vaswani et al., Attention Is All You Need, https://arxiv.org/abs/1706.03762
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.nn import functional as F
+from flambeau.nn import init
+from flambeau.nn.module import Module
+from flambeau.nn.modules.normalization import LayerNorm
+from flambeau.nn.modules.transformer_layers import (
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+)
+from flambeau.nn.modules.transformer_stacks import TransformerDecoder, TransformerEncoder
+from flambeau.ops.creation import full
+
+__all__ = [
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+]
+
+
+class Transformer(Module):
+    """An encoder of a source sequence, and a decoder that looks at it and at a target sequence.
+
+    Shapes: source ``(S, N, d_model)`` and target ``(T, N, d_model)`` to ``(T, N, d_model)``. With
+    ``batch_first`` N comes first; it can also be left out.
+
+    Args:
+        d_model: Features of both sequences.
+        nhead: Heads of each attention; a divisor of ``d_model``.
+        num_encoder_layers: Layers of the encoder.
+        num_decoder_layers: Layers of the decoder.
+        dim_feedforward: Features between the two linear maps of each layer.
+        dropout: The probability to drop, in training.
+        activation: The function between the two linear maps: ``"relu"``, ``"gelu"`` or a callable.
+        custom_encoder: A module to take instead of an encoder.
+        custom_decoder: A module to take instead of a decoder.
+        layer_norm_eps: What the layer normalizations add to the variance.
+        batch_first: Whether batches are ``(N, T, d_model)``.
+        norm_first: Whether to normalize before attention and linear maps rather than after them.
+        bias: Whether linear maps and normalizations have biases.
+        device: Where to put the parameters.
+        dtype: Of the parameters.
+
+    >>> import flambeau
+    >>> from flambeau import nn
+    >>> model = nn.Transformer(16, nhead=2, num_encoder_layers=1, num_decoder_layers=1)
+    >>> model(flambeau.zeros(10, 3, 16), flambeau.zeros(7, 3, 16)).shape
+    flambeau.Size([7, 3, 16])
+    """
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = F.relu,
+        custom_encoder: Any = None,
+        custom_decoder: Any = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        layer_arguments = (
+            d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
+            norm_first, bias, device, dtype,
+        )  # fmt: skip
+        norm_options = {"eps": layer_norm_eps, "bias": bias, "device": device, "dtype": dtype}
+        if custom_encoder is None:
+            layer = TransformerEncoderLayer(*layer_arguments)
+            norm = LayerNorm(d_model, **norm_options)
+            custom_encoder = TransformerEncoder(layer, num_encoder_layers, norm)
+        self.encoder = custom_encoder
+        if custom_decoder is None:
+            layer = TransformerDecoderLayer(*layer_arguments)
+            norm = LayerNorm(d_model, **norm_options)
+            custom_decoder = TransformerDecoder(layer, num_decoder_layers, norm)
+        self.decoder = custom_decoder
+        self._reset_parameters()
+        self.d_model = d_model
+        self.nhead = nhead
+        self.batch_first = batch_first
+
+    def forward(
+        self,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """The target sequence as the decoder sees it, given the source.
+
+        Masks are true where something is hidden, or numbers to add to the scores.
+
+        Args:
+            src: The source; see the class.
+            tgt: The target; see the class.
+            src_mask: ``(S, S)`` or ``(N * nhead, S, S)``: what source positions see of each other.
+            tgt_mask: ``(T, T)`` or ``(N * nhead, T, T)``: what target positions see of each other.
+            memory_mask: ``(T, S)`` or ``(N * nhead, T, S)``: what target positions see of the
+                source.
+            src_key_padding_mask: ``(N, S)``, or ``(S,)`` without N: which source positions the
+                encoder sees.
+            tgt_key_padding_mask: ``(N, T)``, or ``(T,)``: which target positions are seen.
+            memory_key_padding_mask: ``(N, S)``, or ``(S,)``: which source positions the decoder
+                sees.
+            src_is_causal: Whether ``src_mask`` is the causal one; it need not be looked at then.
+            tgt_is_causal: Likewise ``tgt_mask``.
+            memory_is_causal: Likewise ``memory_mask``.
+
+        Raises:
+            RuntimeError: The batches differ, or the features are not ``d_model``.
+        """
+        shapes = f"got src {list(src.shape)} and tgt {list(tgt.shape)}"
+        batch_dim = 0 if self.batch_first else 1
+        if src.dim() == 3 and src.size(batch_dim) != tgt.size(batch_dim):
+            raise RuntimeError(f"Transformer: src and tgt must be of one batch size, {shapes}")
+        if src.size(-1) != self.d_model or tgt.size(-1) != self.d_model:
+            raise RuntimeError(
+                f"Transformer: src and tgt must have d_model={self.d_model} features, {shapes}"
+            )
+        memory = self.encoder(
+            src,
+            mask=src_mask,
+            src_key_padding_mask=src_key_padding_mask,
+            is_causal=src_is_causal,
+        )
+        return self.decoder(
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
+        )
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+        """The causal mask ``(sz, sz)``: minus infinity where a position would see a later one.
+
+        >>> from flambeau import nn
+        >>> nn.Transformer.generate_square_subsequent_mask(3)
+        tensor([[0., -inf, -inf],
+                [0., 0., -inf],
+                [0., 0., 0.]])
+        """
+        return full((sz, sz), float("-inf"), device=device, dtype=dtype).triu(1)
+
+    def _reset_parameters(self) -> None:
+        for each in self.parameters():
+            if each.dim() > 1:
+                init.xavier_uniform_(each)
