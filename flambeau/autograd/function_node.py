@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 
 from flambeau.autograd.function_context import FunctionCtx
 from flambeau.core.cell import abstract, is_abstract
@@ -14,24 +17,38 @@ from flambeau.core.tensor import Tensor
 
 
 class Form(NamedTuple):
-    """Shape, dtype and place of a tensor, without its elements."""
+    """Shape, dtype and place of a tensor, without its elements.
+
+    Attributes:
+        shape: The shape.
+        dtype: The dtype.
+        on_meta: Whether it is on the meta device.
+        place: JAX's sharding; ``None`` on the meta device and for tracers.
+    """
 
     shape: tuple[int, ...]
     dtype: Any
     on_meta: bool
+    place: Any
 
     @staticmethod
     def of(value: Any) -> Form | None:
         """The form of a tensor; ``None`` for anything else."""
         if not isinstance(value, Tensor):
             return None
-        return Form(tuple(value.shape), value.dtype, value.is_meta)
+        array = value._read()
+        is_here = isinstance(array, jax.Array) and not isinstance(array, Tracer)
+        place = array.sharding if is_here else None
+        return Form(tuple(array.shape), value.dtype, value.is_meta, place)
 
     def zeros(self) -> Tensor:
         """A tensor of zeros of this form."""
         if self.on_meta:
             return Tensor._wrap(abstract(self.shape, self.dtype.numpy))
-        return Tensor._wrap(jnp.zeros(self.shape, self.dtype.numpy))
+        zeros = np.zeros(self.shape, self.dtype.numpy)
+        if self.place is None:
+            return Tensor._wrap(jnp.asarray(zeros))
+        return Tensor._wrap(jax.device_put(zeros, self.place))
 
 
 class BackwardCFunction(Node):

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Container
 from typing import Any, ClassVar
 
+import numpy as np
 from jax.core import Tracer
 from jaxlib._jax import ArrayImpl
 
@@ -18,9 +19,11 @@ from flambeau.core import kernel as kernels
 from flambeau.core.cell import is_abstract
 from flambeau.core.handle import HookDict
 from flambeau.core.kernel import Kernel
+from flambeau.core.lazy_cotangent import LONGEST, LazyCotangent
 from flambeau.core.modes import modes
 from flambeau.core.node import Edge, Node, sequence_now
 from flambeau.core.tensor import Tensor
+from flambeau.core.upload import beside
 
 __all__ = [
     "AccumulateGrad", "Edge", "IdentityNode", "KernelNode", "Node", "SpentNode", "edge_of",
@@ -29,6 +32,8 @@ __all__ = [
 
 
 _ONE = (True,)
+# Cotangents that are no tracers and not on the meta device.
+_CONCRETE = {ArrayImpl, LazyCotangent}
 
 
 class KernelNode(Node):
@@ -49,7 +54,7 @@ class KernelNode(Node):
     def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
         """See `Node.pull`."""
         needs = tuple([edge is not None for edge in self.edges])
-        return self._pull(needs, cotangents, as_tensors, keep)
+        return self._pull(needs, cotangents, as_tensors, keep, lazily=True)
 
     def pull_towards(
         self, wanted: Container[Node], cotangents: list[Any], as_tensors: bool, keep: bool
@@ -59,7 +64,12 @@ class KernelNode(Node):
         return self._pull(needs, cotangents, as_tensors, keep)
 
     def _pull(
-        self, needs: tuple[bool, ...], cotangents: list[Any], as_tensors: bool, keep: bool
+        self,
+        needs: tuple[bool, ...],
+        cotangents: list[Any],
+        as_tensors: bool,
+        keep: bool,
+        lazily: bool = False,
     ) -> Any:
         arrays = self.arrays
         if arrays is None:
@@ -74,18 +84,14 @@ class KernelNode(Node):
             pulled: Any = (None,) * len(needs)
         elif self.vjp is not None and not as_tensors:
             needs = tuple([edge is not None for edge in self.edges])
-            pulled = kernels.pull_back_compiled(self.vjp, self._all_cotangents(cotangents))
+            full = self._all_cotangents(cotangents, known[0])
+            pulled = kernels.pull_back_compiled(self.vjp, full)
         else:
             gradient, saved = self.kernel.gradient(needs, given, arrays)
             if as_tensors:
                 pulled = self._pull_tensors(gradient, saved, known)
             else:
-                try:
-                    pulled = gradient.forward(*saved, *known)
-                except TypeError:
-                    if not any(map(is_abstract, (*saved, *known))):
-                        raise
-                    pulled = gradient.on_meta((*saved, *known))
+                pulled = self._pull_arrays(gradient, saved, known, needs, lazily)
         if not keep and not self.kernel.linear:
             self.arrays = self.vjp = None
         if len(pulled) == len(needs):
@@ -93,11 +99,35 @@ class KernelNode(Node):
         remaining = iter(pulled)
         return [next(remaining) if need else None for need in needs]
 
-    def _all_cotangents(self, cotangents: list[Any]) -> tuple[Any, ...]:
-        import jax.numpy as jnp
+    def _pull_arrays(
+        self, gradient: Kernel, saved: Any, known: list[Any], needs: tuple[bool, ...], lazily: bool
+    ) -> Any:
+        # A node gets a lazy cotangent only if it has one output.
+        cotangent, length = known[0], 1
+        if type(cotangent) is LazyCotangent:
+            length = cotangent.length + 1
+            gradient, inputs = cotangent.followed_by(gradient, tuple(saved))
+        else:
+            inputs = (*saved, *known)
+        if lazily and needs.count(True) == 1 and type(cotangent) in _CONCRETE:
+            edge = self.edges[needs.index(True)]
+            if length < LONGEST and edge is not None and edge[0].takes_lazy_cotangents():
+                return (LazyCotangent(gradient, inputs, length),)
+        try:
+            return gradient.forward(*inputs)
+        except TypeError:
+            if not any(map(is_abstract, inputs)):
+                raise
+            return gradient.on_meta(inputs)
 
+    def takes_lazy_cotangents(self) -> bool:
+        """See `Node.takes_lazy_cotangents`."""
+        return self.outputs == 1 and self.vjp is None
+
+    def _all_cotangents(self, cotangents: list[Any], one: Any) -> tuple[Any, ...]:
+        """The cotangents of all differentiable results, zeros where none was given."""
         return tuple(
-            jnp.zeros(aval.shape, aval.dtype) if given is None else given
+            beside(np.zeros(aval.shape, aval.dtype), one) if given is None else given
             for given, aval in zip(cotangents, self.results, strict=True)
             if aval is not None
         )

@@ -12,6 +12,7 @@ import numpy as np
 
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Capture, lifted
+from flambeau.core.upload import beside
 from flambeau.func import recording
 from flambeau.func.reverse import chosen, jacrev
 from flambeau.func.tree import LEAF, as_tensor, flatten, unflatten
@@ -118,7 +119,7 @@ class _Pushed:
                 "vjp() or jacrev()"
             ) from error
         tangents = [
-            jnp.zeros(output.shape, output.dtype) if tangent.dtype == jax.dtypes.float0 else tangent
+            jnp.zeros_like(output) if tangent.dtype == jax.dtypes.float0 else tangent
             for output, tangent in zip(outputs, tangents, strict=True)
         ]
         return (*outputs, *tangents, *aux)
@@ -253,7 +254,8 @@ def _joint_basis(primals: Sequence[Tensor]) -> list[Tensor]:
     found, start = [], 0
     for primal, size in zip(primals, sizes, strict=True):
         part = rows[:, start : start + size].astype(primal.dtype.numpy)
-        found.append(Tensor._wrap(jnp.asarray(part.reshape((len(rows), *primal.shape)))))
+        stacked = part.reshape((len(rows), *primal.shape))
+        found.append(Tensor._wrap(beside(stacked, primal._read())))
         start += size
     return found
 

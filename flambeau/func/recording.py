@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from flambeau.core import tape
 from flambeau.core.kernel import INEXACT, pull_back
@@ -18,6 +18,7 @@ from flambeau.core.modes import modes
 from flambeau.core.node import Edge, Node
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Capture, lifted
+from flambeau.core.upload import beside
 
 Arrays = tuple[Any, ...]
 
@@ -112,7 +113,7 @@ class TransformBackward(Node):
         if all(each is None for each in cotangents):
             return [None] * len(self.edges)
         full = [
-            _zeros(aval, as_tensors) if given is None else given
+            self._zeros(aval, as_tensors) if given is None else given
             for given, aval in zip(cotangents, self.avals, strict=True)
             if aval is not None
         ]
@@ -140,7 +141,6 @@ class TransformBackward(Node):
         ]
         return record(gradient, [*inputs, *cotangents])
 
-
-def _zeros(aval: Any, as_tensor: bool) -> Any:
-    zeros = jnp.zeros(aval.shape, aval.dtype)
-    return Tensor._wrap(zeros) if as_tensor else zeros
+    def _zeros(self, aval: Any, as_tensor: bool) -> Any:
+        zeros = beside(np.zeros(aval.shape, aval.dtype), self.values[0])
+        return Tensor._wrap(zeros) if as_tensor else zeros

@@ -10,7 +10,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from flambeau.autograd.backward import grad as tape_gradients
@@ -18,6 +17,7 @@ from flambeau.core import tape
 from flambeau.core.modes import enable_grad, modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Inside, lifted
+from flambeau.core.upload import beside
 from flambeau.func.tree import Structure, as_tensor, flatten, unflatten
 from flambeau.func.vmap import vmap
 
@@ -166,7 +166,8 @@ class Differentiated:
 
 
 def _zeros(like: Tensor) -> Tensor:
-    return Tensor._wrap(jnp.zeros(tuple(like.shape), like.dtype.numpy))
+    zeros = np.zeros(tuple(like.shape), like.dtype.numpy)
+    return Tensor._wrap(beside(zeros, like._read()))
 
 
 def grad_and_value(
@@ -402,4 +403,4 @@ def basis(tensor: Tensor) -> Tensor:
     """All tensors of this shape and dtype with one element 1 and the others 0, stacked."""
     size = tensor.numel()
     rows = np.eye(size, dtype=tensor.dtype.numpy).reshape((size, *tensor.shape))
-    return Tensor._wrap(jnp.asarray(rows))
+    return Tensor._wrap(beside(rows, tensor._read()))
