@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from flambeau.core.op import Array, op
 from flambeau.ops.convolution import Sizes, per_dimension
-from flambeau.ops.pooling import Windows
+from flambeau.ops.windows import Windows
 
 __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
 

@@ -326,7 +326,7 @@ def addbmm(
 
 
 @op(node="ViewBackward0")
-def _tensordot(a: Array, b: Array, dims: object) -> Array:
+def _tensordot(a: Array, b: Array, dims: int | tuple[tuple[int, ...], tuple[int, ...]]) -> Array:
     one_dtype("tensordot", a, b)
     return jnp.tensordot(a, b, dims)
 

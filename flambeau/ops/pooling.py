@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from typing import Any, TypeAlias
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from flambeau.core.op import Array, op
-from flambeau.ops.convolution import Sizes, per_dimension
+from flambeau.ops.convolution import Sizes
+from flambeau.ops.windows import Windows
 
 __all__ = ["avg_pool1d", "max_pool1d", "max_pool2d", "max_pool3d"]
 
@@ -20,121 +21,6 @@ OutputSize: TypeAlias = int | tuple[int | None, ...] | list[int | None] | None
 
 # Up to this many taps a window is unrolled into one slice per tap, which XLA fuses into one loop.
 _UNROLLED_TAPS = 32
-
-
-class Windows:
-    """The windows of a pooling over the trailing ``spatial`` dimensions.
-
-    Attributes:
-        sizes: Spatial sizes of the input.
-        outputs: How many windows there are along each dimension.
-
-    With ``bounded`` a window must begin inside the input or half a window before it.
-    """
-
-    def __init__(
-        self, name: str, input: Any, spatial: int, kernel: Any, stride: Any, padding: Any,
-        dilation: Any, ceil_mode: bool, bounded: bool = True,
-    ) -> None:  # fmt: skip
-        if input.ndim not in (spatial + 1, spatial + 2):
-            raise RuntimeError(
-                f"{name}(): the input must be {spatial + 1}-d or {spatial + 2}-d, "
-                f"got shape {list(input.shape)}"
-            )
-        self.spatial = spatial
-        self.kernel = per_dimension(name, "kernel_size", kernel, spatial)
-        given = stride is not None and stride != ()
-        self.stride = per_dimension(name, "stride", stride, spatial) if given else self.kernel
-        self.padding = per_dimension(name, "padding", padding, spatial)
-        self.dilation = per_dimension(name, "dilation", dilation, spatial)
-        self.sizes = input.shape[-spatial:]
-        self._check(name, input, bounded)
-        self.outputs = tuple(self._count(i, ceil_mode) for i in range(spatial))
-        if min(self.outputs) <= 0:
-            raise RuntimeError(
-                f"{name}(): windows of size {list(self.kernel)} do not fit into an input of shape "
-                f"{list(input.shape)}: the output would have size {list(self.outputs)}"
-            )
-
-    def _check(self, name: str, input: Any, bounded: bool) -> None:
-        for argument in ("kernel", "stride", "dilation"):
-            if min(getattr(self, argument)) <= 0:
-                values = list(getattr(self, argument))
-                raise RuntimeError(f"{name}(): {argument} must be positive, got {values}")
-        limits = self.kernel if bounded else [2 * each for each in self.padding]
-        if any(not 0 <= 2 * p <= k for p, k in zip(self.padding, limits, strict=True)):
-            raise RuntimeError(
-                f"{name}(): padding must be from 0 to half of kernel_size, got "
-                f"{list(self.padding)} for {list(self.kernel)}"
-            )
-        if 0 in input.shape[1 if input.ndim == self.spatial + 2 else 0 :]:
-            raise RuntimeError(
-                f"{name}(): only the batch may be empty, got shape {list(input.shape)}"
-            )
-
-    def _count(self, i: int, ceil_mode: bool) -> int:
-        size, stride, padding = self.sizes[i], self.stride[i], self.padding[i]
-        room = size + 2 * padding - self.dilation[i] * (self.kernel[i] - 1) - 1
-        count = (room + (stride - 1 if ceil_mode else 0)) // stride + 1
-        # A last window that begins in the padding behind the input is dropped.
-        if ceil_mode and (count - 1) * stride >= size + padding:
-            count -= 1
-        return count
-
-    def borders(self) -> list[tuple[int, int]]:
-        """Padding before and behind, such that the last window fits; negative where it crops."""
-        return [
-            (p, (n - 1) * s + d * (k - 1) + 1 - size - p)
-            for p, n, s, d, k, size in zip(
-                self.padding, self.outputs, self.stride, self.dilation, self.kernel, self.sizes,
-                strict=True,
-            )
-        ]  # fmt: skip
-
-    def positions(self, i: int) -> np.ndarray:
-        """Input positions along dimension ``i``, ``(outputs, kernel)``; some lie outside."""
-        starts = np.arange(self.outputs[i]) * self.stride[i] - self.padding[i]
-        return starts[:, None] + np.arange(self.kernel[i]) * self.dilation[i]
-
-    def padded(self, input: Any, value: Any) -> Any:
-        """``input`` with ``value`` all around, as far as the windows reach."""
-        none = [(0, 0, 0)] * (input.ndim - self.spatial)
-        return lax.pad(input, value, [*none, *((a, b, 0) for a, b in self.borders())])
-
-    def taps(self, input: Any, value: Any) -> list[Any]:
-        """For each place in the window, the elements that all windows have there."""
-        padded = self.padded(input, value)
-        lead = padded.ndim - self.spatial
-        found = []
-        for offsets in itertools.product(*map(range, self.kernel)):
-            starts = [o * d for o, d in zip(offsets, self.dilation, strict=True)]
-            stops = [
-                a + (n - 1) * s + 1
-                for a, n, s in zip(starts, self.outputs, self.stride, strict=True)
-            ]
-            found.append(
-                lax.slice(
-                    padded,
-                    (0,) * lead + tuple(starts),
-                    padded.shape[:lead] + tuple(stops),
-                    (1,) * lead + self.stride,
-                )
-            )
-        return found
-
-    def gathered(self, input: Any, value: Any) -> Any:
-        """All windows, flattened: ``(..., *outputs, taps)``."""
-        padded = self.padded(input, value)
-        for i in range(self.spatial):
-            axis = padded.ndim - self.spatial + i
-            places = self.positions(i) + self.padding[i]
-            padded = jnp.take(padded, places.reshape(-1), axis=axis)
-        lead = padded.shape[: -self.spatial]
-        pairs = itertools.chain(*zip(self.outputs, self.kernel, strict=True))
-        split = padded.reshape(lead + tuple(pairs))
-        n = len(lead)
-        order = (*range(n), *range(n, split.ndim, 2), *range(n + 1, split.ndim, 2))
-        return split.transpose(order).reshape((*lead, *self.outputs, -1))
 
 
 def _lowest(dtype: Any) -> Any:
@@ -156,11 +42,24 @@ def _first_maximum(taps: list[Any]) -> tuple[Any, Any]:
     return best, place
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _unrolled_maximum(windows: Windows, input: Any) -> Any:
+    """The maximum of each window and, as a number among its taps, the place of the first."""
+    return _first_maximum(windows.taps(input, _lowest(input.dtype)))
+
+
+@_unrolled_maximum.defjvp
+def _unrolled_maximum_jvp(windows: Windows, primals: Any, tangents: Any) -> Any:
+    best, place = _unrolled_maximum(windows, *primals)
+    no_tangent = np.zeros(place.shape, jax.dtypes.float0)
+    return (best, place), (windows.pick(tangents[0], place), no_tangent)
+
+
 def _max_pool(name: str, spatial: int, input: Any, kernel: Any, stride: Any, padding: Any,
               dilation: Any, ceil_mode: bool) -> Any:  # fmt: skip
     windows = Windows(name, input, spatial, kernel, stride, padding, dilation, ceil_mode)
     if math.prod(windows.kernel) <= _UNROLLED_TAPS:
-        return _first_maximum(windows.taps(input, _lowest(input.dtype)))[0]
+        return _unrolled_maximum(windows, input)[0]
     if max(windows.dilation) == 1:
         lead = (1,) * (input.ndim - spatial)
         borders = [(0, 0)] * len(lead) + windows.borders()
@@ -177,7 +76,7 @@ def _max_pool_with_indices(name: str, spatial: int, input: Any, kernel: Any, str
     windows = Windows(name, input, spatial, kernel, stride, padding, dilation, ceil_mode)
     lowest = _lowest(input.dtype)
     if math.prod(windows.kernel) <= _UNROLLED_TAPS:
-        best, place = _first_maximum(windows.taps(input, lowest))
+        best, place = _unrolled_maximum(windows, input)
     else:
         found = windows.gathered(input, lowest)
         place = jnp.argmax(found, -1).astype(jnp.int32)

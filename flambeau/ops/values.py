@@ -14,6 +14,8 @@ from jaxlib._jax import ArrayImpl
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 
+_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
 
 def at_hand(tensor: Any) -> np.ndarray | None:
     """The elements, if they are in this process's memory and not a matter of a running trace."""
@@ -44,7 +46,7 @@ def check_below(
     if elements is None or elements.size == 0 or elements.dtype.kind not in "iu":
         return
     # Seen as unsigned, negative numbers are large: one pass finds both kinds of errors.
-    if elements.view(f"u{elements.itemsize}").max() < limit:
+    if np.maximum.reduce(elements.view(_UNSIGNED[elements.itemsize]), axis=None) < limit:
         return
     wrong = (elements < 0) | (elements >= limit)
     if besides is not None:
