@@ -10,6 +10,7 @@ from typing import Any
 
 from flambeau.core import anomaly, gradient_hooks
 from flambeau.core import kernel as kernels
+from flambeau.core.lazy_cotangent import value_of
 from flambeau.core.modes import enable_grad, modes, no_grad
 from flambeau.core.node import Edge, Node
 from flambeau.core.tape import is_traced
@@ -188,7 +189,7 @@ class Backward:
         elif self.as_tensors:
             buffer[number] = before + cotangent
         else:
-            buffer[number] = kernels.add_cotangents(before, cotangent)
+            buffer[number] = kernels.add_cotangents(value_of(before), value_of(cotangent))
 
     def _run_node(self, node: Node) -> Any:
         """Run one node with its hooks; ``None`` if it is a target that nothing else needs."""
@@ -205,6 +206,7 @@ class Backward:
 
     def _run_watched(self, node: Node, buffer: list[Any]) -> Any:
         """`_run_node` where there is more to do than to run it."""
+        buffer = [value_of(each) for each in buffer]
         runs = self.running is None or node in self.running
         if runs and self.captures:
             self._capture(node, buffer)
@@ -222,6 +224,8 @@ class Backward:
             pulled = anomaly.watched(node, functools.partial(self._pull, node, buffer))
         else:
             pulled = self._pull(node, buffer)
+        if not self.as_tensors:
+            pulled = [value_of(each) for each in pulled]
         if not self.keep:
             node.spent = True
         if node.post_hooks:

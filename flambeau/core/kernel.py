@@ -18,6 +18,7 @@ from jax.interpreters.partial_eval import dce_jaxpr
 from jaxlib._jax import ArrayImpl
 
 from flambeau.core import dtype as dtypes
+from flambeau.core.compiler import compiled_convolution
 
 Arrays = tuple[Any, ...]
 
@@ -35,14 +36,15 @@ class Kernel:
         node_name: The class name of its node on the tape, such as ``"MulBackward0"``.
         linear: The gradient needs only the shapes of floating point and complex inputs, so the tape
             keeps those instead of the arrays. Indices, masks and numbers it keeps as they are.
+        convolves: The function has convolutions, which XLA compiles with options of their own.
         keep_residuals: The forward keeps JAX's residuals, so that the gradient does not run the
             forward again; for functions that are dear to recompute.
         differentiable: ``False`` for functions whose results never take a gradient.
     """
 
     __slots__ = (
-        "_abstract", "_gradients", "_used", "differentiable", "face", "forward", "function",
-        "keep_residuals", "linear", "name", "node_name", "returns",
+        "_abstract", "_followed", "_gradients", "_used", "convolves", "differentiable", "face",
+        "forward", "function", "keep_residuals", "linear", "name", "node_name", "returns",
     )  # fmt: skip
 
     #: The compiled function, made when it is first asked for.
@@ -59,6 +61,7 @@ class Kernel:
         *,
         linear: bool = False,
         keep_residuals: bool = False,
+        convolves: bool = False,
         differentiable: bool = True,
         returns: Any = None,
         face: Any = None,
@@ -68,18 +71,21 @@ class Kernel:
         self.node_name = node_name
         self.linear = linear
         self.keep_residuals = keep_residuals
+        self.convolves = convolves
         self.differentiable = differentiable
         self.returns = returns
         self.face = face
         self._abstract: dict[Any, Any] = {}
         self._gradients: dict[Any, Kernel] = {}
+        self._followed: dict[tuple[Kernel, int], Kernel] = {}
         self._used: dict[Any, tuple[bool, ...]] = {}
 
     def __getattr__(self, name: str) -> Any:
         # Only called while the slot is empty, so later reads cost no call.
         if name != "forward":
             raise AttributeError(f"a Kernel has no attribute '{name}'")
-        self.forward = jax.jit(_named(self.function, self.name))
+        jit = compiled_convolution if self.convolves else jax.jit
+        self.forward = jit(_named(self.function, self.name))
         return self.forward
 
     def on_meta(self, arrays: Arrays) -> Any:
@@ -128,16 +134,40 @@ class Kernel:
         kernel = self._gradients.get(key)
         if kernel is None:
             function = functools.partial(_cotangents, self.function, needs, given, avals)
-            kernel = Kernel(function, f"{self.name}_backward", f"{self.node_name[:-1]}Backward0")
+            kernel = Kernel(
+                function, f"{self.name}_backward", f"{self.node_name[:-1]}Backward0",
+                convolves=self.convolves,
+            )  # fmt: skip
             self._gradients[key] = kernel
         return kernel, arrays
+
+    def followed_by(self, other: Kernel, count: int) -> Kernel:
+        """The kernel that passes this one's only result on to another.
+
+        Args:
+            other: Takes some arrays and then this kernel's result.
+            count: How many arrays this kernel takes.
+
+        Returns:
+            A kernel that takes this one's arrays and then the other's, and gives what that gives.
+        """
+        kernel = self._followed.get((other, count))
+        if kernel is None:
+            function = functools.partial(_chained, self.function, count, other.function)
+            kernel = Kernel(
+                function, f"{self.name}_{other.name}", other.node_name,
+                convolves=self.convolves or other.convolves,
+            )  # fmt: skip
+            self._followed[other, count] = kernel
+        return kernel
 
     def forward_with_residuals(self) -> Callable[..., Any]:
         """The compiled function that also gives JAX's vjp function; see ``keep_residuals``."""
         key = "residuals"
         compiled = self._gradients.get(key)
         if compiled is None:
-            compiled = jax.jit(functools.partial(_with_residuals, self.function), static_argnums=0)
+            jit = compiled_convolution if self.convolves else jax.jit
+            compiled = jit(functools.partial(_with_residuals, self.function), static_argnums=0)
             self._gradients[key] = compiled  # type: ignore[assignment]
         return compiled  # type: ignore[return-value]
 
@@ -229,6 +259,13 @@ def _cotangents(
     return pull_back(vjp, cotangents)
 
 
+def _chained(
+    first: Callable[..., Any], count: int, second: Callable[..., Any], *arrays: Any
+) -> Any:
+    (result,) = first(*arrays[:count])
+    return second(*arrays[count:], result)
+
+
 def _with_residuals(
     function: Callable[..., Any], needs: tuple[bool, ...], *arrays: Any
 ) -> tuple[Any, Any]:
@@ -245,7 +282,7 @@ def pull_back(vjp: Any, cotangents: Arrays) -> Arrays:
     return tuple(_conjugate(each) for each in vjp(tuple(_conjugate(each) for each in cotangents)))
 
 
-pull_back_compiled = jax.jit(pull_back)
+pull_back_compiled = compiled_convolution(pull_back)
 
 
 @jax.jit

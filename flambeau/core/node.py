@@ -127,13 +127,18 @@ class Node:
         Args:
             cotangents: One per output, ``None`` where there is none: arrays or, with
                 ``as_tensors``, Tensors whose computation is recorded.
-            as_tensors: See ``cotangents``; the result is of the same kind.
+            as_tensors: See ``cotangents``; the result is of the same kind. An array may still be a
+                lazy cotangent, if it is for a node that takes those.
             keep: Whether the node may be run again.
 
         Raises:
             RuntimeError: An earlier run freed what the node had saved.
         """
         raise NotImplementedError(f"{self.name()} does not define its gradient")
+
+    def takes_lazy_cotangents(self) -> bool:
+        """Whether `pull` may be given a `flambeau.core.lazy_cotangent.LazyCotangent`."""
+        return False
 
     def pull_towards(
         self, wanted: Container[Node], cotangents: list[Any], as_tensors: bool, keep: bool

@@ -1,0 +1,52 @@
+"""Cotangents that wait to be computed together with what is computed from them.
+
+Where a node passes a cotangent on to one input only, and that input was made by another operator,
+computing it can wait for that operator's node: both gradients are then one program, with one call
+and no array between them. In a chain of activations, reshapes and the like, most gradients need no
+program of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core.kernel import Arrays, Kernel
+
+#: So many gradients become one program at most.
+LONGEST = 8
+
+
+class LazyCotangent:
+    """A cotangent that has not been computed yet.
+
+    Args:
+        kernel: The gradient that gives it as its only result.
+        arrays: What the kernel takes.
+        length: How many gradients the kernel is made of.
+    """
+
+    __slots__ = ("arrays", "kernel", "length")
+
+    def __init__(self, kernel: Kernel, arrays: Arrays, length: int) -> None:
+        self.kernel = kernel
+        self.arrays = arrays
+        self.length = length
+
+    def value(self) -> Any:
+        """The cotangent, computed."""
+        return self.kernel.forward(*self.arrays)[0]
+
+    def followed_by(self, gradient: Kernel, saved: Arrays) -> tuple[Kernel, Arrays]:
+        """The kernel that computes this cotangent and a gradient of it, and what that takes.
+
+        Args:
+            gradient: A gradient that takes ``saved`` and then this cotangent.
+            saved: Arrays.
+        """
+        kernel = self.kernel.followed_by(gradient, len(self.arrays))
+        return kernel, self.arrays + saved
+
+
+def value_of(cotangent: Any) -> Any:
+    """A cotangent as an array, if there is one."""
+    return cotangent.value() if type(cotangent) is LazyCotangent else cotangent
