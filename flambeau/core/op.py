@@ -63,6 +63,7 @@ class Op:
         self.kernel_options: dict[str, Any] = {
             "linear": options["linear"],
             "keep_residuals": options["keep_residuals"],
+            "convolves": options["convolves"],
             "differentiable": options["differentiable"],
             "returns": options["returns"],
         }
@@ -244,6 +245,7 @@ def op(
     node: str | Callable[..., str] | None = None,
     linear: bool = False,
     keep_residuals: bool = False,
+    convolves: bool = False,
     differentiable: bool = True,
     returns: Any = None,
     name: str | None = None,
@@ -263,6 +265,7 @@ def op(
             of the static arguments where it depends on them.
         linear: The gradient needs the shapes of the inputs only.
         keep_residuals: Keep JAX's residuals rather than running the forward again.
+        convolves: Compile with the options that XLA needs for fast convolutions.
         differentiable: ``False`` if the result never takes a gradient.
         returns: The named tuple type that several results come in.
         name: The operator's name, where the function's cannot be used.
@@ -272,7 +275,7 @@ def op(
     """
     options = {
         "promote": promote, "node": node, "linear": linear, "keep_residuals": keep_residuals,
-        "differentiable": differentiable, "returns": returns, "name": name,
+        "convolves": convolves, "differentiable": differentiable, "returns": returns, "name": name,
     }  # fmt: skip
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
