@@ -13,6 +13,7 @@ from flambeau.compile import arguments, errors, guard
 from flambeau.compile.guard import Guard, ModuleSnapshot, Place
 from flambeau.core import dispatch, tape
 from flambeau.core.cell import Cell
+from flambeau.core.compiler import compiled_convolution, has_convolution
 from flambeau.core.donation import take
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
@@ -360,7 +361,9 @@ class Program:
             return tuple(eval_jaxpr(jaxpr, values, *arrays[first:last]))
 
         self.function = program
-        self.executable = jax.jit(program, donate_argnums=tuple(range(len(self.donated))))
+        self.convolves = has_convolution(jaxpr)
+        jit = compiled_convolution if self.convolves else jax.jit
+        self.executable = jit(program, donate_argnums=tuple(range(len(self.donated))))
 
     def _bind_history(self, recording: Recording) -> None:
         """Prepare for results whose gradients are computed outside the program."""
@@ -374,8 +377,9 @@ class Program:
             if requires_grad:
                 self.leaves_by_cell[cell] = _whole(tensor)
         self.kernel = Kernel(
-            self.function, "compiled_function", "CompiledFunctionBackward", keep_residuals=True
-        )
+            self.function, "compiled_function", "CompiledFunctionBackward", keep_residuals=True,
+            convolves=self.convolves,
+        )  # fmt: skip
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Run the program on the leaves of a call's arguments."""
