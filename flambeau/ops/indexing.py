@@ -278,6 +278,8 @@ def _spread_kernel(dim: int, accumulate: bool) -> Kernel:
     return Kernel(index_put, "index_put", "IndexPutBackward0", linear=True)
 
 
+# Overrides see the functions by these names.
+_getitem.__name__, _setitem.__name__ = "__getitem__", "__setitem__"
 Tensor.__getitem__ = _getitem
 Tensor.__setitem__ = _setitem
 

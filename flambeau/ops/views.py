@@ -434,9 +434,9 @@ def expand_as(self: Tensor, other: Tensor) -> Any:
 
 
 @function(method=True)
-def broadcast_to(input: Tensor, size: Any) -> Any:
+def broadcast_to(input: Tensor, *sizes: Any, size: Any = None) -> Any:
     """`expand` to shape ``size``."""
-    return expanded(input, sizes_of((size,), "broadcast_to"), "broadcast_to")
+    return expanded(input, sizes_of(sizes, "broadcast_to", size), "broadcast_to")
 
 
 def expanded(source: Tensor, sizes: tuple[int, ...], name: str) -> Any:

@@ -108,6 +108,7 @@ def order_rows() -> Iterator[Row]:
     yield row(
         "expand_as", lambda lib, x, y: (x.expand_as(y), lib.broadcast_to(x, (2, 3, 4))), ONES, A
     )
+    yield row("broadcast_to sizes", lambda lib, x: x.broadcast_to(2, 3, 4), ONES)
     yield row("expand of a large dimension", lambda lib, x: x.expand(3, 3, 4), A)
     yield row("expand to too few sizes", lambda lib, x: x.expand(3, 4), A)
     yield row("expand with -1 for a new one", lambda lib, x: x.expand(-1, 2, 3, 4), A)

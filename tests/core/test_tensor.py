@@ -94,6 +94,21 @@ def test_subclasses():
     assert type(Tagged([1.0, 2.0])) is Tagged
 
 
+def test_overrides_see_the_functions_by_their_names():
+    seen = []
+
+    class Watched(Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return super().__torch_function__(func, types, args, kwargs)
+
+    x = flambeau.ones(2).as_subclass(Watched)
+    x[0] = x[1] + 1
+    assert [each.__name__ for each in seen] == ["__getitem__", "add", "__setitem__"]
+    assert seen == [Tensor.__getitem__, Tensor.add, Tensor.__setitem__]
+
+
 def test_as_subclass_keeps_the_history():
     x = flambeau.ones(2, requires_grad=True)
     ((x * 2).as_subclass(Tagged) * 3).sum().backward()
@@ -142,6 +157,29 @@ def test_numpy_is_a_snapshot_without_a_copy():
     with pytest.raises(RuntimeError, match="detach"):
         flambeau.ones(1, requires_grad=True).numpy()
     assert flambeau.ones(1, requires_grad=True).numpy(force=True).tolist() == [1.0]
+
+
+def test_numpy_functions_give_tensors():
+    x = flambeau.zeros(2)
+    for found in (np.exp(x), np.add(x, 1)):
+        assert type(found) is Tensor
+        assert found.tolist() == [1.0, 1.0]
+    with pytest.raises(RuntimeError, match="detach"):
+        np.exp(flambeau.ones(1, requires_grad=True))
+
+
+def test_the_grad_of_a_result_is_asked_for_in_vain():
+    x = flambeau.ones(2, requires_grad=True)
+    y = x * 2
+    (y * y).sum().backward()
+    with pytest.warns(UserWarning, match=r"MulBackward0.*retain_grad") as warned:
+        assert y.grad is None
+    assert warned[0].filename == __file__
+    z = x * 2
+    z.retain_grad()
+    assert z.grad is None
+    z.sum().backward()
+    assert z.grad.tolist() == [1.0, 1.0]
 
 
 def test_dlpack_both_ways():
