@@ -285,6 +285,11 @@ def _slots_by_cell(recording: Recording) -> dict[Cell, Slot]:
     for slot, before in recording.slot_before:
         if isinstance(before, Tensor) and before._view is None:
             slots[before._cell] = slot
+    # A parameter that shares its Cell with what stood in a slot keeps it.
+    for slot, before in recording.slot_before:
+        for tensor, (_, cell) in recording.trace.tensors.items():
+            if tensor is not before and slots.get(cell) is slot:
+                del slots[cell]
     for tensor, grad in recording.trace.grads_read.items():
         if grad is not None and grad._view is None:
             slots[grad._cell] = GradSlot(tensor)

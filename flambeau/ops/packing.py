@@ -76,14 +76,14 @@ def lengths_of(batch_sizes: Tensor, batch: int | None = None) -> Tensor:
         TracedValueError: A program is being compiled, and ``batch`` is not given.
     """
     if not is_unknown(batch_sizes._read()):
-        sizes = known_values("lengths_of", batch_sizes)
+        sizes = known_values("pad_packed_sequence", batch_sizes)
         return from_numpy(np.sum(np.arange(sizes[0]) < sizes[:, None], 0))
     if batch is None:
         advice = (
             "pack the sequences inside the compiled function, or with enforce_sorted=False, or "
             "give the first state"
         )
-        batch = int(known_values("the batch of a PackedSequence", batch_sizes, advice)[0])
+        batch = int(known_values("pad_packed_sequence", batch_sizes, advice)[0])
     return _count_steps(batch_sizes, batch)
 
 

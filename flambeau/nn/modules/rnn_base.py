@@ -14,6 +14,7 @@ from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
 from flambeau.ops.creation import empty
+from flambeau.ops.known import is_unknown
 from flambeau.ops.recurrent import run_layers
 
 __all__ = ["RNNBase"]
@@ -276,10 +277,11 @@ class RNNBase(Module):
         batch = input._batch
         states = _as_states(hx)
         if states:
-            # A batch size that is known need not be read, which a traced program could not do.
-            self._check_states(
-                states, self._batch_of(data, batch_sizes) if batch is None else batch
-            )
+            if batch is None:
+                # A traced program cannot read it.
+                known = not is_unknown(batch_sizes._read())
+                batch = self._batch_of(data, batch_sizes) if known else states[0].size(1)
+            self._check_states(states, batch)
             states = _as_states(self.permute_hidden(_as_hidden(states), sorted_indices))
         output, *last = self._compute(data, states, batch_sizes, batch)
         hidden = self.permute_hidden(_as_hidden(tuple(last)), unsorted_indices)
