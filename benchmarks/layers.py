@@ -2,8 +2,8 @@
 
 Every layer runs at a customary size on the same inputs with PyTorch, with flambeau eager and with
 flambeau compiled (forward and backward in one program), in turn in one run. What is timed is a
-training step without an optimizer: the layer, ``backward`` from a fixed cotangent, and the gradients
-of the parameters and of the inputs.
+training step without an optimizer: the layer, ``backward`` from a fixed cotangent, and the
+gradients of the parameters and of the inputs.
 
     python benchmarks/layers.py                    wall clock, on the cores that both choose
     python benchmarks/layers.py --one-core         time of the process, everything on one core
@@ -30,11 +30,11 @@ if OPTIONS.one_core:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-import jax
-import numpy as np
-import torch
+import jax  # noqa: E402
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
 
-import flambeau
+import flambeau  # noqa: E402
 
 LIMIT = 1.5
 ROUNDS = 9

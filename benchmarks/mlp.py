@@ -118,9 +118,7 @@ def flax_nnx():
 
     class Model(nnx.Module):
         def __init__(self, rngs):
-            self.layers = nnx.List(
-                nnx.Linear(m, n, rngs=rngs) for m, n in pairwise(SIZES)
-            )
+            self.layers = nnx.List(nnx.Linear(m, n, rngs=rngs) for m, n in pairwise(SIZES))
 
         def __call__(self, x):
             for layer in self.layers[:-1]:

@@ -104,6 +104,7 @@ class CompiledFunction:
         else:
             program = Program(self.function, leaves, structure)
             programs.insert(0, program)
+            self._warn_of_situations(len(programs))
         self._recent = None if kwargs else _Recent.of(program, args)
         return program.run(leaves)
 
@@ -123,6 +124,17 @@ class CompiledFunction:
                 f"{name} has been compiled for {MANY_PROGRAMS} kinds of arguments; each new shape, "
                 "dtype and Python number is a new program. Pass numbers that vary as Tensors, and "
                 "pad inputs to a few shapes",
+                CompileWarning,
+                stacklevel=3,
+            )
+
+    def _warn_of_situations(self, count: int) -> None:
+        if count == MANY_PROGRAMS + 1:
+            name = getattr(self.function, "__name__", repr(self.function))
+            warnings.warn(
+                f"{name} has been compiled {count} times for the same arguments: a module that it "
+                "calls is changed between calls (an attribute, a hook, a mode). Keep what varies "
+                "in a tensor",
                 CompileWarning,
                 stacklevel=3,
             )

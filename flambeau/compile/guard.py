@@ -146,7 +146,8 @@ class Guard:
     def __init__(self, trace: Trace, modules: list[ModuleSnapshot]) -> None:
         self.modules = modules
         self.tensors = [
-            (tensor, requires_grad, cell) for tensor, (requires_grad, cell) in trace.tensors.items()
+            (tensor, requires_grad, cell, tensor._leaf_hooks())
+            for tensor, (requires_grad, cell) in trace.tensors.items()
         ]
         self.watched: list[tuple[Callable[[], Any], Any]] = [
             (snapshot, value) for _, snapshot, value in trace.watched.values()
@@ -180,8 +181,10 @@ class Guard:
     def _holds_whole(self) -> bool:
         return (
             all(
-                tensor._requires_grad is requires_grad and tensor._cell is cell
-                for tensor, requires_grad, cell in self.tensors
+                tensor._requires_grad is requires_grad
+                and tensor._cell is cell
+                and tensor._leaf_hooks() == hooks
+                for tensor, requires_grad, cell, hooks in self.tensors
             )
             and all(snapshot() == value for snapshot, value in self.watched)
             and all(module.holds() for module in self.modules)

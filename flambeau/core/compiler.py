@@ -25,12 +25,18 @@ _NOT_TRACING = get_opaque_trace_state()
 
 
 @functools.cache
+def only_cpu() -> bool:
+    """Whether the machine has no accelerator."""
+    return all(each.startswith("cpu") for each in available_devices())
+
+
+@functools.cache
 def convolution_options() -> dict[str, str] | None:
     """XLA's options for a program with convolutions; ``None`` where there are none to give.
 
     That is on machines with an accelerator, and with a JAX whose XLA does not know the options.
     """
-    if not all(each.startswith("cpu") for each in available_devices()):
+    if not only_cpu():
         return None
     try:
         jax.jit(lambda: np.float32(0), compiler_options=_ON_CPU).lower().compile()

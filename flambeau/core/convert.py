@@ -13,7 +13,7 @@ from flambeau.core import plan
 from flambeau.core.cell import Cell, abstract, is_abstract
 from flambeau.core.device import as_device, device, jax_device
 from flambeau.core.dtype import dtype
-from flambeau.core.tensor import Tensor, method
+from flambeau.core.tensor import Size, Tensor, method
 
 
 def place(array: Any, where: device) -> Any:
@@ -136,23 +136,33 @@ def make(array: np.ndarray, where: Any = None) -> Tensor:
     return Tensor._wrap(place(np.array(array, copy=True), where))
 
 
-def legacy_array(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """The array of ``Tensor(*sizes)`` or ``Tensor(data)``."""
+def legacy_array(
+    args: tuple[Any, ...], options: dict[str, Any], of: dtype | None = None, name: str = "Tensor"
+) -> Any:
+    """The array of ``Tensor(*sizes)`` or ``Tensor(data)``.
+
+    Args:
+        args: The sizes or the data.
+        options: ``device``, if anything.
+        of: The dtype; by default the default one.
+        name: The constructor, for messages.
+
+    Raises:
+        TypeError: There is something else among the arguments.
+    """
     where = as_device(options.pop("device", None))
     if options:
-        raise TypeError(f"Tensor() got unexpected arguments {sorted(options)}")
-    default = dtypes.get_default_dtype()
-    if len(args) == 1 and isinstance(args[0], Tensor):
-        return args[0]._read()
-    if len(args) == 1 and not isinstance(args[0], int):
+        raise TypeError(f"{name}() got unexpected arguments {sorted(options)}")
+    of = dtypes.get_default_dtype() if of is None else of
+    if all(isinstance(each, int) for each in args):
+        return _empty(args or (0,), of, where)
+    if len(args) == 1 and not isinstance(args[0], float | complex):
         data = args[0]
-        if isinstance(data, tuple) and type(data) is not tuple:
-            return _empty(tuple(data), default, where)
-        return place(to_numpy(data, default), where)
-    if not all(isinstance(each, int) for each in args):
-        kinds = ", ".join(type(each).__name__ for each in args)
-        raise TypeError(f"Tensor() takes sizes or one sequence of data, got ({kinds})")
-    return _empty(args or (0,), default, where)
+        if isinstance(data, Size):
+            return _empty(tuple(data), of, where)
+        return place(to_numpy(data, of), where)
+    kinds = ", ".join(type(each).__name__ for each in args)
+    raise TypeError(f"{name}() takes sizes or one sequence of data, got ({kinds})")
 
 
 def _empty(shape: tuple[int, ...], of: dtype, where: device) -> Any:

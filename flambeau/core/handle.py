@@ -6,6 +6,8 @@ import itertools
 import weakref
 from typing import Any
 
+from flambeau.core import world
+
 _next_id = itertools.count()
 
 
@@ -31,6 +33,7 @@ class RemovableHandle:
 
     def remove(self) -> None:
         """Remove the hook; a second call does nothing."""
+        world.bump()
         for reference in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = reference()
             if hooks is not None:

@@ -85,6 +85,13 @@ class History:
         view = self._view
         return self if view is None or view.base is None else view.history_base()
 
+    def _leaf_hooks(self) -> tuple[Any, ...]:
+        """The hooks on this leaf, in a form that compares."""
+        if not self._hooks and not self._post_accumulate_hooks:
+            return ()
+        own, after = self._hooks or {}, self._post_accumulate_hooks or {}
+        return tuple(own.items()), tuple(after.items())
+
     @property
     def output_nr(self) -> int:
         """Which output of its `grad_fn` this tensor is."""
@@ -169,6 +176,7 @@ class History:
             if self._hooks is None:
                 self._hooks = HookDict()
             hooks = self._hooks
+            world.bump()
         handle = RemovableHandle(hooks)
         hooks[handle.id] = hook
         return handle
@@ -187,6 +195,7 @@ class History:
             )
         if self._post_accumulate_hooks is None:
             self._post_accumulate_hooks = HookDict()
+        world.bump()
         handle = RemovableHandle(self._post_accumulate_hooks)
         self._post_accumulate_hooks[handle.id] = hook
         return handle

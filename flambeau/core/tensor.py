@@ -105,7 +105,7 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
         _rebuild: ClassVar[Callable[..., Any]]
         _replay_view: ClassVar[Callable[..., None]]
         _make_alias_of_leaf: ClassVar[Callable[..., None]]
-        _ask_about_methods: ClassVar[Callable[..., None]]
+        _ask_about_methods: ClassVar[Any]
         __torch_function__: ClassVar[Any]
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -115,6 +115,8 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
             cls._ask_about_methods()
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], Tensor):
+            return args[0].as_subclass(cls)
         self = object.__new__(cls)
         self._cell = Cell(cls._legacy_array(args, kwargs))
         return self

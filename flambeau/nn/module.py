@@ -280,7 +280,8 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
             or name in state["_parameters"]
             or name in state["_modules"]
             or name in state["_buffers"]
-            or hasattr(type(self), name)
+            # What is no identifier, such as a number in a list, is no name in a class.
+            or (name.isidentifier() and hasattr(type(self), name))
         ):
             return False
         return hasattr(self, name)

@@ -1,6 +1,6 @@
 """The catalogue of operators. Importing it declares them and gives Tensor its methods."""
 
-from types import ModuleType
+import types
 
 from flambeau.ops.activation import *
 from flambeau.ops.arithmetic import *
@@ -22,6 +22,7 @@ from flambeau.ops.gathering import *
 from flambeau.ops.grids import *
 from flambeau.ops.index_writes import *
 from flambeau.ops.indexing import *
+from flambeau.ops.legacy import *
 from flambeau.ops.linalg import *
 from flambeau.ops.logic import *
 from flambeau.ops.loss import *
@@ -55,5 +56,7 @@ from flambeau.ops.views import *
 
 # A star takes a package's files along, and some of them are called as PyTorch calls other things.
 __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
-    name for name, value in vars().items() if name[0] != "_" and not isinstance(value, ModuleType)
+    name
+    for name, value in vars().items()
+    if name[0] != "_" and not isinstance(value, types.ModuleType)
 ]

@@ -115,18 +115,28 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Any:
 
 @method
 def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
-    """The tensor as another dtype; without an argument, the name of its own type."""
+    """The tensor as another dtype; without an argument, the name of its own type.
+
+    Args:
+        dtype: A dtype, a constructor such as `flambeau.LongTensor`, or the name of one.
+
+    Raises:
+        ValueError: No constructor has that name.
+    """
     if dtype is None:
-        return f"flambeau.{_TYPE_NAMES[self.dtype]}"
+        return f"flambeau.{TYPE_NAMES[self.dtype]}"
+    if hasattr(dtype, "dtype"):
+        dtype = dtype.dtype
     if isinstance(dtype, str):
-        by_name = {f"flambeau.{name}": each for each, name in _TYPE_NAMES.items()}
+        by_name = {f"flambeau.{name}": each for each, name in TYPE_NAMES.items()}
         if dtype not in by_name:
             raise ValueError(f"invalid type {dtype!r}; expected one of {', '.join(by_name)}")
         dtype = by_name[dtype]
     return self.to(dtype)
 
 
-_TYPE_NAMES = {
+#: The names under which PyTorch's first versions knew the dtypes.
+TYPE_NAMES = {
     dtypes.float32: "FloatTensor", dtypes.float64: "DoubleTensor", dtypes.float16: "HalfTensor",
     dtypes.bfloat16: "BFloat16Tensor", dtypes.int64: "LongTensor", dtypes.int32: "IntTensor",
     dtypes.int16: "ShortTensor", dtypes.int8: "CharTensor", dtypes.uint8: "ByteTensor",

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from jax import lax
 
 from flambeau.core.op import Array, op
+from flambeau.ops.convolution_forms import convolve, convolve_transposed
 from flambeau.ops.linalg import one_dtype
 
 __all__ = [
@@ -15,8 +16,6 @@ __all__ = [
 ]  # fmt: skip
 
 Sizes: TypeAlias = int | tuple[int, ...] | list[int]
-
-_LAYOUTS = {1: ("NCH", "OIH", "NCH"), 2: ("NCHW", "OIHW", "NCHW"), 3: ("NCDHW", "OIDHW", "NCDHW")}
 
 
 def per_dimension(name: str, argument: str, value: Any, spatial: int) -> tuple[int, ...]:
@@ -128,15 +127,9 @@ def _convolve(name: str, spatial: int, input: Any, weight: Any, bias: Any, strid
     padding = _explicit_padding(name, padding, kernel, stride, dilation)
     _check_extent(name, input.shape[-spatial:], kernel, padding, dilation)
     unbatched = input.ndim == spatial + 1
-    output = lax.conv_general_dilated(
-        input[None] if unbatched else input,
-        weight,
-        stride,
-        padding,
-        rhs_dilation=dilation,
-        dimension_numbers=_LAYOUTS[spatial],
-        feature_group_count=groups,
-    )
+    if unbatched:
+        input = input[None]
+    output = convolve(input, weight, stride, padding, dilation, groups)
     return _finished(output, bias, unbatched)
 
 
@@ -250,31 +243,9 @@ def _transpose_convolve(
             f"{name}(): the output for an input of shape {list(input.shape)} would have size "
             f"{sizes}; it must be positive"
         )
-    # The gradient of a convolution: the input spread by the stride, the filters mirrored, and
-    # their two channel dimensions exchanged within each group.
-    borders = [
-        (d * (k - 1) - p, d * (k - 1) - p + e)
-        for p, d, k, e in zip(padding, dilation, kernel, extra, strict=True)
-    ]
-    output = lax.conv_general_dilated(
-        input,
-        _mirrored(weight, groups),
-        (1,) * spatial,
-        borders,
-        lhs_dilation=stride,
-        rhs_dilation=dilation,
-        dimension_numbers=_LAYOUTS[spatial],
-        feature_group_count=groups,
-    )
+    borders = [(p, p - e) for p, e in zip(padding, extra, strict=True)]
+    output = convolve_transposed(input, weight, stride, borders, dilation, groups)
     return _finished(output, bias, unbatched)
-
-
-def _mirrored(weight: Any, groups: int) -> Any:
-    inputs, outputs = weight.shape[:2]
-    kernel = weight.shape[2:]
-    weight = lax.rev(weight, tuple(range(2, weight.ndim)))
-    grouped = weight.reshape((groups, inputs // groups, outputs, *kernel)).swapaxes(1, 2)
-    return grouped.reshape((groups * outputs, inputs // groups, *kernel))
 
 
 @op(node="ConvolutionBackward0", convolves=True)

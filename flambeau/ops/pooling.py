@@ -21,6 +21,8 @@ OutputSize: TypeAlias = int | tuple[int | None, ...] | list[int | None] | None
 
 # Up to this many taps a window is unrolled into one slice per tap, which XLA fuses into one loop.
 _UNROLLED_TAPS = 32
+# Sums are cheaper one dimension after the other, unless the window is as small as this.
+_UNROLLED_SUM = 4
 
 
 def _lowest(dtype: Any) -> Any:
@@ -167,22 +169,28 @@ def max_pool_with_indices(
     )
 
 
+def _window_sums(windows: Windows, input: Any) -> Any:
+    zero = np.zeros((), input.dtype)
+    if math.prod(windows.kernel) <= _UNROLLED_SUM:
+        return functools.reduce(jnp.add, windows.taps(input, zero))
+    # One dimension after the other: a 7 x 7 window takes 14 additions, not 49.
+    total = windows.padded(input, zero)
+    for i, (size, step) in enumerate(zip(windows.kernel, windows.stride, strict=True)):
+        axis = input.ndim - windows.spatial + i
+        window, steps = [1] * input.ndim, [1] * input.ndim
+        window[axis], steps[axis] = size, step
+        total = lax.reduce_window(total, zero, lax.add, window, steps, "VALID")
+    return total
+
+
 def average_pool(name: str, spatial: int, input: Any, kernel: Any, stride: Any, padding: Any,
               ceil_mode: bool, count_include_pad: bool, divisor_override: Any) -> Any:  # fmt: skip
     """The averages of all windows; see `avg_pool2d`."""
     if divisor_override == 0:
         raise RuntimeError(f"{name}(): divisor_override must not be 0")
     windows = Windows(name, input, spatial, kernel, stride, padding, 1, ceil_mode)
-    lead = (1,) * (input.ndim - spatial)
     wide = input.astype(jnp.float32) if input.dtype.itemsize < 4 else input
-    zero = np.zeros((), wide.dtype)
-    if math.prod(windows.kernel) <= _UNROLLED_TAPS:
-        total = functools.reduce(jnp.add, windows.taps(wide, zero))
-    else:
-        padded = windows.padded(wide, zero)
-        total = lax.reduce_window(
-            padded, zero, lax.add, lead + windows.kernel, lead + windows.stride, "VALID"
-        )
+    total = _window_sums(windows, wide)
     if divisor_override is not None:
         return (total / divisor_override).astype(input.dtype)
     counts = [_counts(windows, i, count_include_pad) for i in range(spatial)]

@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from flambeau.ops.convolution import per_dimension
+from flambeau.ops.convolution_forms import taps
 
 __all__: list[str] = []
 
@@ -95,24 +96,9 @@ class Windows:
 
     def taps(self, input: Any, value: Any) -> list[Any]:
         """For each place in the window, the elements that all windows have there."""
-        padded = self.padded(input, value)
-        lead = padded.ndim - self.spatial
-        found = []
-        for offsets in itertools.product(*map(range, self.kernel)):
-            starts = [o * d for o, d in zip(offsets, self.dilation, strict=True)]
-            stops = [
-                a + (n - 1) * s + 1
-                for a, n, s in zip(starts, self.outputs, self.stride, strict=True)
-            ]
-            found.append(
-                lax.slice(
-                    padded,
-                    (0,) * lead + tuple(starts),
-                    padded.shape[:lead] + tuple(stops),
-                    (1,) * lead + self.stride,
-                )
-            )
-        return found
+        return taps(
+            self.padded(input, value), self.kernel, self.outputs, self.stride, self.dilation
+        )
 
     def gathered(self, input: Any, value: Any) -> Any:
         """All windows, flattened: ``(..., *outputs, taps)``."""

@@ -4,6 +4,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
+from flambeau.compile.errors import CompileWarning
 
 
 class Scale(nn.Module):
@@ -115,6 +116,41 @@ def test_going_back_uses_the_first_program_again():
     net.train()
     compiled(X)
     assert compiled.program_count == 2
+
+
+@pytest.mark.parametrize("kind", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_hooks_on_parameters_are_seen(kind):
+    weight = flambeau.ones(2, requires_grad=True)
+    compiled = flambeau.compile(lambda x: (weight * x).sum().backward())
+
+    def grad():
+        weight.grad = None
+        compiled(flambeau.ones(2))
+        return weight.grad.tolist()
+
+    assert grad() == [1.0, 1.0]
+
+    def times_five(tensor):
+        if kind == "register_hook":
+            return tensor * 5
+        tensor.grad.mul_(5)
+        return None
+
+    handle = getattr(weight, kind)(times_five)
+    assert grad() == [5.0, 5.0]
+    handle.remove()
+    assert grad() == [1.0, 1.0]
+
+
+def test_a_world_that_changes_at_every_call_is_warned_of():
+    net = Net()
+    compiled = flambeau.compile(lambda x: net(x))
+    for n in range(16):
+        net.first.offset = float(n)
+        compiled(X)
+    net.first.offset = 16.0
+    with pytest.warns(CompileWarning, match="17 times"):
+        compiled(X)
 
 
 def test_requires_grad_decides_what_is_trained():

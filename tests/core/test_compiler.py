@@ -38,12 +38,12 @@ def test_a_convolution_is_found_in_the_program_and_in_the_parts_it_calls(wrap):
 
 
 def test_options_are_given_on_a_cpu_only(monkeypatch):
-    monkeypatch.setattr(compiler, "available_devices", lambda: ["cpu", "cuda:0"])
+    monkeypatch.setattr(compiler, "only_cpu", lambda: False)
     assert compiler.convolution_options.__wrapped__() is None
 
 
 def test_options_that_this_xla_does_not_know_are_left_out(monkeypatch):
-    monkeypatch.setattr(compiler, "available_devices", lambda: ["cpu"])
+    monkeypatch.setattr(compiler, "only_cpu", lambda: True)
     monkeypatch.setattr(compiler, "_ON_CPU", {"xla_cpu_no_such_option": "1"})
     assert compiler.convolution_options.__wrapped__() is None
 

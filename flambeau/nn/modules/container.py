@@ -222,11 +222,13 @@ class ModuleList(_Numbered):
         Raises:
             TypeError: ``modules`` cannot be iterated over.
         """
-        if not isinstance(modules, Iterable):
-            raise TypeError(
-                f"ModuleList.extend takes an iterable, but got a {type(modules).__name__}"
-            )
-        for position, module in enumerate(list(modules), len(self._modules)):
+        if type(modules) is not list:
+            if not isinstance(modules, Iterable):
+                raise TypeError(
+                    f"ModuleList.extend takes an iterable, but got a {type(modules).__name__}"
+                )
+            modules = list(modules)
+        for position, module in enumerate(modules, len(self._modules)):
             self.add_module(str(position), module)
         return self
 

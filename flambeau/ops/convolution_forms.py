@@ -1,0 +1,251 @@
+"""Convolutions in the forms that XLA is fast at.
+
+On an accelerator that is one operator of XLA's. On a CPU its kernel takes ungrouped convolutions
+over one or two dimensions and their gradients; grouped, three-dimensional and transposed ones run
+up to 70 times as long as they need to, and are put into terms of that kernel, of products of
+matrices, or of sums that become one loop.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from typing import Any, TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from flambeau.core.compiler import only_cpu
+
+__all__: list[str] = []
+
+Numbers: TypeAlias = tuple[int, ...]
+Borders: TypeAlias = list[tuple[int, int]]
+
+_LAYOUTS = {1: ("NCH", "OIH", "NCH"), 2: ("NCHW", "OIHW", "NCHW"), 3: ("NCDHW", "OIDHW", "NCDHW")}
+
+# Up to so many groups are convolved one by one, more of them as one product of matrices.
+_SEPARATE_GROUPS = 8
+# A filter of more taps than this is not unrolled.
+_UNROLLED_TAPS = 64
+
+
+def taps(array: Any, kernel: Numbers, outputs: Numbers, stride: Numbers, dilation: Numbers) -> list:
+    """For each place in a window, the elements that all windows have there.
+
+    Args:
+        array: ``(..., *spatial)``, padded.
+        kernel: The size of a window along each spatial dimension.
+        outputs: How many windows there are.
+        stride: The step from window to window.
+        dilation: The step between the elements of a window.
+
+    Returns:
+        Arrays ``(..., *outputs)``, the last dimension of the window counting fastest.
+    """
+    lead = array.shape[: array.ndim - len(kernel)]
+    steps = (1,) * len(lead) + stride
+    found = []
+    for offsets in itertools.product(*map(range, kernel)):
+        starts = tuple(o * d for o, d in zip(offsets, dilation, strict=True))
+        stops = tuple(a + (n - 1) * s + 1 for a, n, s in zip(starts, outputs, stride, strict=True))
+        found.append(lax.slice(array, (0,) * len(lead) + starts, lead + stops, steps))
+    return found
+
+
+def convolve(
+    input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers, groups: int
+) -> Any:
+    """The cross-correlation of ``(N, C, *spatial)`` with ``(O, C / groups, *kernel)``.
+
+    Args:
+        input: What is convolved.
+        weight: The filters.
+        stride: The step from output to output along each spatial dimension.
+        borders: Zeros before and behind each spatial dimension; negative numbers crop.
+        dilation: The step between the taps of a filter.
+        groups: How many groups the channels are split into.
+    """
+    kernel = weight.shape[2:]
+    if not only_cpu():
+        return _one_operator(input, weight, stride, borders, dilation, groups)
+    if groups > 1 and groups == input.shape[1] and math.prod(kernel) <= _UNROLLED_TAPS:
+        return _channel_by_channel(input, weight, stride, borders, dilation)
+    if groups > _SEPARATE_GROUPS:
+        return _as_product(input, weight, stride, borders, dilation, groups)
+    if groups > 1:
+        parts = zip(jnp.split(input, groups, 1), jnp.split(weight, groups, 0), strict=True)
+        return jnp.concatenate(
+            [convolve(own, filters, stride, borders, dilation, 1) for own, filters in parts], 1
+        )
+    if len(kernel) == 3:
+        return _slice_by_slice(input, weight, stride, borders, dilation)
+    counts = _counts(input, kernel, stride, borders, dilation)
+    if any(
+        (n - 1) * s + 1 > size for n, s, size in zip(counts, stride, input.shape[2:], strict=True)
+    ):
+        # With more outputs than inputs XLA takes the one for the other in the gradient of the
+        # filters, and then has only its slowest loop for it.
+        input, borders = padded(input, borders), [(0, 0)] * len(kernel)
+    return _one_operator(input, weight, stride, borders, dilation, 1)
+
+
+def _one_operator(
+    input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers, groups: int
+) -> Any:
+    return lax.conv_general_dilated(
+        input,
+        weight,
+        stride,
+        borders,
+        rhs_dilation=dilation,
+        dimension_numbers=_LAYOUTS[len(stride)],
+        feature_group_count=groups,
+    )
+
+
+def padded(input: Any, borders: Borders) -> Any:
+    """``(N, C, *spatial)`` with zeros around it, or cropped where they are negative."""
+    return lax.pad(
+        input, np.zeros((), input.dtype), [(0, 0, 0)] * 2 + [(a, b, 0) for a, b in borders]
+    )
+
+
+def _counts(
+    input: Any, kernel: Numbers, stride: Numbers, borders: Borders, dilation: Numbers
+) -> Numbers:
+    """How many outputs there are along each dimension."""
+    return tuple(
+        (size + before + after - d * (k - 1) - 1) // s + 1
+        for size, k, s, (before, after), d in zip(
+            input.shape[2:], kernel, stride, borders, dilation, strict=True
+        )
+    )
+
+
+def _channel_by_channel(
+    input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers
+) -> Any:
+    """Each channel with its own filters: one product per tap, summed in one loop."""
+    kernel = weight.shape[2:]
+    counts = _counts(input, kernel, stride, borders, dilation)
+    dtype = input.dtype
+    if dtype.itemsize == 2:
+        # Not to round after each tap.
+        input, weight = input.astype(jnp.float32), weight.astype(jnp.float32)
+    input = padded(input, borders)
+    multiple = weight.shape[0] // input.shape[1]
+    if multiple > 1:
+        input = jnp.repeat(input, multiple, 1)
+    filters = weight.reshape(weight.shape[0], -1, *(1,) * len(kernel))
+    products = [
+        each * filters[:, i] for i, each in enumerate(taps(input, kernel, counts, stride, dilation))
+    ]
+    return functools.reduce(jnp.add, products).astype(dtype)
+
+
+def _as_product(
+    input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers, groups: int
+) -> Any:
+    """One product of matrices for each group and sample: filters by the windows' elements."""
+    kernel = weight.shape[2:]
+    counts = _counts(input, kernel, stride, borders, dilation)
+    windows = jnp.stack(taps(padded(input, borders), kernel, counts, stride, dilation), 2)
+    windows = windows.reshape(input.shape[0], groups, -1, math.prod(counts))
+    filters = weight.reshape(groups, weight.shape[0] // groups, -1)
+    product = jnp.einsum("gok,ngkp->ngop", filters, windows)
+    return product.reshape(input.shape[0], weight.shape[0], *counts)
+
+
+def _slice_by_slice(
+    input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers
+) -> Any:
+    """A 3-d convolution as a 2-d one, in which the taps along the depth are channels."""
+    batch, channels = input.shape[:2]
+    outputs, _, depth, *kernel = weight.shape
+    count = _counts(input, weight.shape[2:], stride, borders, dilation)[0]
+    input = padded(input, [borders[0], (0, 0), (0, 0)])
+    # As dimensions (N, C, H, W, D), of which the windows go along the last.
+    rows = taps(jnp.moveaxis(input, 2, -1), (depth,), (count,), stride[:1], dilation[:1])
+    slices = jnp.moveaxis(jnp.stack(rows, 2), -1, 1)
+    slices = slices.reshape(batch * count, channels * depth, *input.shape[3:])
+    filters = weight.reshape(outputs, channels * depth, *kernel)
+    found = convolve(slices, filters, stride[1:], borders[1:], dilation[1:], 1)
+    return jnp.moveaxis(found.reshape(batch, count, *found.shape[1:]), 1, 2)
+
+
+def convolve_transposed(
+    input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers, groups: int
+) -> Any:
+    """The transpose of a convolution, of ``(N, C, *spatial)`` by ``(C, O / groups, *kernel)``.
+
+    Args:
+        input: What is spread.
+        weight: The filters.
+        stride: The step from input to input, seen in the output.
+        borders: How much the output is cropped before and behind, from ``(size - 1) * stride +
+            dilation * (kernel - 1) + 1``; negative numbers enlarge it.
+        dilation: The step between the taps of a filter.
+        groups: How many groups the channels are split into.
+    """
+    kernel = weight.shape[2:]
+    if only_cpu() and max(stride) > 1 and max(dilation) == 1:
+        return _phase_by_phase(input, weight, stride, borders, groups)
+    around = [
+        (d * (k - 1) - before, d * (k - 1) - after)
+        for k, d, (before, after) in zip(kernel, dilation, borders, strict=True)
+    ]
+    filters = _mirrored(weight, groups)
+    if max(stride) == 1:
+        return convolve(input, filters, stride, around, dilation, groups)
+    return lax.conv_general_dilated(
+        input,
+        filters,
+        (1,) * len(kernel),
+        around,
+        lhs_dilation=stride,
+        rhs_dilation=dilation,
+        dimension_numbers=_LAYOUTS[len(kernel)],
+        feature_group_count=groups,
+    )
+
+
+def _mirrored(weight: Any, groups: int) -> Any:
+    """The filters of a transposed convolution as those of a convolution."""
+    inputs, outputs = weight.shape[:2]
+    kernel = weight.shape[2:]
+    weight = lax.rev(weight, tuple(range(2, weight.ndim)))
+    grouped = weight.reshape((groups, inputs // groups, outputs, *kernel)).swapaxes(1, 2)
+    return grouped.reshape((groups * outputs, inputs // groups, *kernel))
+
+
+def _phase_by_phase(input: Any, weight: Any, stride: Numbers, borders: Borders, groups: int) -> Any:
+    """The outputs that lie alike between the inputs as channels of one convolution.
+
+    Those at ``stride * i + phase`` see the taps ``phase, phase + stride, ...`` of the filters only.
+    """
+    kernel, spatial = weight.shape[2:], len(stride)
+    per_phase = tuple(-(-k // s) for k, s in zip(kernel, stride, strict=True))
+    room = [(0, m * s - k) for m, s, k in zip(per_phase, stride, kernel, strict=True)]
+    split = padded(weight, room).reshape(
+        *weight.shape[:2], *itertools.chain(*zip(per_phase, stride, strict=True))
+    )
+    phases = tuple(range(3, 2 + 2 * spatial, 2))
+    split = split.transpose(0, 1, *phases, *(each - 1 for each in phases))
+    filters = split.reshape(weight.shape[0], -1, *per_phase)
+    around = [(m - 1, m - 1) for m in per_phase]
+    found = convolve(
+        input, _mirrored(filters, groups), (1,) * spatial, around, (1,) * spatial, groups
+    )
+    sizes = found.shape[2:]
+    found = found.reshape(input.shape[0], -1, *stride, *sizes)
+    pairs = ((2 + spatial + i, 2 + i) for i in range(spatial))
+    found = found.transpose(0, 1, *itertools.chain(*pairs))
+    found = found.reshape(*found.shape[:2], *(n * s for n, s in zip(sizes, stride, strict=True)))
+    # The filters were filled up behind by `room`, and so was the output.
+    cropped = [
+        (-before, -after - extra) for (before, after), (_, extra) in zip(borders, room, strict=True)
+    ]
+    return padded(found, cropped)

@@ -1,0 +1,64 @@
+"""Constructors named for a dtype, as scripts of PyTorch's first years call them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core import dtype as dtypes
+from flambeau.core.cell import Cell
+from flambeau.core.convert import legacy_array
+from flambeau.core.dtype import dtype
+from flambeau.core.tensor import Tensor
+from flambeau.ops.conversion import TYPE_NAMES
+
+__all__ = [
+    "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor",
+    "HalfTensor", "IntTensor", "LongTensor", "ShortTensor",
+]  # fmt: skip
+
+
+class _TensorType(type):
+    """A class of which a tensor is an instance if it has the right dtype."""
+
+    dtype: dtype
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:
+        if len(args) == 1 and isinstance(args[0], Tensor):
+            return cls._alias(args[0])
+        array = legacy_array(args, kwargs, cls.dtype, cls.__name__)
+        made = object.__new__(Tensor)
+        made._cell = Cell(array)
+        return made
+
+    def _alias(cls, source: Tensor) -> Tensor:
+        if source.dtype is not cls.dtype:
+            raise TypeError(
+                f"{cls.__name__}() takes {cls.dtype} tensors, got {source.dtype}; use to()"
+            )
+        return source.as_subclass(Tensor)
+
+    def __repr__(cls) -> str:
+        return f"<class 'flambeau.{cls.__name__}'>"
+
+
+def _tensor_type(of: dtype) -> _TensorType:
+    doc = f"""``(*sizes)`` or ``(data)``: a {of.name} tensor of that shape, or with those elements.
+
+    A tensor is an instance of it if it has that dtype. New code says ``dtype=flambeau.{of.name}``.
+    """
+    return _TensorType(TYPE_NAMES[of], (), {"dtype": of, "is_cuda": False, "__doc__": doc})
+
+
+BFloat16Tensor = _tensor_type(dtypes.bfloat16)
+BoolTensor = _tensor_type(dtypes.bool)
+ByteTensor = _tensor_type(dtypes.uint8)
+CharTensor = _tensor_type(dtypes.int8)
+DoubleTensor = _tensor_type(dtypes.float64)
+FloatTensor = _tensor_type(dtypes.float32)
+HalfTensor = _tensor_type(dtypes.float16)
+IntTensor = _tensor_type(dtypes.int32)
+LongTensor = _tensor_type(dtypes.int64)
+ShortTensor = _tensor_type(dtypes.int16)
