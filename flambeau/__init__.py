@@ -32,6 +32,7 @@ from flambeau.core.promotion import promote_types as promote_types
 from flambeau.core.promotion import result_type as result_type
 from flambeau.core.tensor import Size as Size
 from flambeau.core.tensor import Tensor as Tensor
+from flambeau.func import vmap as vmap
 from flambeau.ops import *
 from flambeau.random import default_generator as default_generator
 from flambeau.random import get_rng_state as get_rng_state

@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from jaxlib._jax import ArrayImpl
+
 from flambeau.compile import arguments
 from flambeau.compile.errors import CompileWarning
 from flambeau.compile.program import Program
@@ -28,39 +30,48 @@ class _Recent:
 
     def __init__(self, program: Program, args: tuple[Any, ...]) -> None:
         self.program = program
-        self.specs = [(each._cell.array.shape, each._cell.array.dtype) for each in args]
+        self.avals = [each._cell.array.aval for each in args]
         self.count = len(args)
-        self.modes = _modes()
+        # What the thread has set: seldom another dictionary, and then the long way decides.
+        self.modes = dict(vars(modes))
+        self.dtype, self.device = dtype._default, device._global_default
 
     @staticmethod
     def of(program: Program, args: tuple[Any, ...]) -> _Recent | None:
         """The memory of a call, if its arguments are simple enough."""
-        if arguments.have_many_places() or not _are_simple(args):
+        if arguments.have_many_places() or not all(type(each) is Tensor for each in args):
             return None
-        return _Recent(program, args)
+        if not all(type(each._cell.array) is ArrayImpl for each in args):
+            return None
+        recent = _Recent(program, args)
+        return recent if recent.fits(args) else None
 
     def fits(self, args: tuple[Any, ...]) -> bool:
-        """Whether a call with these arguments is surely one for the program."""
-        if len(args) != self.count or _modes() != self.modes or not _are_simple(args):
-            return False
-        for each, (shape, of) in zip(args, self.specs, strict=True):
-            array = each._cell.array
-            if array.shape != shape or array.dtype != of:
-                return False
-        return self.program.accepts()
+        """Whether a call is surely one for the program.
 
-
-def _are_simple(args: tuple[Any, ...]) -> bool:
-    """Whether all arguments are different plain tensors of their own, without gradients."""
-    for each in args:
+        Its arguments are different plain tensors, no views and without gradients. Everything here
+        is written out, since each function called would be a tenth of what a call costs.
+        """
         if (
-            type(each) is not Tensor
-            or each._view is not None
-            or each._requires_grad
-            or each._grad is not None
+            len(args) != self.count
+            or vars(modes) != self.modes
+            or dtype._default is not self.dtype
+            or device._global_default is not self.device
         ):
             return False
-    return len(args) < 2 or len(set(map(id, args))) == len(args)
+        for each, aval in zip(args, self.avals, strict=True):
+            if (
+                type(each) is not Tensor
+                or each._view is not None
+                or each._requires_grad
+                or each._grad is not None
+            ):
+                return False
+            array = each._cell.array
+            # Arrays that come the same way share their aval.
+            if type(array) is not ArrayImpl or (array.aval is not aval and array.aval != aval):
+                return False
+        return (self.count < 2 or len({*args}) == self.count) and self.program.accepts()
 
 
 def _modes() -> tuple[Any, ...]:

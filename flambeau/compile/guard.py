@@ -152,7 +152,10 @@ class Guard:
         self.watched: list[tuple[Callable[[], Any], Any]] = [
             (snapshot, value) for _, snapshot, value in trace.watched.values()
         ]
-        self.grads = list(trace.grads_read.items())
+        grads = trace.grads_read.items()
+        #: Tensors that must not have a gradient.
+        self.without_grad = [tensor for tensor, grad in grads if grad is None]
+        self.with_grad = [(tensor, grad) for tensor, grad in grads if grad is not None]
         self.volatile = [each for each in modules if each.volatile]
         # What the trace itself changed after it was looked at counts from the next call on.
         unchanged = all(snapshot() == value for snapshot, value in self.watched)
@@ -160,12 +163,13 @@ class Guard:
 
     def holds(self) -> bool:
         """Whether everything that the trace read is as it was."""
-        for tensor, expected in self.grads:
+        for tensor in self.without_grad:
+            if tensor._grad is not None:
+                return False
+        for tensor, expected in self.with_grad:
             grad = tensor._grad
             # A gradient of its own is looked up at each call; a view is bound to its base.
-            if (grad is None) is not (expected is None) or (
-                grad is not None and expected._view is not None and grad is not expected
-            ):
+            if grad is None or (expected._view is not None and grad is not expected):
                 return False
         for module in self.volatile:
             if not module.volatile_holds():

@@ -41,6 +41,11 @@ class Result(NamedTuple):
     cls: type = Tensor
 
     @property
+    def is_new(self) -> bool:
+        """Whether it is a plain tensor that each call makes."""
+        return self.argument < 0 and self.tensor is None and self.cls is Tensor
+
+    @property
     def has_history(self) -> bool:
         """Whether gradients can flow from it into the program."""
         return self.requires_grad and not self.spent
@@ -163,7 +168,7 @@ class Recording:
         node = value.grad_fn
         spent = node is not None and node.spent
         if node is not None and not spent:
-            _check_no_hooks(node)
+            _check_no_hooks(node, {id(self.stand_ins[i]) for i in self.inputs})
         return Result(
             output=self._add(value._read()),
             requires_grad=value.requires_grad,
@@ -237,7 +242,14 @@ class Recording:
 _SPENT = tape.SpentNode(())
 
 
-def _check_no_hooks(node: tape.Node) -> None:
+def _is_leaf_of_the_trace(node: tape.Node, arguments: set[int]) -> bool:
+    """Whether ``node`` accumulates for a tensor that the function itself has made a leaf."""
+    variable = getattr(node, "variable", None)
+    made = variable is not None and isinstance(variable._cell.array, Tracer)
+    return made and id(variable) not in arguments
+
+
+def _check_no_hooks(node: tape.Node, arguments: set[int]) -> None:
     """Fail if gradients that are computed outside the program would pass hooks inside it."""
     seen, stack = {node}, [node]
     while stack:
@@ -247,6 +259,14 @@ def _check_no_hooks(node: tape.Node) -> None:
                 f"a backward hook on {each.name()} inside a compiled function would not run, since "
                 "backward() is called outside it; compile the whole step, backward() included, or "
                 "leave this module uncompiled"
+            )
+        if not isinstance(each, tape.KernelNode | tape.IdentityNode) or any(
+            edge is not None and _is_leaf_of_the_trace(edge[0], arguments) for edge in each.edges
+        ):
+            raise errors.CompileError(
+                f"{each.name()} inside a compiled function has a gradient of its own (a custom "
+                "Function, or a tensor that was detached and made a leaf anew), which backward() "
+                "outside it would not follow; compile the whole step, backward() included"
             )
         for edge in each.edges:
             if edge is not None and edge[0] not in seen and edge[0].edges:
@@ -316,19 +336,30 @@ class Program:
         self.argument_writes = list(recording.argument_writes.items())
         self.argument_grads = list(recording.argument_grads.items())
         self.slots = [(slot, output) for slot, output in recording.slots if output is not None]
-        # Gradients that the function leaves unset.
+        # Gradients that the function leaves unset, unless the guard finds them so already.
+        unset = set(self.guard.without_grad)
         self.cleared = [
             slot.tensor
             for slot, output in recording.slots
-            if output is None and isinstance(slot, GradSlot)
+            if output is None and isinstance(slot, GradSlot) and slot.tensor not in unset
         ]
         self._bind_cells(recording, closed)
         self._bind_history(recording)
-        self.single = (
-            len(self.results) == 1
-            and isinstance(self.results[0], Result)
-            and jax.tree_util.treedef_is_leaf(self.result_structure)
+        #: Whether the situation that the program was compiled for still holds.
+        self.accepts: Callable[[], bool] = (
+            self._accepts_slots if self.slot_specs else self.guard.holds
         )
+        self.writes_more = bool(
+            self.slot_writes
+            or self.cleared
+            or self.slots
+            or self.argument_writes
+            or self.argument_grads
+        )
+        # The one new tensor that the function returns, if that is all; most training steps do so.
+        sole = self.results[0] if len(self.results) == 1 else None
+        is_leaf = jax.tree_util.treedef_is_leaf(self.result_structure)
+        self.sole = sole if is_leaf and isinstance(sole, Result) and sole.is_new else None
 
     def _bind_cells(self, recording: Recording, closed: Any) -> None:
         """Match the jaxpr's constants to the Cells they were read from."""
@@ -401,9 +432,18 @@ class Program:
             return self._run_recorded(leaves, arrays)
         outputs = self.executable(*arrays)
         del arrays
-        self._write_back(outputs, leaves)
-        if self.single:
-            return self._make(self.results[0], outputs, leaves)
+        for cell, output in self.written:
+            cell.array = outputs[output]
+            cell.version += 1
+        if self.writes_more:
+            self._write_more(outputs, leaves)
+        sole = self.sole
+        if sole is not None:
+            made = object.__new__(Tensor)
+            made._cell = Cell(outputs[sole.output])
+            if sole.spent:
+                made._grad_fn, made._requires_grad = _SPENT, True
+            return made
         made = [self._make(each, outputs, leaves) for each in self.results]
         return jax.tree_util.tree_unflatten(self.result_structure, made)
 
@@ -413,7 +453,9 @@ class Program:
         tensors += [slot.get() for slot in self.slots_read]
         needs = tuple(each is not None and each.requires_grad for each in tensors)
         outputs, vjp = self.kernel.forward_with_residuals()(needs, *arrays)
-        self._write_back(outputs, leaves)
+        for cell, output in self.written:
+            cell.write(outputs[output])
+        self._write_more(outputs, leaves)
         edges = tuple(
             tape.edge_of(each) if need else None for each, need in zip(tensors, needs, strict=True)
         )
@@ -428,10 +470,8 @@ class Program:
             made.append(tensor)
         return jax.tree_util.tree_unflatten(self.result_structure, made)
 
-    def _write_back(self, outputs: Any, leaves: Sequence[Any]) -> None:
-        for cell, output in self.written:
-            cell.array = outputs[output]
-            cell.version += 1
+    def _write_more(self, outputs: Any, leaves: Sequence[Any]) -> None:
+        """Write what goes elsewhere than to Cells that are always the same."""
         for slot, output in self.slot_writes:
             slot.get()._store(outputs[output])
         for tensor in self.cleared:
@@ -455,11 +495,10 @@ class Program:
             made._grad_fn, made._requires_grad = _SPENT, True
         return made if result.cls is Tensor else made.as_subclass(result.cls)
 
-    def accepts(self) -> bool:
-        """Whether the situation that the program was compiled for still holds."""
-        if not self.guard.holds():
-            return False
-        return all(_slot_spec(slot.get()) == spec for slot, spec in self.slot_specs)
+    def _accepts_slots(self) -> bool:
+        return self.guard.holds() and all(
+            _slot_spec(slot.get()) == spec for slot, spec in self.slot_specs
+        )
 
 
 def _whole(tensor: Tensor) -> Tensor:

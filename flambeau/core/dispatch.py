@@ -169,6 +169,12 @@ def _run_on_meta(kernel: Kernel, inputs: tuple[Any, ...], arrays: list[Any]) -> 
 
 
 def _run_recorded(kernel: Kernel, inputs: tuple[Any, ...], arrays: list[Any]) -> Any:
+    if modes.trace is not None:
+        # The program as a whole is differentiated by JAX, which must follow the tape's edges only.
+        arrays = [
+            array if isinstance(each, Tensor) and each.requires_grad else constant(array)
+            for each, array in zip(inputs, arrays, strict=True)
+        ]
     vjp = None
     try:
         if kernel.keep_residuals:
