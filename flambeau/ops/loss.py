@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -135,8 +136,7 @@ def likelihood_losses(
     """The negative log-likelihood of each target, and its share in the mean."""
     counts = target != ignore_index
     index = jnp.expand_dims(jnp.where(counts, target, 0), axis)
-    picked = jnp.take_along_axis(scores.shifted, index, axis, mode="fill")
-    losses = scores.normalizer - jnp.squeeze(picked, axis)
+    losses = scores.normalizer - _pick(scores.shifted, index, axis)
     shares = jnp.ones((), losses.dtype)
     if weight is not None:
         shares = jnp.take(weight, jnp.squeeze(index, axis), mode="fill").astype(losses.dtype)
@@ -145,6 +145,22 @@ def likelihood_losses(
         losses = (1 - label_smoothing) * losses + label_smoothing * _spread(scores, weight, axis)
     zero = jnp.zeros_like(losses)
     return jnp.where(counts, losses, zero), jnp.where(counts, shares, zero)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _pick(input: Any, index: Any, axis: int) -> Any:
+    """The elements at ``index``, one along ``axis``, which is dropped; NaN outside the range."""
+    return jnp.squeeze(jnp.take_along_axis(input, index, axis, mode="fill"), axis)
+
+
+@_pick.defjvp
+def _pick_jvp(axis: int, primals: Any, tangents: Any) -> Any:
+    # A choice rather than another gather, so that the transpose is no scatter: XLA fuses it into
+    # the gradient of the softmax.
+    input, index = primals
+    chosen = jax.lax.broadcasted_iota(index.dtype, input.shape, axis) == index
+    tangent = jnp.where(chosen, tangents[0], jnp.zeros_like(tangents[0]))
+    return _pick(input, index, axis), jnp.sum(tangent, axis)
 
 
 def _spread(scores: Scores, weight: Any, axis: int) -> Any:
