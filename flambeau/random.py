@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from flambeau.core.device import device
+from flambeau.core.drawing import key_scope
 from flambeau.core.generator import (
     Generator,
     default_generator,
@@ -21,6 +22,7 @@ __all__ = [
     "fork_rng",
     "get_rng_state",
     "initial_seed",
+    "key_scope",
     "manual_seed",
     "seed",
     "set_rng_state",

@@ -23,6 +23,8 @@ class _ThreadModes(threading.local):
         stopping: Inside a transformation by JAX's own functions, where what no_grad means must be
             told to JAX.
         randomness: ``"error"`` where random numbers cannot be drawn.
+        place: The `flambeau.core.drawing.Place` where they can; ``None`` means outside of JAX's
+            transformations.
         device: The device that factories use when given none; ``None`` means the CPU.
         device_stack: Devices of the ``with device(...)`` blocks around the current line.
     """
@@ -35,6 +37,7 @@ class _ThreadModes(threading.local):
     capture: Any = None
     stopping = False
     randomness = "different"
+    place: Any = None
     device: Any = None
     overrides_disabled = 0
 

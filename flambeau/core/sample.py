@@ -16,11 +16,13 @@ import numpy as np
 
 from flambeau.core import draws, keyed, rejection
 from flambeau.core.device import device, jax_device
+from flambeau.core.drawing import current_scope, key_scope
 from flambeau.core.draws.choice import require_countable, require_weights
 from flambeau.core.generator import Generator, generator_for, next_key
 from flambeau.core.mersenne import MersenneTwister
 from flambeau.core.modes import modes
 from flambeau.core.replay import planned_draw
+from flambeau.core.transform import drawn
 from flambeau.core.upload import upload
 
 # A draw of no elements checks its arguments and leaves the generator as it is.
@@ -178,6 +180,9 @@ def _skip(kind: str, generator: Generator, **arguments: Any) -> None:
         generator.take_key()
 
 
+_Source = Generator | key_scope
+
+
 def _source(where: device, generator: Any) -> Generator | None:
     """The generator to draw from; ``None`` on the meta device."""
     if modes.randomness == "error":
@@ -197,17 +202,32 @@ def _uses_twister(source: Generator) -> bool:
     return modes.trace is None and source.device.type == "cpu"
 
 
-def _by_twister(
-    source: Generator, where: device, draw: Callable[..., Any], **arguments: Any
-) -> Any:
-    with source.lock:
-        source.twister_moves += 1
-        drawn = draw(source.twister, **arguments)
-    return upload(drawn, jax_device(where))
+def _by_twister(source: Any, where: device, draw: Callable[..., Any], **arguments: Any) -> Any:
+    def make() -> Any:
+        with source.lock:
+            source.twister_moves += 1
+            numbers = draw(source.twister, **arguments)
+        return upload(numbers, jax_device(where))
+
+    return drawn(make)
 
 
 def _by_key(
-    source: Generator, draw: Callable[..., Any], static: dict[str, Any], **operands: Any
+    source: _Source, draw: Callable[..., Any], static: dict[str, Any], **operands: Any
+) -> Any:
+    if isinstance(source, key_scope):
+        return drawn(functools.partial(_by_scope, source, draw, static, operands), source.capture)
+    return drawn(functools.partial(_by_generator, source, draw, static, operands))
+
+
+def _by_scope(
+    scope: key_scope, draw: Callable[..., Any], static: dict[str, Any], operands: dict[str, Any]
+) -> Any:
+    return _compiled(draw, tuple(static.items()))(scope.take_key(), operands)[0]
+
+
+def _by_generator(
+    source: Generator, draw: Callable[..., Any], static: dict[str, Any], operands: dict[str, Any]
 ) -> Any:
     if modes.trace is not None:
         return draw(source.take_key(), **static, **operands)

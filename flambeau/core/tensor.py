@@ -206,7 +206,9 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
             cell.version += 1
             return
         if isinstance(array, Tracer) and not (is_own or isinstance(cell.array, Tracer)):
-            raise _outside_error()
+            place = modes.place
+            if place is None or cell.born < place.epoch:
+                raise _outside_error()
         cell.write(array)
         if view is not None:
             view.remember(part, cell.version)

@@ -7,7 +7,7 @@ whole is then recorded on the tape as one operator that has the captured tensors
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from jax import lax
@@ -41,13 +41,18 @@ class Capture(Inside):
     Args:
         given: Stand-in values for the tensors to be captured, in the order in which an earlier run
             captured them; by default their own.
+        drawn: The random numbers that an earlier run drew, which this one is to draw again.
 
     Attributes:
         tensors: The captured tensors.
+        drawn: The random numbers drawn inside, in order.
     """
 
-    def __init__(self, given: Sequence[Any] | None = None) -> None:
+    def __init__(self, given: Sequence[Any] | None = None, drawn: list[Any] | None = None) -> None:
         self.given = given
+        self.drawn: list[Any] = [] if drawn is None else drawn
+        self._repeated = iter(()) if drawn is None else iter(drawn)
+        self._repeats = drawn is not None
         self.tensors: list[Tensor] = []
         self.outer: Capture | None = None
         self._stand_ins: dict[int, Tensor] = {}
@@ -78,6 +83,20 @@ class Capture(Inside):
             stand_in = self._stand_ins[id(tensor)] = self._stand_in(tensor)
         return stand_in
 
+    def draw(self, make: Callable[[], Any], until: Capture | None) -> Any:
+        """See `drawn`."""
+        if self._repeats:
+            array = next(self._repeated, None)
+            if array is None:
+                raise RuntimeError(
+                    "a transformed function draws more random numbers when it runs again"
+                )
+            return array
+        outer = self.outer
+        array = make() if outer is None or outer is until else outer.draw(make, until)
+        self.drawn.append(array)
+        return array
+
     def _is_outside(self, tensor: Tensor) -> bool:
         if tensor._cell.born < self.epoch:
             return True
@@ -107,6 +126,18 @@ def lifted(inputs: Iterable[Any]) -> tuple[Any, ...]:
     """Operands as they are inside the transformation that is running."""
     capture = modes.capture
     return tuple(inputs) if capture is None else tuple([capture.lift(each) for each in inputs])
+
+
+def drawn(make: Callable[[], Any], until: Capture | None = None) -> Any:
+    """Random numbers, the same in each run of the transformations that are running.
+
+    Args:
+        make: Draws them.
+        until: The transformation inside which their source stands, if any: it comes to the same
+            numbers by itself.
+    """
+    capture = modes.capture
+    return make() if capture is None or capture is until else capture.draw(make, until)
 
 
 def constant(array: Any) -> Any:

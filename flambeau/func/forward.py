@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from flambeau.core.drawing import Descent
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Capture, lifted
 from flambeau.core.upload import beside
@@ -105,7 +106,7 @@ class _Pushed:
     def compute(self, arrays: Sequence[Any], capture: Capture) -> tuple[Any, ...]:
         """The arrays of outputs, tangents and the rest; see `recording.run`."""
         split = len(self.primals)
-        function = functools.partial(self._call, capture)
+        function = functools.partial(self._call, capture, Descent())
         try:
             outputs, tangents, aux = jax.jvp(
                 function, tuple(arrays[:split]), tuple(arrays[split:]), has_aux=True
@@ -124,8 +125,8 @@ class _Pushed:
         ]
         return (*outputs, *tangents, *aux)
 
-    def _call(self, capture: Capture, *arrays: Any) -> tuple[Any, Any]:
-        with capture:
+    def _call(self, capture: Capture, descent: Descent, *arrays: Any) -> tuple[Any, Any]:
+        with capture, descent:
             parts = [Tensor._wrap(each) for each in arrays]
             returned = self.func(*unflatten(self.arguments, parts))
             aux: list[Any] = []

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from flambeau.core import tape
+from flambeau.core.drawing import Descent
 from flambeau.core.kernel import INEXACT, pull_back
 from flambeau.core.modes import modes
 from flambeau.core.node import Edge, Node
@@ -47,7 +48,7 @@ def run(compute: Callable[[Sequence[Any], Capture], Arrays], tensors: Sequence[T
         given = list(arrays)
         for place, value in zip(wanted, values, strict=False):
             given[place] = value
-        return compute(given, Capture(values[len(wanted) :]))
+        return compute(given, Capture(values[len(wanted) :], capture.drawn))
 
     return record(again, [*(tensors[place] for place in wanted), *capture.tensors])
 
@@ -61,9 +62,11 @@ def record(function: Callable[..., Arrays], sources: Sequence[Tensor]) -> list[T
     """
     sources = lifted(sources)
     values = tuple([each._read() for each in sources])
+    descent = Descent()
 
     def split(*values: Any) -> tuple[Arrays, Arrays]:
-        results = function(*values)
+        with descent:
+            results = function(*values)
         return tuple([each for each in results if each.dtype in INEXACT]), results
 
     _, vjp, results = jax.vjp(split, *values, has_aux=True)
@@ -128,10 +131,13 @@ class TransformBackward(Node):
     def _pull_tensors(self, cotangents: list[Tensor]) -> list[Tensor]:
         function, count = self.function, len(self.values)
 
-        def inexact(*values: Any) -> Arrays:
-            return tuple([each for each in function(*values) if each.dtype in INEXACT])
-
         def gradient(*both: Any) -> Arrays:
+            descent = Descent()
+
+            def inexact(*values: Any) -> Arrays:
+                with descent:
+                    return tuple([each for each in function(*values) if each.dtype in INEXACT])
+
             _, vjp = jax.vjp(inexact, *both[:count])
             return pull_back(vjp, both[count:])
 

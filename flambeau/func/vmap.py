@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from flambeau.core.drawing import Descent
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Capture, lifted
@@ -173,7 +174,7 @@ class _Mapped:
         """The outputs' arrays from the mapped arguments'; see `recording.run`."""
         batch = self.batch
         in_axes: tuple[Any, ...] = tuple([batch.dims[place] for place in batch.mapped])
-        example = functools.partial(self._example, capture)
+        example = functools.partial(self._example, capture, Descent())
         results = jax.vmap(example, in_axes=in_axes, out_axes=0)(*arrays)
         if None in self.out_dims:
             results = self._with_unmapped(arrays, in_axes, capture)
@@ -185,8 +186,8 @@ class _Mapped:
             ]
         )
 
-    def _example(self, capture: Capture, *arrays: Any) -> tuple[Any, ...]:
-        with capture, _drawing(self.randomness):
+    def _example(self, capture: Capture, descent: Descent, *arrays: Any) -> tuple[Any, ...]:
+        with capture, descent, _drawing(self.randomness):
             parts = [Tensor._wrap(each) for each in arrays]
             outputs, self.structure = flatten(self.batch.call(parts))
             outputs = [as_tensor(each) for each in outputs]
@@ -200,7 +201,8 @@ class _Mapped:
     ) -> tuple[Any, ...]:
         out_axes = tuple([None if dim is None else 0 for dim in self.out_dims])
         out_axes += (0,) * len(self.written)
-        example = functools.partial(self._example, Capture(capture.given))
+        again = Capture(capture.given, capture.drawn)
+        example = functools.partial(self._example, again, Descent())
         try:
             return jax.vmap(example, in_axes=in_axes, out_axes=out_axes)(*arrays)
         except ValueError as error:
