@@ -183,8 +183,8 @@ def _skip(kind: str, generator: Generator, **arguments: Any) -> None:
 _Source = Generator | key_scope
 
 
-def _source(where: device, generator: Any) -> Generator | None:
-    """The generator to draw from; ``None`` on the meta device."""
+def _source(where: device, generator: Any) -> _Source | None:
+    """What to draw from; ``None`` on the meta device."""
     if modes.randomness == "error":
         raise RuntimeError(
             "random numbers cannot be drawn inside vmap() with randomness='error'; say "
@@ -192,14 +192,19 @@ def _source(where: device, generator: Any) -> Generator | None:
         )
     if where.type == "meta":
         return None
+    scope = current_scope(generator)
+    if scope is not None:
+        return scope
     if modes.trace is not None and where.type == "cpu":
         # A compiled program runs in one place, wherever its factories would put their tensors.
         where = modes.trace.place()
     return generator_for(where, generator)
 
 
-def _uses_twister(source: Generator) -> bool:
-    return modes.trace is None and source.device.type == "cpu"
+def _uses_twister(source: _Source) -> bool:
+    if modes.trace is not None or isinstance(source, key_scope):
+        return False
+    return source.device.type == "cpu"
 
 
 def _by_twister(source: Any, where: device, draw: Callable[..., Any], **arguments: Any) -> Any:
