@@ -15,6 +15,8 @@ from flambeau import optim as optim
 from flambeau import overrides as overrides
 from flambeau import random as random
 from flambeau import utils as utils
+from flambeau._lazy import __dir__ as __dir__
+from flambeau._lazy import __getattr__ as __getattr__
 from flambeau.autograd.grad_mode import *
 from flambeau.checkpoint.io import load as load
 from flambeau.checkpoint.io import save as save

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -145,9 +146,29 @@ def xlogy(input: Operand, other: Operand) -> Array:
     """``input * log(other)``: 0 where ``input`` is 0, NaN where ``other`` is."""
     input, other = promote_to_float(input, other)
     needs_floating("xlogy", input)
-    zero = (input == 0) & ~jnp.isnan(other)
-    product = input * jnp.log(jnp.where(zero, jnp.ones_like(other), other))
-    return jnp.where(zero, jnp.zeros_like(product), product)
+    return times_logarithm(input, other, 0)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
+def times_logarithm(factor: Any, of: Any, added: int) -> Any:
+    """``factor * log(added + of)``: 0 where ``factor`` is 0, NaN where ``of`` is.
+
+    Where ``factor`` is 0 its gradient is the logarithm, or 0 where that is not finite.
+    """
+    zero = (factor == 0) & ~jnp.isnan(of)
+    return jnp.where(zero, jnp.zeros_like(of), factor * _logarithm(of, added))
+
+
+@times_logarithm.defjvp
+def _times_logarithm_jvp(added: int, primals: Any, tangents: Any) -> Any:
+    (factor, of), (by_factor, by_of) = primals, tangents
+    outside = (factor == 0) & (of <= -added)
+    slope = jnp.where(outside, jnp.zeros_like(of), _logarithm(of, added))
+    return times_logarithm(factor, of, added), by_factor * slope + by_of * factor / (of + added)
+
+
+def _logarithm(of: Any, added: int) -> Any:
+    return jnp.log1p(of) if added else jnp.log(of)
 
 
 @op(method=True, inplace=True)
