@@ -78,9 +78,9 @@ class key_scope:
     >>> first, second = jax.random.split(jax.random.key(0))
     >>> ones = jax.numpy.ones(4, "float32")
     >>> noisy(first, ones)
-    Array([2., 0., 2., 0.], dtype=float32)
+    Array([2., 2., 2., 0.], dtype=float32)
     >>> noisy(second, ones)
-    Array([0., 0., 2., 0.], dtype=float32)
+    Array([2., 2., 0., 0.], dtype=float32)
     """
 
     def __init__(self, key: Any) -> None:
