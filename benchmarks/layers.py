@@ -5,14 +5,22 @@ flambeau compiled (forward and backward in one program), in turn in one run. Wha
 training step without an optimizer: the layer, ``backward`` from a fixed cotangent, and the
 gradients of the parameters and of the inputs.
 
-    python benchmarks/layers.py                    wall clock, on the cores that both choose
-    python benchmarks/layers.py --one-core         time of the process, everything on one core
+    python benchmarks/layers.py                    time of the process, everything on one core
+    python benchmarks/layers.py --all-cores        wall clock, on the cores that both choose
     python benchmarks/layers.py --only Conv LSTM   only layers whose name has one of these
+
+Wall clock needs an otherwise idle machine: on a busy one PyTorch's threads wait for each other and
+the ratios mean nothing.
+
+The process keeps the memory that either library gives back. Without that the same call of either
+takes up to twice as long whenever its arrays happen to lie where the C library returns them to the
+system, which then has to clear every page anew.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
 import os
 import statistics
@@ -22,10 +30,10 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 ARGUMENTS = argparse.ArgumentParser()
-ARGUMENTS.add_argument("--one-core", action="store_true")
+ARGUMENTS.add_argument("--all-cores", action="store_true")
 ARGUMENTS.add_argument("--only", nargs="*", default=[])
 OPTIONS = ARGUMENTS.parse_args()
-if OPTIONS.one_core:
+if not OPTIONS.all_cores:
     # Before the libraries start their threads, which are as many as the cores they may use.
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -35,6 +43,12 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
 import flambeau  # noqa: E402
+
+# Of glibc's mallopt: how much may be free at the end of the heap, and what lies outside it.
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+if hasattr(ctypes.CDLL(None), "mallopt"):
+    ctypes.CDLL(None).mallopt(M_TRIM_THRESHOLD, 1 << 30)
+    ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 32 << 20)
 
 LIMIT = 1.5
 ROUNDS = 9
@@ -192,9 +206,9 @@ def programs(case: Case) -> dict[str, Callable[[], object]]:
 def medians(programs: dict[str, Callable[[], object]]) -> dict[str, float]:
     """The median time of one call of each, in seconds; see `_timing.medians`.
 
-    Here also in time of the process, which other people's programs do not lengthen.
+    Here in time of the process, which other people's programs do not lengthen.
     """
-    clock = time.process_time if OPTIONS.one_core else time.perf_counter
+    clock = time.perf_counter if OPTIONS.all_cores else time.process_time
 
     def timed(program: Callable[[], object], calls: int) -> float:
         start = clock()
@@ -219,7 +233,7 @@ def medians(programs: dict[str, Callable[[], object]]) -> dict[str, float]:
 def main() -> None:
     """Time every layer and print the ratios, then those that are above the limit."""
     start = time.perf_counter()
-    what = "process time, one core" if OPTIONS.one_core else "wall clock"
+    what = "wall clock" if OPTIONS.all_cores else "process time, one core"
     print(f"forward + backward, medians of {ROUNDS} rounds, {what}")
     print(f"{'layer':32} {'PyTorch':>10} {'eager':>7} {'compiled':>9}   (ratios to PyTorch)")
     slow = []

@@ -5,6 +5,7 @@ Half precisions are normalized in float32 and rounded once, as PyTorch does.
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
 import jax.numpy as jnp
@@ -15,6 +16,7 @@ from flambeau.core.op import Array, op
 from flambeau.ops.checks import needs_floating, wrap_dims
 from flambeau.ops.derivatives import magnitude
 from flambeau.ops.norms import norm_of_magnitudes
+from flambeau.ops.standardization import standardized_groups, standardized_rows
 
 __all__ = ["rms_norm"]
 
@@ -154,11 +156,15 @@ def layer_norm(
         RuntimeError: The shapes do not match.
     """
     axes = _check_normalized_shape("layer_norm", input, normalized_shape, weight, bias)
-    wide = _widened(input)
-    centered = wide - jnp.mean(wide, axes, keepdims=True)
-    variance = jnp.mean(jnp.square(centered), axes, keepdims=True)
-    normalized = centered * lax.rsqrt(variance + jnp.asarray(eps, wide.dtype))
-    return _scaled(normalized, weight, bias, input.dtype)
+    features = math.prod(input.shape[axes[0] :])
+    rows = _widened(input).reshape(math.prod(input.shape[: axes[0]]), features)
+    weight, bias = (_as_vector(each, rows.dtype) for each in (weight, bias))
+    output = standardized_rows(rows, weight, bias, eps)
+    return output.reshape(input.shape).astype(input.dtype)
+
+
+def _as_vector(array: Any, dtype: Any) -> Any:
+    return None if array is None else array.reshape(-1).astype(dtype)
 
 
 def _check_normalized_shape(
@@ -229,7 +235,7 @@ def group_norm(
         raise RuntimeError(
             f"group_norm() takes an input of shape (N, C, ...), got {list(input.shape)}"
         )
-    batch, channels = input.shape[:2]
+    channels = input.shape[1]
     if num_groups <= 0 or channels % num_groups:
         raise RuntimeError(
             f"group_norm(): num_groups={num_groups} does not divide the {channels} channels of an "
@@ -241,16 +247,16 @@ def group_norm(
                 f"group_norm(): {name} must have shape [{channels}] for an input of shape "
                 f"{list(input.shape)}, got {list(each.shape)}"
             )
-    grouped = _widened(input).reshape(batch, num_groups, -1)
-    centered = grouped - jnp.mean(grouped, 2, keepdims=True)
-    variance = jnp.mean(jnp.square(centered), 2, keepdims=True)
-    normalized = centered * lax.rsqrt(variance + jnp.asarray(eps, grouped.dtype))
-    return _scaled(
-        normalized.reshape(input.shape),
-        None if weight is None else _channels(weight, input.ndim),
-        None if bias is None else _channels(bias, input.ndim),
-        input.dtype,
-    )
+    return _standardized(input, weight, bias, num_groups, eps)
+
+
+def _standardized(input: Any, weight: Any, bias: Any, groups: int, eps: float) -> Any:
+    """``(N, C, ...)`` normalized over groups of channels, scaled and shifted."""
+    batch, channels = input.shape[:2]
+    wide = _widened(input).reshape(batch, channels, math.prod(input.shape[2:]))
+    weight, bias = (_as_vector(each, wide.dtype) for each in (weight, bias))
+    output = standardized_groups(wide, weight, bias, groups, eps)
+    return output.reshape(input.shape).astype(input.dtype)
 
 
 @op(node="NativeBatchNormBackward0")
@@ -272,35 +278,38 @@ def instance_norm(
         RuntimeError: Sizes do not match.
     """
     _check_channels("instance_norm", input, running_mean, running_var, weight, bias)
-    axes = tuple(range(2, input.ndim))
-    wide = _widened(input)
-    if use_input_stats:
-        mean = jnp.mean(wide, axes, keepdims=True)
-        variance = jnp.mean(jnp.square(wide - mean), axes, keepdims=True)
-    else:
+    if not use_input_stats:
         if running_mean is None or running_var is None:
             raise RuntimeError(
                 "instance_norm(): use_input_stats=False needs running_mean and running_var"
             )
-        mean = _channels(running_mean.astype(wide.dtype), input.ndim)
-        variance = _channels(running_var.astype(wide.dtype), input.ndim)
-    centered = wide - mean
-    normalized = centered * lax.rsqrt(variance + jnp.asarray(eps, wide.dtype))
-    output = _scaled(
-        normalized,
+        return _by_running_statistics(input, running_mean, running_var, weight, bias, eps)
+    output = _standardized(input, weight, bias, input.shape[1], eps)
+    if running_mean is None:
+        return output
+    axes = tuple(range(2, input.ndim))
+    fixed = _widened(lax.stop_gradient(input))
+    mean = jnp.mean(fixed, axes, keepdims=True)
+    variance = jnp.mean(jnp.square(fixed - mean), (0, *axes))
+    count = input.size // max(input.shape[0] * input.shape[1], 1)
+    return (
+        output,
+        _blended(running_mean, jnp.mean(mean, (0, *axes)), momentum),
+        _blended(running_var, variance * (count / max(count - 1, 1)), momentum),
+    )
+
+
+def _by_running_statistics(
+    input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, eps: float
+) -> Any:
+    wide = _widened(input)
+    mean = _channels(running_mean.astype(wide.dtype), input.ndim)
+    variance = _channels(running_var.astype(wide.dtype), input.ndim)
+    return _scaled(
+        (wide - mean) * lax.rsqrt(variance + jnp.asarray(eps, wide.dtype)),
         None if weight is None else _channels(weight, input.ndim),
         None if bias is None else _channels(bias, input.ndim),
         input.dtype,
-    )
-    if not use_input_stats or running_mean is None:
-        return output
-    count = input.size // max(input.shape[0] * input.shape[1], 1)
-    batch_mean = jnp.mean(lax.stop_gradient(mean), (0, *axes))
-    unbiased = jnp.mean(lax.stop_gradient(variance), (0, *axes)) * (count / max(count - 1, 1))
-    return (
-        output,
-        _blended(running_mean, batch_mean, momentum),
-        _blended(running_var, unbiased, momentum),
     )
 
 
