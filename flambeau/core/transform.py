@@ -46,6 +46,8 @@ class Capture(Inside):
     Attributes:
         tensors: The captured tensors.
         drawn: The random numbers drawn inside, in order.
+        differentiated: Whether somebody may want gradients of the inside; ``None`` if they are
+            wanted as soon as something is captured.
     """
 
     def __init__(self, given: Sequence[Any] | None = None, drawn: list[Any] | None = None) -> None:
@@ -54,6 +56,7 @@ class Capture(Inside):
         self._repeated = iter(()) if drawn is None else iter(drawn)
         self._repeats = drawn is not None
         self.tensors: list[Tensor] = []
+        self.differentiated: bool | None = None
         self.outer: Capture | None = None
         self._stand_ins: dict[int, Tensor] = {}
 
@@ -126,6 +129,17 @@ def lifted(inputs: Iterable[Any]) -> tuple[Any, ...]:
     """Operands as they are inside the transformation that is running."""
     capture = modes.capture
     return tuple(inputs) if capture is None else tuple([capture.lift(each) for each in inputs])
+
+
+def hides_gradients() -> bool:
+    """Whether JAX may differentiate what is computed now, and the tape will not see it."""
+    capture = modes.capture if modes.grad_enabled else None
+    while capture is not None:
+        wanted = capture.differentiated
+        if wanted or (wanted is None and capture.tensors):
+            return True
+        capture = capture.outer
+    return False
 
 
 def drawn(make: Callable[[], Any], until: Capture | None = None) -> Any:

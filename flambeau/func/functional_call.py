@@ -12,6 +12,7 @@ from jax.core import Tracer
 from flambeau.core.modes import enable_grad, modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Capture
+from flambeau.func.attributes import kept_attributes
 from flambeau.func.tree import as_tensor, flatten, map_tensors
 from flambeau.nn.module import Module
 from flambeau.ops.shape import stack
@@ -32,10 +33,15 @@ def functional_call(
 ) -> Any:
     """Call a module with other tensors in the place of its parameters and buffers.
 
-    The module itself is as before afterwards, also if the call raises. Given `jax.Array`s, in the
-    dictionaries or as arguments, it gives `jax.Array`s back, so that it can be used in functions
-    that `jax.jit`, `jax.grad` and `jax.vmap` transform. What it writes in place there must be among
-    the values it is given.
+    The module itself is as before afterwards, also if the call raises. A value that is a Tensor and
+    that the module writes in place, such as a running mean, is changed for the caller.
+
+    Given `jax.Array`s, in the dictionaries or as arguments, it gives `jax.Array`s back, so that it
+    can be used in functions that `jax.jit`, `jax.grad` and `jax.vmap` transform. A `jax.Array`
+    cannot change, so what the module writes to must be given as a Tensor there, one that came into
+    the function as an argument: Tensors are nodes of JAX's trees, so that the function that is
+    passed to `jax.jit` can take and return them. Random numbers are drawn there under
+    `flambeau.random.key_scope` only.
 
     Args:
         module: The module to call.
@@ -53,8 +59,8 @@ def functional_call(
     Raises:
         ValueError: A name is in several dictionaries, tied names get different values, or there are
             no dictionaries.
-        RuntimeError: Names are missing or unknown and ``strict`` is set; or the module writes in
-            place to a tensor of its own inside a transformation.
+        RuntimeError: Names are missing or unknown and ``strict`` is set; the module changes a value
+            that is a `jax.Array`, or inside a transformation a tensor or attribute of its own.
         AttributeError: A name leads through a submodule that does not exist.
         TypeError: A value is neither a Tensor nor a `jax.Array`.
 
@@ -74,13 +80,14 @@ def functional_call(
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
     leaves = [*given.values(), *flatten((arguments, kwargs))[0]]
     with _inside_jax() if _is_transformed(leaves) else contextlib.nullcontext():
-        values = {name: _as_value(name, each) for name, each in given.items()}
+        values = _as_values(given)
         spread = _with_tied(module, values) if tie_weights else values
         if strict:
             _check_names(module, values)
         arguments = tuple(map(_with_tensors, arguments))
         keywords = {name: _with_tensors(each) for name, each in (kwargs or {}).items()}
-        with _swapped(module, spread):
+        fixed = {name for name, each in given.items() if isinstance(each, jax.Array)}
+        with kept_attributes(module), _swapped(module, spread, fixed):
             result = module(*arguments, **keywords)
         if any(isinstance(each, jax.Array) for each in leaves):
             return map_tensors(Tensor.jax, result)
@@ -106,14 +113,17 @@ def _merged(dicts: Any) -> _Values:
     return merged
 
 
-def _as_value(name: str, value: Any) -> Tensor:
-    tensor = as_tensor(value)
-    if not isinstance(tensor, Tensor):
-        raise TypeError(
-            f"functional_call(): '{name}' must be a Tensor or a jax.Array, "
-            f"got {type(value).__name__}"
-        )
-    return tensor
+def _as_values(given: _Values) -> _Values:
+    """The new values as Tensors, one for each array."""
+    made: dict[int, Any] = {}
+    for name, value in given.items():
+        tensor = made.setdefault(id(value), as_tensor(value))
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"functional_call(): '{name}' must be a Tensor or a jax.Array, "
+                f"got {type(value).__name__}"
+            )
+    return {name: made[id(value)] for name, value in given.items()}
 
 
 def _with_tensors(value: Any) -> Any:
@@ -165,8 +175,14 @@ def _with_tied(module: Module, values: _Values) -> _Values:
 
 
 @contextlib.contextmanager
-def _swapped(module: Module, values: _Values) -> Iterator[None]:
-    """Put values in the place of tensors of a module, for the time of the block."""
+def _swapped(module: Module, values: _Values, fixed: set[str]) -> Iterator[None]:
+    """Put values in the place of tensors of a module, for the time of the block.
+
+    Args:
+        module: The module.
+        values: The values by name.
+        fixed: Names of values that must not change.
+    """
     places = [_place(module, name) for name in values]
     if modes.trace is not None:
         # The guard of the program must see the module's own tensors, not these.
@@ -179,12 +195,29 @@ def _swapped(module: Module, values: _Values) -> Iterator[None]:
             before.append((table, name, table.get(name, _ABSENT)))
             dict.__setitem__(table, name, value)
         yield
+        _check_unchanged(places, values, fixed)
     finally:
         for table, name, old in reversed(before):
             if old is _ABSENT:
                 dict.pop(table, name, None)
             else:
                 dict.__setitem__(table, name, old)
+
+
+def _check_unchanged(places: list[tuple[Any, str]], values: _Values, fixed: set[str]) -> None:
+    """Fail if what a module has done to its values would be lost with them."""
+    lost = [
+        name
+        for (table, last), (name, value) in zip(places, values.items(), strict=True)
+        if name in fixed and (value._cell.version or table.get(last) is not value)
+    ]
+    if lost:
+        raise RuntimeError(
+            f"functional_call(): the module changed {lost}, given as jax.Arrays, which cannot "
+            "change: the new values would be lost. Give Tensors (flambeau.from_jax) for what it "
+            "writes in place, and read them afterwards; or call eval() on the module if it should "
+            "not write"
+        )
 
 
 _ABSENT = object()
@@ -215,7 +248,9 @@ def _inside_jax() -> Iterator[None]:
     Gradients are JAX's there, so nothing is recorded, and no_grad must be said in its terms.
     """
     before = modes.stopping
-    with Capture(), enable_grad():
+    capture = Capture()
+    capture.differentiated = modes.grad_enabled
+    with capture, enable_grad():
         modes.stopping = True
         try:
             yield

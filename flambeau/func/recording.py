@@ -38,9 +38,10 @@ def run(compute: Callable[[Sequence[Any], Capture], Arrays], tensors: Sequence[T
     """
     tensors = lifted(tensors)
     arrays = [each._read() for each in tensors]
-    capture = Capture()
-    results = compute(arrays, capture)
     wanted = [place for place, each in enumerate(tensors) if each.requires_grad]
+    capture = Capture()
+    capture.differentiated = True if modes.grad_enabled and wanted else None
+    results = compute(arrays, capture)
     if not modes.grad_enabled or not (wanted or capture.tensors):
         return [Tensor._wrap(each) for each in results]
 

@@ -9,6 +9,7 @@ from typing import Any
 from flambeau.core.modes import is_grad_enabled
 from flambeau.core.tape import identity_node
 from flambeau.core.tensor import Tensor
+from flambeau.core.transform import hides_gradients
 from flambeau.nn import hooks
 from flambeau.nn.hooks import BoundHook, _global_backward_pre_hooks
 from flambeau.ops.creation import zeros
@@ -43,6 +44,14 @@ class GradientHooks:
                     stacklevel=7,
                 )
             result = self.around.setup_output_hook(result)
+        if hides_gradients() and not _requires_grad(result):
+            raise RuntimeError(
+                f"the backward hooks of this {type(self.module).__name__} would not be called: its "
+                "gradients are computed by a transformation (jax.grad, jax.jit, vmap, jvp, ...), "
+                "not by the tape. Take them by flambeau.func.grad, vjp or jacrev, or by "
+                "backward(); remove the hooks; or, if no gradient is wanted, call the module under "
+                "no_grad()"
+            )
         if self.on_last_node:
             self._hook_last_node(args, result)
         return result
@@ -59,6 +68,11 @@ def _own_hooks(module: Any, full: bool) -> Sequence[Callable[..., Any]]:
     if module._is_full_backward_hook is not full:
         return ()
     return tuple(module._backward_hooks.values())
+
+
+def _requires_grad(result: Any) -> bool:
+    values = result if isinstance(result, tuple) else (result,)
+    return any(isinstance(each, Tensor) and each.requires_grad for each in values)
 
 
 def _first_tensor(result: Any) -> Tensor:

@@ -32,6 +32,10 @@ def arrays_of(module):
     return {name: each.jax() for name, each in named}
 
 
+def tensors_of(module):
+    return {name: flambeau.from_jax(each) for name, each in arrays_of(module).items()}
+
+
 def inputs():
     return jnp.asarray([[1.0, 2.0], [3.0, 4.0]], "float32")
 
@@ -77,7 +81,12 @@ def test_a_module_inside_jit_grad_and_vmap():
 def test_no_grad_and_detach_hold_under_jax():
     module = Counting()
     params = arrays_of(module)
-    by_jax = jax.grad(lambda p: functional_call(module, p, inputs()).sum())(params)
+    calls = flambeau.from_jax(params.pop("calls"))
+
+    def loss(params, calls):
+        return functional_call(module, {**params, "calls": calls}, inputs()).sum()
+
+    by_jax = jax.jit(jax.grad(loss))(params, calls)
     module(flambeau.from_jax(inputs())).sum().backward()
     assert jnp.allclose(by_jax["linear.weight"], module.linear.weight.grad.jax(), atol=1e-5)
 
@@ -104,18 +113,230 @@ def test_a_buffer_that_is_not_given_cannot_be_written_under_jax():
     assert module.calls.item() == 0
 
 
-def test_a_buffer_that_is_given_is_written_for_the_time_of_the_call():
+def test_a_tensor_that_is_given_comes_back_written():
     module = Counting()
 
     @jax.jit
     def call(state, x):
-        values = jax.tree.map(flambeau.from_jax, state)
-        result = functional_call(module, values, flambeau.from_jax(x))
-        return result.jax(), values["calls"].jax()
+        return functional_call(module, state, x), state
 
-    _, calls = call(arrays_of(module), inputs())
-    assert calls == 1.0
+    state = tensors_of(module)
+    output, after = call(state, inputs())
+    assert isinstance(output, jax.Array)
+    assert (after["calls"].item(), state["calls"].item(), module.calls.item()) == (1.0, 0.0, 0.0)
+    assert call(after, inputs())[1]["calls"].item() == 2.0
+
+
+def test_what_is_written_is_the_aux_of_a_gradient():
+    module = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    params = {name: each.jax() for name, each in module.named_parameters()}
+    buffers = {name: each.jax() for name, each in module.named_buffers()}
+
+    @jax.jit
+    def step(params, buffers, x):
+        def loss(params):
+            values = jax.tree.map(flambeau.from_jax, buffers)
+            found = functional_call(module, (params, values), x)
+            return (found**2).sum(), {name: each.jax() for name, each in values.items()}
+
+        return jax.grad(loss, has_aux=True)(params)
+
+    gradients, after = step(params, buffers, inputs())
+    module(flambeau.from_jax(inputs())).pow(2).sum().backward()
+    for name, each in module.named_parameters():
+        assert jnp.allclose(gradients[name], each.grad.jax(), atol=1e-5)
+    for name, each in module.named_buffers():
+        assert jnp.allclose(after[name], each.jax())
+
+
+def test_a_tensor_that_is_no_argument_of_the_function_cannot_be_written():
+    module = Counting()
+    params = {name: each.jax() for name, each in module.named_parameters()}
+    calls = flambeau.zeros(())
+    with pytest.raises(RuntimeError, match=r"outside.*argument"):
+        jax.grad(lambda p: functional_call(module, {**p, "calls": calls}, inputs()).sum())(params)
+    assert calls.item() == 0
+
+
+@pytest.mark.parametrize("transform", [lambda call: call, jax.jit])
+def test_an_array_that_is_written_is_an_error(transform):
+    module = Counting()
+    call = transform(lambda state, x: functional_call(module, state, x))
+    with pytest.raises(RuntimeError, match=r"'calls'.*from_jax"):
+        call(arrays_of(module), inputs())
     assert module.calls.item() == 0
+
+
+class Assigning(nn.Module):
+    """A module that assigns to its attributes."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+        self.register_buffer("total", flambeau.zeros(()))
+        self.last = None
+        self.name = name
+
+    def forward(self, x):
+        y = self.linear(x)
+        if self.name == "failing":
+            self.last = y
+            raise ZeroDivisionError
+        setattr(self, self.name, y.sum() if self.name == "total" else (y, [x.detach()]))
+        return y
+
+
+@pytest.mark.parametrize("name", ["total", "last", "new"])
+def test_a_traced_value_that_is_assigned_does_not_stay(name):
+    outer = nn.Sequential(Assigning(name))
+    before = vars(outer[0]).copy()
+    for transform in (jax.jit, jax.grad, jax.vmap):
+        with pytest.raises(RuntimeError, match=rf"Sequential assigned \['0.{name}'\]"):
+            transform(lambda x: functional_call(outer, {}, x).sum())(inputs())
+    assert outer[0].total.item() == 0
+    assert vars(outer[0]) == before
+
+
+def test_an_array_in_whose_place_something_is_assigned_is_an_error():
+    module = Assigning("total")
+    with pytest.raises(RuntimeError, match="'total'"):
+        jax.jit(lambda s, x: functional_call(module, s, x))({"total": jnp.zeros(())}, inputs())
+    assert module.total.item() == 0
+
+
+def test_nothing_assigned_stays_after_an_error():
+    module = Assigning("failing")
+    with pytest.raises(ZeroDivisionError):
+        jax.jit(lambda x: functional_call(module, {}, x))(inputs())
+    assert module.last is None
+
+
+def test_what_is_assigned_outside_of_transformations_stays():
+    module = Assigning("last")
+    functional_call(module, {}, inputs())
+    assert module.last[0].shape == (2, 2)
+
+
+def test_one_array_for_tied_names_is_one_value():
+    module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    module[1].weight = module[0].weight
+    weight = jnp.ones((2, 2), "float32")
+    found = functional_call(module, {"0.weight": weight, "1.weight": weight}, inputs())
+    assert found.shape == (2, 2)
+
+
+# Hooks
+
+
+def hooked(**kinds):
+    module, seen = nn.Sequential(nn.Linear(2, 3), nn.Tanh()), []
+    for kind in kinds:
+        getattr(module[0], kind)(lambda *given: seen.append(given[1:]))
+    return module, seen
+
+
+HOOKS = [
+    "register_full_backward_hook",
+    "register_full_backward_pre_hook",
+    "register_backward_hook",
+]
+
+
+@pytest.mark.parametrize("kind", HOOKS)
+@pytest.mark.parametrize("transform", [jax.jit, jax.grad, jax.vmap, jax.checkpoint])
+def test_backward_hooks_that_jax_would_not_run_are_an_error(transform, kind):
+    module, _ = hooked(**{kind: True})
+    with pytest.raises(RuntimeError, match=r"hooks of this Linear.*flambeau.func.grad"):
+        transform(lambda x: functional_call(module, {}, x).sum())(inputs())
+
+
+@pytest.mark.parametrize("kind", HOOKS)
+def test_where_no_gradient_is_wanted_backward_hooks_do_not_matter(kind):
+    module, seen = hooked(**{kind: True})
+
+    def call(x):
+        with flambeau.no_grad():
+            return functional_call(module, {}, x)
+
+    assert jax.jit(call)(inputs()).shape == (2, 3)
+    assert seen == []
+
+
+def test_gradients_of_this_library_run_backward_hooks_under_jax():
+    module, seen = hooked(register_full_backward_hook=True)
+
+    @jax.jit
+    def gradient(x):
+        tensor = flambeau.from_jax(x)
+        return flambeau.func.grad(lambda x: functional_call(module, {}, x).sum())(tensor).jax()
+
+    expected = flambeau.func.grad(lambda x: module(x).sum())(flambeau.from_jax(inputs()))
+    assert jnp.allclose(gradient(inputs()), expected.jax())
+    assert len(seen) == 2
+
+
+# Other transformations of JAX
+
+
+def test_a_module_inside_a_scan():
+    module = nn.Linear(2, 2)
+    params = arrays_of(module)
+
+    def loss(params):
+        def body(carry, x):
+            carry = functional_call(module, params, carry + x)
+            return carry, carry.sum()
+
+        return jax.lax.scan(body, jnp.zeros(2, "float32"), inputs())[1].sum()
+
+    by_jax = jax.jit(jax.grad(loss))(params)
+    carry, total = flambeau.zeros(2), 0
+    for x in flambeau.from_jax(inputs()):
+        carry = module(carry + x)
+        total = total + carry.sum()
+    total.backward()
+    for name, each in module.named_parameters():
+        assert jnp.allclose(by_jax[name], each.grad.jax(), atol=1e-5)
+
+
+def test_a_state_carried_through_a_scan():
+    module = Counting()
+    state = tensors_of(module)
+
+    @jax.jit
+    def run(state, inputs):
+        def body(state, x):
+            return state, functional_call(module, state, x)
+
+        return jax.lax.scan(body, state, inputs)
+
+    after, outputs = run(state, jnp.ones((3, 4, 2), "float32"))
+    assert outputs.shape == (3, 4, 2)
+    assert after["calls"].item() == 3.0
+
+
+def test_a_module_inside_checkpoint_and_cond():
+    module = nn.Linear(2, 1)
+    params = arrays_of(module)
+
+    def loss(params, x):
+        call = jax.checkpoint(lambda p, x: functional_call(module, p, x).sum())
+        return jax.lax.cond(x.sum() > 0, call, lambda p, x: x.sum(), params, x)
+
+    found = jax.grad(loss)(params, inputs())
+    assert found["weight"].tolist() == [[4.0, 6.0]]
+    assert jax.grad(loss)(params, -inputs())["weight"].tolist() == [[0.0, 0.0]]
+
+
+def test_tensors_go_through_jaxs_transformations():
+    x = flambeau.from_jax(inputs())
+    module = nn.Linear(2, 1)
+    assert isinstance(jax.jit(module)(x), flambeau.Tensor)
+    assert jax.vmap(lambda row: row.sum())(x).tolist() == [3.0, 7.0]
+    gradient = jax.grad(lambda t: (t * t).sum().jax())(x)
+    assert gradient.tolist() == [[2.0, 4.0], [6.0, 8.0]]
+    _, pushed = jax.jvp(lambda t: t * t, (x,), (x,))
+    assert pushed.tolist() == [[2.0, 8.0], [18.0, 32.0]]
 
 
 def test_the_module_is_as_before_after_an_error():

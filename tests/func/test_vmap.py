@@ -172,3 +172,33 @@ def test_the_modes_are_as_before_after_an_error():
     outside = flambeau.zeros(1)
     assert outside.add_(1).item() == 1.0
     assert flambeau.rand(1).shape == (1,)
+
+
+def test_backward_hooks_that_would_not_run_are_an_error():
+    net, seen = nn.Linear(2, 1), []
+    net.register_full_backward_hook(lambda *given: seen.append(given))
+    for transform in (
+        lambda: func.vmap(net)(matrix()),
+        lambda: func.jvp(net, (matrix(),), (matrix(),)),
+        lambda: func.grad(lambda x: func.vmap(net)(x).sum())(matrix()),
+    ):
+        with pytest.raises(RuntimeError, match="hooks of this Linear"):
+            transform()
+    net.requires_grad_(False)
+    with pytest.raises(RuntimeError, match="hooks of this Linear"):
+        func.vmap(net)(matrix().requires_grad_())
+    assert func.vmap(net)(matrix()).shape == (3, 1)
+    assert func.vmap(func.grad(lambda x: net(x).sum()))(matrix()).shape == (3, 2)
+    assert len(seen) == 1
+
+
+def test_a_traced_value_does_not_stay_in_a_module():
+    class Keeping(nn.Module):
+        def forward(self, x):
+            self.last = x
+            return x
+
+    module = Keeping()
+    with pytest.raises(RuntimeError, match=r"Keeping assigned \['last'\]"):
+        func.vmap(lambda x: func.functional_call(module, {}, x))(matrix())
+    assert not hasattr(module, "last")
