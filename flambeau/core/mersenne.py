@@ -17,6 +17,10 @@ _KEY_WORDS = 624
 # Up to so many words, asking NumPy for its raw ones costs less than describing those wanted.
 _FEW = 1024
 
+_LOW_24_BITS = np.array(2**24 - 1, np.uint64)
+_HALF_OF_24_BITS = np.array(2**23, np.float32)
+_HALF_OF_53_BITS = np.array(2**52, np.float64)
+
 # The bytes of `torch.get_rng_state()`. PyTorch nests a record of 5048 bytes in one of 5056, so C
 # pads after `normal_is_valid` and at the end. `normal_x` and `normal_rho` are always zero.
 _STATE = np.dtype(
@@ -120,6 +124,35 @@ class MersenneTwister:
         words &= np.uint32(2**24 - 1)
         values = words.view(np.int32).astype(np.float32)
         values *= np.float32(2.0**-24)
+        return values
+
+    def symmetric_uniform(self, count: int, spacing: NDArray[Any]) -> NDArray[Any]:
+        """The next `count` reals of [-a, a): `standard_uniform` times 2a minus a, rounded once.
+
+        What is multiplied are whole numbers that the dtype holds, so there is nothing else to round
+        off, and no need for `flambeau.core.draws.arithmetic.multiply_add`.
+
+        Args:
+            count: How many.
+            spacing: a * 2**-23 as a float32, or a * 2**-52 as a float64; not subnormal. An array
+                of no dimensions, since NumPy takes those faster than its scalars.
+        """
+        if spacing.itemsize == 8:
+            pairs = self.random_uint64(count)
+            pairs &= np.uint64(2**53 - 1)
+            values = pairs.view(np.int64).astype(np.float64)
+            values -= _HALF_OF_53_BITS
+        elif count <= _FEW:
+            # As they come from NumPy's generator, in 64 bits each.
+            self._untouched &= count == 0
+            values = (self._bits.random_raw(count) & _LOW_24_BITS).astype(np.float32)
+            values -= _HALF_OF_24_BITS
+        else:
+            words = self.random_uint32(count)
+            words &= np.uint32(2**24 - 1)
+            values = words.view(np.int32).astype(np.float32)
+            values -= _HALF_OF_24_BITS
+        values *= spacing
         return values
 
     def skip_words(self, count: int) -> None:

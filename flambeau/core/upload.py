@@ -32,8 +32,8 @@ def upload(array: np.ndarray, where: Any) -> jax.Array:
     """
     if batched_device_put is None:
         return jax.device_put(array, where)
-    aval = _aval(array.shape, array.dtype)
-    return batched_device_put(aval, _sharding(where), [array], [where], True)
+    aval, sharding, devices = _destination(array.shape, array.dtype, where)
+    return batched_device_put(aval, sharding, [array], devices, True)
 
 
 def beside(array: np.ndarray, other: Any) -> Any:
@@ -61,10 +61,7 @@ def beside(array: np.ndarray, other: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def _aval(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    return jax.typeof(np.broadcast_to(np.zeros((), dtype), shape))
-
-
-@functools.cache
-def _sharding(where: Any) -> SingleDeviceSharding:
-    return SingleDeviceSharding(where)
+def _destination(shape: tuple[int, ...], dtype: np.dtype[Any], where: Any) -> tuple[Any, ...]:
+    """What JAX wants to know of an array of one piece besides its elements."""
+    aval = jax.typeof(np.broadcast_to(np.zeros((), dtype), shape))
+    return aval, SingleDeviceSharding(where), [where]

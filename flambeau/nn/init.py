@@ -75,7 +75,6 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 @function
-@no_grad()
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with uniform random numbers of [a, b).
 
@@ -92,15 +91,19 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
 
 
 def _drawn_uniform(tensor: Tensor, low: float, high: float, generator: Any) -> Tensor:
-    """`Tensor.uniform_` without looking for overrides once more."""
-    return redraw("uniform_", "uniform", tensor, generator, low=low, high=high)
+    """`Tensor.uniform_` outside the tape, without looking for overrides once more."""
+    return redraw("uniform_", "uniform", tensor, generator, outside_tape=True, low=low, high=high)
 
 
 @function
-@no_grad()
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with normal random numbers; raises RuntimeError for a negative ``std``."""
-    return tensor.normal_(mean, std, generator=generator)
+    return _drawn_normal(tensor, mean, std, generator)
+
+
+def _drawn_normal(tensor: Tensor, mean: float, std: float, generator: Any) -> Tensor:
+    """`Tensor.normal_` likewise."""
+    return redraw("normal_", "normal", tensor, generator, outside_tape=True, mean=mean, std=std)
 
 
 @function
@@ -231,7 +234,6 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
 
 
 @function
-@no_grad()
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with uniform numbers of [-a, a), where a = gain √(6 / (fan_in + fan_out)).
 
@@ -252,13 +254,12 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 
 
 @function
-@no_grad()
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with normal numbers of deviation gain √(2 / (fan_in + fan_out)).
 
     Arguments and errors as for `xavier_uniform_`.
     """
-    return tensor.normal_(0.0, _xavier_std(tensor, gain), generator=generator)
+    return _drawn_normal(tensor, 0.0, _xavier_std(tensor, gain), generator)
 
 
 def _xavier_std(tensor: Tensor, gain: float) -> float:
@@ -266,7 +267,6 @@ def _xavier_std(tensor: Tensor, gain: float) -> float:
 
 
 @function
-@no_grad()
 def kaiming_uniform_(
     tensor: Tensor,
     a: float = 0,
@@ -300,7 +300,6 @@ def kaiming_uniform_(
 
 
 @function
-@no_grad()
 def kaiming_normal_(
     tensor: Tensor,
     a: float = 0,
@@ -312,14 +311,14 @@ def kaiming_normal_(
     if _warned_of_emptiness(tensor):
         return tensor
     std = _kaiming_std(tensor, a, mode, nonlinearity)
-    return tensor.normal_(0, std, generator=generator)
+    return _drawn_normal(tensor, 0.0, std, generator)
 
 
 def _warned_of_emptiness(tensor: Tensor) -> bool:
     if 0 not in tensor.shape:
         return False
     warnings.warn(
-        f"a weight of shape {list(tensor.shape)} has no elements to initialize", stacklevel=5
+        f"a weight of shape {list(tensor.shape)} has no elements to initialize", stacklevel=4
     )
     return True
 

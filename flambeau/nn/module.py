@@ -96,13 +96,15 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
         state = self.__dict__
         is_tensor = isinstance(value, Tensor)
         if is_tensor and isinstance(value, Parameter):
-            self._require_init("parameter", name)
+            if "_modules" not in state:
+                raise _not_initialized(self, "parameter", name)
             self._take_over(name, ("_buffers", "_modules"), self.register_parameter, value)
         elif name in state.get("_parameters", ()):
             _require_none("parameter", "Parameter", name, value)
             self.register_parameter(name, None)
         elif isinstance(value, Module):
-            self._require_init("module", name)
+            if "_modules" not in state:
+                raise _not_initialized(self, "module", name)
             self._take_over(name, ("_parameters", "_buffers"), self._put_module, value)
         elif name in state.get("_modules", ()):
             _require_none("module", "Module", name, value)
@@ -129,13 +131,6 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
         members = (*self._parameters, *self._modules, *self._buffers)
         names = {*dir(type(self)), *self.__dict__, *members}
         return sorted(name for name in names if not name[:1].isdigit())
-
-    def _require_init(self, kind: str, name: str) -> None:
-        if "_modules" not in self.__dict__:
-            raise AttributeError(
-                f"cannot register the {kind} '{name}' before Module.__init__(): call "
-                f"super().__init__() at the start of {type(self).__name__}.__init__"
-            )
 
     def _take_over(
         self, name: str, tables: tuple[str, str], register: Callable[[str, Any], None], value: Any
@@ -180,7 +175,8 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
             KeyError: The name is empty, contains a dot, or belongs to another attribute.
             ValueError: ``param`` is the result of a recorded computation.
         """
-        self._require_init("parameter", name)
+        if "_modules" not in self.__dict__:
+            raise _not_initialized(self, "parameter", name)
         self._check_name("parameter", name, self._parameters)
         if param is not None:
             if not isinstance(param, Parameter):
@@ -194,9 +190,10 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
                     f"{param.grad_fn.name()}; to express a parameter by other tensors, compute it "
                     "in forward()"
                 )
-            param = hooks.filter_registration(
-                hooks._global_parameter_registration_hooks, self, name, param
-            )
+            if hooks._global_parameter_registration_hooks:
+                param = hooks.filter_registration(
+                    hooks._global_parameter_registration_hooks, self, name, param
+                )
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -219,7 +216,8 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
         >>> list(module.state_dict())
         ['mean']
         """
-        self._require_init("buffer", name)
+        if "_modules" not in self.__dict__:
+            raise _not_initialized(self, "buffer", name)
         self._check_name("buffer", name, self._buffers)
         if tensor is not None and not _is_tensor_like(tensor):
             raise TypeError(
@@ -249,7 +247,8 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
             raise TypeError(
                 f"module '{name}' must be a Module or None, but got a {type(module).__name__}"
             )
-        self._require_init("module", name)
+        if "_modules" not in self.__dict__:
+            raise _not_initialized(self, "module", name)
         self._check_name("module", name, self._modules)
         self._put_module(name, module)
 
@@ -351,6 +350,13 @@ def indented(text: str) -> str:
     """``text`` with every line but the first moved two columns to the right."""
     first, *others = text.split("\n")
     return "\n".join([first, *(f"  {line}" if line.strip() else "" for line in others)])
+
+
+def _not_initialized(module: Module, kind: str, name: str) -> AttributeError:
+    return AttributeError(
+        f"cannot register the {kind} '{name}' before Module.__init__(): call "
+        f"super().__init__() at the start of {type(module).__name__}.__init__"
+    )
 
 
 def _require_none(kind: str, cls: str, name: str, value: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau.core.dtype import FLOATING
 from flambeau.core.tensor import (
     Tensor,
     TensorMeta,
@@ -64,7 +65,13 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if data is None:
             data = Tensor()
         if type(data) is Tensor or type(data) is Parameter:
-            return Tensor._make_subclass(cls, data, requires_grad)
+            made = data._alias(cls)
+            if requires_grad and made.dtype.category >= FLOATING:
+                # The setter would tell every compiled program that the world has changed.
+                made._requires_grad = True
+            else:
+                made.requires_grad = requires_grad
+            return made
         _check_is_tensor("Parameter", data)
         parameter: Any = data.detach().requires_grad_(requires_grad)
         if type(parameter) is not type(data):

@@ -109,10 +109,13 @@ class Persistence(ModuleState):
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """Put this module's own state into ``destination``; subclasses may override it."""
-        if self._parameters or self._buffers:
-            for name, member in self._saved_members().items():
-                destination[prefix + name] = member if keep_vars else member.detach()
-        if _overrides(self, "get_extra_state"):
+        for name, parameter in self._parameters.items():
+            if parameter is not None:
+                destination[prefix + name] = parameter if keep_vars else parameter.detach()
+        for name, buffer in self._buffers.items():
+            if buffer is not None and name not in self._non_persistent_buffers_set:
+                destination[prefix + name] = buffer if keep_vars else buffer.detach()
+        if type(self).get_extra_state is not Persistence.get_extra_state:
             destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
     def _saved_members(self) -> dict[str, Any]:
@@ -266,7 +269,7 @@ class Persistence(ModuleState):
         unexpected_keys: list[str],
     ) -> None:
         key = prefix + _EXTRA_STATE_KEY_SUFFIX
-        if _overrides(self, "set_extra_state"):
+        if type(self).set_extra_state is not Persistence.set_extra_state:
             if key in state_dict:
                 self.set_extra_state(state_dict[key])
             elif strict:
@@ -397,10 +400,6 @@ def _in_place_of(member: Any, given: Any) -> Any:
     if isinstance(given, Parameter):
         return given.requires_grad_(member.requires_grad)
     return Parameter(given, requires_grad=member.requires_grad)
-
-
-def _overrides(module: Any, name: str) -> bool:
-    return getattr(type(module), name) is not getattr(Persistence, name)
 
 
 def _with_positional(args: tuple[Any, ...], *named: Any) -> list[Any]:

@@ -50,6 +50,19 @@ def test_normals_in_blocks_of_sixteen_are_pytorchs():
     np.testing.assert_allclose(drawn[[0, 8, 16]], expected, rtol=5e-7)
 
 
+@pytest.mark.parametrize("dtype", FLOATS[:2], ids=str)
+@given(
+    limit=st.sampled_from([1e-40, 2.0**-101, 2.0**-99, 0.3, 1.0, 7.7, 1e38]),
+    count=st.sampled_from([1, 20, 1024, 1025]),
+    seed=st.integers(0, 99),
+)
+def test_symmetric_intervals_are_drawn_as_others_are(dtype, limit, count, seed):
+    drawn = draws.uniform(MersenneTwister(seed), (count,), dtype, -limit, limit)
+    uniforms = MersenneTwister(seed).standard_uniform(count, dtype)
+    bound = dtype.type(limit)
+    np.testing.assert_array_equal(drawn, multiply_add(uniforms, bound + bound, -bound))
+
+
 def test_an_odd_normal_leaves_its_partner_to_the_next():
     together = draws.normal(MersenneTwister(3), (4,), np.float64)
     twister = MersenneTwister(3)

@@ -48,19 +48,10 @@ def uniform(
     dtype = np.dtype(dtype)
     if dtype.kind == "c":
         return _complex(uniform(twister, (*shape, 2), real_part(dtype), low, high), dtype)
-    work, start, width, included, excluded = _interval(low, high, dtype)
+    interval = _interval(low, high, dtype)
     if 0 in shape:
         return np.empty(shape, dtype)
-
-    def block(count: int) -> NDArray[Any]:
-        reals = convert(multiply_add(twister.standard_uniform(count, work), width, start), dtype)
-        # Rounding can reach the excluded end; PyTorch then gives the included one.
-        at_the_end = reals == excluded
-        if np.count_nonzero(at_the_end):
-            reals[at_the_end] = included
-        return reals
-
-    return fill(shape, dtype, block)
+    return fill(shape, dtype, functools.partial(interval.draw, twister))
 
 
 def normal(
@@ -247,14 +238,50 @@ def _complex(parts: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     return parts.view(dtype)[..., 0]
 
 
-@functools.lru_cache(maxsize=1024)
-def _interval(low: float, high: float, dtype: np.dtype[Any]) -> tuple[Any, ...]:
-    """What a uniform draw computes with: its dtype, the first number, the width, and both ends."""
-    require_real("uniform_", dtype)
-    _require_bounds(low, high, dtype)
-    work = working_dtype(dtype)
-    start, stop = work.type(low), work.type(high)
-    return work, start, stop - start, convert(start, dtype), convert(stop, dtype)
+class _Interval:
+    """Where the reals of one uniform draw lie, and what is computed with.
+
+    Raises:
+        RuntimeError: See `uniform`.
+        NotImplementedError: See `uniform`.
+    """
+
+    __slots__ = ("dtype", "excluded", "included", "spacing", "start", "width", "work")
+
+    def __init__(self, low: float, high: float, dtype: np.dtype[Any]) -> None:
+        require_real("uniform_", dtype)
+        _require_bounds(low, high, dtype)
+        self.dtype, self.work = dtype, working_dtype(dtype)
+        self.start, stop = self.work.type(low), self.work.type(high)
+        self.width = stop - self.start
+        self.included, self.excluded = convert(self.start, dtype), convert(stop, dtype)
+        # Initial weights are drawn from [-a, a), which there is a shorter way to.
+        is_symmetric = self.start == -stop and stop > _SMALLEST_LIMIT
+        half = 2.0 ** (DIGITS[self.work.name] - 1)
+        self.spacing = np.array(stop / self.work.type(half)) if is_symmetric else None
+
+    def draw(self, twister: MersenneTwister, count: int) -> NDArray[Any]:
+        """The next `count` reals."""
+        if self.spacing is not None:
+            reals = twister.symmetric_uniform(count, self.spacing)
+            if self.dtype is self.work:
+                # The largest, a - spacing, is below a when rounded too.
+                return reals
+        else:
+            uniforms = twister.standard_uniform(count, self.work)
+            reals = multiply_add(uniforms, self.width, self.start)
+        reals = convert(reals, self.dtype)
+        # Rounding can reach the excluded end; PyTorch then gives the included one.
+        at_the_end = reals == self.excluded
+        if np.count_nonzero(at_the_end):
+            reals[at_the_end] = self.included
+        return reals
+
+
+_interval = functools.lru_cache(maxsize=1024)(_Interval)
+
+# Of symmetric intervals whose spacing is no subnormal float32.
+_SMALLEST_LIMIT = 2.0**-100
 
 
 def _require_bounds(low: float, high: float, dtype: np.dtype[Any]) -> None:
