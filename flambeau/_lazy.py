@@ -10,27 +10,52 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = ("fft", "special")
+# Functions, by the module of `flambeau.ops` that has them.
 _FUNCTIONS = {
-    "flambeau.ops.short_time_fourier": "istft stft",
-    "flambeau.ops.window_functions": (
+    "buffers": "frombuffer",
+    "coordinates": "unravel_index",
+    "copies": (
+        "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy narrow_copy permute_copy "
+        "select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy "
+        "transpose_copy unbind_copy unfold_copy unsqueeze_copy view_as_complex_copy "
+        "view_as_real_copy view_copy"
+    ),
+    "finite_differences": "gradient",
+    "histograms": "histogram histogramdd",
+    "older_factorizations": ("geqrf lu lu_solve lu_unpack orgqr ormqr pca_lowrank svd_lowrank"),
+    "older_names": "fill frobenius_norm norm_except_dim nuclear_norm range typename",
+    "resizing": "as_strided_ as_strided_scatter empty_permuted empty_strided resize_as_",
+    "short_time_fourier": "istft stft",
+    "window_functions": (
         "bartlett_window blackman_window hamming_window hann_window kaiser_window"
     ),
 }
 _HOMES = {name: home for home, names in _FUNCTIONS.items() for name in names.split()}
+# Methods of Tensor that are functions too.
+_IN_PLACE = (
+    "abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ asin_ asinh_ "
+    "atan_ atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_ cos_ cosh_ deg2rad_ detach_ erf_ erfc_ "
+    "exp2_ exp_ expm1_ fill_ fix_ floor_ frac_ gcd_ i0_ lcm_ ldexp_ log10_ log1p_ log2_ log_ "
+    "logit_ nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ relu_ round_ rsqrt_ sigmoid_ sin_ "
+    "sinc_ sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_"
+)
+_METHODS = frozenset(_IN_PLACE.split())
 
 
 def __getattr__(name: str) -> Any:
     """The attribute ``name`` of `flambeau`, from the module that has it."""
     if name in _MODULES:
         return import_module(f"flambeau.{name}")
-    home = _HOMES.get(name)
-    if home is None:
+    if name in _HOMES:
+        found = getattr(import_module(f"flambeau.ops.{_HOMES[name]}"), name)
+    elif name in _METHODS:
+        found = getattr(import_module("flambeau.core.tensor").Tensor, name)
+    else:
         raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
-    found = getattr(import_module(home), name)
     setattr(sys.modules["flambeau"], name, found)
     return found
 
 
 def __dir__() -> list[str]:
     """The names of `flambeau`, those not imported yet included."""
-    return sorted({*vars(sys.modules["flambeau"]), *_MODULES, *_HOMES})
+    return sorted({*vars(sys.modules["flambeau"]), *_MODULES, *_HOMES, *_METHODS})

@@ -11,6 +11,7 @@ from flambeau.ops.convolution import *
 from flambeau.ops.counting import *
 from flambeau.ops.creation import *
 from flambeau.ops.cumulative import *
+from flambeau.ops.deferred_methods import *
 from flambeau.ops.differences import *
 from flambeau.ops.distance import *
 from flambeau.ops.embedding import *

@@ -18,7 +18,7 @@ from flambeau.ops.views import view_as_real
 __all__ = ["istft", "stft"]
 
 
-@function
+@function(method=True)
 def stft(
     input: Tensor,
     n_fft: int,
@@ -97,7 +97,7 @@ def stft(
     return found
 
 
-@function
+@function(method=True)
 def istft(
     input: Tensor,
     n_fft: int,

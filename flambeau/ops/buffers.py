@@ -1,0 +1,122 @@
+"""Tensors from raw memory, and Python functions on the elements of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from flambeau.core import dtype as dtypes
+from flambeau.core.convert import make
+from flambeau.core.modes import modes
+from flambeau.core.op import function
+from flambeau.core.tensor import Tensor
+from flambeau.ops.factory import check_options
+from flambeau.ops.known import known_values
+
+__all__ = ["apply_", "frombuffer", "map_"]
+
+
+def frombuffer(
+    buffer: Any,
+    *,
+    dtype: dtypes.dtype,
+    count: int = -1,
+    offset: int = 0,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A 1-d CPU tensor of the bytes in memory that Python's buffer protocol gives.
+
+    Unlike PyTorch, the elements are copied: neither sees later writes to the other.
+
+    Args:
+        buffer: Such as `bytes`, a `bytearray`, an `array` or a memory map.
+        dtype: What the bytes are.
+        count: How many elements; by default all.
+        offset: How many bytes to leave out at the beginning.
+        requires_grad: Whether `backward` shall accumulate gradients for it.
+
+    Raises:
+        ValueError: ``buffer`` has no such memory, or there is none, or too little.
+
+    >>> import flambeau
+    >>> flambeau.frombuffer(bytes([1, 2, 3]), dtype=flambeau.uint8)
+    tensor([1, 2, 3], dtype=flambeau.uint8)
+    """
+    check_options("frombuffer", dtype)
+    try:
+        memory = memoryview(buffer).cast("B")
+    except TypeError:
+        raise ValueError(f"frombuffer(): {type(buffer).__name__} is no buffer of bytes") from None
+    size, length = dtype.itemsize, memory.nbytes
+    if not length or not count:
+        raise ValueError(f"frombuffer(): no elements: {length} bytes and count={count}")
+    if not 0 <= offset < length:
+        raise ValueError(f"frombuffer(): offset={offset} is not inside the {length} bytes")
+    if count < 0 and (length - offset) % size:
+        raise ValueError(
+            f"frombuffer(): {length - offset} bytes are no whole number of {dtype.name} elements "
+            f"of {size} bytes"
+        )
+    count = (length - offset) // size if count < 0 else count
+    if offset + count * size > length:
+        raise ValueError(
+            f"frombuffer(): {count} elements of {size} bytes from byte {offset} on need more than "
+            f"the {length} bytes"
+        )
+    made = make(np.frombuffer(memory, dtype.numpy, count, offset), "cpu")
+    return made.requires_grad_(True) if requires_grad else made
+
+
+@function(method=True)
+def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Replace each element by what a Python function gives for it; slow, and on the CPU only.
+
+    Raises:
+        RuntimeError: The tensor requires grad.
+        TypeError: The tensor is on another device.
+        TracedValueError: In a compiled program, which has no elements to give to the function.
+    """
+    return _replaced("apply_", self, (), callable)
+
+
+@function(method=True)
+def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Replace each element by what a Python function gives for it and one of another tensor.
+
+    Args:
+        tensor: Of a shape that broadcasts to that of this tensor.
+        callable: Of two numbers.
+
+    Raises:
+        RuntimeError: One of the tensors requires grad.
+        TypeError: The tensor is on another device.
+        TracedValueError: In a compiled program.
+    """
+    return _replaced("map_", self, (tensor,), callable)
+
+
+@function(method=True)
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    """`Tensor.map_` with two other tensors."""
+    return _replaced("map2_", self, (x, y), callable)
+
+
+def _replaced(
+    name: str, target: Tensor, others: tuple[Tensor, ...], callable: Callable[..., Any]
+) -> Tensor:
+    if any(each.requires_grad for each in (target, *others)):
+        raise RuntimeError(f"{name}(): tensors that require grad are not followed; detach() first")
+    if target.device.type != "cpu":
+        raise TypeError(f"{name}() works on the CPU only, the tensor is on {target.device}")
+    values = [known_values(name, each) for each in (target, *others)]
+    values = [np.broadcast_to(each, values[0].shape) for each in values]
+    found = [
+        callable(*row) for row in zip(*(each.ravel().tolist() for each in values), strict=True)
+    ]
+    array = np.array(found, values[0].dtype).reshape(values[0].shape)
+    if modes.inference or not target._inference:
+        target._store(make(array, "cpu")._read())
+        return target
+    raise RuntimeError(f"{name}(): inference tensors can only be changed in inference_mode")

@@ -1,0 +1,156 @@
+"""Views' names with ``_copy``: the elements of the view in tensors of their own.
+
+Writing to the result does not reach the input, nor the reverse. PyTorch names their nodes after the
+view with ``_copy`` behind it; here the last node is that of the copy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core.op import function
+from flambeau.core.tensor import Tensor
+from flambeau.ops.views import alias, view_as_complex, view_as_real
+
+__all__ = [
+    "alias_copy", "as_strided_copy", "detach_copy", "diagonal_copy", "expand_copy", "narrow_copy",
+    "permute_copy", "select_copy", "slice_copy", "split_copy", "split_with_sizes_copy",
+    "squeeze_copy", "t_copy", "transpose_copy", "unbind_copy", "unfold_copy", "unsqueeze_copy",
+    "view_as_complex_copy", "view_as_real_copy", "view_copy",
+]  # fmt: skip
+
+
+def _own(view: Any) -> Any:
+    """A view, or each of several, with elements of its own."""
+    return tuple(each.clone() for each in view) if isinstance(view, tuple) else view.clone()
+
+
+@function(method=True)
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Any:
+    """A copy of `narrow`."""
+    return _own(input.narrow(dim, start, length))
+
+
+@function
+def slice_copy(
+    input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Any:
+    """A copy of the elements from ``start`` to before ``end`` along ``dim``, each ``step``-th.
+
+    Raises:
+        RuntimeError: The step is not positive.
+        IndexError: There is no such dimension.
+    """
+    if step < 1:
+        raise RuntimeError(f"slice_copy(): the step must be positive, got {step}")
+    return _own(input.transpose(0, dim)[start:end:step].transpose(0, dim))
+
+
+@function
+def squeeze_copy(input: Tensor, dim: Any = None) -> Any:
+    """A copy of `squeeze`."""
+    return _own(input.squeeze() if dim is None else input.squeeze(dim))
+
+
+@function
+def view_copy(input: Tensor, size: Any = None, *, dtype: Any = None) -> Any:
+    """A copy of `Tensor.view` with another shape, or with another dtype."""
+    return _own(input.view(size if dtype is None else dtype))
+
+
+@function
+def alias_copy(input: Tensor) -> Any:
+    """A copy of `alias`."""
+    return _own(alias(input))
+
+
+@function
+def as_strided_copy(
+    input: Tensor, size: Any, stride: Any, storage_offset: int | None = None
+) -> Any:
+    """A copy of `as_strided`."""
+    return _own(input.as_strided(size, stride, storage_offset))
+
+
+@function
+def detach_copy(input: Tensor) -> Any:
+    """A copy of `detach`."""
+    return _own(input.detach())
+
+
+@function
+def diagonal_copy(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """A copy of `diagonal`."""
+    return _own(input.diagonal(offset, dim1, dim2))
+
+
+@function
+def expand_copy(input: Tensor, size: Any, *, implicit: bool = False) -> Any:
+    """A copy of `Tensor.expand`."""
+    return _own(input.expand(size))
+
+
+@function
+def permute_copy(input: Tensor, dims: Any) -> Any:
+    """A copy of `permute`."""
+    return _own(input.permute(dims))
+
+
+@function
+def select_copy(input: Tensor, dim: int, index: int) -> Any:
+    """A copy of `select`."""
+    return _own(input.select(dim, index))
+
+
+@function
+def split_copy(input: Tensor, split_size: int, dim: int = 0) -> Any:
+    """A copy of `split`."""
+    return _own(input.split(split_size, dim))
+
+
+@function
+def split_with_sizes_copy(input: Tensor, split_sizes: Any, dim: int = 0) -> Any:
+    """A copy of `split_with_sizes`."""
+    return _own(input.split_with_sizes(split_sizes, dim))
+
+
+@function
+def t_copy(input: Tensor) -> Any:
+    """A copy of `t`."""
+    return _own(input.t())
+
+
+@function
+def transpose_copy(input: Tensor, dim0: int, dim1: int) -> Any:
+    """A copy of `transpose`."""
+    return _own(input.transpose(dim0, dim1))
+
+
+@function
+def unbind_copy(input: Tensor, dim: int = 0) -> Any:
+    """A copy of `unbind`."""
+    return _own(input.unbind(dim))
+
+
+@function
+def unfold_copy(input: Tensor, dimension: int, size: int, step: int) -> Any:
+    """A copy of `Tensor.unfold`."""
+    return _own(input.unfold(dimension, size, step))
+
+
+@function
+def unsqueeze_copy(input: Tensor, dim: int) -> Any:
+    """A copy of `unsqueeze`."""
+    return _own(input.unsqueeze(dim))
+
+
+@function
+def view_as_complex_copy(input: Tensor) -> Any:
+    """A copy of `view_as_complex`."""
+    return _own(view_as_complex(input))
+
+
+@function
+def view_as_real_copy(input: Tensor) -> Any:
+    """A copy of `view_as_real`."""
+    return _own(view_as_real(input))

@@ -1,0 +1,92 @@
+"""Functions that PyTorch keeps for older programs, beside newer ones that do the same."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from flambeau.core.dtype import INTEGER, get_default_dtype
+from flambeau.core.op import function
+from flambeau.core.tensor import Tensor
+from flambeau.ops.matrix_functions import matrix_norm
+from flambeau.ops.norms import norm
+from flambeau.ops.ranges import arange
+
+__all__ = ["fill", "frobenius_norm", "norm_except_dim", "nuclear_norm", "range", "typename"]
+
+
+@function
+def fill(input: Tensor, value: Any) -> Any:
+    """A copy of ``input`` that is `Tensor.fill_`\\ ed with a number or a 0-d tensor."""
+    return input.clone().fill_(value)
+
+
+@function
+def frobenius_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """The root of the sum of squares over some dimensions; see `linalg.vector_norm`."""
+    return norm(input, "fro", dim, keepdim)
+
+
+@function
+def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """The sum of the singular values over two dimensions; see `linalg.matrix_norm`."""
+    return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
+
+
+@function
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Any:
+    """The ``pow``-norm of each slice along ``dim``, in a shape that broadcasts with ``v``.
+
+    ``dim=-1`` gives the norm of the whole tensor.
+    """
+    if dim == -1:
+        return norm(v, pow)
+    dim = dim % v.ndim
+    return norm(v, pow, [each for each in _axes(v) if each != dim], keepdim=True)
+
+
+def _axes(tensor: Tensor) -> tuple[int, ...]:
+    return tuple(number for number, _ in enumerate(tensor.shape))
+
+
+def range(
+    start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, dtype: Any = None,
+    layout: Any = None, device: Any = None, requires_grad: bool = False,
+) -> Any:  # fmt: skip
+    """The numbers ``start, start + step, ...`` up to ``end``, which is one of them if it is hit.
+
+    New code says `arange`, which leaves ``end`` out as Python's ``range`` does. Arguments as there;
+    the default dtype is the floating point one in any case.
+
+    Raises:
+        RuntimeError: The step is zero or leads away from ``end``.
+    """
+    warnings.warn("range() is deprecated; use arange(), which leaves `end` out", stacklevel=2)
+    if end is None:
+        start, end = 0, start
+    if step == 0:
+        raise RuntimeError("range(): step must not be zero")
+    if (end - start) * step < 0:
+        raise RuntimeError(f"range(): a step of {step} does not lead from {start} to {end}")
+    count = int((end - start) / step) + 1
+    dtype = get_default_dtype() if dtype is None else dtype
+    # Half a step behind the last number, so that rounding can neither drop it nor add one.
+    behind = count if dtype.category == INTEGER else count - 0.5
+    return arange(
+        start, start + behind * step, step, out=out, dtype=dtype, layout=layout,
+        device=device, requires_grad=requires_grad,
+    )  # fmt: skip
+
+
+def typename(obj: Any, /) -> str:
+    """The name of a type, or of the type of an object, with its module.
+
+    >>> import flambeau
+    >>> flambeau.typename(flambeau.ones(2)), flambeau.typename(3)
+    ('flambeau.FloatTensor', 'int')
+    """
+    if isinstance(obj, Tensor):
+        return obj.type()
+    named = obj if hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(named, "__module__", None)
+    return named.__qualname__ if module in (None, "builtins") else f"{module}.{named.__qualname__}"

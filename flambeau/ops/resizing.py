@@ -1,0 +1,157 @@
+"""Tensors that change their number of elements, and memory layouts that are asked for.
+
+Every tensor is contiguous as far as a caller can see, so layouts say nothing about the result; they
+are checked all the same.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+
+from flambeau.core.convert import legacy_array
+from flambeau.core.modes import modes
+from flambeau.core.op import Array, function, op
+from flambeau.core.tensor import Tensor
+from flambeau.ops.creation import empty
+from flambeau.ops.factory import shape_of, wrap_new
+
+__all__ = ["as_strided_", "as_strided_scatter", "empty_permuted", "empty_strided", "resize_as_"]
+
+
+@op(differentiable=False)
+def _resized(input: Array, size: tuple[int, ...]) -> Array:
+    flat, count = input.ravel(), math.prod(size)
+    return jnp.pad(flat[:count], (0, max(0, count - flat.size))).reshape(size)
+
+
+@function(method=True)
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Give this tensor another size, in place: its elements in order, and zeros behind them.
+
+    Unlike PyTorch's, a tensor that was made smaller has lost the elements that are left out, and
+    views of it must not be used any more.
+
+    Raises:
+        RuntimeError: The tensor requires grad or is a view, or a size is negative.
+    """
+    size = shape_of("resize_", sizes)
+    if self.requires_grad:
+        raise RuntimeError("resize_(): a tensor that requires grad cannot be resized; detach it")
+    if size == tuple(self.shape):
+        return self
+    if self._view is not None:
+        raise RuntimeError(
+            f"resize_(): a view of shape {list(self.shape)} cannot be resized; clone() it first"
+        )
+    self._store(_resized(self, size)._read())
+    return self
+
+
+@function(method=True)
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """`Tensor.resize_` to the size of another tensor."""
+    return input.resize_(tuple(the_template.shape))
+
+
+@function(method=True)
+def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """Make this tensor what `as_strided` gives of it.
+
+    Raises:
+        RuntimeError: The tensor requires grad or is a view; the sizes do not fit the elements.
+    """
+    found = input.as_strided(size, stride, storage_offset).clone()
+    if (input.requires_grad and modes.grad_enabled) or input._view is not None:
+        raise RuntimeError(
+            "as_strided_(): neither a view nor a tensor that requires grad can be changed; use "
+            "as_strided()"
+        )
+    input._store(found._read())
+    return input
+
+
+@function(method=True)
+def as_strided_scatter(
+    input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
+) -> Any:
+    """A copy of ``input`` in which ``src`` stands where `as_strided` would look.
+
+    Raises:
+        RuntimeError: ``src`` has another size; the sizes do not fit the elements of ``input``.
+    """
+    if tuple(src.shape) != tuple(size):
+        raise RuntimeError(
+            f"as_strided_scatter(): src has shape {list(src.shape)}, but size is {list(size)}"
+        )
+    whole = input.clone()
+    whole.as_strided(size, stride, storage_offset).copy_(src)
+    return whole
+
+
+@function(method=True)
+def new(self: Tensor, *args: Any, **options: Any) -> Tensor:
+    """A tensor of this one's dtype, by `flambeau.Tensor`'s rules: of some size, or with some data.
+
+    New code says `Tensor.new_empty` or `Tensor.new_tensor`.
+
+    Raises:
+        TypeError: There is neither a size nor data.
+    """
+    options.setdefault("device", self.device)
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        return args[0].to(self.dtype).detach()
+    return wrap_new("new", legacy_array(args, options, self.dtype, "new"))
+
+
+def empty_strided(
+    size: Any, stride: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Any:  # fmt: skip
+    """`empty` of a size; the strides are checked only.
+
+    Raises:
+        RuntimeError: There are not as many strides as sizes, or one is negative.
+    """
+    shape_of("empty_strided", (tuple(stride),))
+    _check_as_many("empty_strided", "strides", size, stride)
+    return empty(tuple(size), dtype=dtype, layout=layout, device=device,
+                 requires_grad=requires_grad)  # fmt: skip
+
+
+def empty_permuted(
+    size: Any, physical_layout: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Any:  # fmt: skip
+    """`empty` of a size; the order of the dimensions in memory is checked only.
+
+    Raises:
+        RuntimeError: ``physical_layout`` does not name each dimension once.
+    """
+    _check_as_many("empty_permuted", "dimensions", size, physical_layout)
+    if sorted(physical_layout) != list(range(len(size))):
+        raise RuntimeError(
+            f"empty_permuted(): {list(physical_layout)} does not name each of {len(size)} "
+            "dimensions once"
+        )
+    return empty(tuple(size), dtype=dtype, layout=layout, device=device,
+                 requires_grad=requires_grad)  # fmt: skip
+
+
+def _check_as_many(name: str, what: str, size: Any, given: Any) -> None:
+    if len(size) != len(given):
+        raise RuntimeError(f"{name}(): {len(given)} {what} for {len(size)} sizes")
+
+
+@function(method=True)
+def new_empty_strided(
+    self: Tensor, size: Any, stride: Any, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: bool = False, requires_grad: bool = False,
+) -> Any:  # fmt: skip
+    """`empty_strided` of this tensor's dtype and device."""
+    return empty_strided(
+        size, stride, dtype=self.dtype if dtype is None else dtype, layout=layout,
+        device=self.device if device is None else device, requires_grad=requires_grad,
+    )  # fmt: skip
