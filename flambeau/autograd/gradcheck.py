@@ -8,13 +8,23 @@ complex number x + iy is ∂L/∂x + i ∂L/∂y, and L is the real, then the im
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from flambeau.autograd.backward import grad
+from flambeau.autograd.perturbation import (
+    Forward,
+    like,
+    random_array,
+    random_like,
+    real_parts,
+    unit_changes,
+    unit_cotangents,
+    wide,
+    wide_dtype,
+)
 from flambeau.core import tape
 from flambeau.core.engine import Backward
 from flambeau.core.tensor import Tensor
@@ -36,6 +46,9 @@ class _Settings(NamedTuple):
     check_undefined_grad: bool
     check_grad_dtypes: bool
     check_batched_grad: bool
+    check_batched_forward_grad: bool
+    check_forward_ad: bool
+    check_backward_ad: bool
     fast_mode: bool
 
 
@@ -51,7 +64,11 @@ def gradcheck(
     check_undefined_grad: bool = True,
     check_grad_dtypes: bool = False,
     check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
     fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Check the gradients of a function against finite differences.
 
@@ -68,7 +85,12 @@ def gradcheck(
         check_undefined_grad: Check that outputs without gradient count as zeros.
         check_grad_dtypes: Check that each gradient has the dtype of its input.
         check_batched_grad: Check that gradients of several cotangents at once are those of each.
+        check_batched_forward_grad: Check that forward derivatives along several directions at once
+            are those along each.
+        check_forward_ad: Check the derivatives that forward mode gives.
+        check_backward_ad: Check the gradients that backward gives.
         fast_mode: Compare one random projection of the Jacobian rather than all of it.
+        masked: Accepted for PyTorch's sake, where it concerns sparse tensors.
 
     Returns:
         ``True`` if all checks pass.
@@ -77,6 +99,8 @@ def gradcheck(
         GradcheckError: A check fails and ``raise_exception`` is set.
         ValueError: No input requires grad.
         TypeError: An output is no Tensor.
+        AssertionError: Neither mode is to be checked, or batches of one that is not.
+        NotImplementedError: The function cannot be differentiated forward.
 
     >>> import flambeau
     >>> x = flambeau.tensor([0.5, 2.0], dtype=flambeau.float64, requires_grad=True)
@@ -85,7 +109,13 @@ def gradcheck(
     """
     settings = _Settings(
         eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad,
-        fast_mode,
+        check_batched_forward_grad, check_forward_ad, check_backward_ad, fast_mode,
+    )  # fmt: skip
+    _require(check_forward_ad or check_backward_ad, "check_forward_ad or check_backward_ad")
+    _require(check_backward_ad or not check_batched_grad, "check_backward_ad", "check_batched_grad")
+    _require(
+        check_forward_ad or not check_batched_forward_grad,
+        "check_forward_ad", "check_batched_forward_grad",
     )  # fmt: skip
     check = _Check(func, inputs, settings)
     try:
@@ -97,6 +127,11 @@ def gradcheck(
     return True
 
 
+def _require(holds: bool, needed: str, by: str = "") -> None:
+    if not holds:
+        raise AssertionError(f"{by}=True needs {needed}" if by else f"one of {needed} must be True")
+
+
 def gradgradcheck(
     func: _Function,
     inputs: Any,
@@ -105,12 +140,16 @@ def gradgradcheck(
     eps: float = 1e-6,
     atol: float = 1e-5,
     rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
     check_undefined_grad: bool = True,
     check_grad_dtypes: bool = False,
     check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
     fast_mode: bool = False,
+    masked: bool = False,
 ) -> bool:
     """Check the gradients of a function's gradients against finite differences.
 
@@ -122,12 +161,16 @@ def gradgradcheck(
         eps: How far inputs are moved.
         atol: Absolute tolerance.
         rtol: Tolerance relative to the finite difference.
+        gen_non_contig_grad_outputs: Accepted for PyTorch's sake; all tensors are contiguous.
         raise_exception: Raise rather than return ``False``.
         nondet_tol: How much two runs of the same backward may differ.
         check_undefined_grad: Check that outputs without gradient count as zeros.
         check_grad_dtypes: Check that each gradient has the dtype of its input.
         check_batched_grad: Check that gradients of several cotangents at once are those of each.
+        check_fwd_over_rev: Check what forward mode gives for the gradients.
+        check_rev_over_rev: Check what backward gives for the gradients.
         fast_mode: Compare one random projection of the Jacobian rather than all of it.
+        masked: Accepted for PyTorch's sake, where it concerns sparse tensors.
 
     Returns:
         ``True`` if all checks pass.
@@ -135,12 +178,20 @@ def gradgradcheck(
     Raises:
         GradcheckError: A check fails and ``raise_exception`` is set.
         ValueError: No input requires grad.
+        AssertionError: Neither mode is to be checked, or one that is not is needed.
     """
+    _require(check_fwd_over_rev or check_rev_over_rev, "check_fwd_over_rev or check_rev_over_rev")
+    _require(
+        check_rev_over_rev or not check_undefined_grad, "check_rev_over_rev", "check_undefined_grad"
+    )
+    _require(
+        check_rev_over_rev or not check_batched_grad, "check_rev_over_rev", "check_batched_grad"
+    )
     arguments = _as_tuple(inputs)
     count = len(arguments)
     if grad_outputs is None:
         outputs = _differentiable(func(*arguments))
-        cotangents = [_random_like(each).requires_grad_() for each in outputs]
+        cotangents = [random_like(each).requires_grad_() for each in outputs]
     else:
         cotangents = list(_as_tuple(grad_outputs))
 
@@ -155,7 +206,8 @@ def gradgradcheck(
         gradients, (*arguments, *cotangents), eps=eps, atol=atol, rtol=rtol,
         raise_exception=raise_exception, nondet_tol=nondet_tol,
         check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
-        check_batched_grad=check_batched_grad, fast_mode=fast_mode,
+        check_batched_grad=check_batched_grad, check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev, fast_mode=fast_mode,
     )  # fmt: skip
 
 
@@ -169,32 +221,6 @@ def _is_checked(value: Any) -> bool:
 
 def _differentiable(outputs: Any) -> tuple[Any, ...]:
     return tuple(each for each in _as_tuple(outputs) if _is_checked(each))
-
-
-# Cotangents and directions must not change the user's random numbers.
-def _random_array(shape: Sequence[int], numpy_dtype: Any) -> np.ndarray:
-    source = np.random.default_rng(0)
-    values = source.uniform(0.5, 1.5, tuple(shape))
-    if np.issubdtype(numpy_dtype, np.complexfloating):
-        values = values + 1j * source.uniform(0.5, 1.5, tuple(shape))
-    return values.astype(numpy_dtype)
-
-
-def _random_like(tensor: Tensor) -> Tensor:
-    return _like(tensor, _random_array(tensor.shape, tensor.dtype.numpy))
-
-
-def _like(tensor: Tensor, values: np.ndarray) -> Tensor:
-    """A tensor of these values, with the dtype and in the place of ``tensor``."""
-    array = np.asarray(values, tensor.dtype.numpy)
-    return Tensor._wrap(jax.device_put(array, tensor._read().sharding))
-
-
-def _wide(array: Any) -> np.ndarray:
-    """``array`` in a precision in which differences can be taken."""
-    values = np.asarray(array)
-    is_complex = np.issubdtype(values.dtype, np.complexfloating)
-    return values.astype(np.complex128 if is_complex else np.float64)
 
 
 class _Check:
@@ -232,6 +258,12 @@ class _Check:
         if not outputs:
             self._check_constant()
             return
+        if self.settings.check_forward_ad:
+            self._check_forward()
+        if self.settings.check_backward_ad:
+            self._check_backward(outputs)
+
+    def _check_backward(self, outputs: tuple[Tensor, ...]) -> None:
         if self.settings.fast_mode:
             self._check_projection(outputs)
         else:
@@ -248,14 +280,14 @@ class _Check:
     def _gradients(self, outputs: Sequence[Any], cotangents: Sequence[Any]) -> list[np.ndarray]:
         found = grad(outputs, self.checked, cotangents, retain_graph=True, allow_unused=True)
         return [
-            np.zeros(tuple(source.shape), _wide_dtype(source)) if each is None
-            else _wide(each.detach()._read())
+            np.zeros(tuple(source.shape), wide_dtype(source)) if each is None
+            else wide(each.detach()._read())
             for source, each in zip(self.checked, found, strict=True)
         ]  # fmt: skip
 
     def _analytical(self, output: Tensor) -> list[np.ndarray]:
         """For each input the Jacobian, one row per real or imaginary part of an element."""
-        rows = [self._gradients((output,), (each,)) for each in _unit_cotangents(output)]
+        rows = [self._gradients((output,), (each,)) for each in unit_cotangents(output)]
         return [
             np.stack([row[k].ravel() for row in rows]) if rows else np.zeros((0, source.numel()))
             for k, source in enumerate(self.checked)
@@ -269,25 +301,25 @@ class _Check:
         for sign in (1, -1):
             arguments = list(self.arguments)
             for k, (place, source) in enumerate(zip(self.places, self.checked, strict=True)):
-                values = _wide(source.detach()._read())
+                values = wide(source.detach()._read())
                 if k == which:
                     values = values + sign * self.settings.eps * change
-                arguments[place] = _like(source, values).requires_grad_()
+                arguments[place] = like(source, values).requires_grad_()
             ends.append(self._values(self.func(*arguments)))
         return [(a - b) / (2 * self.settings.eps) for a, b in zip(*ends, strict=True)]
 
     def _values(self, outputs: Any) -> list[np.ndarray]:
         tensors = [each for each in _as_tuple(outputs) if isinstance(each, Tensor)]
         taking = [each for each in tensors if each.requires_grad]
-        return [_wide(each.detach()._read()) for each in taking or tensors]
+        return [wide(each.detach()._read()) for each in taking or tensors]
 
     def _numerical(self, which: int, outputs: int) -> list[np.ndarray]:
         """For each output the Jacobian by one input, with rows as `_analytical` gives them."""
         source = self.checked[which]
         columns: list[list[np.ndarray]] = [[] for _ in range(outputs)]
-        for change in _unit_changes(source):
+        for change in unit_changes(source):
             for column, derivative in zip(columns, self._moved(which, change), strict=True):
-                column.append(_parts(derivative))
+                column.append(real_parts(derivative))
         joined = [np.stack(each, 1) if each else None for each in columns]
         if not source.dtype.is_complex:
             return [np.zeros((0, 0)) if each is None else each for each in joined]
@@ -337,12 +369,12 @@ class _Check:
 
     def _check_projection(self, outputs: tuple[Tensor, ...]) -> None:
         for o, output in enumerate(outputs):
-            cotangent = _random_array(output.shape, output.dtype.numpy)
-            gradients = self._gradients((output,), (_like(output, cotangent),))
-            again = self._gradients((output,), (_like(output, cotangent),))
+            cotangent = random_array(output.shape, output.dtype.numpy)
+            gradients = self._gradients((output,), (like(output, cotangent),))
+            again = self._gradients((output,), (like(output, cotangent),))
             self._check_repeatable(o, gradients, again)
             for k, (place, source) in enumerate(zip(self.places, self.checked, strict=True)):
-                change = _random_array(source.shape, source.dtype.numpy)
+                change = random_array(source.shape, source.dtype.numpy)
                 by_backward = float(np.sum(np.conj(gradients[k]) * change).real)
                 moved = self._moved(k, change)[o]
                 numerically = float(np.sum(np.conj(cotangent) * moved).real)
@@ -355,9 +387,40 @@ class _Check:
                         f"{numerically:.8g} numerically; fast_mode=False shows all its elements"
                     )
 
+    def _check_forward(self) -> None:
+        for k, (place, source) in enumerate(zip(self.places, self.checked, strict=True)):
+            forward = Forward(self.func, self.arguments, place)
+            random = random_array(source.shape, source.dtype.numpy)
+            for change in [random] if self.settings.fast_mode else unit_changes(source):
+                pushed, moved = forward.along(change), self._moved(k, change)
+                for o, (by_forward, numerically) in enumerate(zip(pushed, moved, strict=True)):
+                    self._compare_forward(by_forward, numerically, o, place)
+            if self.settings.check_batched_forward_grad:
+                self._check_batched_forward(forward, random)
+
+    def _compare_forward(
+        self, by_forward: np.ndarray, numerically: np.ndarray, output: int, place: int
+    ) -> None:
+        off = np.abs(by_forward - numerically)
+        if not (off <= self.settings.atol + self.settings.rtol * np.abs(numerically)).all():
+            raise GradcheckError(
+                f"the Jacobian of output {output} with respect to input {place} does not match: "
+                f"along one direction it is\n{by_forward}\nin forward mode, numerically\n"
+                f"{numerically}"
+            )
+
+    def _check_batched_forward(self, forward: Forward, change: np.ndarray) -> None:
+        together, alone = forward.along_all([change, 2 * change]), forward.along(change)
+        for o, (both, one) in enumerate(zip(together, alone, strict=True)):
+            if not np.allclose(both, np.stack([one, 2 * one]), atol=1e-8, rtol=1e-5):
+                raise GradcheckError(
+                    f"the forward derivatives of output {o} along two changes of input "
+                    f"{forward.place} at once are not those along each of them"
+                )
+
     def _check_constant(self) -> None:
         for k, place in enumerate(self.places):
-            for change in _unit_changes(self.checked[k]):
+            for change in unit_changes(self.checked[k]):
                 for o, derivative in enumerate(self._moved(k, change)):
                     if np.abs(derivative).max(initial=0.0) > self.settings.atol:
                         raise GradcheckError(
@@ -366,7 +429,7 @@ class _Check:
                         )
 
     def _check_dtypes(self, outputs: tuple[Tensor, ...]) -> None:
-        cotangents = [_random_like(each) for each in outputs]
+        cotangents = [random_like(each) for each in outputs]
         found = grad(outputs, self.checked, cotangents, retain_graph=True, allow_unused=True)
         for place, source, each in zip(self.places, self.checked, found, strict=True):
             if each is not None and each.dtype is not source.dtype:
@@ -376,18 +439,18 @@ class _Check:
 
     def _check_batched(self, outputs: tuple[Tensor, ...]) -> None:
         for o, output in enumerate(outputs):
-            row = _random_array(output.shape, output.dtype.numpy)
-            batch = _like(output, np.stack([row, 2 * row]))
+            row = random_array(output.shape, output.dtype.numpy)
+            batch = like(output, np.stack([row, 2 * row]))
             together = grad(
                 output, self.checked, batch, retain_graph=True, allow_unused=True,
                 is_grads_batched=True,
             )  # fmt: skip
-            alone = self._gradients((output,), (_like(output, row),))
+            alone = self._gradients((output,), (like(output, row),))
             for place, both, one in zip(self.places, together, alone, strict=True):
                 if both is None:
                     continue
                 expected = np.stack([one, 2 * one])
-                if not np.allclose(_wide(both._read()), expected, atol=1e-8, rtol=1e-5):
+                if not np.allclose(wide(both._read()), expected, atol=1e-8, rtol=1e-5):
                     raise GradcheckError(
                         f"the gradients of input {place} for two cotangents of output {o} at once "
                         "are not those for each of them"
@@ -401,13 +464,13 @@ class _Check:
                 self._check_without(outputs, (left_out,))
 
     def _check_without(self, outputs: tuple[Tensor, ...], left_out: Sequence[int]) -> None:
-        cotangents = [_random_array(each.shape, each.dtype.numpy) for each in outputs]
+        cotangents = [random_array(each.shape, each.dtype.numpy) for each in outputs]
         zeroed = [0 * each if o in left_out else each for o, each in enumerate(cotangents)]
         expected = self._gradients(
-            outputs, [_like(t, each) for t, each in zip(outputs, zeroed, strict=True)]
+            outputs, [like(t, each) for t, each in zip(outputs, zeroed, strict=True)]
         )
         roots: Any = [
-            (tape.edge_of(output), None if o in left_out else _like(output, each)._read())
+            (tape.edge_of(output), None if o in left_out else like(output, each)._read())
             for o, (output, each) in enumerate(zip(outputs, cotangents, strict=True))
         ]
         targets = [tape.edge_of(each) for each in self.checked]
@@ -418,39 +481,9 @@ class _Check:
                 f"backward fails if outputs {list(left_out)} get no gradient: {error}"
             ) from error
         for place, wanted, each in zip(self.places, expected, found, strict=True):
-            given = np.zeros_like(wanted) if each is None else _wide(each)
+            given = np.zeros_like(wanted) if each is None else wide(each)
             if not np.allclose(given, wanted, atol=1e-8, rtol=1e-5):
                 raise GradcheckError(
                     f"the gradient of input {place} is wrong if outputs {list(left_out)} get no "
                     "gradient, which must count as zeros"
                 )
-
-
-def _wide_dtype(tensor: Tensor) -> Any:
-    return np.complex128 if tensor.dtype.is_complex else np.float64
-
-
-def _unit_cotangents(output: Tensor) -> Iterator[Tensor]:
-    """For each element the cotangent of its real part, then of its imaginary part if it has one."""
-    units = (1, 1j) if output.dtype.is_complex else (1,)
-    for unit in units:
-        for element in np.ndindex(*output.shape):
-            values = np.zeros(tuple(output.shape), output.dtype.numpy)
-            values[element] = unit
-            yield _like(output, values)
-
-
-def _unit_changes(source: Tensor) -> Iterator[np.ndarray]:
-    """For each element a change of its real part, then of its imaginary part if it has one."""
-    units = (1, 1j) if source.dtype.is_complex else (1,)
-    for element in np.ndindex(*source.shape):
-        for unit in units:
-            values = np.zeros(tuple(source.shape), _wide_dtype(source))
-            values[element] = unit
-            yield values
-
-
-def _parts(derivative: np.ndarray) -> np.ndarray:
-    """The real parts of all elements, then the imaginary parts if they have any."""
-    flat = derivative.ravel()
-    return np.concatenate([np.real(flat), np.imag(flat)]) if np.iscomplexobj(flat) else flat

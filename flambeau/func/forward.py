@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau.core.drawing import Descent
+from flambeau.core.pushing import push
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Capture, lifted
 from flambeau.core.upload import beside
@@ -107,23 +108,12 @@ class _Pushed:
         """The arrays of outputs, tangents and the rest; see `recording.run`."""
         split = len(self.primals)
         function = functools.partial(self._call, capture, Descent())
-        try:
-            outputs, tangents, aux = jax.jvp(
-                function, tuple(arrays[:split]), tuple(arrays[split:]), has_aux=True
-            )
-        except TypeError as error:
-            if "custom_vjp" not in str(error):
-                raise
-            raise NotImplementedError(
-                "jvp(), jacfwd() and hessian() differentiate forward, but the function uses an "
-                "operator or custom Function that defines its gradient for backward only; use "
-                "vjp() or jacrev()"
-            ) from error
-        tangents = [
+        outputs, tangents, aux = push(function, tuple(arrays[:split]), tuple(arrays[split:]))
+        shown = [
             jnp.zeros_like(output) if tangent.dtype == jax.dtypes.float0 else tangent
             for output, tangent in zip(outputs, tangents, strict=True)
         ]
-        return (*outputs, *tangents, *aux)
+        return (*outputs, *shown, *aux)
 
     def _call(self, capture: Capture, descent: Descent, *arrays: Any) -> tuple[Any, Any]:
         with capture, descent:

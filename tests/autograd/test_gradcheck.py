@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import jax
 import pytest
 
 import flambeau
 from flambeau.autograd import Function, gradcheck, gradgradcheck
 from flambeau.autograd.gradcheck import GradcheckError
+from flambeau.core.kernel import Kernel
 
 
 def leaf(*values, dtype=flambeau.float64):
@@ -152,3 +154,84 @@ def test_users_random_numbers_are_left_alone():
 def test_other_checks():
     options = {"check_grad_dtypes": True, "check_batched_grad": True}
     assert gradcheck(lambda x: x.exp() * x, leaf(), **options)
+
+
+# Forward mode
+
+
+def doubled(pushed):
+    """A function that doubles, with this as its derivative in forward mode."""
+    double = jax.custom_jvp(lambda x: 2 * x)
+    double.defjvp(lambda primals, tangents: (2 * primals[0], pushed(tangents[0])))
+    kernel = Kernel(double, "double", "DoubleBackward0")
+    return lambda x: kernel.run((x,))
+
+
+ONLY_FORWARD = {"check_forward_ad": True, "check_backward_ad": False}
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_a_wrong_forward_derivative_is_found(fast_mode):
+    wrong = doubled(lambda tangent: 2.01 * tangent)
+    options = {**ONLY_FORWARD, "fast_mode": fast_mode}
+    with pytest.raises(GradcheckError, match=r"output 0 with respect to input 0(.|\n)*forward"):
+        gradcheck(wrong, leaf(), **options)
+    assert not gradcheck(wrong, leaf(), raise_exception=False, **options)
+    assert gradcheck(doubled(lambda tangent: 2 * tangent), leaf(), **options)
+
+
+def test_forward_derivatives_along_several_directions_are_compared_with_those_along_each():
+    @jax.custom_batching.custom_vmap
+    def pushed(tangent):
+        return 2 * tangent
+
+    @pushed.def_vmap
+    def pushed_batch(axis_size, in_batched, tangents):
+        return 3 * tangents, True
+
+    function = doubled(pushed)
+    assert gradcheck(function, leaf(), **ONLY_FORWARD)
+    with pytest.raises(GradcheckError, match="two changes of input 0"):
+        gradcheck(function, leaf(), check_batched_forward_grad=True, **ONLY_FORWARD)
+
+
+def test_backward_is_not_checked_where_only_forward_is():
+    assert gradcheck(lambda x: x * x, leaf(), check_grad_dtypes=True, **ONLY_FORWARD)
+    wrong = square(lambda ctx, grad: grad)
+    with pytest.raises(NotImplementedError, match="forward"):
+        gradcheck(wrong, leaf(), **ONLY_FORWARD)
+
+
+def test_forward_over_reverse_finds_what_is_wrong_in_the_gradient_of_a_gradient():
+    function = doubled(lambda tangent: tangent * flambeau.pi)
+    options = {"check_fwd_over_rev": True, "check_rev_over_rev": False}
+    assert gradgradcheck(lambda x: x**3, leaf(), check_undefined_grad=False, **options)
+    with pytest.raises(GradcheckError, match="forward"):
+        gradgradcheck(lambda x: function(x) ** 2 * x, leaf(), check_undefined_grad=False, **options)
+
+
+def test_a_function_that_seeds_and_draws_is_checked_in_forward_mode():
+    def function(x):
+        flambeau.manual_seed(0)
+        return flambeau.nn.functional.dropout(x * x, 0.5)
+
+    assert gradcheck(function, leaf(), check_forward_ad=True, check_batched_forward_grad=True)
+
+
+@pytest.mark.parametrize(
+    ("check", "settings", "needed"),
+    [
+        (gradcheck, {"check_backward_ad": False}, "check_forward_ad or check_backward_ad"),
+        (gradcheck, {**ONLY_FORWARD, "check_batched_grad": True}, "check_backward_ad"),
+        (gradcheck, {"check_batched_forward_grad": True}, "check_forward_ad"),
+        (gradgradcheck, {"check_rev_over_rev": False}, "check_fwd_over_rev or"),
+        (
+            gradgradcheck,
+            {"check_fwd_over_rev": True, "check_rev_over_rev": False},
+            "check_undefined_grad=True needs check_rev_over_rev",
+        ),
+    ],
+)
+def test_settings_that_exclude_each_other(check, settings, needed):
+    with pytest.raises(AssertionError, match=needed):
+        check(lambda x: x * x, leaf(), **settings)

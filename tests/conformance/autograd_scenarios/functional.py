@@ -235,3 +235,71 @@ checking(
     "gradcheck_of_batches",
     lambda lib, a, x, z, o: a.gradcheck(lambda x: x.exp() * x, x, check_batched_grad=True, **o),
 )
+
+# gradcheck in forward mode
+
+FORWARD = {"check_forward_ad": True}
+ONLY_FORWARD = {**FORWARD, "check_backward_ad": False}
+
+checking("gradcheck_forward", lambda lib, a, x, z, o: a.gradcheck(cube, x, **FORWARD, **o))
+checking(
+    "gradcheck_only_forward", lambda lib, a, x, z, o: a.gradcheck(cube, x, **ONLY_FORWARD, **o)
+)
+checking(
+    "gradcheck_of_complex_forward", lambda lib, a, x, z, o: a.gradcheck(cube, z, **FORWARD, **o)
+)
+checking(
+    "gradcheck_of_complex_to_real_forward",
+    lambda lib, a, x, z, o: a.gradcheck(lambda z: (z * z.conj()).real, z, **FORWARD, **o),
+)
+checking(
+    "gradcheck_of_real_to_complex_forward",
+    lambda lib, a, x, z, o: a.gradcheck(lambda x: x * x * (1 + 2j), x, **FORWARD, **o),
+)
+checking(
+    "gradcheck_of_several_forward",
+    lambda lib, a, x, z, o: a.gradcheck(
+        lambda x, k, y: (x * k * y, x.sum(), x.long()),
+        (x, 3, x.detach() * 2),
+        **FORWARD,
+        **o,
+    ),
+)
+checking(
+    "gradcheck_of_detached_forward",
+    lambda lib, a, x, z, o: a.gradcheck(lambda x: x.detach(), x, **FORWARD, **o),
+)
+checking(
+    "gradcheck_of_a_function_without_forward_mode",
+    lambda lib, a, x, z, o: a.gradcheck(wrong(lib), x, **ONLY_FORWARD, **o),
+)
+checking(
+    "gradcheck_of_forward_batches",
+    lambda lib, a, x, z, o: a.gradcheck(cube, x, check_batched_forward_grad=True, **FORWARD, **o),
+)
+for name, settings in {
+    "of_no_mode": {"check_backward_ad": False},
+    "of_batches_without_backward": {**ONLY_FORWARD, "check_batched_grad": True},
+    "of_forward_batches_without_forward": {"check_batched_forward_grad": True},
+    "of_what_is_masked": {"masked": True},
+}.items():
+    checking(
+        f"gradcheck_{name}",
+        lambda lib, a, x, z, o, settings=settings: a.gradcheck(cube, x, **settings, **o),
+    )
+for name, settings in {
+    "forward_over_reverse": {"check_fwd_over_rev": True},
+    "only_forward_over_reverse": {
+        "check_fwd_over_rev": True, "check_rev_over_rev": False, "check_undefined_grad": False,
+    },
+    "only_forward_over_reverse_and_undefined": {
+        "check_fwd_over_rev": True, "check_rev_over_rev": False,
+    },
+    "of_no_mode": {"check_rev_over_rev": False, "check_undefined_grad": False},
+    "of_batches": {"check_batched_grad": True},
+    "with_cotangents_that_are_not_contiguous": {"gen_non_contig_grad_outputs": True},
+}.items():  # fmt: skip
+    checking(
+        f"gradgradcheck_{name}",
+        lambda lib, a, x, z, o, settings=settings: a.gradgradcheck(cube, x, **settings, **o),
+    )

@@ -1,0 +1,123 @@
+"""What gradients are checked with: directions, finite precision, and derivatives along directions.
+
+Complex numbers count as pairs of real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from flambeau.core.drawing import Descent
+from flambeau.core.pushing import push
+from flambeau.core.tensor import Tensor
+from flambeau.core.transform import Capture
+
+
+def random_array(shape: Sequence[int], numpy_dtype: Any) -> np.ndarray:
+    """A direction that leaves the user's random numbers as they are, and is always the same."""
+    source = np.random.default_rng(0)
+    values = source.uniform(0.5, 1.5, tuple(shape))
+    if np.issubdtype(numpy_dtype, np.complexfloating):
+        values = values + 1j * source.uniform(0.5, 1.5, tuple(shape))
+    return values.astype(numpy_dtype)
+
+
+def random_like(tensor: Tensor) -> Tensor:
+    """`random_array` of the shape and dtype of a tensor, in its place."""
+    return like(tensor, random_array(tensor.shape, tensor.dtype.numpy))
+
+
+def like(tensor: Tensor, values: np.ndarray) -> Tensor:
+    """A tensor of these values, with the dtype and in the place of ``tensor``."""
+    array = np.asarray(values, tensor.dtype.numpy)
+    return Tensor._wrap(jax.device_put(array, tensor._read().sharding))
+
+
+def wide(array: Any) -> np.ndarray:
+    """``array`` in a precision in which differences can be taken."""
+    values = np.asarray(array)
+    is_complex = np.issubdtype(values.dtype, np.complexfloating)
+    return values.astype(np.complex128 if is_complex else np.float64)
+
+
+def wide_dtype(tensor: Tensor) -> Any:
+    """The dtype that `wide` gives for a tensor."""
+    return np.complex128 if tensor.dtype.is_complex else np.float64
+
+
+def unit_cotangents(output: Tensor) -> Iterator[Tensor]:
+    """For each element the cotangent of its real part, then of its imaginary part if it has one."""
+    units = (1, 1j) if output.dtype.is_complex else (1,)
+    for unit in units:
+        for element in np.ndindex(*output.shape):
+            values = np.zeros(tuple(output.shape), output.dtype.numpy)
+            values[element] = unit
+            yield like(output, values)
+
+
+def unit_changes(source: Tensor) -> Iterator[np.ndarray]:
+    """For each element a change of its real part, then of its imaginary part if it has one."""
+    units = (1, 1j) if source.dtype.is_complex else (1,)
+    for element in np.ndindex(*source.shape):
+        for unit in units:
+            values = np.zeros(tuple(source.shape), wide_dtype(source))
+            values[element] = unit
+            yield values
+
+
+def real_parts(derivative: np.ndarray) -> np.ndarray:
+    """The real parts of all elements, then the imaginary parts if they have any."""
+    flat = derivative.ravel()
+    return np.concatenate([np.real(flat), np.imag(flat)]) if np.iscomplexobj(flat) else flat
+
+
+class Forward:
+    """Derivatives of a function along changes of one argument, in forward mode.
+
+    Args:
+        func: Takes the arguments; gives a Tensor or a tuple of them.
+        arguments: Where the derivatives are taken.
+        place: Which argument changes.
+    """
+
+    def __init__(self, func: Callable[..., Any], arguments: Sequence[Any], place: int) -> None:
+        self.func = func
+        self.arguments = arguments
+        self.place = place
+        self.source: Tensor = arguments[place]
+        self.descent = Descent()
+
+    def along(self, change: np.ndarray) -> list[np.ndarray]:
+        """The derivatives of the outputs that take a gradient."""
+        return [wide(each) for each in self._pushed(self._tangent(change))]
+
+    def along_all(self, changes: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """`along` each of several changes, all at once; stacked."""
+        return [wide(each) for each in jax.vmap(self._pushed)(self._tangent(np.stack(changes)))]
+
+    def _tangent(self, change: np.ndarray) -> Any:
+        return like(self.source, change)._read()
+
+    def _pushed(self, tangent: Any) -> tuple[Any, ...]:
+        return push(self._run, (self.source.detach()._read(),), (tangent,))[1]
+
+    def _run(self, array: Any) -> tuple[tuple[Any, ...], None]:
+        with Capture(), self.descent:
+            given = [self._own(each) for each in self.arguments]
+            given[self.place]._cell.array = array
+            returned = self.func(*given)
+            outputs = returned if isinstance(returned, list | tuple) else (returned,)
+            taking = [each for each in outputs if isinstance(each, Tensor) and each.requires_grad]
+            return tuple([each._read() for each in taking]), None
+
+    def _own(self, argument: Any) -> Any:
+        """A checked argument as a leaf of the run's own; anything else as it is."""
+        if not isinstance(argument, Tensor) or not argument.requires_grad:
+            return argument
+        own = Tensor._wrap(argument.detach()._read())
+        own._requires_grad = True
+        return own

@@ -1,0 +1,37 @@
+"""Forward differentiation of a function of arrays, by `jax.jvp`, with this library's errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+Arrays = tuple[Any, ...]
+
+
+def push(
+    function: Callable[..., tuple[Arrays, Any]], primals: Arrays, tangents: Arrays
+) -> tuple[Arrays, Arrays, Any]:
+    """The value of a function of arrays, and the product of its Jacobian with vectors.
+
+    Args:
+        function: Gives a tuple of arrays, and what comes along without a derivative.
+        primals: Its arguments.
+        tangents: One array of the same shape and dtype for each.
+
+    Returns:
+        The arrays, their tangents, and what came along.
+
+    Raises:
+        NotImplementedError: Something in the function defines its gradient for backward only.
+    """
+    try:
+        return jax.jvp(function, primals, tangents, has_aux=True)
+    except TypeError as error:
+        if "custom_vjp" not in str(error):
+            raise
+        raise NotImplementedError(
+            "forward differentiation (jvp, jacfwd, hessian) has come to an operator or custom "
+            "Function that defines its gradient for backward only; use vjp() or jacrev()"
+        ) from error
