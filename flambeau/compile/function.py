@@ -20,8 +20,15 @@ from flambeau.core.tensor import Tensor
 MANY_PROGRAMS = 16
 
 
+#: What the quick way says of a call that it cannot tell the program for.
+_UNKNOWN = object()
+
+
 class _Recent:
-    """The program that ran last, and what is quickly told of a call that it fits.
+    """The program that ran last, and a quick way to run it again.
+
+    What this does takes a few microseconds, which are noticed where a step takes a hundred; hence
+    one function that checks and collects at once, without helpers.
 
     Args:
         program: The program.
@@ -38,27 +45,27 @@ class _Recent:
 
     @staticmethod
     def of(program: Program, args: tuple[Any, ...]) -> _Recent | None:
-        """The memory of a call, if its arguments are simple enough."""
-        if arguments.have_many_places() or not all(type(each) is Tensor for each in args):
+        """The quick way for calls such as this, if they are simple enough."""
+        if arguments.have_many_places():
             return None
-        if not all(type(each._cell.array) is ArrayImpl for each in args):
-            return None
-        recent = _Recent(program, args)
-        return recent if recent.fits(args) else None
+        recent = _Recent(program, args) if all(map(_is_simple, args)) else None
+        return None if recent is None or len({*map(id, args)}) < len(args) else recent
 
-    def fits(self, args: tuple[Any, ...]) -> bool:
-        """Whether a call is surely one for the program.
+    def run(self, args: tuple[Any, ...]) -> Any:
+        """The result for ``args``; or `_UNKNOWN`, and nothing has happened.
 
-        Its arguments are different plain tensors, no views and without gradients. Everything here
-        is written out, since each function called would be a tenth of what a call costs.
+        Surely the program's are calls with different plain tensors, no views and without gradients.
         """
+        program = self.program
         if (
             len(args) != self.count
             or vars(modes) != self.modes
             or dtype._default is not self.dtype
             or device._global_default is not self.device
+            or (self.count > 1 and len({*map(id, args)}) != self.count)
         ):
-            return False
+            return _UNKNOWN
+        arrays = []
         for each, aval in zip(args, self.avals, strict=True):
             if (
                 type(each) is not Tensor
@@ -66,12 +73,24 @@ class _Recent:
                 or each._requires_grad
                 or each._grad is not None
             ):
-                return False
+                return _UNKNOWN
             array = each._cell.array
             # Arrays that come the same way share their aval.
             if type(array) is not ArrayImpl or (array.aval is not aval and array.aval != aval):
-                return False
-        return (self.count < 2 or len({*args}) == self.count) and self.program.accepts()
+                return _UNKNOWN
+            arrays.append(array)
+        return program.run_on(args, arrays) if program.accepts() else _UNKNOWN
+
+
+def _is_simple(leaf: Any) -> bool:
+    """Whether an argument is a plain tensor, no view and without a gradient."""
+    return (
+        type(leaf) is Tensor
+        and leaf._view is None
+        and not leaf._requires_grad
+        and leaf._grad is None
+        and type(leaf._cell.array) is ArrayImpl
+    )
 
 
 def _modes() -> tuple[Any, ...]:
@@ -97,8 +116,10 @@ class CompiledFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program for these arguments, tracing the function if there is none yet."""
         recent = self._recent
-        if recent is not None and not kwargs and recent.fits(args):
-            return recent.program.run(args)
+        if recent is not None and not kwargs:
+            result = recent.run(args)
+            if result is not _UNKNOWN:
+                return result
         if modes.trace is not None:
             return self.function(*args, **kwargs)
         leaves, structure = arguments.flatten(args, kwargs)

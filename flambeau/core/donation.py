@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from operator import attrgetter
 from sys import getrefcount
 from typing import Any
 
@@ -10,23 +11,26 @@ import jax.numpy as jnp
 
 from flambeau.core.cell import Cell
 
+_array_of = attrgetter("array")
 
-def take(cells: Iterable[Cell]) -> list[Any]:
+
+def take(cells: Sequence[Cell]) -> list[Any]:
     """The arrays of ``cells``, to be donated: copies of those that others hold as well."""
-    arrays = []
-    for cell in cells:
-        array = cell.array
-        arrays.append(jnp.copy(array) if getrefcount(array) > _ALONE else array)
+    arrays = [*map(_array_of, cells)]
+    # All counted at once: with many parameters a loop here is a good part of what a step costs.
+    counts = [*map(getrefcount, arrays)]
+    if counts and max(counts) > _ALONE:
+        for i, count in enumerate(counts):
+            if count > _ALONE:
+                arrays[i] = jnp.copy(arrays[i])
     return arrays
 
 
 def _count_when_alone() -> int:
-    """What `getrefcount` says, in the place where `take` asks, of an array nobody else holds."""
-    counts = []
-    for cell in [Cell(object())]:
-        array = cell.array
-        counts.append(getrefcount(array))
-    return counts[0]
+    """What `getrefcount` says, asked as in `take`, of an array that nobody else holds."""
+    cells = [Cell(object())]
+    arrays = [*map(_array_of, cells)]
+    return max(map(getrefcount, arrays))
 
 
 _ALONE = _count_when_alone()

@@ -139,6 +139,8 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
             alias._view = View(
                 view.steps, view.names, view.starts, view.shape, view.numpy_dtype, None
             )
+        if modes.trace is not None:
+            modes.trace.derive(alias, self)
         return alias
 
     def _constant(self, cls: type[Tensor]) -> Any:

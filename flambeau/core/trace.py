@@ -36,6 +36,7 @@ class Trace:
         grads_read: Tensors whose ``.grad`` was read as it stood before the trace, with that value.
         modules: Modules that were entered, in order.
         tensors: Tensors from outside that took part, with their ``requires_grad`` and Cell.
+        derived: Views and aliases that were made inside, perhaps on Cells from outside.
         watched: Other objects whose state the program depends on; see `watch`.
         device: Where the program's arguments are, if it has any.
         first_sequence: Nodes numbered below this were recorded before the trace began.
@@ -49,6 +50,7 @@ class Trace:
         self.modules: dict[Any, None] = {}
         self.watched: dict[int, tuple[Any, Callable[[], Any], Any]] = {}
         self.tensors: dict[Any, tuple[bool, Cell]] = {}
+        self.derived: dict[Any, None] = {}
         self.first_sequence = first_sequence
         self.device: Any = None
         self._owners: dict[int, Cell] = {}
@@ -95,8 +97,18 @@ class Trace:
 
     def note(self, tensor: Any) -> None:
         """Note that ``tensor`` took part, so that the guard watches its flag and its Cell."""
-        if tensor not in self.tensors and not isinstance(tensor._cell.array, Tracer | np.ndarray):
+        if tensor not in self.tensors and self.is_outside(tensor):
             self.tensors[tensor] = (tensor._requires_grad, tensor._cell)
+
+    def is_outside(self, tensor: Any) -> bool:
+        """Whether ``tensor`` was there before the trace."""
+        made = isinstance(tensor._cell.array, Tracer | np.ndarray)
+        return not made and tensor not in self.derived
+
+    def derive(self, made: Any, source: Any) -> None:
+        """Note that ``made`` is a new handle on the Cell of ``source``."""
+        self.note(source)
+        self.derived[made] = None
 
     def watch(self, owner: Any, snapshot: Callable[[], Any]) -> None:
         """Let the guard compare what ``snapshot()`` gives now with what it gives later.

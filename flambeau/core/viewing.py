@@ -100,6 +100,8 @@ def unrecorded_view(source: Tensor, step: Step, name: str, starts: Any) -> Any:
         source = source.detach()
     made = object.__new__(Tensor)
     made._cell = source._cell
+    if modes.trace is not None:
+        modes.trace.derive(made, source)
     before = source._view
     positions = _positions(starts)
     if before is None:

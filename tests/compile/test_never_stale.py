@@ -213,3 +213,11 @@ def test_world_unchanged_reuses_one_program():
     for _ in range(3):
         compiled(X)
     assert compiled.program_count == 1
+
+
+def test_new_data_of_a_tensor_that_is_only_detached_is_seen():
+    w = flambeau.ones(2, requires_grad=True)
+    f = flambeau.compile(lambda x: x * w.detach() + w[0].detach())
+    assert f(flambeau.ones(2)).tolist() == [2.0, 2.0]
+    w.data = flambeau.tensor([5.0, 6.0])
+    assert f(flambeau.ones(2)).tolist() == [10.0, 11.0]

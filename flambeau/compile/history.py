@@ -1,0 +1,249 @@
+"""Gradients that come to a compiled program from outside it.
+
+Where a function returns tensors that still require grad, its trace goes on: backwards over the tape
+from these results, with placeholders for the cotangents. So what counts is the tape, as it does
+eagerly: what was detached stays detached, custom functions and hooks run. The trace ends where
+tensors come in from outside, and the tape outside goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from flambeau.compile.split import Split, placeholder
+from flambeau.core import tape
+from flambeau.core.compiler import compiled_convolution
+from flambeau.core.engine import Backward
+from flambeau.core.kernel import Kernel
+from flambeau.core.lazy_cotangent import value_of
+from flambeau.core.node import Edge, Node
+from flambeau.core.tensor import Tensor
+from flambeau.core.upload import beside
+
+Root = tuple[tuple[Node, int], Any]
+
+
+class Arrival(NamedTuple):
+    """A gradient that leaves the program.
+
+    Attributes:
+        tensor: Whose it is: a tensor from outside, or one that the trace has made or was given.
+        gradient: Its tracer.
+    """
+
+    tensor: Tensor
+    gradient: Any
+
+
+class _ToTheEdge(Backward):
+    """A run that stops, without hooks, at whatever was there before the trace, and at leaves."""
+
+    def __init__(self, roots: Sequence[Root], first_sequence: int) -> None:
+        super().__init__(roots, retain_graph=True, create_graph=False)
+        self.first_sequence = first_sequence
+        self.arrived: dict[Node, list[Any]] = {}
+
+    def _run_node(self, node: Node) -> Any:
+        if not node.accumulates and node.sequence >= self.first_sequence:
+            return super()._run_node(node)
+        # The tape outside may lead here again, so this is not the place to wait for all of it.
+        return None
+
+    def arrivals(self) -> dict[Node, list[Any]]:
+        """What has arrived, by node and output."""
+        self.run()
+        return {node: [value_of(each) for each in buffer] for node, buffer in self.buffers.items()}
+
+
+def trace_backward(
+    roots: Sequence[Root],
+    first_sequence: int,
+    histories: dict[Tensor, tuple[Any, int, bool]],
+) -> list[Arrival]:
+    """Go on with a trace from its results backwards.
+
+    Args:
+        roots: The edges and arrays of the results that require grad.
+        first_sequence: Nodes numbered below this are outside.
+        histories: The node and output number of each tensor that came in from outside.
+
+    Returns:
+        What arrives at tensors from outside, and at leaves.
+
+    Raises:
+        RuntimeError: The tape refuses, as it would eagerly.
+    """
+    starts = [(edge, placeholder(i, like)) for i, (edge, like) in enumerate(roots)]
+    arrived = _ToTheEdge(starts, first_sequence).arrivals()
+    owners: dict[Any, Tensor] = {}
+    for tensor, (node, number, _) in histories.items():
+        if node is not None:
+            owners.setdefault((node, number), tensor)
+    arrivals = []
+    for node, gradients in arrived.items():
+        for number, gradient in enumerate(gradients):
+            if gradient is not None:
+                if isinstance(node, tape.AccumulateGrad):
+                    owner = node.variable
+                else:
+                    owner = owners.get((node, number))
+                if owner is None:
+                    raise RuntimeError(
+                        f"the gradient of a compiled function reached {node.name()}, which was "
+                        "recorded before the call, past the tensors that it takes from outside; "
+                        "pass such tensors as arguments"
+                    )
+                arrivals.append(Arrival(owner, gradient))
+    return arrivals
+
+
+class Source(NamedTuple):
+    """Where a tensor that takes a gradient is found at each call.
+
+    Attributes:
+        tensor: It is always this one,
+        slot: or what stands in this slot,
+        argument: or this argument,
+        result: or this result, a leaf that the function makes.
+        input: The number of the program's input that is its array, or -1.
+    """
+
+    tensor: Tensor | None = None
+    slot: Any = None
+    argument: int = -1
+    result: int = -1
+    input: int = -1
+
+    def find(self, leaves: Sequence[Any]) -> Any:
+        """The tensor of one call, given the leaves of its arguments; ``None`` for a result."""
+        if self.argument >= 0:
+            return leaves[self.argument]
+        return self.tensor if self.slot is None else self.slot.get()
+
+
+class History:
+    """What a program knows of the gradients that pass through it.
+
+    Args:
+        split: The forward and the backward function.
+        roots: For each result that takes a cotangent, its shape and dtype.
+        sources: For each gradient, whose it is.
+        convolves: The program has convolutions, which XLA compiles with options of their own.
+        refusal: Why there are no gradients, if there are none.
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        roots: Sequence[Any],
+        sources: Sequence[Source],
+        convolves: bool,
+        refusal: Exception | None,
+    ) -> None:
+        self.roots = roots
+        self.sources = sources
+        self.refusal = refusal
+        jit = compiled_convolution if convolves else jax.jit
+        self.forward = jit(split.forward)
+        self.backward = jit(split.backward)
+        self.kernel = Kernel(
+            _gradients_of(split, len(roots)), "compiled_function_backward",
+            "CompiledFunctionBackwardBackward0", convolves=convolves,
+        )  # fmt: skip
+
+    def node(self, arrays: list[Any], residuals: Any, leaves: Sequence[Any]) -> Node:
+        """The node of a call; to be made before the call writes anything.
+
+        Args:
+            arrays: The inputs of the program.
+            residuals: What its forward kept.
+            leaves: The leaves of the arguments.
+        """
+        if self.refusal is not None:
+            return RefusedBackward(self.refusal, len(self.roots))
+        tensors = [source.find(leaves) for source in self.sources]
+        edges = [None if each is None else tape.edge_of(each) for each in tensors]
+        return CompiledFunctionBackward(self, tuple(arrays), residuals, tuple(edges))
+
+
+def _gradients_of(split: Split, count: int) -> Callable[..., Any]:
+    def gradients(*arrays: Any) -> Any:
+        return split.gradients(arrays[:-count], arrays[-count:])
+
+    return gradients
+
+
+class CompiledFunctionBackward(Node):
+    """The node of all that one call of a compiled function returned."""
+
+    __slots__ = ("arrays", "history", "residuals")
+
+    def __init__(
+        self, history: History, arrays: tuple[Any, ...], residuals: Any, edges: tuple[Edge, ...]
+    ) -> None:
+        super().__init__(edges, len(history.roots))
+        self.history = history
+        self.arrays: Any = arrays
+        self.residuals = residuals
+
+    def connect(self, results: Sequence[Any]) -> None:
+        """Lead the tape on to the leaves that the function has made and returned."""
+        self.edges = tuple(
+            edge if source.result < 0 else tape.edge_of(results[source.result])
+            for edge, source in zip(self.edges, self.history.sources, strict=True)
+        )
+
+    def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
+        """See `Node.pull`."""
+        if self.arrays is None:
+            raise tape.freed_error(self)
+        one = next((each for each in cotangents if each is not None), None)
+        if one is None:
+            return (None,) * len(self.edges)
+        array = one._read() if as_tensors else one
+        full = [
+            self._zeros(root, array, as_tensors) if each is None else each
+            for each, root in zip(cotangents, self.history.roots, strict=True)
+        ]
+        if as_tensors:
+            pulled = self.history.kernel.run((*self._inputs(), *full))
+        else:
+            pulled = self.history.backward(self.arrays, self.residuals, tuple(full))
+        if not keep:
+            self.arrays = self.residuals = None
+        return pulled
+
+    @staticmethod
+    def _zeros(root: Any, like: Any, as_tensors: bool) -> Any:
+        zeros = beside(np.zeros(root.shape, root.dtype), like)
+        return Tensor._wrap(zeros) if as_tensors else zeros
+
+    def _inputs(self) -> list[Any]:
+        """The inputs as tensors at their places on the tape."""
+        edges: list[Edge] = [None] * len(self.arrays)
+        for edge, source in zip(self.edges, self.history.sources, strict=True):
+            if source.input < 0:
+                raise RuntimeError(
+                    f"{self.name()}: gradients of gradients do not pass through a compiled "
+                    "function that uses a view from outside; pass the view as an argument"
+                )
+            edges[source.input] = edge
+        return [*map(tape.saved_tensor, self.arrays, edges)]
+
+
+class RefusedBackward(Node):
+    """The node of results whose gradient could not be traced."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: Exception, outputs: int) -> None:
+        super().__init__((), outputs)
+        self.error = error
+
+    def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
+        """Raise what the trace met."""
+        raise self.error

@@ -1,0 +1,198 @@
+"""Splitting a traced program in two: what runs at once, and what waits for the cotangents.
+
+A trace that goes forwards and then backwards does not know the cotangents yet, which come from
+outside the program when the gradients are wanted. In their place stand placeholders; whatever
+depends on one waits, and everything else is the forward program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jax.core import ShapedArray, Tracer
+from jax.extend.core import Literal, Primitive
+from jax.interpreters import partial_eval
+
+_placeholder = Primitive("cotangent")
+
+# What JAX calls the operation of calling a compiled function.
+_CALLS = ("jit", "pjit")
+
+
+@_placeholder.def_abstract_eval
+def _abstract_placeholder(*, number: int, shape: tuple[int, ...], dtype: Any) -> ShapedArray:
+    return ShapedArray(shape, dtype)
+
+
+def placeholder(number: int, like: Any) -> Any:
+    """What stands in a trace for cotangent ``number``, whose shape and dtype are ``like``'s."""
+    return _placeholder.bind(number=number, shape=like.shape, dtype=like.dtype)
+
+
+def without_constants(closed: Any) -> Any:
+    """The jaxpr that takes its constants as its first operands, and keeps none of them alive."""
+    jaxpr = closed.jaxpr
+    # Newer versions of JAX keep the values in the jaxpr itself.
+    detach = getattr(partial_eval, "convert_constvars_jaxpr", None)
+    return jaxpr if detach is None else detach(jaxpr)
+
+
+class _Later:
+    """A value that the forward program does not have yet."""
+
+    __slots__ = ()
+
+
+class _Saved(NamedTuple):
+    """A value that the forward program has: one of its inputs, or of its residuals."""
+
+    is_input: bool
+    number: int
+
+
+class _Step(NamedTuple):
+    """One operation that waits; its operands are `_Later`, values of the forward, or constants."""
+
+    equation: Any
+    operands: list[Any]
+    results: list[_Later]
+
+
+class _Evaluation:
+    """One run through a program.
+
+    Args:
+        cotangents: The values of the placeholders; those that are missing come later.
+    """
+
+    def __init__(self, cotangents: Sequence[Any] = ()) -> None:
+        self.cotangents: dict[int, Any] = dict(enumerate(cotangents))
+        self.steps: list[_Step] = []
+
+    def run(self, jaxpr: Any, values: Sequence[Any]) -> list[Any]:
+        """The results of ``jaxpr`` for its constants and arguments."""
+        known = dict(zip((*jaxpr.constvars, *jaxpr.invars), values, strict=True))
+
+        def read(atom: Any) -> Any:
+            return atom.val if isinstance(atom, Literal) else known[atom]
+
+        for equation in jaxpr.eqns:
+            found = self._evaluate(equation, [*map(read, equation.invars)])
+            known.update(zip(equation.outvars, found, strict=True))
+        return [*map(read, jaxpr.outvars)]
+
+    def _evaluate(self, equation: Any, operands: list[Any]) -> Sequence[Any]:
+        if equation.primitive is _placeholder:
+            return [self.cotangents.setdefault(equation.params["number"], _Later())]
+        if all(type(each) is not _Later for each in operands):
+            return _bind(equation, operands)
+        if equation.primitive.name in _CALLS:
+            # Part of what is called may run at once.
+            called = equation.params["jaxpr"]
+            with jax.named_scope(str(equation.params["name"])):
+                return self.run(called.jaxpr, [*called.consts, *operands])
+        results = [_Later() for _ in equation.outvars]
+        self.steps.append(_Step(equation, operands, results))
+        return results
+
+
+def _bind(equation: Any, operands: list[Any]) -> Sequence[Any]:
+    """The results of one operation."""
+    parameters = equation.primitive.get_bind_params(equation.params)
+    with equation.ctx.manager:
+        found = equation.primitive.bind(*operands, **parameters)
+    return found if equation.primitive.multiple_results else [found]
+
+
+def _needed(steps: list[_Step], wanted: Iterable[Any]) -> list[_Step]:
+    """The steps that lead to what is ``wanted``."""
+    values = set(map(id, wanted))
+    needed = []
+    for step in reversed(steps):
+        if not values.isdisjoint(map(id, step.results)):
+            values.update(map(id, step.operands))
+            needed.append(step)
+    return needed[::-1]
+
+
+class Split:
+    """A traced program with placeholders, as a forward and a backward function.
+
+    `forward` is to be traced before `backward`, and finds out what that needs.
+
+    Args:
+        jaxpr: The program; its first results need no cotangents.
+        operands: Gives the constants and arguments of the jaxpr from the inputs.
+        outputs: How many results need no cotangents; the others are gradients.
+    """
+
+    def __init__(
+        self, jaxpr: Any, operands: Callable[[Sequence[Any]], list[Any]], outputs: int
+    ) -> None:
+        self.jaxpr = jaxpr
+        self.operands = operands
+        self.outputs = outputs
+        self._steps: list[_Step] = []
+        self._gradients: list[Any] = []
+        self._cotangents: dict[int, Any] = {}
+
+    def gradients(self, inputs: Sequence[Any], cotangents: Sequence[Any]) -> tuple[Any, ...]:
+        """The gradients, the forward computed anew."""
+        return tuple(self._run(_Evaluation(cotangents), inputs)[self.outputs :])
+
+    def forward(self, *inputs: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """The results that need no cotangents, and the residuals that `backward` needs.
+
+        Raises:
+            ValueError: One of these results does need a cotangent.
+        """
+        evaluation = _Evaluation()
+        found = self._run(evaluation, inputs)
+        outputs, gradients = found[: self.outputs], found[self.outputs :]
+        if any(type(each) is _Later for each in outputs):
+            raise ValueError("a result of the forward program depends on a cotangent")
+        residuals: list[Any] = []
+        places = {id(each): _Saved(True, i) for i, each in enumerate(inputs)}
+
+        def saved(value: Any) -> Any:
+            if not isinstance(value, Tracer):
+                return value
+            if id(value) not in places:
+                places[id(value)] = _Saved(False, len(residuals))
+                residuals.append(value)
+            return places[id(value)]
+
+        self._steps = [
+            step._replace(operands=[*map(saved, step.operands)])
+            for step in _needed(evaluation.steps, gradients)
+        ]
+        self._gradients = [*map(saved, gradients)]
+        self._cotangents = evaluation.cotangents
+        return tuple(outputs), tuple(residuals)
+
+    def backward(
+        self, inputs: Sequence[Any], residuals: Sequence[Any], cotangents: Sequence[Any]
+    ) -> tuple[Any, ...]:
+        """The gradients.
+
+        Args:
+            inputs: Those of `forward`.
+            residuals: What it gave.
+            cotangents: What the placeholders stand for.
+        """
+        values = {later: cotangents[number] for number, later in self._cotangents.items()}
+
+        def value_of(operand: Any) -> Any:
+            if type(operand) is _Saved:
+                return (inputs if operand.is_input else residuals)[operand.number]
+            return values[operand] if type(operand) is _Later else operand
+
+        for equation, operands, results in self._steps:
+            found = _bind(equation, [*map(value_of, operands)])
+            values.update(zip(results, found, strict=True))
+        return tuple(map(value_of, self._gradients))
+
+    def _run(self, evaluation: _Evaluation, inputs: Sequence[Any]) -> list[Any]:
+        return evaluation.run(self.jaxpr, self.operands(inputs))

@@ -1,0 +1,363 @@
+"""Gradients that pass through a compiled function from outside it follow the tape, as eagerly."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+import flambeau
+from flambeau import nn
+from flambeau.compile import CompileError
+from flambeau.nn import functional as F
+
+
+class TimesSeven(flambeau.autograd.Function):
+    """A rounding whose gradient claims a factor of seven."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 7
+
+
+def under_no_grad(x, w):
+    with flambeau.no_grad():
+        fixed = x * w
+    return x * fixed * w
+
+
+def write_under_no_grad(x, w):
+    y = x * w
+    with flambeau.no_grad():
+        y.mul_(10)
+    return y * x
+
+
+def write_to_data(x, w):
+    y = x * w
+    y.data.copy_(x.detach() * 5)
+    return (y * w).exp()
+
+
+def write_with_history(x, w):
+    y = x * 2
+    y[0] = w[1] * x[0]
+    y.mul_(w)
+    return y
+
+
+def hook_doubles(x, w):
+    y = x * w
+    y.register_hook(lambda grad: grad * 2)
+    return y * x
+
+
+def hook_clips(x, w):
+    y = x * w
+    y.register_hook(lambda grad: grad.clamp(-0.5, 0.5))
+    return y * y
+
+
+def leaf_of_its_own(x, w):
+    return x * w * x.detach().requires_grad_()
+
+
+def twice_backward_inside(x, w):
+    y = x * w
+    (inner,) = flambeau.autograd.grad((y * y).sum(), x, create_graph=True)
+    return inner * w
+
+
+FUNCTIONS = {
+    "detach": lambda x, w: x * w.detach() + w * x.detach(),
+    "data": lambda x, w: x * w.data,
+    "no_grad": under_no_grad,
+    "write under no_grad": write_under_no_grad,
+    "write to data": write_to_data,
+    "write with history": write_with_history,
+    "hook": hook_doubles,
+    "hook that is not linear": hook_clips,
+    "custom Function": lambda x, w: TimesSeven.apply(x * w) + x,
+    "leaf made inside": leaf_of_its_own,
+    "gradient inside": twice_backward_inside,
+    "view": lambda x, w: (x.view(2, 1) @ w.view(1, 2))[0],
+    "integers on the way": lambda x, w: (x * w)[(w > 1).nonzero_static(size=1)[:, 0]],
+    "max": lambda x, w: (x * w).max(dim=0).values,
+}
+
+
+def gradients(function, x, w):
+    x, w = x.clone().requires_grad_(), w.clone().requires_grad_()
+    result = function(x, w)
+    (result * flambeau.arange(1.0, 1 + result.numel()).reshape(result.shape)).sum().backward()
+    return result, x.grad, w.grad
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradients_are_the_eager_ones(name):
+    x, w = flambeau.tensor([0.3, -0.7]), flambeau.tensor([1.5, -2.0])
+    expected = gradients(FUNCTIONS[name], x, w)
+    found = gradients(flambeau.compile(FUNCTIONS[name]), x, w)
+    for one, other in zip(found, expected, strict=True):
+        assert (one is None) == (other is None)
+        assert one is None or flambeau.allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradients_of_captured_tensors_are_the_eager_ones(name):
+    def captured(compiled):
+        x = flambeau.tensor([0.3, -0.7], requires_grad=True)
+        w = flambeau.tensor([1.5, -2.0], requires_grad=True)
+        function = FUNCTIONS[name]
+        run = flambeau.compile(lambda: function(x, w)) if compiled else lambda: function(x, w)
+        for _ in range(2):
+            result = run()
+            result.sum().backward()
+        return result, x.grad, w.grad
+
+    for one, other in zip(captured(True), captured(False), strict=True):
+        assert (one is None) == (other is None)
+        assert one is None or flambeau.allclose(one, other, atol=1e-6)
+
+
+def test_a_captured_detached_parameter_is_a_constant():
+    w = flambeau.tensor([2.0, 3.0], requires_grad=True)
+    fixed = w.detach()
+    f = flambeau.compile(lambda x: (w * fixed * x).sum())
+    f(flambeau.ones(2)).backward()
+    assert w.grad.tolist() == [2.0, 3.0]
+
+
+def test_a_captured_tensor_with_a_history_and_its_leaf():
+    w = flambeau.tensor([2.0, 3.0], requires_grad=True)
+    square = w * w
+    f = flambeau.compile(lambda x: (square * w * x).sum())
+    f(flambeau.ones(2)).backward()
+    assert w.grad.tolist() == [12.0, 27.0]
+
+
+def test_a_captured_view_of_no_base_is_a_leaf():
+    leaf = flambeau.ones(2, 2).detach()[0].detach().requires_grad_()
+    flambeau.compile(lambda x: (leaf * x).sum())(flambeau.tensor([3.0, 4.0])).backward()
+    assert leaf.grad.tolist() == [3.0, 4.0]
+
+
+def test_a_leaf_that_the_function_returns_takes_its_gradient():
+    @flambeau.compile
+    def f(x):
+        leaf = (x * 3).detach().requires_grad_()
+        return leaf * x, leaf
+
+    x = flambeau.tensor([2.0], requires_grad=True)
+    product, leaf = f(x)
+    assert leaf.is_leaf
+    assert leaf.requires_grad
+    product.backward()
+    assert (x.grad.tolist(), leaf.grad.tolist()) == ([6.0], [2.0])
+
+
+def test_hooks_of_a_parameter_run_outside_and_once():
+    seen = []
+    w = flambeau.tensor([2.0], requires_grad=True)
+    w.register_hook(lambda grad: seen.append(grad.tolist()))
+    w.register_post_accumulate_grad_hook(lambda tensor: seen.append(tensor.grad.tolist()))
+    loss = flambeau.compile(lambda: (w * w).sum())()
+    assert seen == []
+    loss.backward()
+    assert seen == [[4.0], [4.0]]
+
+
+def test_module_hooks_run_inside():
+    def gradients_of(compiled):
+        flambeau.manual_seed(0)
+        model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
+        model[1].register_full_backward_hook(
+            lambda module, grad_input, grad_output: (grad_input[0] + grad_output[0] * 2,)
+        )
+        model[0].register_full_backward_pre_hook(lambda module, grads: (grads[0] * 3,))
+        run = flambeau.compile(model) if compiled else model
+        x = flambeau.tensor([[1.0, 2.0]], requires_grad=True)
+        run(x).sum().backward()
+        return [x.grad, *(each.grad for each in model.parameters())]
+
+    for one, other in zip(gradients_of(True), gradients_of(False), strict=True):
+        assert flambeau.allclose(one, other)
+
+
+def test_a_hook_that_writes_is_refused_when_it_would_run():
+    count = flambeau.zeros(1)
+
+    def counting(grad):
+        count.add_(grad.sum())
+
+    def f(x):
+        y = x * x
+        y.register_hook(counting)
+        return y
+
+    x = flambeau.ones(2, requires_grad=True)
+    result = flambeau.compile(f)(x)
+    assert result.tolist() == [1.0, 1.0]
+    with pytest.raises(CompileError, match="compile the whole step"):
+        result.sum().backward()
+    assert count.tolist() == [0.0]
+
+
+def test_a_gradient_that_is_not_defined_is_refused_when_it_is_asked_for():
+    class Undefined(flambeau.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            raise LookupError("no gradient here")
+
+    result = flambeau.compile(Undefined.apply)(flambeau.ones(2, requires_grad=True))
+    assert result.tolist() == [2.0, 2.0]
+    with pytest.raises(LookupError, match="no gradient here"):
+        result.sum().backward()
+
+
+def test_graphs_are_freed_and_retained():
+    x = flambeau.tensor([3.0], requires_grad=True)
+    loss = flambeau.compile(lambda x: x * x)(x)
+    loss.backward(retain_graph=True)
+    loss.backward()
+    assert x.grad.tolist() == [12.0]
+    with pytest.raises(RuntimeError, match="second time"):
+        loss.backward()
+
+
+def test_one_of_two_results():
+    x = flambeau.tensor([3.0], requires_grad=True)
+    square, cube = flambeau.compile(lambda x: (x * x, x * x * x))(x)
+    square.backward(retain_graph=True)
+    assert x.grad.tolist() == [6.0]
+    cube.backward()
+    assert x.grad.tolist() == [33.0]
+
+
+def test_gradients_of_gradients():
+    w = flambeau.tensor([2.0], requires_grad=True)
+    x = flambeau.tensor([3.0], requires_grad=True)
+    result = flambeau.compile(lambda x: (w * x) ** 3)(x)
+    (first,) = flambeau.autograd.grad(result, x, create_graph=True)
+    assert first.tolist() == [3 * 8 * 9]
+    second = flambeau.autograd.grad(first, (x, w))
+    assert [each.tolist() for each in second] == [[6 * 8 * 3], [9 * 4 * 9]]
+
+
+def test_a_written_buffer_takes_the_history_along():
+    def run(compiled):
+        w = flambeau.tensor([2.0], requires_grad=True)
+        memory = flambeau.tensor([5.0])
+
+        def f(x):
+            memory.mul_(w * x)
+
+        (flambeau.compile(f) if compiled else f)(flambeau.tensor([3.0]))
+        assert memory.requires_grad
+        (memory * 2).sum().backward()
+        return memory.tolist(), w.grad.tolist()
+
+    assert run(True) == run(False) == ([30.0], [30.0])
+
+
+def test_a_written_argument_takes_the_history_along():
+    w = flambeau.tensor([2.0], requires_grad=True)
+    x = flambeau.tensor([3.0])
+    flambeau.compile(lambda x: x.mul_(w))(x)
+    x.sum().backward()
+    assert w.grad.tolist() == [3.0]
+
+
+class Memory(nn.Module):
+    """Keeps its last state, which goes into the next."""
+
+    def __init__(self, detaches):
+        super().__init__()
+        self.weight = nn.Parameter(flambeau.tensor([2.0]))
+        self.state = flambeau.ones(1)
+        self.detaches = detaches
+
+    def forward(self, x):
+        before = self.state.detach() if self.detaches else self.state
+        self.state = before * self.weight + x
+        return self.state * self.weight
+
+
+@pytest.mark.parametrize("detaches", [True, False])
+def test_an_assigned_attribute_keeps_its_history(detaches):
+    def run(compiled):
+        model = Memory(detaches)
+        step = flambeau.compile(model) if compiled else model
+        outs = [step(flambeau.tensor([float(i)])) for i in range(4)]
+        (outs[-1] + model.state if detaches else sum(outs)).backward()
+        return outs[-1].tolist(), model.weight.grad.tolist()
+
+    assert run(True) == run(False)
+
+
+def test_an_eager_optimizer_around_a_compiled_model():
+    def train(compiled):
+        flambeau.manual_seed(0)
+        model = nn.Sequential(
+            nn.Linear(4, 8, bias=False), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)
+        )
+        optimizer = flambeau.optim.AdamW(model.parameters(), lr=0.1)
+        run = flambeau.compile(model) if compiled else model
+        x, y = flambeau.randn(6, 4), flambeau.tensor([0, 1, 2, 0, 1, 2])
+        for _ in range(3):
+            optimizer.zero_grad()
+            F.cross_entropy(run(x), y).backward()
+            optimizer.step()
+        return [*model.state_dict().values()]
+
+    for one, other in zip(train(True), train(False), strict=True):
+        assert flambeau.allclose(one, other, atol=1e-5)
+
+
+def test_recurrent_layers():
+    def run(compiled):
+        flambeau.manual_seed(0)
+        layer = nn.LSTM(2, 3)
+        x = flambeau.randn(4, 1, 2, requires_grad=True)
+        out, _ = (flambeau.compile(layer) if compiled else layer)(x)
+        out.square().sum().backward()
+        return [x.grad, *(each.grad for each in layer.parameters())]
+
+    for one, other in zip(run(True), run(False), strict=True):
+        assert flambeau.allclose(one, other, atol=1e-6)
+
+
+def test_a_result_under_enable_grad_in_no_grad_has_a_history():
+    @flambeau.compile
+    def f(x):
+        with flambeau.enable_grad():
+            return x * x
+
+    x = flambeau.tensor([3.0], requires_grad=True)
+    with flambeau.no_grad():
+        result = f(x)
+    result.backward()
+    assert x.grad.tolist() == [6.0]
+
+
+@pytest.mark.parametrize("needs_grad", [True, False])
+def test_a_program_keeps_no_old_arrays(needs_grad):
+    model = nn.Linear(2, 2).requires_grad_(needs_grad)
+    run = flambeau.compile(model)
+    x = flambeau.ones(1, 2)
+    run(x)
+    old = weakref.ref(model.weight._cell.array)
+    with flambeau.no_grad():
+        model.weight.mul_(2)
+    run(x)
+    gc.collect()
+    assert old() is None
