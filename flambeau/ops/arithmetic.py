@@ -234,7 +234,7 @@ def floor_divide(input: Operand, other: Operand) -> Array:
     """
     left, right = promote(input, other)
     needs_real_number("floor_divide", left, right)
-    return without_derivative("floor_divide", _floor_divided(left, right))
+    return without_derivative("floor_divide", _floor_divided(left, right), left, right)
 
 
 @op(method=True, inplace=True, operator="mod", promote="type")

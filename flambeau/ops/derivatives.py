@@ -10,15 +10,15 @@ import jax.numpy as jnp
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def without_derivative(name: str, result: Any) -> Any:
-    """``result`` as it is, of an operator whose gradient PyTorch does not define.
+def without_derivative(name: str, result: Any, *inputs: Any) -> Any:
+    """``result`` as it is, of an operator of ``inputs`` whose gradient PyTorch does not define.
 
-    Asking for the gradient raises a ``RuntimeError`` that names the operator.
+    Asking for the gradient by one of the inputs raises a ``RuntimeError`` that names the operator.
     """
     return result
 
 
-def _forward(name: str, result: Any) -> Any:
+def _forward(name: str, result: Any, *inputs: Any) -> Any:
     return result, None
 
 

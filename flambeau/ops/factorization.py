@@ -164,7 +164,33 @@ def householder_product(A: Array, tau: Array) -> Array:
         tau: ``(..., k)``, their factors.
     """
     check_matrix("householder_product", A)
+    return product_of_reflections(A, tau)
+
+
+@jax.custom_jvp
+def product_of_reflections(A: Any, tau: Any) -> Any:
+    """`householder_product` on arrays, with a derivative, which JAX's has not."""
     return lax.linalg.householder_product(A, tau)
+
+
+@product_of_reflections.defjvp
+def product_of_reflections_jvp(primals: Any, tangents: Any) -> Any:
+    return jax.jvp(_reflected_one_by_one, primals, tangents)
+
+
+def _reflected_one_by_one(A: Any, tau: Any) -> Any:
+    """The columns of the identity, reflected by ``I - tau v v^H`` from the last to the first."""
+    count = tau.shape[-1]
+    identity = jnp.eye(*A.shape[-2:], dtype=A.dtype)
+    vectors = jnp.tril(A, -1)[..., :count] + identity[:, :count]
+
+    def reflect(columns: Any, reflection: Any) -> Any:
+        vector, factor = reflection
+        along = jnp.conj(vector)[..., None, :] @ columns
+        return columns - (factor[..., None] * vector)[..., None] * along, None
+
+    reflections = jnp.moveaxis(vectors, -1, 0), jnp.moveaxis(tau, -1, 0)
+    return lax.scan(reflect, jnp.broadcast_to(identity, A.shape), reflections, reverse=True)[0]
 
 
 # LU
@@ -279,10 +305,44 @@ def eigvalsh(A: Array, UPLO: str = "L") -> Array:
 
 @op(name="linalg_eig", returns=return_types.linalg_eig)
 def eig(A: Array) -> Array:
-    """The complex eigenvalues and eigenvectors of square matrices; on the CPU and NVIDIA GPUs."""
+    """The complex eigenvalues and eigenvectors of square matrices; on the CPU and NVIDIA GPUs.
+
+    An eigenvector has norm 1, and its greatest element is real. The gradient supposes that the
+    eigenvalues differ.
+
+    Raises:
+        RuntimeError: ``A`` is no square matrix.
+    """
     check_matrix("eig", A, square=True)
+    return _eigenvectors(A)
+
+
+@jax.custom_jvp
+def _eigenvectors(A: Any) -> tuple[Any, Any]:
     values, vectors = jnp.linalg.eig(A)
     return values, vectors
+
+
+@_eigenvectors.defjvp
+def _eigenvectors_jvp(primals: Any, tangents: Any) -> Any:
+    """C. Boeddeker et al., https://arxiv.org/abs/1701.00392, section 4.7."""
+    values, vectors = _eigenvectors(*primals)
+    (tangent,) = tangents
+    rotated = jnp.linalg.solve(vectors, tangent.astype(vectors.dtype) @ vectors)
+    own = jnp.eye(values.shape[-1], dtype=values.dtype)
+    differences = values[..., None, :] - values[..., None] + own
+    moved = vectors @ (rotated * (1 - own) / differences)
+    # Each vector may be scaled by any number: by the one that keeps its norm and its greatest
+    # element's phase.
+    growth = jnp.sum(jnp.conj(vectors) * moved, -2, keepdims=True).real
+    greatest = jnp.argmax(jnp.abs(vectors), -2, keepdims=True)
+    turned = _taken(moved, greatest) / _taken(vectors, greatest)
+    moved = moved - vectors * lax.complex(growth, turned.imag)
+    return (values, vectors), (jnp.diagonal(rotated, axis1=-2, axis2=-1), moved)
+
+
+def _taken(array: Any, places: Any) -> Any:
+    return jnp.take_along_axis(array, places, -2)
 
 
 @op(name="linalg_eigvals", node="LinalgEigBackward0")

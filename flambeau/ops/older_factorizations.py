@@ -17,6 +17,7 @@ from flambeau.ops.factorization import (
     linalg_svd,
     lu_factor,
     lu_factor_ex,
+    product_of_reflections,
 )
 from flambeau.ops.sampling import randn
 from flambeau.ops.solving import lu_solve as linalg_lu_solve
@@ -124,7 +125,7 @@ def ormqr(
     check_matrix("ormqr", input)
     rows, count = input.shape[-2:]
     square = jnp.pad(input, [(0, 0)] * (input.ndim - 1) + [(0, rows - count)])
-    q = lax.linalg.householder_product(square, tau)
+    q = product_of_reflections(square, tau)
     q = jnp.conj(jnp.swapaxes(q, -1, -2)) if transpose else q
     return jnp.matmul(q, other) if left else jnp.matmul(other, q)
 

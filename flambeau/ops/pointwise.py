@@ -306,9 +306,24 @@ def frexp(input: Array) -> Any:
 
 @op(method=True, inplace=True, promote="type")
 def nextafter(input: Operand, other: Operand) -> Array:
-    """The floating point number next to each element on the way to ``other``."""
+    """The floating point number next to each element on the way to ``other``.
+
+    Raises:
+        RuntimeError: The elements are no floating point numbers.
+    """
     needs_floating("nextafter", input)
-    return jax.lax.nextafter(*jnp.broadcast_arrays(input, other))
+    return _neighbor(*jnp.broadcast_arrays(input, other))
+
+
+@jax.custom_jvp
+def _neighbor(input: Any, other: Any) -> Any:
+    return jax.lax.nextafter(input, other)
+
+
+@_neighbor.defjvp
+def _neighbor_jvp(primals: Any, tangents: Any) -> Any:
+    (input, other), (tangent, _) = primals, tangents
+    return _neighbor(input, other), jnp.where(input == other, 0, tangent)
 
 
 @method

@@ -237,7 +237,8 @@ def heaviside(input: Array, values: Array) -> Array:
     same_dtype("heaviside", input, values)
     input, values = promote(input, values)
     step = jnp.where(input > 0, jnp.ones_like(input), jnp.zeros_like(input))
-    return without_derivative("heaviside", jnp.where(input == 0, values, step))
+    found = jnp.where(input == 0, values, step)
+    return without_derivative("heaviside", found, input, values)
 
 
 clip = also_method("clip", clamp)

@@ -125,6 +125,17 @@ def spread(name: str, **options: Any) -> Callable[..., Any]:
     return compute
 
 
+def rebuilt_from_eig(lib: Any, x: Any) -> Any:
+    values, vectors = lib.linalg.eig(x)
+    return ((vectors * values.square()) @ lib.linalg.inv(vectors)).real
+
+
+def sizes_of_eigenvectors(lib: Any, x: Any) -> Any:
+    values, vectors = lib.linalg.eig(x)
+    # Of all eigenvalues together, whose order differs.
+    return (vectors.abs() * values.abs()).sum(-1)
+
+
 def factor_rows() -> Iterator[Row]:
     tolerance = 1e-9
     for upper in (False, True):
@@ -166,6 +177,10 @@ def factor_rows() -> Iterator[Row]:
         yield Row(f"eigvalsh {triangle}", row, (SQUARE,), tolerance, node=False)
     eigenvalues = lambda lib, x: lib.linalg.eigvals(x).abs().sort(-1)[0]  # noqa: E731
     yield Row("eigvals", eigenvalues, (SQUARE,), tolerance, node=False)
+    yield Row("eig", rebuilt_from_eig, (SQUARE,), 1e-7, node=False)
+    yield Row("sizes of eigenvectors", sizes_of_eigenvectors, (SQUARE,), 1e-7, node=False)
+    row = linalg("householder_product")
+    yield Row("householder_product", row, (TALL, SQUARE[0, :2] / 3), tolerance, node=False)
     yield Row("lu", linalg("lu"), (SQUARE,), tolerance, node=False)
     yield Row("lu of tall", linalg("lu"), (TALL,), tolerance, node=False)
     yield Row("lu_factor", linalg("lu_factor"), (SQUARE,), tolerance, node=False)

@@ -1,0 +1,101 @@
+"""The gradient of every differentiable operator is what finite differences say it is."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+
+import flambeau.ops
+from flambeau.autograd import gradcheck, gradgradcheck
+from flambeau.core import op as declarations
+from flambeau.core import steps
+from flambeau.core.tensor import Tensor
+from tests.autograd.gradient_rows import elementwise, layers, losses, matrices, reductions, shapes
+
+ROWS = [
+    row for module in (elementwise, reductions, shapes, matrices, layers, losses)
+    for row in module.ROWS
+]  # fmt: skip
+
+#: Differentiable operators, and kinds of views, without a row, and why.
+WITHOUT_A_ROW = {
+    "arithmetic.floor_divide": "has none, by PyTorch's documentation",
+    "selection.heaviside": "has none, by PyTorch's documentation",
+    "powers.integers_power": "of integers, which take no gradient",
+    "Bitcast": "reads bits, which take no gradient",
+}
+
+
+def label_of(declared):
+    """An operator's name in the tables."""
+    function = declared.function
+    return f"{function.__module__.rpartition('.')[2]}.{function.__name__.lstrip('_')}"
+
+
+def declared_operators():
+    """Every operator of the catalogue by its label, those included that only layers use."""
+    for module in pkgutil.iter_modules(flambeau.ops.__path__):
+        importlib.import_module(f"flambeau.ops.{module.name}")
+    return {
+        label_of(each): each
+        for each in declarations._all_ops
+        if each.function.__module__.startswith("flambeau.ops.")
+    }
+
+
+OPERATORS = declared_operators()
+VIEWS = {name for name, each in vars(steps).items() if hasattr(each, "read")}
+
+
+def leaves(row):
+    return tuple(each.detach().clone().requires_grad_() for each in row.inputs)
+
+
+def kernels_of(result):
+    """The kernels on the tape of a result."""
+    waiting = [each.grad_fn for each in ([result] if isinstance(result, Tensor) else result)]
+    seen = set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "kernel"):
+            yield node.kernel
+        waiting.extend(following for following, _ in node.next_functions)
+
+
+def is_run(operator, result):
+    """Whether an operator is on the tape of a result."""
+    if operator in OPERATORS:
+        known = set(map(id, OPERATORS[operator].kernels.values()))
+        return any(id(each) in known for each in kernels_of(result))
+    names = {each.name for each in kernels_of(result)}
+    views = {type(getattr(each.function, "__self__", None)).__name__ for each in kernels_of(result)}
+    return operator in names | views
+
+
+def test_every_differentiable_operator_has_a_row():
+    differentiable = {
+        name for name, each in OPERATORS.items() if each.kernel_options["differentiable"]
+    }
+    named = {row.operator for row in ROWS}
+    missing = sorted((differentiable | VIEWS) - named - set(WITHOUT_A_ROW))
+    assert not missing
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+def test_gradient_equals_finite_difference(row):
+    inputs = leaves(row)
+    assert is_run(row.operator, row.compute(*inputs)), "the row does not run its operator"
+    assert gradcheck(row.compute, inputs, fast_mode=True, check_undefined_grad=False)
+
+
+TWICE = [row for row in ROWS if row.twice]
+
+
+@pytest.mark.parametrize("row", TWICE, ids=[row.name for row in TWICE])
+def test_gradient_of_the_gradient_equals_finite_difference(row):
+    assert gradgradcheck(row.compute, leaves(row), fast_mode=True, check_undefined_grad=False)
