@@ -24,7 +24,11 @@ from flambeau.core.upload import beside
 Arrays = tuple[Any, ...]
 
 
-def run(compute: Callable[[Sequence[Any], Capture], Arrays], tensors: Sequence[Tensor]) -> Any:
+def run(
+    compute: Callable[[Sequence[Any], Capture], Arrays],
+    tensors: Sequence[Tensor],
+    drawn: list[Any] | None = None,
+) -> Any:
     """Compute a transformation on tensors, recording it where a gradient is wanted.
 
     Args:
@@ -32,6 +36,7 @@ def run(compute: Callable[[Sequence[Any], Capture], Arrays], tensors: Sequence[T
             user's function; gives a tuple of arrays. It is run a second time if gradients are to
             flow.
         tensors: The arguments.
+        drawn: The random numbers to draw in the function; by default new ones.
 
     Returns:
         A list of Tensors.
@@ -39,7 +44,7 @@ def run(compute: Callable[[Sequence[Any], Capture], Arrays], tensors: Sequence[T
     tensors = lifted(tensors)
     arrays = [each._read() for each in tensors]
     wanted = [place for place, each in enumerate(tensors) if each.requires_grad]
-    capture = Capture()
+    capture = Capture(drawn=drawn)
     capture.differentiated = True if modes.grad_enabled and wanted else None
     results = compute(arrays, capture)
     if not modes.grad_enabled or not (wanted or capture.tensors):

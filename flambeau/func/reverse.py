@@ -31,7 +31,7 @@ def chosen(argnums: _Argnums, args: tuple[Any, ...]) -> tuple[int, ...]:
     """The places of the arguments to differentiate by.
 
     Raises:
-        RuntimeError: There is no such argument.
+        RuntimeError: There is no such argument, or one is named twice.
         TypeError: ``argnums`` is neither a number nor a tuple of numbers.
     """
     numbers = argnums if isinstance(argnums, tuple) else (argnums,)
@@ -42,7 +42,10 @@ def chosen(argnums: _Argnums, args: tuple[Any, ...]) -> tuple[int, ...]:
             raise RuntimeError(
                 f"argnums has {each}, but there are only {len(args)} positional arguments"
             )
-    return tuple(each % len(args) for each in numbers)
+    places = tuple(each % len(args) for each in numbers)
+    if len(set(places)) < len(places):
+        raise RuntimeError(f"argnums must name each argument once, got {argnums}")
+    return places
 
 
 class Differentiated:

@@ -84,6 +84,7 @@ class _Batch:
         leaves: The leaves of the arguments.
         dims: The batch dimension of each, ``None`` for those without.
         size: How many examples there are.
+        drawn: The random numbers that the examples share, once they are drawn.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class _Batch:
         self.dims = _batch_dims(in_dims, self.leaves, self.structure)
         self.size = _batch_size(self.leaves, self.dims)
         self.mapped = [i for i, dim in enumerate(self.dims) if dim is not None]
+        self.drawn: list[Any] | None = None
 
     def call(self, parts: Sequence[Tensor]) -> Any:
         """``func`` with these in the place of the mapped leaves."""
@@ -114,7 +116,8 @@ class _Batch:
         """The results for the whole batch."""
         run = _Mapped(self, randomness)
         sources = [self.leaves[i] for i in self.mapped]
-        results = recording.run(run.compute, sources)
+        results = recording.run(run.compute, sources, self.drawn)
+        self.drawn = run.drawn
         for place, value in zip(run.written, results[len(run.out_dims) :], strict=True):
             put(sources[place], value, "vmap")
         return unflatten(run.structure, results[: len(run.out_dims)])
@@ -139,6 +142,7 @@ class _Batch:
                 for each, dim in zip(self.leaves, self.dims, strict=True)
             ]
             chunks.append(part.at_once(randomness))
+            self.drawn = part.drawn
         return self._joined(chunks, cat)
 
     def _joined(self, results: list[Any], join: Callable[..., Tensor]) -> Any:
@@ -161,6 +165,7 @@ class _Mapped:
         structure: The structure of what it gave.
         out_dims: The batch dimension of each output.
         written: Which mapped arguments it wrote in place; their new values follow the outputs.
+        drawn: The random numbers that it drew.
     """
 
     def __init__(self, batch: _Batch, randomness: str) -> None:
@@ -169,10 +174,12 @@ class _Mapped:
         self.structure: Any = None
         self.out_dims: list[Any] = []
         self.written: list[int] = []
+        self.drawn: list[Any] = []
 
     def compute(self, arrays: Sequence[Any], capture: Capture) -> tuple[Any, ...]:
         """The outputs' arrays from the mapped arguments'; see `recording.run`."""
         batch = self.batch
+        self.drawn = capture.drawn
         in_axes: tuple[Any, ...] = tuple([batch.dims[place] for place in batch.mapped])
         example = functools.partial(self._example, capture, Descent())
         results = jax.vmap(example, in_axes=in_axes, out_axes=0)(*arrays)

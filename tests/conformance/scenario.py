@@ -82,6 +82,25 @@ def plain(value: Any, lib: Any) -> Any:
     return value
 
 
+def assert_same(observed: Any, expected: Any) -> None:
+    """Compare nested outcomes; numbers to the precision of float32."""
+    if isinstance(expected, list | tuple):
+        assert isinstance(observed, list | tuple)
+        assert len(observed) == len(expected), (observed, expected)
+        for one, other in zip(observed, expected, strict=True):
+            assert_same(one, other)
+    elif isinstance(expected, float | complex) and not isinstance(observed, bool):
+        is_nan = expected != expected
+        assert (
+            observed != observed
+            if is_nan
+            else abs(observed - expected) <= 1e-6 * max(1.0, abs(expected))
+        ), (observed, expected)
+    else:
+        assert type(observed) is type(expected), (observed, expected)
+        assert observed == expected
+
+
 def dtype_name(dtype: Any) -> str:
     """A dtype's name without its library's."""
     return str(dtype).rpartition(".")[2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
@@ -25,7 +24,7 @@ from tests.conformance.autograd_scenarios import (
     overrides,
     transforms,
 )
-from tests.conformance.scenario import Entry, observe
+from tests.conformance.scenario import Entry, assert_same, observe
 
 TOPICS = (
     backward, batches, functional, functions, graph, hooks, in_place, modes, modules, overrides,
@@ -44,25 +43,6 @@ def recording() -> Iterator[None]:
     yield
     for lib in (torch, flambeau):
         lib.set_grad_enabled(True)
-
-
-def assert_same(observed: Any, expected: Any) -> None:
-    """Compare nested outcomes; numbers to the precision of float32."""
-    if isinstance(expected, list | tuple):
-        assert isinstance(observed, list | tuple)
-        assert len(observed) == len(expected), (observed, expected)
-        for one, other in zip(observed, expected, strict=True):
-            assert_same(one, other)
-    elif isinstance(expected, float | complex) and not isinstance(observed, bool):
-        is_nan = expected != expected
-        assert (
-            observed != observed
-            if is_nan
-            else abs(observed - expected) <= 1e-6 * max(1.0, abs(expected))
-        ), (observed, expected)
-    else:
-        assert type(observed) is type(expected), (observed, expected)
-        assert observed == expected
 
 
 # Warnings are left out: PyTorch warns of cycles and of gradients of non-leaves, which here are

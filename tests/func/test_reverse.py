@@ -144,3 +144,10 @@ def test_a_function_with_random_numbers_draws_once():
 def test_argument_numbers_must_be_numbers(argnums):
     with pytest.raises(TypeError, match="argnums"):
         func.grad(square, argnums)(vector())
+
+
+@pytest.mark.parametrize("argnums", [(0, 0), (1, -1)])
+def test_an_argument_cannot_be_named_twice(argnums):
+    for transform in (func.grad, func.jacrev, func.jacfwd, func.hessian):
+        with pytest.raises(RuntimeError, match="once"):
+            transform(lambda a, b: (a * b).sum(), argnums)(vector(), vector())

@@ -202,3 +202,12 @@ def test_a_traced_value_does_not_stay_in_a_module():
     with pytest.raises(RuntimeError, match=r"Keeping assigned \['last'\]"):
         func.vmap(lambda x: func.functional_call(module, {}, x))(matrix())
     assert not hasattr(module, "last")
+
+
+def test_chunks_share_draws():
+    draw = func.vmap(lambda x: x * 0 + flambeau.rand(2), randomness="same", chunk_size=2)
+    flambeau.manual_seed(0)
+    expected = flambeau.rand(2).tolist()
+    flambeau.manual_seed(0)
+    assert draw(matrix()).tolist() == [expected] * 3
+    assert draw(matrix().requires_grad_())[2].tolist() != expected
