@@ -9,9 +9,24 @@ import sys
 from importlib import import_module
 from typing import Any
 
-_MODULES = ("fft", "special")
-# Functions, by the module of `flambeau.ops` that has them.
+_MODULES = ("accelerator", "backends", "compiler", "cuda", "fft", "jit", "signal", "special")
+# Functions, by the module that has them, in `flambeau.ops` where not said otherwise.
 _FUNCTIONS = {
+    "flambeau.autograd.anomaly_mode": "is_anomaly_check_nan_enabled is_anomaly_enabled",
+    "flambeau.functional_forms": (
+        "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout alpha_dropout_ batch_norm "
+        "binary_cross_entropy_with_logits celu_ convolution cosine_embedding_loss ctc_loss dropout "
+        "dropout_ embedding feature_alpha_dropout feature_alpha_dropout_ feature_dropout "
+        "feature_dropout_ grid_sampler grid_sampler_2d grid_sampler_3d group_norm "
+        "hinge_embedding_loss instance_norm kl_div layer_norm margin_ranking_loss "
+        "max_pool1d_with_indices poisson_nll_loss rrelu rrelu_ selu_ threshold_ triplet_margin_loss"
+    ),
+    "flambeau.numerics": (
+        "are_deterministic_algorithms_enabled get_deterministic_debug_mode "
+        "get_float32_matmul_precision is_deterministic_algorithms_warn_only_enabled "
+        "set_deterministic_debug_mode set_flush_denormal set_float32_matmul_precision "
+        "use_deterministic_algorithms"
+    ),
     "buffers": "frombuffer",
     "coordinates": "unravel_index",
     "copies": (
@@ -47,7 +62,8 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"flambeau.{name}")
     if name in _HOMES:
-        found = getattr(import_module(f"flambeau.ops.{_HOMES[name]}"), name)
+        home = _HOMES[name]
+        found = getattr(import_module(home if "." in home else f"flambeau.ops.{home}"), name)
     elif name in _METHODS:
         found = getattr(import_module("flambeau.core.tensor").Tensor, name)
     else:

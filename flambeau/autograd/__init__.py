@@ -7,3 +7,4 @@ from flambeau.autograd.backward import *
 from flambeau.autograd.function import *
 from flambeau.autograd.grad_mode import *
 from flambeau.autograd.gradcheck import *
+from flambeau.autograd.variable import *

@@ -54,6 +54,8 @@ class Trace:
         self.first_sequence = first_sequence
         self.device: Any = None
         self._owners: dict[int, Cell] = {}
+        # Products of matrices are compiled for the precision chosen.
+        self.watch(jax.config, lambda: jax.config.values["jax_default_matmul_precision"])
 
     def read(self, cell: Cell) -> Any:
         """The value of ``cell`` as the traced program sees it."""

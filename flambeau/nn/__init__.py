@@ -5,6 +5,7 @@ from flambeau.nn import init as init
 from flambeau.nn import modules as modules
 from flambeau.nn import utils as utils
 from flambeau.nn.modules import *
+from flambeau.nn.modules.utils import factory_kwargs as factory_kwargs
 from flambeau.nn.parameter import Buffer as Buffer
 from flambeau.nn.parameter import Parameter as Parameter
 from flambeau.nn.parameter import UninitializedBuffer as UninitializedBuffer

@@ -157,3 +157,35 @@ def windows() -> Iterator[Row]:
 @table(windows())
 def test_windows(row: Row) -> None:
     compare(row)
+
+
+def signal_windows() -> Iterator[Row]:
+    arguments: dict[str, dict[str, Any]] = {
+        "bartlett": {}, "blackman": {}, "cosine": {}, "exponential": {"tau": 2.0},
+        "gaussian": {"std": 1.5}, "general_cosine": {"a": [0.4, 0.3, 0.2]},
+        "general_hamming": {"alpha": 0.7}, "hamming": {}, "hann": {}, "kaiser": {"beta": 5.0},
+        "nuttall": {},
+    }  # fmt: skip
+
+    def window(name: str, *args: Any, **options: Any) -> Any:
+        return lambda lib: getattr(lib.signal.windows, name)(*args, **options)
+
+    for name, options in arguments.items():
+        for sym in (True, False):
+            for length in (1, 6):
+                compute = window(name, length, sym=sym, **options)
+                yield Row(f"{name} of {length}, {sym}", compute, (), 1e-6, gradient=False)
+        yield Row(f"{name} of none", window(name, 0, **options), (), gradient=False)
+        yield Row(f"{name} of fewer", window(name, -1, **options), (), gradient=False)
+    yield Row("exponential, off center", window("exponential", 5, center=1.0, sym=False), (), 1e-6,
+              gradient=False)  # fmt: skip
+    yield Row("exponential, two centers", window("exponential", 5, center=1.0), (), gradient=False)
+    yield Row("gaussian of no width", window("gaussian", 5, std=0.0), (), gradient=False)
+    yield Row("kaiser, negative", window("kaiser", 5, beta=-1.0), (), gradient=False)
+    yield Row("no weights", window("general_cosine", 5, a=[]), (), gradient=False)
+    yield Row("unknown option", window("hann", 5, width=3), (), gradient=False)
+
+
+@table(signal_windows())
+def test_signal_windows(row: Row) -> None:
+    compare(row)

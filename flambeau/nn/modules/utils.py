@@ -7,6 +7,8 @@ from typing import Any
 
 __all__ = ["consume_prefix_in_state_dict_if_present"]
 
+_FACTORY_ARGUMENTS = ("device", "dtype", "memory_format")
+
 
 def _single(value: Any) -> tuple[Any, ...]:
     """One size, given as it is or in a sequence, as a tuple of one."""
@@ -53,3 +55,26 @@ def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: 
         own = prefix.replace(".", "")
         for key in [key for key in metadata if key and (key == own or key.startswith(prefix))]:
             metadata[key[len(prefix) :]] = metadata.pop(key)
+
+
+def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """What the constructors of tensors take of the keyword arguments of a layer.
+
+    Args:
+        kwargs: ``device``, ``dtype`` and ``memory_format``, each as it is or in a dictionary under
+            ``"factory_kwargs"``.
+
+    Raises:
+        TypeError: Something else is among them, or one is given twice.
+
+    >>> factory_kwargs({"device": "cpu", "factory_kwargs": {"dtype": None}})
+    {'dtype': None, 'device': 'cpu'}
+    """
+    given = dict(kwargs or {})
+    found = dict(given.pop("factory_kwargs", {}))
+    for name in given:
+        if name not in _FACTORY_ARGUMENTS:
+            raise TypeError(f"factory_kwargs(): unknown arguments {sorted(given)}")
+        if name in found:
+            raise TypeError(f"factory_kwargs(): '{name}' is given twice")
+    return {**found, **given}

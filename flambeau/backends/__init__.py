@@ -1,0 +1,5 @@
+"""Settings of libraries that PyTorch calls, as far as they say something about XLA."""
+
+from flambeau.backends import cuda as cuda
+from flambeau.backends import cudnn as cudnn
+from flambeau.backends import mps as mps

@@ -1,0 +1,48 @@
+"""What models ask of TorchScript: there is none here, and these say so.
+
+`flambeau.compile` is what makes a function fast. Functions that turn a model into TorchScript are
+absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+__all__ = ["Final", "annotate", "export", "ignore", "is_scripting", "is_tracing", "unused"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def is_scripting() -> bool:
+    """``False``: no function is ever compiled to TorchScript."""
+    return False
+
+
+def is_tracing() -> bool:
+    """``False``: no function is ever traced for TorchScript; see `flambeau.compiler`."""
+    return False
+
+
+def ignore(drop: Any = False, **kwargs: Any) -> Any:
+    """The function that it decorates, as it is."""
+    return drop if callable(drop) else _unchanged
+
+
+def unused(fn: _Function) -> _Function:
+    """The function that it decorates, as it is."""
+    return fn
+
+
+def export(fn: _Function) -> _Function:
+    """The function that it decorates, as it is."""
+    return fn
+
+
+def annotate(the_type: Any, the_value: Any) -> Any:
+    """``the_value``, as it is."""
+    return the_value
+
+
+def _unchanged(fn: _Function) -> _Function:
+    return fn

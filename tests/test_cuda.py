@@ -1,0 +1,109 @@
+"""What scripts ask about accelerators, on machines without and with one."""
+
+import pytest
+
+import flambeau
+from flambeau.core.device import available_devices
+
+GPUS = sum(name.startswith("cuda") for name in available_devices())
+without = pytest.mark.skipif(GPUS > 0, reason="this machine has a GPU")
+needs_gpu = pytest.mark.skipif(not GPUS, reason="this machine has no GPU")
+
+
+def test_the_count_is_that_of_the_devices():
+    assert flambeau.cuda.device_count() == GPUS
+    assert flambeau.cuda.is_available() == flambeau.cuda.is_initialized() == (GPUS > 0)
+    assert flambeau.cuda.is_bf16_supported() == flambeau.backends.cuda.is_built() == (GPUS > 0)
+    assert flambeau.backends.cudnn.is_available() == (GPUS > 0)
+    assert not flambeau.backends.mps.is_available()
+
+
+def test_what_every_script_calls_works_without_a_gpu_too():
+    flambeau.cuda.manual_seed(0)
+    flambeau.cuda.manual_seed_all(0)
+    flambeau.cuda.seed()
+    flambeau.cuda.seed_all()
+    flambeau.cuda.empty_cache()
+    flambeau.accelerator.empty_cache()
+    flambeau.cuda.set_rng_state_all(flambeau.cuda.get_rng_state_all())
+    assert flambeau.cuda.memory_allocated() >= 0
+    assert flambeau.cuda.max_memory_allocated() >= 0
+
+
+@without
+@pytest.mark.parametrize(
+    "name", ["current_device", "init", "synchronize", "get_device_name", "mem_get_info",
+             "get_device_properties", "get_rng_state"]
+)  # fmt: skip
+def test_asking_for_a_gpu_that_is_not_there_says_so(name):
+    with pytest.raises(RuntimeError, match="'cuda' is not available"):
+        getattr(flambeau.cuda, name)()
+
+
+@without
+def test_there_is_no_accelerator():
+    if len({name.partition(":")[0] for name in available_devices()}) > 1:
+        pytest.skip("this machine has another accelerator")
+    assert flambeau.accelerator.current_accelerator() is None
+    assert not flambeau.accelerator.is_available()
+    assert flambeau.accelerator.device_count() == 0
+    for ask in (flambeau.accelerator.synchronize, flambeau.accelerator.current_device_index):
+        with pytest.raises(RuntimeError, match="no accelerator"):
+            ask()
+
+
+def test_another_gpu_cannot_be_made_the_current_one():
+    with pytest.raises(RuntimeError, match="CUDA_VISIBLE_DEVICES"):
+        flambeau.cuda.set_device(1)
+    with pytest.raises(ValueError, match="expected a cuda device, got 'cpu'"):
+        flambeau.cuda.set_device("cpu")
+
+
+@needs_gpu
+def test_a_gpu_tells_about_itself():
+    flambeau.cuda.synchronize()
+    flambeau.accelerator.synchronize()
+    assert flambeau.accelerator.current_accelerator() == flambeau.device("cuda")
+    assert flambeau.cuda.current_device() == flambeau.accelerator.current_device_index() == 0
+    properties = flambeau.cuda.get_device_properties(0)
+    assert properties.name == flambeau.cuda.get_device_name()
+    free, total = flambeau.cuda.mem_get_info()
+    assert 0 < free <= total == properties.total_memory
+    before = flambeau.cuda.memory_allocated()
+    kept = flambeau.ones(1024, 1024, device="cuda")
+    assert flambeau.cuda.memory_allocated() >= before + kept.numel() * 4
+
+
+@needs_gpu
+def test_a_seed_of_the_gpus_repeats_their_numbers():
+    flambeau.cuda.manual_seed_all(3)
+    first = flambeau.rand(4, device="cuda")
+    flambeau.cuda.manual_seed(3)
+    assert flambeau.equal(first, flambeau.rand(4, device="cuda"))
+    assert flambeau.cuda.initial_seed() == 3
+
+
+def test_torchscript_is_never_there():
+    assert not flambeau.jit.is_scripting()
+    assert not flambeau.jit.is_tracing()
+
+    def double(x):
+        return 2 * x
+
+    assert flambeau.jit.ignore(double) is flambeau.jit.unused(double) is double
+    assert flambeau.jit.ignore(drop=True)(double) is flambeau.jit.export(double) is double
+    assert flambeau.jit.annotate(int, 3) == 3
+
+
+def test_a_function_knows_that_it_is_compiled():
+    seen = []
+
+    @flambeau.compile
+    def double(x):
+        seen.append((flambeau.compiler.is_compiling(), flambeau.compiler.is_dynamo_compiling()))
+        return 2 * x
+
+    double(flambeau.ones(2))
+    assert seen == [(True, True)]
+    assert not flambeau.compiler.is_compiling()
+    assert not flambeau.compiler.is_exporting()
