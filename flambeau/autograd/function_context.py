@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from flambeau.core import tape
+from flambeau.core.modes import modes
 from flambeau.core.node import Node
+from flambeau.core.packing import Packed
 from flambeau.core.tensor import Tensor
 
 __all__ = ["FunctionCtx"]
@@ -30,7 +32,7 @@ class FunctionCtx:
         self.to_save: tuple[Tensor | None, ...] = ()
         self.dirty_tensors: tuple[Tensor, ...] = ()
         self.non_differentiable: tuple[Tensor, ...] = ()
-        self._packed: tuple[_Packed | None, ...] | None = ()
+        self._packed: tuple[_Packed | _Hooked | None, ...] | None = ()
         self._node: weakref.ref[Node] | None = None
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
@@ -154,8 +156,34 @@ class _Packed(NamedTuple):
         return tape.saved_tensor(self.array, self.edge)
 
 
-def _packed(tensor: Tensor, numbers: dict[int, int]) -> _Packed:
+class _Hooked(NamedTuple):
+    """A saved tensor in the form that `saved_tensors_hooks` has given it.
+
+    Attributes:
+        packed: That form.
+        edge: Where the gradient of the tensor goes; ``None`` for an output of the function.
+        output_nr: Which output it is, if it is one.
+    """
+
+    packed: Packed
+    edge: tape.Edge
+    output_nr: int | None
+
+    def unpack(self, node: Node | None) -> Tensor:
+        """The tensor as it was; ``node`` is the function's own."""
+        edge = self.edge
+        if self.output_nr is not None and node is not None:
+            edge = (node, self.output_nr)
+        return tape.saved_tensor(self.packed.array(), edge)
+
+
+def _packed(tensor: Tensor, numbers: dict[int, int]) -> _Packed | _Hooked:
     number = numbers.get(id(tensor))
+    if modes.packing is not None and modes.trace is None:
+        # Not the output itself, which would keep its node.
+        given = tensor if number is None else tensor.detach()
+        edge = tape.edge_of(tensor) if number is None else None
+        return _Hooked(Packed(modes.packing, given), edge, number)
     if number is not None:
         return _Packed(tensor._read(), output_nr=number)
     return _Packed(tensor._read(), tensor, tape.edge_of(tensor))

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
+from flambeau.autograd.saved_tensors import (
+    disable_saved_tensors_hooks,
+    save_on_cpu,
+    saved_tensors_hooks,
+)
 from flambeau.core import engine, tape
 from flambeau.core.node import Node
 from flambeau.core.tensor import Tensor
 
 __all__ = [
-    "GradientEdge", "Node", "get_gradient_edge", "increment_version", "register_multi_grad_hook",
+    "GradientEdge", "Node", "disable_saved_tensors_hooks", "get_gradient_edge",
+    "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
 ]  # fmt: skip
 
 

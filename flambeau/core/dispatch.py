@@ -11,7 +11,7 @@ from jax import Array
 from jax.core import Tracer
 from jaxlib._jax import ArrayImpl
 
-from flambeau.core import tape
+from flambeau.core import packing, tape
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.kernel import INEXACT, Kernel
 from flambeau.core.modes import modes
@@ -202,7 +202,7 @@ def _record(
             )
         edges.append(tape.edge_of(each))
     saved = arrays if not kernel.linear else kernel.saved(arrays)
-    cls = tape.node_class(kernel.node_name)
+    cls = tape.node_class(kernel.node_name) if modes.packing is None else packing.node_class(kernel)
     if type(results) is not tuple and kernel.returns is None:
         made = object.__new__(Tensor)
         made._cell = Cell(results)

@@ -25,6 +25,8 @@ class _ThreadModes(threading.local):
         randomness: ``"error"`` where random numbers cannot be drawn.
         place: The `flambeau.core.drawing.Place` where they can; ``None`` means outside of JAX's
             transformations.
+        packing: The `flambeau.core.packing.Hooks` for what the tape saves, if any.
+        packing_refused: What an attempt to set such hooks is told; ``None`` where it is allowed.
         device: The device that factories use when given none; ``None`` means the CPU.
         device_stack: Devices of the ``with device(...)`` blocks around the current line.
     """
@@ -38,6 +40,8 @@ class _ThreadModes(threading.local):
     stopping = False
     randomness = "different"
     place: Any = None
+    packing: Any = None
+    packing_refused: str | None = None
     device: Any = None
     overrides_disabled = 0
 

@@ -22,13 +22,14 @@ from tests.conformance.autograd_scenarios import (
     modes,
     modules,
     overrides,
+    saved_tensors,
     transforms,
 )
 from tests.conformance.scenario import Entry, assert_same, observe
 
 TOPICS = (
     backward, batches, functional, functions, graph, hooks, in_place, modes, modules, overrides,
-    transforms,
+    saved_tensors, transforms,
 )  # fmt: skip
 ENTRIES = [
     pytest.param(entry, id=f"{topic.__name__.rpartition('.')[2]}-{entry.name}")

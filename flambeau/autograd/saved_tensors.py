@@ -1,0 +1,122 @@
+"""Keeping what the tape saves in another form: `saved_tensors_hooks` and its kin."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+
+from flambeau.core.device import CPU, jax_device
+from flambeau.core.modes import modes
+from flambeau.core.packing import Hooks
+from flambeau.core.tensor import Tensor
+
+__all__ = ["disable_saved_tensors_hooks", "save_on_cpu", "saved_tensors_hooks"]
+
+
+class saved_tensors_hooks:
+    """Operators inside this block keep what they save for backward in a form of the caller's.
+
+    Each operator that is recorded calls ``pack_hook`` for each tensor that it saves, and each of
+    its backwards ``unpack_hook`` for each of them. Both run without recording. Of several blocks
+    the innermost counts. What is saved is what the operator was computed from, where PyTorch saves
+    its result or nothing.
+
+    Compiled functions, and the transformations of `flambeau.func` that JAX computes, keep what
+    they need by themselves.
+
+    Args:
+        pack_hook: Takes a tensor, which it must not write to, and gives anything.
+        unpack_hook: Takes what ``pack_hook`` gave, and gives the tensor.
+
+    Raises:
+        TypeError: A hook is not callable; or, in backward, what ``unpack_hook`` gives is no tensor.
+        RuntimeError: The block is inside a compiled function, or in `disable_saved_tensors_hooks`.
+
+    >>> import flambeau
+    >>> from flambeau.autograd.graph import saved_tensors_hooks
+    >>> x = flambeau.tensor([1.0, 2.0], requires_grad=True)
+    >>> with saved_tensors_hooks(lambda tensor: tensor.numpy(force=True), flambeau.from_numpy):
+    ...     y = x * x
+    >>> y.sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
+    def __init__(
+        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
+    ) -> None:
+        for each in (pack_hook, unpack_hook):
+            if not callable(each):
+                raise TypeError(
+                    f"saved_tensors_hooks() takes two functions, got {type(each).__name__}"
+                )
+        self.hooks = Hooks(pack_hook, unpack_hook)
+        self._before: list[Any] = []
+
+    def __enter__(self) -> None:
+        if modes.packing_refused is not None:
+            raise RuntimeError(modes.packing_refused)
+        if modes.trace is not None:
+            raise RuntimeError(
+                "saved_tensors_hooks() inside a compiled function has no effect, since the program "
+                "decides what it keeps; leave it out there"
+            )
+        self._before.append(modes.packing)
+        modes.packing = self.hooks
+
+    def __exit__(self, *exception: object) -> None:
+        modes.packing = self._before.pop()
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Operators inside this block keep what they save for backward in the memory of the CPU.
+
+    It is moved back to where it was when backward needs it.
+
+    Args:
+        pin_memory: Accepted for PyTorch's sake.
+        device_type: Likewise.
+
+    >>> import flambeau
+    >>> x = flambeau.tensor([1.0, 2.0], requires_grad=True)
+    >>> with flambeau.autograd.graph.save_on_cpu():
+    ...     y = x.exp()
+    >>> y.sum().backward()
+    >>> bool((x.grad == y).all())
+    True
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        super().__init__(_to_cpu, _from_cpu)
+
+
+def _to_cpu(tensor: Tensor) -> tuple[Any, Any]:
+    array = tensor._read()
+    return array.sharding, jax.device_put(array, jax_device(CPU))
+
+
+def _from_cpu(packed: tuple[Any, Any]) -> Tensor:
+    sharding, array = packed
+    return Tensor._wrap(jax.device_put(array, sharding))
+
+
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Refuse `saved_tensors_hooks` inside this block.
+
+    Args:
+        error_message: What the error says.
+
+    Raises:
+        RuntimeError: There are such hooks already.
+    """
+    if modes.packing is not None:
+        raise RuntimeError(error_message)
+    before, modes.packing_refused = modes.packing_refused, error_message
+    try:
+        yield
+    finally:
+        modes.packing_refused = before

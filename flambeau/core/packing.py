@@ -1,0 +1,132 @@
+"""What the tape saves, kept in another form between forward and backward.
+
+While hooks are set, nodes are recorded that give each saved tensor to the one, and ask the other
+for it when they run. Other nodes know nothing of it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+
+from flambeau.core import tape
+from flambeau.core.kernel import Kernel
+from flambeau.core.modes import modes, no_grad
+from flambeau.core.node import Edge
+from flambeau.core.tensor import Tensor
+
+
+class Hooks(NamedTuple):
+    """How saved tensors are kept.
+
+    Attributes:
+        pack: Takes a tensor to save and gives what to keep.
+        unpack: Takes that and gives the tensor.
+    """
+
+    pack: Callable[[Tensor], Any]
+    unpack: Callable[[Any], Tensor]
+
+
+class Packed:
+    """A tensor in the form that hooks have given it.
+
+    Args:
+        hooks: The hooks.
+        tensor: The tensor.
+
+    Raises:
+        RuntimeError: The hook has written to it.
+    """
+
+    __slots__ = ("kept", "unpack")
+
+    def __init__(self, hooks: Hooks, tensor: Tensor) -> None:
+        self.unpack = hooks.unpack
+        version = tensor._version
+        with no_grad():
+            self.kept = hooks.pack(tensor)
+        if tensor._version != version:
+            raise RuntimeError(
+                "the pack hook of saved tensors has written in place to the tensor of shape "
+                f"{list(tensor.shape)} that it was to pack; write to a clone() of it"
+            )
+
+    def array(self) -> Any:
+        """Its elements.
+
+        Raises:
+            TypeError: The hook has given no tensor.
+        """
+        with no_grad():
+            tensor = self.unpack(self.kept)
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"the unpack hook of a saved tensor must give a Tensor, got {type(tensor).__name__}"
+            )
+        return tensor._read()
+
+
+class _PackedNode:
+    """The part of a kernel's node that keeps its arrays packed, and no residuals."""
+
+    __slots__ = ()
+
+    edges: tuple[Edge, ...]
+    packed: tuple[Any, ...] | None
+
+    @property
+    def arrays(self) -> tuple[Any, ...] | None:
+        """The arrays as the kernel took them."""
+        if self.packed is None:
+            return None
+        return tuple([each.array() if type(each) is Packed else each for each in self.packed])
+
+    @arrays.setter
+    def arrays(self, arrays: Any) -> None:
+        if arrays is None:
+            self.packed = None
+            return
+        hooks = modes.packing
+        # Of a linear kernel's inputs, shapes are kept rather than arrays.
+        self.packed = tuple(
+            [
+                Packed(hooks, _saved(each, edge)) if isinstance(each, jax.Array) else each
+                for each, edge in zip(arrays, self.edges, strict=False)
+            ]
+        )
+
+    @property
+    def vjp(self) -> None:
+        """Nothing: what JAX keeps for its gradient is no tensor of the user's."""
+        return None
+
+    @vjp.setter
+    def vjp(self, vjp: Any) -> None:
+        pass
+
+
+def _saved(array: Any, edge: Edge) -> Tensor:
+    """The tensor that an array was read from, or one like it."""
+    if edge is not None and edge[0].accumulates:
+        variable = edge[0].variable  # type: ignore[attr-defined]
+        if variable._read() is array:
+            return variable
+    return tape.saved_tensor(array, edge)
+
+
+@functools.cache
+def _packed_class(name: str) -> type[tape.KernelNode]:
+    members = {"__slots__": ("packed",), "__module__": tape.__name__}
+    return type(name, (_PackedNode, tape.node_class(name)), members)
+
+
+def node_class(kernel: Kernel) -> type[tape.KernelNode]:
+    """The class of a kernel's nodes while hooks are set."""
+    # A compiled program decides for itself what it keeps.
+    if modes.trace is not None:
+        return tape.node_class(kernel.node_name)
+    return _packed_class(kernel.node_name)

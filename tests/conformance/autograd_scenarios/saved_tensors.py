@@ -1,0 +1,208 @@
+"""`autograd.graph.saved_tensors_hooks`: what is saved, in another form."""
+
+from tests.conformance.scenario import Table
+
+scenario = Table()
+
+
+def leaf(lib):
+    return lib.tensor([1.0, 2.0], requires_grad=True)
+
+
+def hooked(lib, pack, unpack):
+    return lib.autograd.graph.saved_tensors_hooks(pack, unpack)
+
+
+def packing(name, pack=lambda t: t, unpack=lambda t: t):
+    """A scenario that squares a leaf under hooks."""
+
+    def run(lib, kit):
+        x = leaf(lib)
+        with hooked(lib, pack, unpack):
+            y = x * x
+        y.sum().backward()
+        return x.grad
+
+    run.__name__ = name
+    scenario(run)
+
+
+packing("nothing_changes")
+packing("packed_ten_times", lambda t: t * 10)
+packing("packed_as_python", lambda t: (t.tolist(), t.dtype, type(t)), lambda p: _made(p))
+packing("unpacked_ten_times", lambda t: t, lambda t: t * 10)
+packing("a_pack_hook_that_fails", lambda t: 1 / 0)
+packing("an_unpack_hook_that_fails", lambda t: t, lambda t: 1 / 0)
+packing("an_unpack_hook_that_gives_a_number", lambda t: t, lambda t: 3)
+packing("an_unpack_hook_that_gives_nothing", lambda t: t, lambda t: None)
+packing(
+    "a_pack_hook_that_writes", lambda t: t.data.add_(1) if not t.is_leaf else t.detach().add_(1)
+)
+packing("hooks_that_are_none", None, None)
+
+
+def _made(packed):
+    values, dtype, kind = packed
+    return kind(values).to(dtype)
+
+
+@scenario
+def when_hooks_run_and_in_which_mode(lib, kit):
+    log, x = [], leaf(lib)
+
+    def pack(t):
+        log.append(("pack", t is x, t.requires_grad, lib.is_grad_enabled()))
+        return t
+
+    def unpack(t):
+        log.append(("unpack", lib.is_grad_enabled()))
+        return t
+
+    with hooked(lib, pack, unpack):
+        y = x * x
+        (y * lib.ones(2)).detach()
+        x + 1
+    (y + y).sum().backward()
+    return log[:2], log[-2:]
+
+
+@scenario
+def each_backward_unpacks(lib, kit):
+    x, count = leaf(lib), []
+    with hooked(lib, lambda t: t, lambda t: count.append(1) or t):
+        y = (x * x).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    return len(count), x.grad
+
+
+@scenario
+def a_freed_graph_unpacks_no_more(lib, kit):
+    x = leaf(lib)
+    with hooked(lib, lambda t: t, lambda t: t):
+        y = (x * x).sum()
+    y.backward()
+    y.backward()
+
+
+@scenario
+def the_innermost_hooks_count(lib, kit):
+    x, z = leaf(lib), leaf(lib)
+    with hooked(lib, lambda t: t * 10, lambda t: t):
+        with hooked(lib, lambda t: t * 100, lambda t: t):
+            inner = x * x
+        outer = z * z
+    (inner + outer).sum().backward()
+    return x.grad, z.grad
+
+
+@scenario
+def hooks_end_with_their_block(lib, kit):
+    x = leaf(lib)
+    try:
+        with hooked(lib, lambda t: t * 10, lambda t: t):
+            raise ValueError
+    except ValueError:
+        (x * x).sum().backward()
+    return x.grad
+
+
+@scenario
+def a_gradient_of_a_gradient(lib, kit):
+    x = leaf(lib)
+    with hooked(lib, lambda t: t * 10, lambda t: t):
+        y = x * x * x
+    (first,) = lib.autograd.grad(y.sum(), x, create_graph=True)
+    return first.detach(), lib.autograd.grad(first.sum(), x)
+
+
+@scenario
+def a_gradient_of_a_gradient_under_hooks(lib, kit):
+    x = leaf(lib)
+    with hooked(lib, lambda t: t.detach().numpy(), lambda a: lib.from_numpy(a.copy())):
+        (first,) = lib.autograd.grad((x**3).sum(), x, create_graph=True)
+        return first.detach(), lib.autograd.grad((first**2).sum(), x)
+
+
+@scenario
+def a_network_trained_from_host_memory(lib, kit):
+    net = lib.nn.Sequential(lib.nn.Linear(2, 3), lib.nn.Tanh(), lib.nn.Linear(3, 1))
+    with lib.no_grad():
+        for place, each in enumerate(net.parameters()):
+            each.fill_(0.1 * (place + 1))
+    x = lib.tensor([[1.0, 2.0], [3.0, -1.0]])
+    with hooked(lib, lambda t: t.detach().numpy(), lambda a: lib.from_numpy(a.copy())):
+        loss = net(x).pow(2).sum()
+    loss.backward()
+    return [each.grad for each in net.parameters()]
+
+
+@scenario
+def save_on_cpu(lib, kit):
+    x = leaf(lib)
+    with lib.autograd.graph.save_on_cpu():
+        y = (x * x).exp().sigmoid().sum()
+    y.backward()
+    return x.grad
+
+
+def recorded_function(lib):
+    class Square(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x * x
+            ctx.save_for_backward(x, None, y)
+            return y
+
+        @staticmethod
+        def backward(ctx, grad):
+            x, nothing, y = ctx.saved_tensors
+            return grad * 2 * x * y + (0 if nothing is None else 1)
+
+    return Square.apply
+
+
+@scenario
+def what_a_function_saves(lib, kit):
+    x, log = leaf(lib), []
+    with hooked(lib, lambda t: log.append("pack") or t * 10, lambda t: log.append("unpack") or t):
+        y = recorded_function(lib)(x)
+    found = y.grad_fn.saved_tensors
+    (first,) = lib.autograd.grad(y.sum(), x)
+    return first, log, [None if each is None else each.requires_grad for each in found]
+
+
+@scenario
+def a_functions_gradient_of_a_gradient(lib, kit):
+    x = leaf(lib)
+    with hooked(lib, lambda t: t, lambda t: t):
+        y = recorded_function(lib)(x)
+    (first,) = lib.autograd.grad(y.sum(), x, create_graph=True)
+    return first.detach(), lib.autograd.grad(first.sum(), x)
+
+
+@scenario("hooks are off")
+def hooks_that_are_disabled(lib, kit):
+    with (
+        lib.autograd.graph.disable_saved_tensors_hooks("hooks are off"),
+        hooked(lib, lambda t: t, lambda t: t),
+    ):
+        pass
+
+
+@scenario("hooks are off")
+def hooks_that_are_disabled_too_late(lib, kit):
+    disabled = lib.autograd.graph.disable_saved_tensors_hooks("hooks are off")
+    with hooked(lib, lambda t: t, lambda t: t), disabled:
+        pass
+
+
+@scenario
+def hooks_after_they_were_disabled(lib, kit):
+    with lib.autograd.graph.disable_saved_tensors_hooks("hooks are off"):
+        pass
+    x = leaf(lib)
+    with hooked(lib, lambda t: t * 2, lambda t: t):
+        y = x * x
+    y.sum().backward()
+    return x.grad
