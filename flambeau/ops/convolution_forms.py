@@ -30,6 +30,9 @@ _LAYOUTS = {1: ("NCH", "OIH", "NCH"), 2: ("NCHW", "OIHW", "NCHW"), 3: ("NCDHW", 
 _SEPARATE_GROUPS = 8
 # A filter of more taps than this is not unrolled.
 _UNROLLED_TAPS = 64
+# Windows of up to so many elements, of all channels together, are copied out: in XLA's kernel such
+# short products take twice as long.
+_SMALL_WINDOW = 36
 
 
 def taps(array: Any, kernel: Numbers, outputs: Numbers, stride: Numbers, dilation: Numbers) -> list:
@@ -80,6 +83,8 @@ def convolve(
         return jnp.concatenate(
             [convolve(own, filters, stride, borders, dilation, 1) for own, filters in parts], 1
         )
+    if math.prod(kernel) == 1 or input.shape[1] * math.prod(kernel) <= _SMALL_WINDOW:
+        return _as_product(input, weight, stride, borders, dilation, 1)
     if len(kernel) == 3:
         return _slice_by_slice(input, weight, stride, borders, dilation)
     counts = _counts(input, kernel, stride, borders, dilation)
@@ -152,10 +157,15 @@ def _as_product(
     """One product of matrices for each group and sample: filters by the windows' elements."""
     kernel = weight.shape[2:]
     counts = _counts(input, kernel, stride, borders, dilation)
-    windows = jnp.stack(taps(padded(input, borders), kernel, counts, stride, dilation), 2)
-    windows = windows.reshape(input.shape[0], groups, -1, math.prod(counts))
-    filters = weight.reshape(groups, weight.shape[0] // groups, -1)
-    product = jnp.einsum("gok,ngkp->ngop", filters, windows)
+    found = taps(padded(input, borders), kernel, counts, stride, dilation)
+    windows = jnp.stack(found, 2) if len(found) > 1 else found[0]
+    if groups == 1:
+        windows = windows.reshape(input.shape[0], -1, math.prod(counts))
+        product = jnp.einsum("ok,nkp->nop", weight.reshape(weight.shape[0], -1), windows)
+    else:
+        windows = windows.reshape(input.shape[0], groups, -1, math.prod(counts))
+        filters = weight.reshape(groups, weight.shape[0] // groups, -1)
+        product = jnp.einsum("gok,ngkp->ngop", filters, windows)
     return product.reshape(input.shape[0], weight.shape[0], *counts)
 
 
