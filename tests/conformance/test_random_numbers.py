@@ -51,7 +51,7 @@ class Case(NamedTuple):
     """A draw of ours by name and keywords, and PyTorch's operator that fills an empty tensor.
 
     Where `tolerance` is given, float64 may differ by that much relative to the larger of the value
-    and `scale`.
+    and `scale`, and shorter floats in a rare last bit.
     """
 
     kind: str
@@ -84,8 +84,6 @@ class Case(NamedTuple):
         magnitude = np.maximum(np.abs(wide_theirs[differ]), self.scale)
         if name == "float64":
             assert np.all(error <= self.tolerance * magnitude)
-        elif name == "float32" and self.kind == "normal":
-            assert np.all(error <= 5e-7 * magnitude)
         else:
             assert np.all(error <= ULPS_OF_16_BITS.get(name, 2.0**-23) * magnitude)
             assert np.count_nonzero(differ) <= 1e-4 * ours.size + 1
