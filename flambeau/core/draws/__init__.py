@@ -4,10 +4,11 @@ Every draw takes the generator first, then what the operator of PyTorch takes, r
 array, and moves the generator on by exactly the words that PyTorch's operator takes on a contiguous
 tensor, so that any sequence of draws stays in step with PyTorch. `skip` moves on without drawing.
 
-Uniforms, integers, permutations, Bernoulli and geometric draws equal PyTorch's bit for bit, and so do
-normals in float32 from 16 on. The others go through a logarithm, a sine, a tangent or an
-exponential, whose last bits depend on the library; each docstring states how close they come. PyTorch's own last bits depend on the processor:
-meant are those of one that rounds a product and a sum once, as x86-64 with AVX2 does.
+Uniforms, integers, permutations, Bernoulli and geometric draws equal PyTorch's bit for bit, and so
+do normals in float32 from 16 on. The others go through a logarithm, a sine, a tangent or an
+exponential, whose last bits depend on the library; each docstring states how close they come.
+PyTorch's own last bits depend on the processor: meant are those of one that rounds a product and a
+sum once, as x86-64 with AVX2 does.
 """
 
 from flambeau.core.draws.choice import multinomial, permutation
