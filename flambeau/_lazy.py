@@ -27,6 +27,9 @@ _FUNCTIONS = {
         "set_deterministic_debug_mode set_flush_denormal set_float32_matmul_precision "
         "use_deterministic_algorithms"
     ),
+    "flambeau.threads": (
+        "get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads"
+    ),
     "buffers": "frombuffer",
     "coordinates": "unravel_index",
     "copies": (
@@ -38,7 +41,10 @@ _FUNCTIONS = {
     "finite_differences": "gradient",
     "histograms": "histogram histogramdd",
     "older_factorizations": ("geqrf lu lu_solve lu_unpack orgqr ormqr pca_lowrank svd_lowrank"),
-    "older_names": "fill frobenius_norm norm_except_dim nuclear_norm range typename",
+    "older_names": (
+        "fill frobenius_norm norm_except_dim nuclear_norm range set_default_tensor_type to_dlpack "
+        "typename unsafe_split_with_sizes"
+    ),
     "resizing": "as_strided_ as_strided_scatter empty_permuted empty_strided resize_as_",
     "short_time_fourier": "istft stft",
     "window_functions": (

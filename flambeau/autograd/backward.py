@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ def backward(
     grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    grad_variables: Tensor | Sequence[Tensor | None] | None = None,
     inputs: _Tensors | None = None,
 ) -> None:
     """Compute the gradients of ``tensors`` and add them to the ``.grad`` of the leaves.
@@ -38,6 +40,7 @@ def backward(
         retain_graph: Keep what the nodes saved, so that a second backward is possible; by default
             only with ``create_graph``.
         create_graph: Record the gradients' own computation, for gradients of gradients.
+        grad_variables: ``grad_tensors`` under its older name, which warns.
         inputs: Accumulate into these tensors only; those that are no leaves retain their gradient.
 
     Raises:
@@ -50,6 +53,11 @@ def backward(
     >>> x.grad
     tensor([2., 4.])
     """
+    if grad_variables is not None:
+        warnings.warn("backward(): grad_variables is now grad_tensors", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError("backward(): grad_tensors and grad_variables are the same argument")
+        grad_tensors = grad_variables
     outputs = _as_tuple(tensors)
     targets = None if inputs is None else [_leaf(each) for each in _nonempty(inputs, "backward")]
     roots = _roots(outputs, grad_tensors, create_graph)
@@ -66,6 +74,7 @@ def grad(
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -79,6 +88,7 @@ def grad(
             element.
         retain_graph: Keep what the nodes saved; by default only with ``create_graph``.
         create_graph: Record the gradients' own computation.
+        only_inputs: Says nothing: other leaves never get a gradient.
         allow_unused: Give ``None`` for an input that the outputs do not depend on, instead of an
             error. By default the value of ``materialize_grads``.
         is_grads_batched: Each of ``grad_outputs`` has a leading batch dimension, and so has each
@@ -95,6 +105,12 @@ def grad(
     >>> first.item(), flambeau.autograd.grad(first, x)[0].item()
     (27.0, 18.0)
     """
+    if not only_inputs:
+        warnings.warn(
+            "grad(): only_inputs is deprecated and says nothing; other leaves never get a gradient",
+            FutureWarning,
+            stacklevel=2,
+        )
     results, wanted = _as_tuple(outputs), _nonempty(inputs, "grad")
     if materialize_grads and allow_unused is False:
         raise ValueError("grad(): materialize_grads needs allow_unused to be True or left out")
@@ -280,7 +296,7 @@ def _backward_of_one(
         create_graph: Record the gradients' own computation.
         inputs: Accumulate into these tensors only.
     """
-    backward(self, gradient, retain_graph, create_graph, inputs)
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 _backward_of_one.__name__ = _backward_of_one.__qualname__ = "backward"

@@ -113,14 +113,14 @@ def _named(name: str) -> device:
 _global_default = CPU
 
 
-def set_default_device(value: Any) -> None:
+def set_default_device(device: Any) -> None:
     """Set the device on which factories put new tensors; ``None`` restores the CPU.
 
     Raises:
         RuntimeError: The device does not exist on this machine.
     """
     global _global_default
-    chosen = CPU if value is None else as_device(value)
+    chosen = CPU if device is None else as_device(device)
     if chosen.type != "meta":
         jax_device(chosen)
     if chosen != _global_default:

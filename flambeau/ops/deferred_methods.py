@@ -15,6 +15,7 @@ _METHODS = {
     "copies": ("narrow_copy",),
     "histograms": ("histogram",),
     "older_factorizations": ("geqrf", "lu", "lu_solve", "orgqr", "ormqr"),
+    "older_names": ("unsafe_split_with_sizes",),
     "resizing": (
         "as_strided_", "as_strided_scatter", "new", "new_empty_strided", "resize_", "resize_as_",
     ),

@@ -5,14 +5,18 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from flambeau.core.dtype import INTEGER, get_default_dtype
+from flambeau.core.dtype import INTEGER, get_default_dtype, set_default_dtype
 from flambeau.core.op import function
 from flambeau.core.tensor import Tensor
+from flambeau.ops.conversion import TYPE_NAMES
 from flambeau.ops.matrix_functions import matrix_norm
 from flambeau.ops.norms import norm
 from flambeau.ops.ranges import arange
 
-__all__ = ["fill", "frobenius_norm", "norm_except_dim", "nuclear_norm", "range", "typename"]
+__all__ = [
+    "fill", "frobenius_norm", "norm_except_dim", "nuclear_norm", "range", "set_default_tensor_type",
+    "to_dlpack", "typename", "unsafe_split_with_sizes",
+]  # fmt: skip
 
 
 @function
@@ -90,3 +94,34 @@ def typename(obj: Any, /) -> str:
     named = obj if hasattr(obj, "__qualname__") else type(obj)
     module = getattr(named, "__module__", None)
     return named.__qualname__ if module in (None, "builtins") else f"{module}.{named.__qualname__}"
+
+
+@function(method=True)
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> Any:
+    """`split_with_sizes`, whose parts are copies."""
+    return tuple(each.clone() for each in input.split_with_sizes(split_sizes, dim))
+
+
+def to_dlpack(tensor: Tensor) -> Any:
+    """A capsule for another library's ``from_dlpack``, which today takes the tensor itself."""
+    return tensor.__dlpack__()
+
+
+def set_default_tensor_type(t: Any, /) -> None:
+    """`set_default_dtype` by the name of a tensor type, such as ``"flambeau.DoubleTensor"``.
+
+    Args:
+        t: A type such as `flambeau.DoubleTensor`, or the name of one, with or without a module.
+
+    Raises:
+        TypeError: There is no such type, or it is not of a floating point dtype.
+    """
+    name = t if isinstance(t, str) else getattr(t, "__name__", "")
+    kinds = {name: each for each, name in TYPE_NAMES.items()}
+    dtype = kinds.get(name.rpartition(".")[2])
+    if dtype is None or not dtype.is_floating_point or ".cuda." in name:
+        raise TypeError(
+            f"set_default_tensor_type() takes CPU tensor types of a floating point dtype, got {t}; "
+            "set_default_dtype() and set_default_device() say the same"
+        )
+    set_default_dtype(dtype)

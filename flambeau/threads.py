@@ -1,0 +1,53 @@
+"""The threads that XLA computes with on the CPU.
+
+Their number is settled when JAX starts: it is that of the CPUs that the process may use.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+__all__ = ["get_num_interop_threads", "get_num_threads", "set_num_interop_threads",
+           "set_num_threads"]  # fmt: skip
+
+
+def get_num_threads() -> int:
+    """How many CPUs this process may use, and so how many threads an operator may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def get_num_interop_threads() -> int:
+    """1: operators run one after the other."""
+    return 1
+
+
+def set_num_threads(num: int, /) -> None:
+    """Ask for a number of threads; there is a warning if it is not the one there is.
+
+    To have fewer, let the process use fewer CPUs (``taskset`` on Linux).
+
+    Raises:
+        RuntimeError: The number is not positive.
+    """
+    _ask("set_num_threads", num, get_num_threads())
+
+
+def set_num_interop_threads(num: int, /) -> None:
+    """Ask for a number of operators that run at once; there is a warning if it is not 1.
+
+    Raises:
+        RuntimeError: The number is not positive.
+    """
+    _ask("set_num_interop_threads", num, get_num_interop_threads())
+
+
+def _ask(name: str, wanted: int, there: int) -> None:
+    if wanted < 1:
+        raise RuntimeError(f"{name}(): the number of threads must be positive, got {wanted}")
+    if wanted != there:
+        warnings.warn(
+            f"{name}({wanted}) changes nothing: XLA keeps the {there} that it started with; start "
+            "the process on fewer CPUs, with taskset for example",
+            stacklevel=3,
+        )
