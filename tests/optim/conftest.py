@@ -4,20 +4,21 @@ import jax
 import pytest
 
 _COMPILED = "/jax/core/compile/backend_compile_duration"
+_TRACED = "/jax/core/compile/jaxpr_trace_duration"
 
 
 class Compilations:
-    """How many programs XLA has been asked for since `reset`."""
+    """How many programs XLA has been asked for since `reset`, and how many JAX has traced."""
 
     def __init__(self):
-        self.count = 0
+        self.reset()
 
     def reset(self):
-        self.count = 0
+        self.count = self.traced = 0
 
     def listen(self, event, duration, **facts):
-        if event == _COMPILED:
-            self.count += 1
+        self.count += event == _COMPILED
+        self.traced += event == _TRACED
 
 
 @pytest.fixture(scope="session")
