@@ -8,21 +8,18 @@ matrices, or of sums that become one loop.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from flambeau.core.compiler import only_cpu
+from flambeau.ops.depthwise import Geometry, depthwise
+from flambeau.ops.taps import Borders, Numbers, counts_of, padded, taps
 
 __all__: list[str] = []
-
-Numbers: TypeAlias = tuple[int, ...]
-Borders: TypeAlias = list[tuple[int, int]]
 
 _LAYOUTS = {1: ("NCH", "OIH", "NCH"), 2: ("NCHW", "OIHW", "NCHW"), 3: ("NCDHW", "OIDHW", "NCDHW")}
 
@@ -33,29 +30,6 @@ _UNROLLED_TAPS = 64
 # Windows of up to so many elements, of all channels together, are copied out: in XLA's kernel such
 # short products take twice as long.
 _SMALL_WINDOW = 36
-
-
-def taps(array: Any, kernel: Numbers, outputs: Numbers, stride: Numbers, dilation: Numbers) -> list:
-    """For each place in a window, the elements that all windows have there.
-
-    Args:
-        array: ``(..., *spatial)``, padded.
-        kernel: The size of a window along each spatial dimension.
-        outputs: How many windows there are.
-        stride: The step from window to window.
-        dilation: The step between the elements of a window.
-
-    Returns:
-        Arrays ``(..., *outputs)``, the last dimension of the window counting fastest.
-    """
-    lead = array.shape[: array.ndim - len(kernel)]
-    steps = (1,) * len(lead) + stride
-    found = []
-    for offsets in itertools.product(*map(range, kernel)):
-        starts = tuple(o * d for o, d in zip(offsets, dilation, strict=True))
-        stops = tuple(a + (n - 1) * s + 1 for a, n, s in zip(starts, outputs, stride, strict=True))
-        found.append(lax.slice(array, (0,) * len(lead) + starts, lead + stops, steps))
-    return found
 
 
 def convolve(
@@ -87,7 +61,7 @@ def convolve(
         return _as_product(input, weight, stride, borders, dilation, 1)
     if len(kernel) == 3:
         return _slice_by_slice(input, weight, stride, borders, dilation)
-    counts = _counts(input, kernel, stride, borders, dilation)
+    counts = counts_of(input, kernel, stride, borders, dilation)
     if any(
         (n - 1) * s + 1 > size for n, s, size in zip(counts, stride, input.shape[2:], strict=True)
     ):
@@ -111,31 +85,12 @@ def _one_operator(
     )
 
 
-def padded(input: Any, borders: Borders) -> Any:
-    """``(N, C, *spatial)`` with zeros around it, or cropped where they are negative."""
-    return lax.pad(
-        input, np.zeros((), input.dtype), [(0, 0, 0)] * 2 + [(a, b, 0) for a, b in borders]
-    )
-
-
-def _counts(
-    input: Any, kernel: Numbers, stride: Numbers, borders: Borders, dilation: Numbers
-) -> Numbers:
-    """How many outputs there are along each dimension."""
-    return tuple(
-        (size + before + after - d * (k - 1) - 1) // s + 1
-        for size, k, s, (before, after), d in zip(
-            input.shape[2:], kernel, stride, borders, dilation, strict=True
-        )
-    )
-
-
 def _channel_by_channel(
     input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers
 ) -> Any:
-    """Each channel with its own filters: one product per tap, summed in one loop."""
+    """Each channel with its own filters."""
     kernel = weight.shape[2:]
-    counts = _counts(input, kernel, stride, borders, dilation)
+    counts = counts_of(input, kernel, stride, borders, dilation)
     dtype = input.dtype
     if dtype.itemsize == 2:
         # Not to round after each tap.
@@ -144,11 +99,9 @@ def _channel_by_channel(
     multiple = weight.shape[0] // input.shape[1]
     if multiple > 1:
         input = jnp.repeat(input, multiple, 1)
-    filters = weight.reshape(weight.shape[0], -1, *(1,) * len(kernel))
-    products = [
-        each * filters[:, i] for i, each in enumerate(taps(input, kernel, counts, stride, dilation))
-    ]
-    return functools.reduce(jnp.add, products).astype(dtype)
+    filters = weight[:, 0]
+    geometry = Geometry(input.shape, filters.shape, counts, stride, dilation)
+    return depthwise(input, filters, geometry).astype(dtype)
 
 
 def _as_product(
@@ -156,7 +109,7 @@ def _as_product(
 ) -> Any:
     """One product of matrices for each group and sample: filters by the windows' elements."""
     kernel = weight.shape[2:]
-    counts = _counts(input, kernel, stride, borders, dilation)
+    counts = counts_of(input, kernel, stride, borders, dilation)
     found = taps(padded(input, borders), kernel, counts, stride, dilation)
     windows = jnp.stack(found, 2) if len(found) > 1 else found[0]
     if groups == 1:
@@ -175,7 +128,7 @@ def _slice_by_slice(
     """A 3-d convolution as a 2-d one, in which the taps along the depth are channels."""
     batch, channels = input.shape[:2]
     outputs, _, depth, *kernel = weight.shape
-    count = _counts(input, weight.shape[2:], stride, borders, dilation)[0]
+    count = counts_of(input, weight.shape[2:], stride, borders, dilation)[0]
     input = padded(input, [borders[0], (0, 0), (0, 0)])
     # As dimensions (N, C, H, W, D), of which the windows go along the last.
     rows = taps(jnp.moveaxis(input, 2, -1), (depth,), (count,), stride[:1], dilation[:1])

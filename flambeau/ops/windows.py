@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 
 from flambeau.ops.convolution import per_dimension
-from flambeau.ops.convolution_forms import taps
+from flambeau.ops.taps import taps
 
 __all__: list[str] = []
 

@@ -1,0 +1,89 @@
+"""Bilinear maps whose gradients are computed in ways of their own.
+
+A map ``c = product(a, b)`` that is linear in both belongs with two more: the gradients of
+``sum(c * product(a, b))`` by ``a`` and by ``b``. Each of the three is the gradient of the others,
+so derivatives of any order, in either direction, stay among them, and each can be computed in the
+way that is fastest for it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import jax
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+# Takes two arrays and what is static.
+Map = Callable[[Any, Any, Any], Any]
+
+
+def trilinear(name: str, plain: Map, product: Map, by_left: Map, by_right: Map) -> Map:
+    """``product`` as a function whose gradients are ``by_left`` and ``by_right``.
+
+    Args:
+        name: Of JAX's primitives.
+        plain: The same as ``product``, which JAX can differentiate; for ``jax.vmap``.
+        product: From ``(a, b, static)`` to ``c``, linear in ``a`` and in ``b``.
+        by_left: From ``(c, b, static)`` to the cotangent of ``a``.
+        by_right: From ``(c, a, static)`` to the cotangent of ``b``.
+
+    Returns:
+        A function of two arrays and a hashable third argument, which says the shapes of ``a`` and
+        ``b`` at its attributes ``left`` and ``right``.
+    """
+    whole, of_left, of_right = (Primitive(f"{name}{part}") for part in ("", "_left", "_right"))
+
+    def plain_left(c: Any, b: Any, static: Any) -> Any:
+        return jax.linear_transpose(lambda a: plain(a, b, static), _like(static.left, c))(c)[0]
+
+    def plain_right(c: Any, a: Any, static: Any) -> Any:
+        return jax.linear_transpose(lambda b: plain(a, b, static), _like(static.right, c))(c)[0]
+
+    _define(whole, product, plain)
+    _define(of_left, by_left, plain_left)
+    _define(of_right, by_right, plain_right)
+    ad.defbilinear(
+        whole,
+        lambda c, a, b, static: of_left.bind(c, b, static=static),
+        lambda c, a, b, static: of_right.bind(c, a, static=static),
+    )
+    ad.defbilinear(
+        of_left,
+        lambda a, c, b, static: whole.bind(a, b, static=static),
+        lambda a, c, b, static: of_right.bind(c, a, static=static),
+    )
+    ad.defbilinear(
+        of_right,
+        lambda b, c, a, static: whole.bind(a, b, static=static),
+        lambda b, c, a, static: of_left.bind(c, b, static=static),
+    )
+
+    def call(left: Any, right: Any, static: Hashable) -> Any:
+        return whole.bind(left, right, static=static)
+
+    return call
+
+
+def _like(shape: tuple[int, ...], array: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, array.dtype)
+
+
+def _define(primitive: Primitive, compute: Map, plain: Map) -> None:
+    def run(left: Any, right: Any, *, static: Any) -> Any:
+        return compute(left, right, static)
+
+    def shape(left: Any, right: Any, *, static: Any) -> Any:
+        found = jax.eval_shape(lambda a, b: plain(a, b, static), left, right)
+        return ShapedArray(found.shape, found.dtype)
+
+    def batched(arrays: Any, axes: Any, *, static: Any) -> Any:
+        return jax.vmap(lambda a, b: plain(a, b, static), axes)(*arrays), 0
+
+    primitive.def_impl(functools.partial(jax.jit, static_argnames="static")(run))
+    primitive.def_abstract_eval(shape)
+    mlir.register_lowering(primitive, mlir.lower_fun(run, multiple_results=False))
+    batching.primitive_batchers[primitive] = batched
