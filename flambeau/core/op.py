@@ -33,7 +33,7 @@ Array: TypeAlias = Any
 Operand: TypeAlias = Any
 Arrays: TypeAlias = Any
 
-_ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input"}
+_ALIASES = {"A": "input", "axis": "dim", "keepdims": "keepdim", "x": "input"}
 _all_ops: weakref.WeakSet[Op] = weakref.WeakSet()
 
 

@@ -348,7 +348,7 @@ def ihfft2(input: Tensor, s: Any = None, dim: Any = _LAST_TWO, norm: str | None 
 
 def fftfreq(
     n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Any:  # fmt: skip
     """The frequencies of `fft` of ``n`` points ``d`` apart, the negative ones last.
 
@@ -362,7 +362,7 @@ def fftfreq(
 
 def rfftfreq(
     n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False,
+    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Any:  # fmt: skip
     """The frequencies of `rfft` of ``n`` points ``d`` apart."""
     points = list(range(n // 2 + 1))

@@ -55,7 +55,7 @@ def _axes(tensor: Tensor) -> tuple[int, ...]:
 
 def range(
     start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, dtype: Any = None,
-    layout: Any = None, device: Any = None, requires_grad: bool = False,
+    layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Any:  # fmt: skip
     """The numbers ``start, start + step, ...`` up to ``end``, which is one of them if it is hit.
 

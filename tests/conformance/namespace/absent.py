@@ -1,0 +1,241 @@
+"""Public names of PyTorch that flambeau does not have, by namespace and by reason."""
+
+from __future__ import annotations
+
+# What PyTorch's own files import for their own use stands in its namespaces too.
+LEAK = "stands there because PyTorch's own code imports it"
+STORAGE = "a tensor's elements are a JAX array, which has no storage that could be shared"
+SPARSE = "tensors are dense"
+QUANTIZED = "there are no quantized tensors"
+SCRIPT = "TorchScript's compiler and its types"
+DISPATCH = "PyTorch's dispatcher, profiler and loader, seen from Python"
+BACKEND = "one backend's kernel under its own name; the operator stands under the common one"
+INTERNAL = "what operators give each other; undocumented"
+REMOVED = "removed: PyTorch keeps a name that raises"
+SYMBOLIC = "sizes are Python integers, in compiled functions too"
+AUTOCAST = "mixed precision by context is not there; convert the module or the tensors"
+DTYPE = "no operator computes with this dtype"
+ROOM = "a room of PyTorch that flambeau does not have"
+STREAMS = "JAX orders the work on a device itself"
+PROTOTYPE = "a prototype, or undocumented"
+DISTRIBUTED = "arrays are spread over devices by JAX's sharding"
+MESSAGE = "settings of PyTorch's warnings and errors"
+
+TORCH = {
+    STORAGE: """
+        BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage
+        DoubleStorage FloatStorage HalfStorage IntStorage LongStorage QInt32Storage QInt8Storage
+        QUInt2x4Storage QUInt4x2Storage QUInt8Storage ShortStorage Storage StorageBase TypedStorage
+        UntypedStorage DeserializationStorageContext SerializationStorageContext from_file
+        is_storage storage
+    """,
+    SPARSE: """
+        ccol_indices_copy col_indices_copy crow_indices_copy dsmm hsmm hspmm indices_copy
+        resize_as_sparse_ row_indices_copy saddmm smm sparse sparse_bsc sparse_bsc_tensor sparse_bsr
+        sparse_bsr_tensor sparse_compressed_tensor sparse_coo sparse_coo_tensor sparse_csc
+        sparse_csc_tensor sparse_csr sparse_csr_tensor spmm sspaddmm values_copy jagged nested
+    """,
+    QUANTIZED: """
+        ao choose_qparams_optimized dequantize empty_quantized fake_quantize_per_channel_affine
+        fake_quantize_per_tensor_affine fbgemm_linear_fp16_weight
+        fbgemm_linear_fp16_weight_fp32_activation fbgemm_linear_int8_weight
+        fbgemm_linear_int8_weight_fp32_activation fbgemm_linear_quantize_weight
+        fbgemm_pack_gemm_matrix_fp16 fbgemm_pack_quantized_matrix
+        fused_moving_avg_obs_fake_quant int_repr per_channel_affine
+        per_channel_affine_float_qparams per_channel_symmetric per_tensor_affine
+        per_tensor_symmetric q_per_channel_axis q_per_channel_scales q_per_channel_zero_points
+        q_scale q_zero_point qint32 qint8 qscheme quantization quantize_per_channel
+        quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm quantized_gru
+        quantized_gru_cell quantized_lstm quantized_lstm_cell quantized_max_pool1d
+        quantized_max_pool2d quantized_max_pool3d quantized_rnn_relu_cell quantized_rnn_tanh_cell
+        quint2x4 quint4x2 quint8
+    """,
+    SCRIPT: """
+        AliasDb AnyType Argument ArgumentSpec AwaitType Block BoolType BufferDict CallStack Capsule
+        ClassType Code CompilationUnit CompleteArgumentSpec ComplexType ConcreteModuleType
+        ConcreteModuleTypeBuilder DeepCopyMemoTable DeviceObjType DictType EnumType ErrorReport
+        ExecutionPlan FileCheck FloatType FunctionSchema Future FutureType Gradient Graph
+        GraphExecutorState IODescriptor InferredType IntType InterfaceType JITException ListType
+        LiteScriptModule ModuleDict Node NoneType NumberType OperatorInfo OptionalType ParameterDict
+        PyObjectType RRefType ScriptClass ScriptClassFunction ScriptDict ScriptDictIterator
+        ScriptDictKeyIterator ScriptFunction ScriptList ScriptListIterator ScriptMethod
+        ScriptModule ScriptModuleSerializer ScriptObject ScriptObjectProperty StaticModule
+        StreamObjType StringType SymBoolType SymIntType TensorType TracingState TupleType Type
+        UnionType Use Value classes fork import_ir_module import_ir_module_from_buffer
+        merge_type_from_type_comment parse_ir parse_schema parse_type_comment unify_type_list wait
+    """,
+    DISPATCH: """
+        AVG AggregationType BenchmarkConfig BenchmarkExecutionStats DisableTorchFunction
+        DisableTorchFunctionSubclass DispatchKey DispatchKeySet ExcludeDispatchKeyGuard
+        LockingLogger LoggerBase NoopLogger PRIVATE_OPS PyTorchFileReader PyTorchFileWriter SUM Tag
+        ThroughputBenchmark USE_GLOBAL_DEPS USE_RTLD_GLOBAL_WITH_LIBTORCH compiled_with_cxx11_abi
+        get_device_module get_file_path has_lapack has_mkl has_openmp has_spectral init_num_threads
+        is_vulkan_available prepare_multiprocessing_environment
+        profiler_allow_cudagraph_cupti_lazy_reinit_cuda12 set_anomaly_enabled thread_safe_generator
+        classproperty
+    """,
+    BACKEND: """
+        cudnn_affine_grid_generator cudnn_batch_norm cudnn_convolution cudnn_convolution_add_relu
+        cudnn_convolution_relu cudnn_convolution_transpose cudnn_grid_sampler cudnn_is_acceptable
+        miopen_batch_norm miopen_convolution miopen_convolution_add_relu miopen_convolution_relu
+        miopen_convolution_transpose miopen_ctc_loss miopen_depthwise_convolution miopen_rnn
+        mkldnn_adaptive_avg_pool2d mkldnn_convolution mkldnn_linear_backward_weights
+        mkldnn_max_pool2d mkldnn_max_pool3d mkldnn_rnn_layer
+    """,
+    INTERNAL: """
+        batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt
+        batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_stats
+        batch_norm_update_stats conj_physical_ embedding_bag embedding_renorm_ is_distributed
+        legacy_contiguous_format native_batch_norm native_channel_shuffle native_dropout
+        native_group_norm native_layer_norm native_norm slice_inverse
+    """,
+    REMOVED: "eig lstsq matrix_rank solve symeig",
+    SYMBOLIC: """
+        SymBool SymFloat SymInt sym_constrain_range sym_constrain_range_for_size sym_float
+        sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
+    """,
+    AUTOCAST: """
+        GradScaler amp autocast autocast_decrement_nesting autocast_increment_nesting
+        clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype
+        get_autocast_ipu_dtype get_autocast_xla_dtype is_autocast_cache_enabled
+        is_autocast_cpu_enabled is_autocast_enabled is_autocast_ipu_enabled is_autocast_xla_enabled
+        set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled
+        set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype set_autocast_ipu_dtype
+        set_autocast_ipu_enabled set_autocast_xla_dtype set_autocast_xla_enabled
+    """,
+    DTYPE: """
+        bit bits16 bits1x8 bits2x4 bits4x2 bits8 chalf complex32 float4_e2m1fn_x2 float8_e4m3fnuz
+        float8_e5m2fnuz float8_e8m0fnu int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4
+        uint5 uint6 uint7
+    """,
+    ROOM: """
+        cpp cpu distributed distributions export functional futures fx hub library masked monitor
+        mps mtia multiprocessing package profiler quasirandom serialization testing torch_version
+        types xpu
+    """,
+    STREAMS: "Event Stream",
+    PROTOTYPE: "binomial cond hash_tensor lobpcg segment_reduce while_loop",
+    MESSAGE: """
+        AcceleratorError FatalError OutOfMemoryError is_warn_always_enabled set_warn_always
+    """,
+    LEAK: "torch windows",
+}
+
+TENSOR = {
+    STORAGE: """
+        const_data_ptr is_set_to set_ storage storage_type untyped_storage module_load
+    """,
+    SPARSE: """
+        ccol_indices coalesce col_indices crow_indices dense_dim indices is_coalesced
+        resize_as_sparse_ row_indices smm sparse_dim sparse_mask sparse_resize_
+        sparse_resize_and_clear_ sspaddmm to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr
+        to_sparse_coo to_sparse_csc to_sparse_csr values
+    """,
+    QUANTIZED: """
+        dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points
+        q_scale q_zero_point qscheme
+    """,
+    DTYPE: "chalf",
+    REMOVED: "eig lstsq solve symeig name volatile reinforce",
+    STREAMS: "record_stream",
+    DISTRIBUTED: "is_distributed",
+    INTERNAL: "grad_dtype index polygamma_ slice_inverse",
+    BACKEND: "ipu mtia to_mkldnn xpu",
+    PROTOTYPE: "hash_tensor",
+    "takes the new size out of place, which only the same number of elements allows": """
+        resize resize_as
+    """,
+}
+
+NN = {DISTRIBUTED: "DataParallel"}
+
+FUNCTIONAL = {
+    LEAK: """
+        BroadcastingList1 BroadcastingList2 BroadcastingList3 DType Tensor assert_int_or_pair
+        boolean_dispatch handle_torch_function has_torch_function has_torch_function_unary has_torch_function_variadic
+    """,
+    "8-bit factors with scales in the layouts of one generation of GPUs": """
+        ScalingType SwizzleType scaled_grouped_mm scaled_mm
+    """,
+}
+
+AUTOGRAD = {
+    DISPATCH: """
+        DeviceType ProfilerActivity ProfilerConfig ProfilerEvent ProfilerState
+        enforce_grad_layout_policy is_multithreading_enabled is_view_replay_enabled kineto_available
+        set_multithreading_enabled
+    """,
+    REMOVED: "NestedIOFunction",
+    INTERNAL: "SavedTensor",
+    LEAK: "handle_torch_function has_torch_function is_tensor_like",
+}
+
+OPTIM = {
+    SPARSE: "SparseAdam",
+    LEAK: "swap_in_optimizer_params_and_state",
+}
+
+LR_SCHEDULER = {LEAK: "Optimizer Tensor"}
+
+FUNC = {
+    "removes mutations that JAX does not have": "functionalize",
+    PROTOTYPE: "debug_unwrap rearrange",
+}
+
+SPECIAL = {
+    LEAK: "Tensor",
+    PROTOTYPE: """
+        bessel_y0 bessel_y1 chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v
+        chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l
+        legendre_polynomial_p shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u
+        shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w
+    """,
+    "has no gradient, and no use in a model": "airy_ai",
+}
+
+PARAMETRIZE = {
+    LEAK: """
+        ModuleList OpaqueBase get_swap_module_params_on_conversion is_opaque_reference_type
+        is_traceable_wrapper_subclass
+    """,
+}
+
+#: By namespace, which names are absent and why.
+ABSENT: dict[str, dict[str, str]] = {
+    "": TORCH,
+    "Tensor": TENSOR,
+    "autograd": AUTOGRAD,
+    "autograd.functional": {},
+    "fft": {LEAK: "Tensor"},
+    "func": FUNC,
+    "linalg": {},
+    "nn": NN,
+    "nn.functional": FUNCTIONAL,
+    "nn.init": {},
+    "nn.modules": {},
+    "nn.parameter": {},
+    "nn.utils": {},
+    "nn.utils.clip_grad": {},
+    "nn.utils.convert_parameters": {},
+    "nn.utils.parametrizations": {},
+    "nn.utils.parametrize": PARAMETRIZE,
+    "nn.utils.prune": {},
+    "nn.utils.rnn": {INTERNAL: "PackedSequence_ bind", LEAK: "copy_method_params"},
+    "nn.utils.stateless": {LEAK: "NamedMemberAccessor"},
+    "optim": OPTIM,
+    "optim.lr_scheduler": LR_SCHEDULER,
+    "optim.swa_utils": {},
+    "random": {INTERNAL: "thread_safe_generator"},
+    "signal.windows": {},
+    "special": SPECIAL,
+}
+
+#: Names of flambeau's own, where PyTorch has none.
+OWN = {
+    "": """
+        CompileError alias checkpoint core from_jax functional_forms numerics ops return_types
+        threads
+    """,
+    # In-place forms of functions, which PyTorch has in `nn.functional` only.
+    "Tensor": "celu_ jax selu_ threshold_",
+}
