@@ -17,7 +17,7 @@ from flambeau.core.transform import Capture, lifted
 from flambeau.core.upload import beside
 from flambeau.func import recording
 from flambeau.func.reverse import chosen, jacrev
-from flambeau.func.tree import LEAF, as_tensor, flatten, unflatten
+from flambeau.func.tree import LEAF, as_tensor, flatten, flatten_as, unflatten
 from flambeau.func.vmap import vmap
 
 __all__ = ["hessian", "jacfwd", "jvp", "linearize"]
@@ -89,10 +89,11 @@ class _Pushed:
         self.func = func
         self.has_aux = has_aux
         leaves, self.arguments = flatten(primals)
-        given, found = flatten(tangents)
-        if found != self.arguments:
+        given = flatten_as(self.arguments, tangents)
+        if given is None:
             raise RuntimeError(
-                f"jvp(): the tangents have the structure {found}, the primals {self.arguments}"
+                f"jvp(): the tangents have the structure {flatten(tangents)[1]}, the primals "
+                f"{self.arguments}"
             )
         self.primals = [_checked_primal(as_tensor(each)) for each in leaves]
         self.tangents = [

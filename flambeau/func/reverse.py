@@ -18,7 +18,7 @@ from flambeau.core.modes import enable_grad, modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Inside, lifted
 from flambeau.core.upload import beside
-from flambeau.func.tree import Structure, as_tensor, flatten, unflatten
+from flambeau.func.tree import Structure, as_tensor, flatten, flatten_as, unflatten
 from flambeau.func.vmap import vmap
 
 __all__ = ["grad", "grad_and_value", "jacrev", "value_and_grad", "vjp"]
@@ -324,11 +324,11 @@ def _checked_cotangents(
 ) -> list[Tensor]:
     # A tuple of outputs may have its cotangents as so many arguments.
     value: Any = cotangents[0] if len(cotangents) == 1 else cotangents
-    given, found = flatten(value)
-    if found != structure:
+    given = flatten_as(structure, value)
+    if given is None:
         raise RuntimeError(
-            f"the cotangents have the structure {found}, but the output of the function has "
-            f"{structure}"
+            f"the cotangents have the structure {flatten(value)[1]}, but the output of the "
+            f"function has {structure}"
         )
     given = [as_tensor(each) for each in given]
     for cotangent, output in zip(given, outputs, strict=True):

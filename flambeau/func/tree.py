@@ -72,6 +72,25 @@ def _put_together(structure: Structure, leaves: Iterator[Any]) -> Any:
     return kind(*members) if hasattr(kind, "_fields") else kind(members)
 
 
+def flatten_as(structure: Structure, value: Any) -> list[Any] | None:
+    """The leaves of a nested value of this structure; ``None`` if it has another one.
+
+    Keys may be in another order: `jax.tree.map` sorts them.
+    """
+    if structure.kind is None:
+        return None if _members(value) is not None else [value]
+    members = _members_as(structure, value)
+    if members is None:
+        return None
+    found: list[Any] = []
+    for part, member in zip(structure.parts, members, strict=True):
+        leaves = flatten_as(part, member)
+        if leaves is None:
+            return None
+        found.extend(leaves)
+    return found
+
+
 def broadcast(prefix: Any, structure: Structure) -> list[Any] | None:
     """One entry of ``prefix`` for each leaf of ``structure``; ``None`` if they do not match.
 
@@ -81,10 +100,8 @@ def broadcast(prefix: Any, structure: Structure) -> list[Any] | None:
         return [prefix] * _count(structure)
     if structure.kind is None:
         return [prefix]
-    entries, own = _members(prefix)
-    if own != Structure(structure.kind, structure.context, ()):
-        return None
-    if len(entries) != len(structure.parts):
+    entries = _members_as(structure, prefix)
+    if entries is None:
         return None
     found: list[Any] = []
     for entry, part in zip(entries, structure.parts, strict=True):
@@ -95,15 +112,26 @@ def broadcast(prefix: Any, structure: Structure) -> list[Any] | None:
     return found
 
 
-def _members(value: Any) -> tuple[list[Any], Structure]:
-    """The members of a container, and its structure without theirs."""
-    kind = type(value)
-    if kind in (dict, OrderedDict, defaultdict):
-        context = (tuple(value), getattr(value, "default_factory", None))
-        return list(value.values()), Structure(kind, context, ())
-    if isinstance(value, list | tuple):
-        return list(value), Structure(kind, None, ())
-    return [], LEAF
+def _members_as(structure: Structure, value: Any) -> list[Any] | None:
+    """The members of a container of this structure's kind and keys; ``None`` if it is another."""
+    members = _members(value)
+    if type(value) is not structure.kind or members is None:
+        return None
+    if structure.context is None:
+        return members if len(members) == len(structure.parts) else None
+    names, factory = structure.context
+    if set(names) != set(value) or getattr(value, "default_factory", None) != factory:
+        return None
+    return [value[name] for name in names]
+
+
+def _members(value: Any) -> list[Any] | None:
+    """The members of a container in its own order; ``None`` for a leaf."""
+    if type(value) in (dict, OrderedDict, defaultdict):
+        return list(value.values())
+    if type(value) in (list, tuple) or (isinstance(value, tuple) and hasattr(value, "_fields")):
+        return list(value)
+    return None
 
 
 def _count(structure: Structure) -> int:

@@ -94,3 +94,16 @@ def test_what_is_neither_primal_nor_tangent_is_refused():
         func.jvp(lambda x: x, (3.0,), (1.0,))
     with pytest.raises(ValueError, match="float"):
         func.jvp(lambda x: x, (vector(),), (1.0,))
+
+
+def test_keys_may_be_in_another_order():
+    primals = {"z": vector(), "a": flambeau.tensor(2.0)}
+    tangents = {"a": flambeau.tensor(1.0), "z": vector()}
+    _, tangent = func.jvp(lambda d: {"s": d["z"] * d["a"]}, (primals,), (tangents,))
+    assert tangent["s"].tolist() == [3.0, 6.0, 9.0]
+    both, pull = func.vjp(lambda d: {"s": d["z"].sum(), "p": d["a"] * 5}, primals)
+    assert list(both) == ["s", "p"]
+    (found,) = pull({"p": flambeau.tensor(10.0), "s": flambeau.tensor(1.0)})
+    assert (found["z"].tolist(), found["a"].item()) == ([1.0] * 3, 50.0)
+    mapped = func.vmap(lambda d: d["z"] * d["a"], in_dims=({"a": None, "z": 0},))
+    assert mapped(primals).tolist() == [2.0, 4.0, 6.0]

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import flambeau
-from flambeau.func.tree import LEAF, as_tensor, broadcast, flatten, map_tensors, unflatten
+from flambeau.func.tree import (
+    LEAF,
+    as_tensor,
+    broadcast,
+    flatten,
+    flatten_as,
+    map_tensors,
+    unflatten,
+)
 
 Point = namedtuple("Point", "x y")
 
@@ -79,3 +87,23 @@ def test_arrays_become_tensors():
 def test_tensors_inside_are_mapped():
     found = map_tensors(lambda x: x.item(), [flambeau.ones(()), {"a": flambeau.zeros(())}, 3])
     assert found == [1.0, {"a": 0.0}, 3]
+
+
+def test_a_value_is_taken_apart_as_another_was():
+    _, structure = flatten(({"z": 1, "a": [2]}, Point(3, 4)))
+    assert flatten_as(structure, ({"a": [6], "z": 5}, Point(7, 8))) == [5, 6, 7, 8]
+    for other in (
+        ({"z": 5, "a": 6}, Point(7, 8)),
+        ({"z": 5, "b": [6]}, Point(7, 8)),
+        (OrderedDict(z=5, a=[6]), Point(7, 8)),
+        ({"z": 5, "a": [6]}, (7, 8)),
+        ({"z": 5, "a": [6, 7]}, Point(7, 8)),
+        ({"z": [5], "a": [6]}, Point(7, 8)),
+        3,
+    ):
+        assert flatten_as(structure, other) is None
+
+
+def test_a_prefix_may_have_its_keys_in_another_order():
+    _, structure = flatten({"z": 1, "a": 2})
+    assert broadcast({"a": None, "z": 0}, structure) == [0, None]
