@@ -160,17 +160,15 @@ class Guard:
         # What the trace itself changed after it was looked at counts from the next call on.
         unchanged = all(snapshot() == value for snapshot, value in self.watched)
         self.version = world.version if unchanged else -1
+        self.gradients = -1
 
     def holds(self) -> bool:
         """Whether everything that the trace read is as it was."""
-        for tensor in self.without_grad:
-            if tensor._grad is not None:
+        if self.gradients != world.gradients:
+            now = world.gradients
+            if not self._gradients_hold():
                 return False
-        for tensor, expected in self.with_grad:
-            grad = tensor._grad
-            # A gradient of its own is looked up at each call; a view is bound to its base.
-            if grad is None or (expected._view is not None and grad is not expected):
-                return False
+            self.gradients = now
         for module in self.volatile:
             if not module.volatile_holds():
                 return False
@@ -181,6 +179,14 @@ class Guard:
             return False
         self.version = version
         return True
+
+    def _gradients_hold(self) -> bool:
+        for tensor, expected in self.with_grad:
+            grad = tensor._grad
+            # A gradient of its own is looked up at each call; a view is bound to its base.
+            if grad is None or (expected._view is not None and grad is not expected):
+                return False
+        return all(tensor._grad is None for tensor in self.without_grad)
 
     def _holds_whole(self) -> bool:
         return (

@@ -186,12 +186,14 @@ class Program:
             slot.get()._store(outputs[output])
         for tensor in self.cleared:
             tensor._grad = None
+            world.gradients += 1
         for slot, output, number in self.slots:
             slot.set(_with_history(Tensor._wrap(outputs[output]), node, number))
         for i, output in self.argument_writes:
             leaves[i]._store(outputs[output])
         for i, output in self.argument_grads:
             leaves[i]._grad = None if output is None else Tensor._wrap(outputs[output])
+            world.gradients += 1
         for which, number in self.moved:
             tensor = leaves[which] if isinstance(which, int) else which
             if not tensor._requires_grad:

@@ -12,7 +12,7 @@ from jax.core import Tracer
 from flambeau.compile import arguments, errors, guard
 from flambeau.compile.guard import ModuleSnapshot, Place
 from flambeau.compile.history import Arrival, Root, trace_backward
-from flambeau.core import tape
+from flambeau.core import tape, world
 from flambeau.core.cell import Cell
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
@@ -77,6 +77,7 @@ class GradSlot(NamedTuple):
     def set(self, value: Any) -> None:
         """Put a gradient into the slot."""
         self.tensor._grad = value
+        world.gradients += 1
 
 
 Slot = AttributeSlot | GradSlot

@@ -19,7 +19,7 @@ def take(cells: Sequence[Cell]) -> list[Any]:
     arrays = [*map(_array_of, cells)]
     # All counted at once: with many parameters a loop here is a good part of what a step costs.
     counts = [*map(getrefcount, arrays)]
-    if counts and max(counts) > _ALONE:
+    if counts != [_ALONE] * len(counts):
         for i, count in enumerate(counts):
             if count > _ALONE:
                 arrays[i] = jnp.copy(arrays[i])

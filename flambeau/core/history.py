@@ -123,6 +123,7 @@ class History:
         trace = modes.trace
         if trace is None:
             self._grad = value
+            world.gradients += 1
         else:
             trace.set_grad(self, value)
 

@@ -16,6 +16,7 @@ from jax.core import Tracer
 from jaxlib._jax import ArrayImpl
 
 from flambeau.core import kernel as kernels
+from flambeau.core import world
 from flambeau.core.cell import is_abstract
 from flambeau.core.handle import HookDict
 from flambeau.core.kernel import Kernel
@@ -229,6 +230,7 @@ def _accumulate(variable: Tensor, new: Any, as_tensors: bool) -> None:
     trace = modes.trace
     if trace is None and variable._grad is None and type(new) is ArrayImpl:
         variable._grad = Tensor._wrap(new)
+        world.gradients += 1
         return
     old = variable._grad if trace is None else trace.get_grad(variable)
     if as_tensors:
@@ -258,6 +260,7 @@ def _set_grad(variable: Tensor, grad: Tensor) -> None:
     trace = modes.trace
     if trace is None:
         variable._grad = grad
+        world.gradients += 1
     else:
         trace.set_grad(variable, grad)
 

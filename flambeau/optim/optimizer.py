@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, TypeAlias
 
+from flambeau.core import world
 from flambeau.core.handle import RemovableHandle
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
@@ -200,6 +201,7 @@ class Optimizer:
             for group in self.param_groups:
                 for param in dict.__getitem__(group, "params"):
                     param._grad = None
+            world.gradients += 1
         else:
             modes.trace.watch(self.param_groups, self._members)
             for group in self.param_groups:
