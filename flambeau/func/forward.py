@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau.core.drawing import Descent
+from flambeau.core.kernel import Kernel
 from flambeau.core.pushing import push
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Capture, lifted
@@ -36,7 +37,7 @@ def jvp(
             that and anything else.
         primals: The tuple of its arguments, Tensors or nested tuples, lists or dicts of them.
         tangents: For each Tensor in ``primals`` one of its shape, in the same structure.
-        strict: Accepted for PyTorch's sake.
+        strict: Refuse outputs that do not depend on the primals.
         has_aux: See ``func``.
 
     Returns:
@@ -44,8 +45,8 @@ def jvp(
         structure of the output.
 
     Raises:
-        RuntimeError: The tangents do not have the structure or shapes of the primals, or the output
-            holds something else than Tensors.
+        RuntimeError: The tangents do not have the structure or shapes of the primals; the output
+            holds something else than Tensors, or what ``strict`` refuses.
         ValueError: The primals hold something else than Tensors.
 
     >>> import flambeau
@@ -58,7 +59,7 @@ def jvp(
             "jvp() takes tuples of primals and of tangents, so that func(*primals) is a call; got "
             f"{type(primals).__name__} and {type(tangents).__name__}"
         )
-    run = _Pushed(func, primals, tangents, has_aux)
+    run = _Pushed(func, primals, tangents, has_aux, strict)
     results = recording.run(run.compute, [*run.primals, *run.tangents])
     count = run.outputs
     output = unflatten(run.structure, results[:count])
@@ -84,10 +85,16 @@ class _Pushed:
     """
 
     def __init__(
-        self, func: _Function, primals: tuple[Any, ...], tangents: tuple[Any, ...], has_aux: bool
+        self,
+        func: _Function,
+        primals: tuple[Any, ...],
+        tangents: tuple[Any, ...],
+        has_aux: bool,
+        strict: bool,
     ) -> None:
         self.func = func
         self.has_aux = has_aux
+        self.strict = strict
         leaves, self.arguments = flatten(primals)
         given = flatten_as(self.arguments, tangents)
         if given is None:
@@ -110,6 +117,8 @@ class _Pushed:
         split = len(self.primals)
         function = functools.partial(self._call, capture, Descent())
         outputs, tangents, aux = push(function, tuple(arrays[:split]), tuple(arrays[split:]))
+        if self.strict:
+            self._check_dependence(arrays, capture)
         shown = [
             jnp.zeros_like(output) if tangent.dtype == jax.dtypes.float0 else tangent
             for output, tangent in zip(outputs, tangents, strict=True)
@@ -136,6 +145,23 @@ class _Pushed:
                 tuple([each._read() for each in lifted(outputs)]),
                 tuple([each._read() for each in lifted(aux)]),
             )
+
+    def _check_dependence(self, arrays: Sequence[Any], capture: Capture) -> None:
+        split = len(self.primals)
+        for place in range(self.outputs):
+            descent = Descent()
+
+            def tangent(*tangents: Any, place: int = place, descent: Descent = descent) -> Any:
+                again = Capture(capture.given, capture.drawn)
+                with descent:
+                    function = functools.partial(self._call, again, Descent())
+                    return push(function, tuple(arrays[:split]), tangents)[1][place]
+
+            if not any(Kernel(tangent, "jvp", "JvpBackward0").used(tuple(arrays[split:]))):
+                raise RuntimeError(
+                    f"jvp() with strict=True: output {place} of the function is independent of "
+                    "the primals"
+                )
 
     def _split(self, returned: Any) -> tuple[Any, list[Any]]:
         if not isinstance(returned, tuple) or len(returned) != 2:

@@ -107,3 +107,15 @@ def test_keys_may_be_in_another_order():
     assert (found["z"].tolist(), found["a"].item()) == ([1.0] * 3, 50.0)
     mapped = func.vmap(lambda d: d["z"] * d["a"], in_dims=({"a": None, "z": 0},))
     assert mapped(primals).tolist() == [2.0, 4.0, 6.0]
+
+
+def test_a_strict_product_names_the_output_that_is_independent():
+    x = vector()
+    with pytest.raises(RuntimeError, match="output 1"):
+        func.jvp(lambda x: (x, x.detach()), (x,), (x,), strict=True)
+    dropout, w = nn.Dropout(0.5), flambeau.tensor(2.0, requires_grad=True)
+    flambeau.manual_seed(0)
+    expected = func.jvp(lambda x: dropout(x * w), (x,), (x,))
+    flambeau.manual_seed(0)
+    found = func.jvp(lambda x: dropout(x * w), (x,), (x,), strict=True)
+    assert [each.tolist() for each in found] == [each.tolist() for each in expected]

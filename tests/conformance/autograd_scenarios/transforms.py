@@ -200,6 +200,19 @@ calling(
     "jvp_of_dictionaries", lambda lib, f, x: f.jvp(lambda d: d["a"] * 2, ({"a": x},), ({"a": x},))
 )
 calling("jvp_of_a_constant", lambda lib, f, x: f.jvp(lambda x: lib.ones(2), (x,), (x,)))
+for label, function in {
+    "square": lambda lib: lambda x: x * x,
+    "zeros_times_it": lambda lib: lambda x: x * 0,
+    "constant": lambda lib: lambda x: lib.ones(2),
+    "one_constant": lambda lib: lambda x: (x * x, lib.ones(2)),
+    "detached": lambda lib: lambda x: x.detach(),
+    "integers": lambda lib: lambda x: x.long(),
+    "dictionary": lambda lib: lambda x: {"a": x, "b": [x * 2]},
+}.items():
+    calling(
+        f"jvp_of_{label}_strictly",
+        lambda lib, f, x, function=function: f.jvp(function(lib), (x,), (x,), strict=True),
+    )
 calling("jvp_of_no_tuple", lambda lib, f, x: f.jvp(lambda x: x * x, x, x))
 calling(
     "jvp_of_another_shape", lambda lib, f, x: f.jvp(lambda x: x, (x,), (lib.ones(2),)), "[2]", "[3]"
