@@ -15,6 +15,36 @@ import jax.numpy as jnp
 from jax import lax
 
 from flambeau.ops.recurrent_cells import CELLS, State
+from flambeau.ops.trilinear import trilinear
+
+
+class Shapes(NamedTuple):
+    """The shapes of the two factors of a product of matrices."""
+
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+
+
+def _weight_gradient(cotangent: Any, rows: Any, shapes: Shapes) -> Any:
+    # XLA turns the first factor round, and the rows are the shorter; left alone, it would exchange
+    # the two where the gradient is turned round afterwards.
+    return lax.optimization_barrier(rows.T @ cotangent)
+
+
+_product = trilinear(
+    "rows_by_weight",
+    lambda rows, weight, shapes: rows @ weight,
+    lambda rows, weight, shapes: rows @ weight,
+    lambda cotangent, weight, shapes: cotangent @ weight.T,
+    _weight_gradient,
+)
+
+
+def at_all_steps(array: Any, weight: Any) -> Any:
+    """``(T, N, features)`` times ``(features, gates)``."""
+    rows = array.reshape(-1, array.shape[-1])
+    found = _product(rows, weight, Shapes(rows.shape, weight.shape))
+    return found.reshape(*array.shape[:-1], weight.shape[1])
 
 
 class Recurrent(NamedTuple):
@@ -62,8 +92,8 @@ def recurrence(
 
     def step(state: State, inputs: Any) -> tuple[State, Any]:
         given, here = inputs
-        pre = cell.from_input(given) + cell.from_hidden(recurrent.gates(state[0]))
-        state = _where(here, recurrent.project(cell.step(pre, state)), state)
+        own = cell.activate(cell.from_input(given) + cell.from_hidden(recurrent.gates(state[0])))
+        state = _where(here, recurrent.project(cell.step(own, state)), state)
         return state, state[0]
 
     last, outputs = lax.scan(step, state, (gates, active), reverse=reverse)
@@ -74,20 +104,20 @@ def recurrence(
 def _recurrence_jvp(kind: str, reverse: bool, primals: Any, tangents: Any) -> Any:
     _, first, recurrent, active = primals
     cell = CELLS[kind]
-    outputs, last, states, pre = _course(kind, reverse, *primals)
+    outputs, last, states, gates = _course(kind, reverse, *primals)
     before = tuple(
         _shifted(each, start, reverse) for each, start in zip(states, first, strict=True)
     )
-    slopes = cell.slopes(pre, before)
+    slopes = cell.slopes(gates, before)
     d_gates, d_first, d_recurrent, _ = tangents
     # What moves while the hidden states stay where they are.
-    d_hidden = before[0] @ d_recurrent.weight
+    d_hidden = at_all_steps(before[0], d_recurrent.weight)
     if recurrent.bias is not None:
         d_hidden = d_hidden + d_recurrent.bias
     d_pre = cell.from_input(d_gates) + cell.from_hidden(d_hidden)
     d_projected = None
     if recurrent.projection is not None:
-        d_projected = cell.step(pre, before)[0] @ d_recurrent.projection
+        d_projected = cell.step(gates, before)[0] @ d_recurrent.projection
     linear = recurrent._replace(bias=None)
 
     def step(d_state: State, inputs: Any) -> tuple[State, Any]:
@@ -107,17 +137,17 @@ def _recurrence_jvp(kind: str, reverse: bool, primals: Any, tangents: Any) -> An
 def _course(
     kind: str, reverse: bool, gates: Any, state: State, recurrent: Recurrent, active: Any
 ) -> tuple[Any, State, State, Any]:
-    """`recurrence`, and the states and pre-activations of all steps besides."""
+    """`recurrence`, and the states and gates of all steps besides."""
     cell = CELLS[kind]
 
     def step(state: State, inputs: Any) -> tuple[State, Any]:
         given, here = inputs
-        pre = cell.from_input(given) + cell.from_hidden(recurrent.gates(state[0]))
-        state = _where(here, recurrent.project(cell.step(pre, state)), state)
-        return state, (state, pre)
+        own = cell.activate(cell.from_input(given) + cell.from_hidden(recurrent.gates(state[0])))
+        state = _where(here, recurrent.project(cell.step(own, state)), state)
+        return state, (state, own)
 
-    last, (states, pre) = lax.scan(step, state, (gates, active), reverse=reverse)
-    return states[0], last, states, pre
+    last, (states, own) = lax.scan(step, state, (gates, active), reverse=reverse)
+    return states[0], last, states, own
 
 
 def _where(here: Any, new: State, old: State) -> State:

@@ -11,7 +11,7 @@ from flambeau.core.op import Array, Arrays, function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_floating, same_dtype
 from flambeau.ops.packing import lengths_of, pack_steps, pad_steps
-from flambeau.ops.recurrence import Recurrent, recurrence
+from flambeau.ops.recurrence import Recurrent, at_all_steps, recurrence
 from flambeau.ops.recurrent_cells import CELLS
 from flambeau.ops.sampling import keep_mask
 
@@ -99,12 +99,14 @@ def _prepared(
     biases = weights[2:4] if has_biases else ()
     projection = weights[-1] if len(weights) in (3, 5) else None
     _check_sizes(kind, input, weights[0], weights[1], projection)
-    gates = input @ weights[0].T
+    gates = at_all_steps(input, weights[0].T)
     inner = None
-    if biases:
-        # The reset gate of a GRU scales the hidden state's bias too; elsewhere the two just add up.
-        inner = biases[1] if cell is CELLS["gru"] else None
-        gates = gates + (biases[0] if inner is not None else biases[0] + biases[1])
+    if biases and cell is CELLS["gru"]:
+        # The reset gate scales the hidden state's bias too.
+        gates, inner = gates + biases[0], biases[1]
+    elif biases:
+        # Added in the loop, the sum costs no pass over the contributions of all steps.
+        inner = biases[0] + biases[1]
     projection = None if projection is None else projection.T
     return gates, Recurrent(weights[1].T, inner, projection)
 
@@ -280,7 +282,8 @@ def _cell(
     gates = input @ w_ih.T
     if b_ih is not None and b_hh is not None:
         gates, hidden = gates + b_ih, hidden + b_hh
-    found = cell.step(cell.from_input(gates) + cell.from_hidden(hidden), states)
+    pre = cell.from_input(gates) + cell.from_hidden(hidden)
+    found = cell.step(cell.activate(pre), states)
     return found if len(found) > 1 else found[0]
 
 
