@@ -150,14 +150,19 @@ def _top_level() -> Any:
 
 def _is_in_program() -> bool:
     """Whether `flambeau.compile` is recording: the program takes in the generators' keys."""
+    trace, place = modes.trace, modes.place
+    return trace is not None and (place is None or place.trace is not trace)
+
+
+def _is_among_transformations() -> bool:
+    """Whether transformations of JAX have begun since the current place."""
     place = modes.place
-    return modes.trace is not None and (place is None or place.trace is not modes.trace)
+    return _state() != (_top_level() if place is None else place.state)
 
 
 def _is_here() -> bool:
     """Whether draws are allowed where this is called."""
-    place = modes.place
-    return _is_in_program() or _state() == (_top_level() if place is None else place.state)
+    return _is_in_program() or not _is_among_transformations()
 
 
 def current_scope(generator: Any) -> key_scope | None:
@@ -172,7 +177,7 @@ def current_scope(generator: Any) -> key_scope | None:
     """
     if _is_in_program():
         return None
-    if not _is_here():
+    if _is_among_transformations():
         if jax.config.eager_constant_folding:  # type: ignore[attr-defined]
             # Inside jax.ensure_compile_time_eval() numbers are meant to be constants.
             return None

@@ -129,8 +129,9 @@ class HostAccess:
             return self.item().__format__(spec)
         return object.__format__(self, spec)
 
-    def __hash__(self) -> int:
-        return id(self)
+    # By identity, although `==` compares elements; Python's own is several times faster than any
+    # method, and walks through modules and optimizers hash each parameter.
+    __hash__ = object.__hash__
 
     def __iter__(self) -> Iterator[Any]:
         if self.ndim == 0:

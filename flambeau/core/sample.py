@@ -208,13 +208,18 @@ def _uses_twister(source: _Source) -> bool:
 
 
 def _by_twister(source: Any, where: device, draw: Callable[..., Any], **arguments: Any) -> Any:
-    def make() -> Any:
-        with source.lock:
-            source.twister_moves += 1
-            numbers = draw(source.twister, **arguments)
-        return upload(numbers, jax_device(where))
+    if modes.capture is None:
+        return _from_twister(source, where, draw, arguments)
+    return drawn(functools.partial(_from_twister, source, where, draw, arguments))
 
-    return drawn(make)
+
+def _from_twister(
+    source: Generator, where: device, draw: Callable[..., Any], arguments: dict[str, Any]
+) -> Any:
+    with source.lock:
+        source.twister_moves += 1
+        numbers = draw(source.twister, **arguments)
+    return upload(numbers, jax_device(where))
 
 
 def _by_key(

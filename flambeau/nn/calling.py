@@ -76,7 +76,7 @@ class Calling(Traversal):
             for module in self.modules():
                 modes.trace.enter(module)
             modes.trace.watch(_global_forward_hooks, all_global_hooks)
-        return _HookedCall(self, args, kwargs).run()
+        return _call_with_hooks(self, args, kwargs)
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
@@ -196,97 +196,83 @@ def _call_in_full(self: Any, *args: Any, **kwargs: Any) -> Any:
     return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
 
 
-class _HookedCall:
-    """One call of a module, with all the hooks that watch it.
-
-    Attributes:
-        module: What is called.
-        args, kwargs: The arguments, as the hooks so far have left them.
-        result: The result, likewise; ``None`` before `forward` has returned.
-        begun: Ids of the forward hooks that have been called.
-    """
-
-    __slots__ = ("args", "begun", "kwargs", "module", "result")
-
-    def __init__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.module = module
-        self.args = args
-        self.kwargs = kwargs
-        self.result: Any = None
-        self.begun: list[int] = []
-
-    def run(self) -> Any:
-        """Run everything and give the result."""
-        module = self.module
-        try:
-            gradient_hooks = GradientHooks(module) if _watches_gradients(module) else None
-            if module._forward_pre_hooks or _global_forward_pre_hooks:
-                self._run_forward_pre_hooks()
-            if gradient_hooks is not None:
-                self.args = gradient_hooks.enter(self.args)
-            self.result = module.forward(*self.args, **self.kwargs)
-            if module._forward_hooks or _global_forward_hooks:
-                for hook_id, hook in self._forward_hooks():
-                    self.begun.append(hook_id)
-                    self._run_forward_hook(hook_id, hook)
-            if gradient_hooks is not None:
-                self.result = gradient_hooks.leave(self.args, self.result)
-        except Exception:
-            self._run_always_called_hooks()
-            raise
-        return self.result
-
-    def _run_forward_pre_hooks(self) -> None:
-        module = self.module
-        own, with_kwargs = module._forward_pre_hooks, module._forward_pre_hooks_with_kwargs
-        for hook_id, hook in (*_global_forward_pre_hooks.items(), *own.items()):
-            if hook_id in with_kwargs:
-                result = hook(module, self.args, self.kwargs)
-                if result is not None:
-                    self.args, self.kwargs = _checked_arguments(result)
-            else:
-                result = hook(module, self.args)
-                if result is not None:
-                    self.args = result if isinstance(result, tuple) else (result,)
-
-    def _forward_hooks(self) -> tuple[tuple[int, Callable[..., Any]], ...]:
-        return (*_global_forward_hooks.items(), *self.module._forward_hooks.items())
-
-    def _run_forward_hook(self, hook_id: int, hook: Callable[..., Any]) -> None:
-        module = self.module
-        if (
-            hook_id in module._forward_hooks_with_kwargs
-            or hook_id in _global_forward_hooks_with_kwargs
-        ):
-            result = hook(module, self.args, self.kwargs, self.result)
-        else:
-            result = hook(module, self.args, self.result)
-        if result is not None:
-            self.result = result
-
-    def _run_always_called_hooks(self) -> None:
-        """Run the forward hooks that want to see failed calls too, if they have not run yet."""
-        module = self.module
-        for hook_id, hook in self._forward_hooks():
-            always = (
-                hook_id in module._forward_hooks_always_called
-                or hook_id in _global_forward_hooks_always_called
-            )
-            if always and hook_id not in self.begun:
-                try:
-                    self._run_forward_hook(hook_id, hook)
-                except Exception as error:  # noqa: BLE001 - one error is on its way already
-                    warnings.warn(
-                        f"a forward hook of {type(module).__name__} with always_call=True raised "
-                        f"while another error was on its way, which is raised instead: {error}",
-                        stacklevel=5,
-                    )
+def _call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run `forward` and all the hooks that watch it."""
+    # Attributes of a class with `__getattr__` are slow to read.
+    state = module.__dict__
+    pre_hooks, forward_hooks = state["_forward_pre_hooks"], state["_forward_hooks"]
+    result = None
+    # Ids of the forward hooks that have been called.
+    begun: list[int] = []
+    try:
+        gradient_hooks = GradientHooks(module) if _watches_gradients(state) else None
+        if pre_hooks or _global_forward_pre_hooks:
+            # Copied, since a hook may register others or remove itself.
+            for hook_id, hook in (*_global_forward_pre_hooks.items(), *pre_hooks.items()):
+                args, kwargs = _run_forward_pre_hook(module, hook_id, hook, args, kwargs)
+        if gradient_hooks is not None:
+            args = gradient_hooks.enter(args)
+        result = module.forward(*args, **kwargs)
+        if forward_hooks or _global_forward_hooks:
+            for hook_id, hook in (*_global_forward_hooks.items(), *forward_hooks.items()):
+                begun.append(hook_id)
+                result = _run_forward_hook(module, hook_id, hook, args, kwargs, result)
+        if gradient_hooks is not None:
+            result = gradient_hooks.leave(args, result)
+    except Exception:
+        _run_always_called_hooks(module, begun, args, kwargs, result)
+        raise
+    return result
 
 
-def _watches_gradients(module: Any) -> Any:
+def _run_forward_pre_hook(
+    module: Any, hook_id: int, hook: Callable[..., Any], args: Any, kwargs: Any
+) -> tuple[Any, Any]:
+    """The arguments as the hook leaves them."""
+    if hook_id in module._forward_pre_hooks_with_kwargs:
+        replaced = hook(module, args, kwargs)
+        return (args, kwargs) if replaced is None else _checked_arguments(replaced)
+    replaced = hook(module, args)
+    if replaced is not None:
+        args = replaced if isinstance(replaced, tuple) else (replaced,)
+    return args, kwargs
+
+
+def _run_forward_hook(
+    module: Any, hook_id: int, hook: Callable[..., Any], args: Any, kwargs: Any, result: Any
+) -> Any:
+    """The result as the hook leaves it."""
+    if hook_id in module._forward_hooks_with_kwargs or hook_id in _global_forward_hooks_with_kwargs:
+        replaced = hook(module, args, kwargs, result)
+    else:
+        replaced = hook(module, args, result)
+    return result if replaced is None else replaced
+
+
+def _run_always_called_hooks(
+    module: Any, begun: list[int], args: Any, kwargs: Any, result: Any
+) -> None:
+    """Run the forward hooks that want to see failed calls too, if they have not run yet."""
+    for hook_id, hook in (*_global_forward_hooks.items(), *module._forward_hooks.items()):
+        always = (
+            hook_id in module._forward_hooks_always_called
+            or hook_id in _global_forward_hooks_always_called
+        )
+        if always and hook_id not in begun:
+            try:
+                result = _run_forward_hook(module, hook_id, hook, args, kwargs, result)
+            except Exception as error:  # noqa: BLE001 - one error is on its way already
+                warnings.warn(
+                    f"a forward hook of {type(module).__name__} with always_call=True raised "
+                    f"while another error was on its way, which is raised instead: {error}",
+                    stacklevel=5,
+                )
+
+
+def _watches_gradients(state: dict[str, Any]) -> Any:
     return (
-        module._backward_hooks
-        or module._backward_pre_hooks
+        state["_backward_hooks"]
+        or state["_backward_pre_hooks"]
         or _global_backward_hooks
         or _global_backward_pre_hooks
     )

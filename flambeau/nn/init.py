@@ -223,12 +223,12 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     Raises:
         ValueError: The weight has fewer than 2 dimensions.
     """
-    if tensor.ndim < 2:
+    shape = tensor.shape
+    if len(shape) < 2:
         raise ValueError(
-            "fan-in and fan-out need a weight of at least 2 dimensions, "
-            f"got shape {list(tensor.shape)}"
+            f"fan-in and fan-out need a weight of at least 2 dimensions, got shape {list(shape)}"
         )
-    outputs, inputs, *kernel = tensor.shape
+    outputs, inputs, *kernel = shape
     field = math.prod(kernel)
     return inputs * field, outputs * field
 

@@ -175,9 +175,10 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
             KeyError: The name is empty, contains a dot, or belongs to another attribute.
             ValueError: ``param`` is the result of a recorded computation.
         """
-        if "_modules" not in self.__dict__:
+        parameters = self.__dict__.get("_parameters")
+        if parameters is None:
             raise _not_initialized(self, "parameter", name)
-        self._check_name("parameter", name, self._parameters)
+        self._check_name("parameter", name, parameters)
         if param is not None:
             if not isinstance(param, Parameter):
                 raise TypeError(
@@ -194,7 +195,7 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
                 param = hooks.filter_registration(
                     hooks._global_parameter_registration_hooks, self, name, param
                 )
-        self._parameters[name] = param
+        parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a buffer, which is then also the attribute ``name``.

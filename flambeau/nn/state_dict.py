@@ -81,16 +81,18 @@ class Persistence(ModuleState):
         local_metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = local_metadata
-        if self._state_dict_pre_hooks:
-            for hook in self._state_dict_pre_hooks.values():
+        # Attributes of a class with `__getattr__` are slow to read.
+        state = self.__dict__
+        if state["_state_dict_pre_hooks"]:
+            for hook in state["_state_dict_pre_hooks"].values():
                 hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
-        for name, module in self._modules.items():
+        for name, module in state["_modules"].items():
             if module is not None:
                 module.state_dict(
                     destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars
                 )
-        if self._state_dict_hooks:
+        if state["_state_dict_hooks"]:
             return self._run_state_dict_hooks(destination, prefix, local_metadata)
         return destination
 
@@ -109,11 +111,12 @@ class Persistence(ModuleState):
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """Put this module's own state into ``destination``; subclasses may override it."""
-        for name, parameter in self._parameters.items():
+        state = self.__dict__
+        for name, parameter in state["_parameters"].items():
             if parameter is not None:
                 destination[prefix + name] = parameter if keep_vars else parameter.detach()
-        for name, buffer in self._buffers.items():
-            if buffer is not None and name not in self._non_persistent_buffers_set:
+        for name, buffer in state["_buffers"].items():
+            if buffer is not None and name not in state["_non_persistent_buffers_set"]:
                 destination[prefix + name] = buffer if keep_vars else buffer.detach()
         if type(self).get_extra_state is not Persistence.get_extra_state:
             destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
