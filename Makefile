@@ -10,14 +10,18 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
+EXAMPLES := $(wildcard examples/*.py)
 BENCHMARKS := $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))
 
 .DEFAULT_GOAL := test
 .NOTPARALLEL:
-.PHONY: demo test conformance bench lint clean
+.PHONY: demo examples test conformance bench lint clean
 
 demo: $(VENV)/.extras-demo
 	$(BIN)/python examples/digits.py
+
+examples: $(VENV)/.extras-demo
+	@set -e; for script in $(EXAMPLES); do echo "$$script"; $(BIN)/python "$$script"; done
 
 test: $(VENV)/.extras-test
 	$(PYTEST) --doctest-modules flambeau tests $(ARGS)

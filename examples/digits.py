@@ -4,6 +4,7 @@ The data are the 1,797 images of 8x8 pixels that scikit-learn bundles. The model
 PyTorch; the whole training step, augmentation and optimizer included, runs as one XLA program.
 """
 
+import argparse
 import time
 from pathlib import Path
 
@@ -15,11 +16,6 @@ from tqdm import tqdm
 import flambeau
 from flambeau import nn
 from flambeau.nn import functional as F
-
-EPOCHS = 40
-BATCH = 64
-LEARNING_RATE = 3e-3
-OUTPUT = Path("digits-output")
 
 
 class ResidualBlock(nn.Module):
@@ -87,17 +83,14 @@ def shift_at_random(images):
 @flambeau.no_grad()
 def predict(model, images):
     """The most probable digit for each image."""
-    model.eval()
-    digits = model(images).argmax(1)
-    model.train()
-    return digits
+    return model(images).argmax(1)
 
 
-def train(model, images, labels, test_images, test_labels):
-    """Train for `EPOCHS` epochs; give each epoch's mean loss and test accuracy."""
-    optimizer = flambeau.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=0.05)
-    steps_per_epoch = len(images) // BATCH
-    schedule = flambeau.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS * steps_per_epoch)
+def train(model, images, labels, test_images, test_labels, epochs, batch_size, rate):
+    """Train; give each epoch's mean loss and test accuracy."""
+    optimizer = flambeau.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.05)
+    steps_per_epoch = len(images) // batch_size
+    schedule = flambeau.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * steps_per_epoch)
 
     @flambeau.compile
     def step(images, labels):
@@ -112,16 +105,19 @@ def train(model, images, labels, test_images, test_labels):
         return (predict(model, images) == labels).float().mean()
 
     history = []
-    progress = tqdm(range(EPOCHS), unit="epoch")
+    progress = tqdm(range(epochs), unit="epoch")
     for _ in progress:
         start, losses = time.perf_counter(), []
         order = flambeau.randperm(len(images))
-        for batch in order[: steps_per_epoch * BATCH].view(steps_per_epoch, BATCH):
+        for batch in order[: steps_per_epoch * batch_size].view(steps_per_epoch, batch_size):
             losses.append(step(images[batch], labels[batch]))
             schedule.step()
         loss = flambeau.stack(losses).mean().item()
-        speed = steps_per_epoch * BATCH / (time.perf_counter() - start)
+        speed = steps_per_epoch * batch_size / (time.perf_counter() - start)
+        # Both programs stay; each call takes the one that was made for the model's mode.
+        model.eval()
         history.append((loss, accuracy(test_images, test_labels).item()))
+        model.train()
         progress.set_postfix(loss=f"{loss:.3f}", images_per_s=f"{speed:,.0f}")
     return history
 
@@ -161,29 +157,40 @@ def draw_curves(figure, history):
         axes.grid(alpha=0.3)
 
 
-def main():
+def main(arguments=None):
     """The whole job."""
-    flambeau.manual_seed(0)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    add = parser.add_argument
+    add("--epochs", type=int, default=40, help="times that every training image is seen")
+    add("--batch", type=int, default=64, help="images per step")
+    add("--rate", type=float, default=3e-3, help="learning rate at the start")
+    add("--seed", type=int, default=0, help="the same seed gives the same run")
+    add("--output", type=Path, default=Path("digits-output"), help="folder for the results")
+    options = parser.parse_args(arguments)
+
+    flambeau.manual_seed(options.seed)
     train_images, test_images, train_labels, test_labels = load_data()
     model = DigitNet()
     count = sum(p.numel() for p in model.parameters())
     print(f"{count:,} parameters, {len(train_images)} training and {len(test_images)} test images")
 
-    history = train(model, train_images, train_labels, test_images, test_labels)
-    predictions = predict(model, test_images)
+    data = train_images, train_labels, test_images, test_labels
+    history = train(model, *data, options.epochs, options.batch, options.rate)
+    predictions = predict(model.eval(), test_images)
     mistakes = int((predictions != test_labels).sum())
     print(f"test accuracy: {1 - mistakes / len(test_labels):.2%} ({mistakes} mistakes)")
 
-    OUTPUT.mkdir(exist_ok=True)
-    flambeau.save(model.state_dict(), OUTPUT / "model.safetensors")
+    options.output.mkdir(exist_ok=True)
+    checkpoint = options.output / "model.safetensors"
+    flambeau.save(model.state_dict(), checkpoint)
     restored = DigitNet()
-    restored.load_state_dict(flambeau.load(OUTPUT / "model.safetensors"))
+    restored.load_state_dict(flambeau.load(checkpoint))
     with flambeau.no_grad():
-        same = flambeau.equal(model.eval()(test_images), restored.eval()(test_images))
+        same = flambeau.equal(model(test_images), restored.eval()(test_images))
     print(f"saved and loaded again: predictions {'are' if same else 'ARE NOT'} the same to the bit")
 
-    draw(history, test_images, test_labels, predictions, OUTPUT / "digits.png")
-    print(f"picture: {OUTPUT / 'digits.png'}")
+    draw(history, test_images, test_labels, predictions, options.output / "digits.png")
+    print(f"picture: {options.output / 'digits.png'}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,249 @@
+"""Train a small GPT on the characters of a novel, then let it write.
+
+The model reads characters and predicts the next one; it is a Transformer as one writes it for
+PyTorch. What to take from this file for your own work:
+
+- The whole training step (drawing the batch, forward, backward, clipping the gradients, AdamW) is
+  one function under `flambeau.compile`, hence one XLA program. Only its first call traces it.
+- The learning rate is a tensor that the scheduler writes to, so a schedule compiles nothing anew.
+- Writing text is compiled too. What changes from character to character (the text so far and where
+  it ends) lives in tensors that the compiled function writes in place.
+
+The text is most of Pride and Prejudice; `examples/data/README.md` says where it comes from. You can
+give any other plain text with `--text`.
+"""
+
+import argparse
+import math
+import textwrap
+import time
+from pathlib import Path
+
+import flambeau
+from flambeau import nn
+from flambeau.nn import functional as F
+from flambeau.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
+
+TEXT = Path(__file__).parent / "data" / "pride-and-prejudice.txt"
+
+
+class Attention(nn.Module):
+    """Causal attention of several heads, with rotary position embeddings (Su et al., 2021)."""
+
+    def __init__(self, width, heads, context):
+        super().__init__()
+        self.heads = heads
+        self.inputs = nn.Linear(width, 3 * width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+        pairs = width // heads // 2
+        frequencies = 10_000.0 ** (-flambeau.arange(pairs) / pairs)
+        angles = flambeau.arange(context)[:, None] * frequencies
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
+
+    def rotate(self, x):
+        """Turn each pair of features by an angle that grows with the position."""
+        left, right = x.chunk(2, dim=-1)
+        cos, sin = self.cos[: x.size(-2)], self.sin[: x.size(-2)]
+        return flambeau.cat((left * cos - right * sin, right * cos + left * sin), dim=-1)
+
+    def forward(self, x):
+        n, length, width = x.shape
+        heads = self.inputs(x).view(n, length, 3, self.heads, width // self.heads)
+        query, key, value = heads.permute(2, 0, 3, 1, 4)
+        query, key = self.rotate(query), self.rotate(key)
+        y = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        return self.output(y.transpose(1, 2).reshape(n, length, width))
+
+
+class Block(nn.Module):
+    """Attention, then two layers that look at each position alone; both add to their input."""
+
+    def __init__(self, width, heads, context):
+        super().__init__()
+        self.norm1 = nn.LayerNorm(width)
+        self.attention = Attention(width, heads, context)
+        self.norm2 = nn.LayerNorm(width)
+        self.hidden = nn.Linear(width, 4 * width)
+        self.output = nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.output(F.gelu(self.hidden(self.norm2(x)), approximate="tanh"))
+
+
+class GPT(nn.Module):
+    """Characters ``[N, L]`` to the scores of each next one ``[N, L, vocabulary]``; L <= context."""
+
+    def __init__(self, vocabulary, context=128, width=128, layers=3, heads=4):
+        super().__init__()
+        self.context = context
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.blocks = nn.Sequential(*(Block(width, heads, context) for _ in range(layers)))
+        self.norm = nn.LayerNorm(width)
+        self.scores = nn.Linear(width, vocabulary, bias=False)
+        self.scores.weight = self.embedding.weight
+        # As GPT-2 does: small weights, smaller still where 2 * layers outputs add up.
+        for name, parameter in self.named_parameters():
+            if parameter.dim() > 1:
+                adds_up = name.endswith("output.weight")
+                nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * layers if adds_up else 1))
+
+    def forward(self, characters):
+        return self.scores(self.norm(self.blocks(self.embedding(characters))))
+
+
+class Text:
+    """A text as tensors of numbers: the first nine tenths to train on, the rest to test."""
+
+    def __init__(self, text):
+        self.vocabulary = sorted(set(text))
+        self.numbers = {character: i for i, character in enumerate(self.vocabulary)}
+        characters = self.encode(text)
+        self.train, self.test = characters.tensor_split([len(text) * 9 // 10])
+
+    def encode(self, text):
+        """Numbers ``[len(text)]``; ValueError for a character that the text does not have."""
+        if unknown := set(text) - set(self.vocabulary):
+            raise ValueError(f"the model has never seen {sorted(unknown)}")
+        return flambeau.tensor([self.numbers[character] for character in text])
+
+    def decode(self, characters):
+        return "".join(self.vocabulary[i] for i in characters.tolist())
+
+
+def prediction_loss(model, characters, starts):
+    """Mean cross-entropy, in nats, of the characters in a window from each start on ``[N]``."""
+    windows = characters[starts[:, None] + flambeau.arange(model.context + 1)]
+    scores = model(windows[:, :-1])
+    return F.cross_entropy(scores.flatten(0, 1), windows[:, 1:].flatten())
+
+
+def make_optimizer(model, steps, rate, warm_up=60):
+    """AdamW that decays matrices only, and its schedule: a linear rise, then a cosine to a 20th."""
+    matrices = [p for p in model.parameters() if p.dim() > 1]
+    vectors = [p for p in model.parameters() if p.dim() <= 1]
+    groups = [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
+    optimizer = flambeau.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98), weight_decay=0.1)
+    warm_up = min(warm_up, steps // 2)
+    rise = LinearLR(optimizer, start_factor=0.02, total_iters=warm_up)
+    fall = CosineAnnealingLR(optimizer, steps - warm_up, eta_min=rate / 20)
+    return optimizer, SequentialLR(optimizer, [rise, fall], milestones=[warm_up])
+
+
+def train(model, text, steps, batch, rate):
+    """Train; give what is reported now and then: characters seen, training loss, test loss."""
+    optimizer, schedule = make_optimizer(model, steps, rate)
+
+    @flambeau.compile
+    def step():
+        starts = flambeau.randint(0, len(text.train) - model.context, (batch,))
+        loss = prediction_loss(model, text.train, starts)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    @flambeau.compile
+    @flambeau.no_grad()
+    def test():
+        last = len(text.test) - model.context - 1
+        return prediction_loss(model, text.test, flambeau.linspace(0, last, 128).long())
+
+    history, losses, start = [], [], time.perf_counter()
+    for i in range(1, steps + 1):
+        losses.append(step())
+        schedule.step()
+        if i == 1:
+            print(f"the first step, compiling included: {time.perf_counter() - start:.1f} s")
+            start = time.perf_counter()
+        elif i % max(steps // 12, 1) == 0:
+            loss = flambeau.stack(losses).mean().item()
+            speed = len(losses) * batch * model.context / (time.perf_counter() - start)
+            history.append((i * batch * model.context, loss, test().item()))
+            report = f"training loss {loss:.3f}   test loss {history[-1][2]:.3f}"
+            print(f"step {i:,}/{steps:,}   {report}   {speed:,.0f} characters/s", flush=True)
+            losses, start = [], time.perf_counter()
+    print(f"programs compiled for {steps:,} training steps: {step.program_count}")
+    return history
+
+
+def write(model, text, prompt, length, temperature):
+    """The prompt and `length` characters; a low temperature keeps to the likely ones."""
+    context = model.context
+    written = flambeau.zeros(max(len(prompt) + length, context), dtype=flambeau.int64)
+    written[: len(prompt)] = text.encode(prompt)
+    end = flambeau.tensor(len(prompt))
+
+    @flambeau.compile
+    @flambeau.no_grad()
+    def write_character():
+        # The model always sees `context` characters, so that one program serves. Those after `end`
+        # are not written yet, which does not matter to the ones before: attention is causal.
+        start = (end - context).clamp(min=0)
+        seen = written[start + flambeau.arange(context)]
+        scores = model(seen[None])[0, end - start - 1]
+        written[end] = flambeau.multinomial(F.softmax(scores / temperature, dim=0), 1)[0]
+        end.add_(1)
+
+    for _ in range(length):
+        write_character()
+    return text.decode(written[: len(prompt) + length])
+
+
+def draw(history, path):
+    """The learning curves, as a picture."""
+    import matplotlib.pyplot as plt
+
+    characters, losses, test_losses = zip(*history, strict=True)
+    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    axes.plot(characters, losses, ".-", label="training")
+    axes.plot(characters, test_losses, ".-", label="test")
+    axes.set(xlabel="characters seen", ylabel="loss (nats per character)", title="Learning curves")
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:.1f} M")
+    axes.legend()
+    figure.savefig(path, dpi=110)
+
+
+def main(arguments=None):
+    """The whole job."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    add = parser.add_argument
+    add("--text", type=Path, default=TEXT, help="a file of plain text")
+    add("--steps", type=int, default=3000, help="training steps")
+    add("--batch", type=int, default=4, help="windows of text per step")
+    add("--context", type=int, default=128, help="characters that the model sees at once")
+    add("--width", type=int, default=128, help="features per character, a multiple of 8")
+    add("--layers", type=int, default=3, help="blocks of attention and a hidden layer")
+    add("--rate", type=float, default=4e-3, help="learning rate after the warm-up")
+    add("--prompt", default="It is a truth universally acknowledged, that", help="how it begins")
+    add("--length", type=int, default=600, help="characters to write")
+    add("--temperature", type=float, default=0.7, help="how freely they are drawn")
+    add("--seed", type=int, default=0, help="the same seed gives the same run")
+    add("--output", type=Path, default=Path("gpt-output"), help="folder for the results")
+    options = parser.parse_args(arguments)
+
+    flambeau.manual_seed(options.seed)
+    text = Text(options.text.read_text(encoding="utf-8"))
+    text.encode(options.prompt)  # a prompt that cannot be used says so before the training
+    model = GPT(len(text.vocabulary), options.context, options.width, options.layers)
+    count = sum(p.numel() for p in model.parameters())
+    print(f"{count:,} parameters, {len(text.train):,} characters to train on")
+
+    history = train(model, text, options.steps, options.batch, options.rate)
+
+    start = time.perf_counter()
+    sample = write(model, text, options.prompt, options.length, options.temperature)
+    for paragraph in sample.split("\n"):
+        print(textwrap.fill(paragraph, 80))
+    print(f"wrote {options.length:,} characters in {time.perf_counter() - start:.1f} s")
+
+    options.output.mkdir(exist_ok=True)
+    flambeau.save(model.state_dict(), options.output / "model.safetensors")
+    draw(history, options.output / "gpt.png")
+    print(f"picture: {options.output / 'gpt.png'}")
+
+
+if __name__ == "__main__":
+    main()
