@@ -169,8 +169,15 @@ def binary_cross_entropy(
 
     Raises:
         ValueError: The shapes differ, or ``reduction`` is unknown.
+        RuntimeError: An element of ``input`` is no probability.
     """
     reduction = resolved(size_average, reduce, reduction)
+    elements = at_hand(input)
+    if elements is not None and not ((elements >= 0) & (elements <= 1)).all():
+        raise RuntimeError(
+            "binary_cross_entropy(): the elements of input must be from 0 to 1, got "
+            f"{elements.min()} to {elements.max()}; binary_cross_entropy_with_logits() takes logits"
+        )
     return ops.binary_cross_entropy(input, target, weight, reduction)
 
 

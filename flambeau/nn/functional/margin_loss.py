@@ -8,6 +8,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._reductions import resolved
 from flambeau.ops import margin_loss as ops
 from flambeau.ops.distance import pairwise_distance
+from flambeau.ops.values import at_hand
 
 __all__ = [
     "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
@@ -119,9 +120,10 @@ def multi_margin_loss(
 
     Raises:
         ValueError: ``p`` is neither 1 nor 2.
-        RuntimeError: The shapes do not match.
+        RuntimeError: The shapes do not match, or there is no such class.
     """
     reduction = resolved(size_average, reduce, reduction)
+    _check_classes("multi_margin_loss", input, target, lowest=0)
     return ops.multi_margin_loss(input, target, p, margin, weight, reduction)
 
 
@@ -142,10 +144,23 @@ def multilabel_margin_loss(
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises:
-        RuntimeError: The shapes do not match.
+        RuntimeError: The shapes do not match, or there is no such class.
     """
     reduction = resolved(size_average, reduce, reduction)
+    _check_classes("multilabel_margin_loss", input, target, lowest=-1)
     return ops.multilabel_margin_loss(input, target, reduction)
+
+
+def _check_classes(name: str, input: Tensor, target: Tensor, lowest: int) -> None:
+    elements = at_hand(target)
+    if elements is None or elements.size == 0 or elements.dtype.kind not in "iu":
+        return
+    classes = input.shape[-1] if input.shape else 1
+    if elements.min() < lowest or elements.max() >= classes:
+        raise RuntimeError(
+            f"{name}(): targets must be from {lowest} to {classes - 1} for an input of shape "
+            f"{list(input.shape)}, got {elements.min()} to {elements.max()}"
+        )
 
 
 def multilabel_soft_margin_loss(
