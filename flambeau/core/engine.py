@@ -102,27 +102,31 @@ class Backward:
                 for node in nodes:
                     pulled = self._run_node(node)
                     if pulled is not None:
-                        self._pass_on(node, pulled, waiting)
+                        self._pass_on(node.edges, pulled, waiting)
         finally:
             _running.backward = outer
         return self.captured
 
-    def _pass_on(self, node: Node, pulled: Any, waiting: dict[Node, int]) -> None:
+    def _pass_on(self, edges: tuple[Edge, ...], pulled: Any, waiting: dict[Node, int]) -> None:
         """Send the cotangents of a node's inputs, and run the accumulators that have all theirs."""
         reached, buffers = self.reached, self.buffers
         ready: list[Node] = []
-        for edge, cotangent in zip(node.edges, pulled, strict=True):
-            if edge is None or (reached is not None and edge[0] not in reached):
+        remaining = iter(pulled)
+        for edge in edges:
+            cotangent = next(remaining)
+            if edge is None:
                 continue
             after = edge[0]
+            if reached is not None and after not in reached:
+                continue
             if cotangent is not None:
                 if after.outputs == 1 and after not in buffers:
                     buffers[after] = [cotangent]
                 else:
                     self._send(edge, cotangent)
             if after.accumulates:
-                waiting[after] -= 1
-                if not waiting[after]:
+                count = waiting[after] = waiting[after] - 1
+                if not count:
                     ready.append(after)
         for each in ready:
             self._run_node(each)
