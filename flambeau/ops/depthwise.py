@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from flambeau.ops.fused_sum import fused_sum
 from flambeau.ops.taps import taps
 from flambeau.ops.trilinear import trilinear
 
@@ -75,18 +76,10 @@ def _filter_gradient(cotangent: Any, input: Any, geometry: Geometry) -> Any:
     # Along a dimension that is not the last, so that neighbours are summed side by side.
     axis = cotangent.ndim - 2 if cotangent.ndim > 3 else 0
     input = lax.optimization_barrier(input)
-    sums = jnp.stack([_summed(shifted * cotangent, axis) for shifted in geometry.taps(input)])
+    sums = jnp.stack([fused_sum(shifted * cotangent, axis) for shifted in geometry.taps(input)])
     channels = 2 if axis > 0 else 1
     others = tuple(each for each in range(1, sums.ndim) if each != channels)
     return jnp.sum(sums, others).T.reshape(geometry.right)
-
-
-def _summed(products: Any, axis: int) -> Any:
-    """The sum along an axis as a loop of XLA's, which makes the products on the way.
-
-    Additions it hands to a library, and stores all products for it before; this is none to look at.
-    """
-    return lax.reduce(products, np.zeros((), products.dtype), lambda a, b: a - (-b), (axis,))
 
 
 depthwise = trilinear("depthwise", _output, _output, _input_gradient, _filter_gradient)

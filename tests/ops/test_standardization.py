@@ -36,12 +36,14 @@ def by_hand_groups(channels, weight, bias):
 
 CASES = {
     "rows": (by_hand_rows, plain_rows, (3, 4)),
+    "rows of many": (by_hand_rows, plain_rows, (2, 32)),
     "groups": (by_hand_groups, plain_groups, (2, 4, 3)),
 }
 
 
 def arguments(shape, affine):
-    array, vector = rng.standard_normal(shape), (4,)
+    array = rng.standard_normal(shape)
+    vector = shape[1:2]
     if not affine:
         return array, None, None
     return array, rng.standard_normal(vector), rng.standard_normal(vector)
