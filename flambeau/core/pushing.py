@@ -28,7 +28,7 @@ def push(
     """
     try:
         return jax.jvp(function, primals, tangents, has_aux=True)
-    except TypeError as error:
+    except (TypeError, RuntimeError) as error:
         if "custom_vjp" not in str(error):
             raise
         raise NotImplementedError(

@@ -26,7 +26,7 @@ def full_subscript(ndim: int, dims: Dims, indices: tuple[Any, ...]) -> tuple[Any
     return tuple(full)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def overwrite(dims: Dims, array: Any, value: Any, *indices: Any) -> Any:
     """``array`` with the elements at index arrays replaced by ``value``.
 
@@ -36,20 +36,14 @@ def overwrite(dims: Dims, array: Any, value: Any, *indices: Any) -> Any:
     return array.at[full_subscript(array.ndim, dims, indices)].set(value, mode="drop")
 
 
-def _overwrite_forward(dims: Dims, array: Any, value: Any, *indices: Any) -> tuple[Any, Any]:
-    return overwrite(dims, array, value, *indices), indices
-
-
-def _overwrite_backward(dims: Dims, indices: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
-    named = cotangent.at[full_subscript(cotangent.ndim, dims, indices)]
-    return (
-        named.set(0, mode="drop"),
-        named.get(mode="fill", fill_value=0),
-        *(None for _ in indices),
-    )
-
-
-overwrite.defvjp(_overwrite_forward, _overwrite_backward)
+@overwrite.defjvp
+def _overwrite_jvp(dims: Dims, primals: Any, tangents: Any) -> Any:
+    array, _, *indices = primals
+    subscript = full_subscript(array.ndim, dims, tuple(indices))
+    stays = jnp.ones(array.shape, bool).at[subscript].set(False, mode="drop")
+    kept = jnp.where(stays, tangents[0], 0)
+    # The transpose of adding is reading, for each value.
+    return overwrite(dims, *primals), kept.at[subscript].add(tangents[1], mode="drop")
 
 
 def along(

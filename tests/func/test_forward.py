@@ -119,3 +119,39 @@ def test_a_strict_product_names_the_output_that_is_independent():
     flambeau.manual_seed(0)
     found = func.jvp(lambda x: dropout(x * w), (x,), (x,), strict=True)
     assert [each.tolist() for each in found] == [each.tolist() for each in expected]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, index, part: x.index_put((index,), part),
+        lambda x, index, part: x.index_copy(0, index, part),
+        lambda x, index, part: x.scatter(0, index, part),
+        lambda x, index, part: x.put(index, part),
+        lambda x, index, part: x.index_add(0, index, part),
+        lambda x, index, part: x.masked_scatter(flambeau.tensor([True, False, True]), part),
+    ],
+)
+def test_writes_at_indices_are_differentiated_forward(write):
+    index = flambeau.tensor([2, 0])
+
+    def function(x, y):
+        return write(x * x, index, y * y).pow(2).sum()
+
+    x, y = vector().double(), flambeau.tensor([5.0, 6.0], dtype=flambeau.float64)
+    first, second = func.jacfwd(function, (0, 1))(x, y), func.jacrev(function, (0, 1))(x, y)
+    assert [each.tolist() for each in first] == [each.tolist() for each in second]
+    forward = func.hessian(function, (0, 1))(x, y)
+    backward = func.jacrev(func.jacrev(function, (0, 1)), (0, 1))(x, y)
+    assert [[b.tolist() for b in a] for a in forward] == [[b.tolist() for b in a] for a in backward]
+
+
+def test_what_has_no_forward_derivative_says_so():
+    ends = flambeau.tensor([1, 3], dtype=flambeau.int32)
+    left, right = flambeau.ones(2, 3), flambeau.ones(3, 2)
+
+    def function(x):
+        return nn.functional.grouped_mm(x, right, offs=ends)
+
+    with pytest.raises(NotImplementedError, match="vjp"):
+        func.jvp(function, (left,), (left,))
