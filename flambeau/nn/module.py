@@ -50,21 +50,20 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
     call_super_init: bool = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if not self.call_super_init:
-            self._check_no_arguments(args, kwargs)
+        if (args or kwargs) and not self.call_super_init:
+            raise self._arguments_error(args, kwargs)
         # Past this class's `__setattr__`, which needs the tables itself.
         super().__setattr__("training", True)
         self.__dict__.update(new_state())
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
-    def _check_no_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if args or kwargs:
-            given = f"the keyword '{next(iter(kwargs))}'" if kwargs else f"{len(args)} positional"
-            raise TypeError(
-                f"{type(self).__name__} passed {given} argument(s) to Module.__init__(), which "
-                "takes none; set call_super_init = True to pass them on to the next base class"
-            )
+    def _arguments_error(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TypeError:
+        given = f"the keyword '{next(iter(kwargs))}'" if kwargs else f"{len(args)} positional"
+        return TypeError(
+            f"{type(self).__name__} passed {given} argument(s) to Module.__init__(), which takes "
+            "none; set call_super_init = True to pass them on to the next base class"
+        )
 
     # Attributes
 
@@ -98,14 +97,20 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
         if is_tensor and isinstance(value, Parameter):
             if "_modules" not in state:
                 raise _not_initialized(self, "parameter", name)
-            self._take_over(name, ("_buffers", "_modules"), self.register_parameter, value)
+            if name in state or name in state["_buffers"] or name in state["_modules"]:
+                self._take_over(name, ("_buffers", "_modules"), self.register_parameter, value)
+            else:
+                self.register_parameter(name, value)
         elif name in state.get("_parameters", ()):
             _require_none("parameter", "Parameter", name, value)
             self.register_parameter(name, None)
         elif isinstance(value, Module):
             if "_modules" not in state:
                 raise _not_initialized(self, "module", name)
-            self._take_over(name, ("_parameters", "_buffers"), self._put_module, value)
+            if name in state or name in state["_parameters"] or name in state["_buffers"]:
+                self._take_over(name, ("_parameters", "_buffers"), self._put_module, value)
+            else:
+                self._put_module(name, value)
         elif name in state.get("_modules", ()):
             _require_none("module", "Module", name, value)
             self._put_module(name, None)
@@ -135,7 +140,7 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
     def _take_over(
         self, name: str, tables: tuple[str, str], register: Callable[[str, Any], None], value: Any
     ) -> None:
-        """Register ``value``, and end whatever else ``name`` meant, unless that fails.
+        """Register ``value``, and end whatever else ``name`` means, unless that fails.
 
         Args:
             name: The attribute.
@@ -144,11 +149,8 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
             value: What is registered.
         """
         state = self.__dict__
-        first, second = state[tables[0]], state[tables[1]]
-        if not (name in state or name in first or name in second):
-            register(name, value)
-            return
-        displaced = [(place, place.pop(name)) for place in (state, first, second) if name in place]
+        places = (state, state[tables[0]], state[tables[1]])
+        displaced = [(place, place.pop(name)) for place in places if name in place]
         was_unsaved = name in self._non_persistent_buffers_set
         self._non_persistent_buffers_set.discard(name)
         try:
@@ -287,9 +289,11 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
         return hasattr(self, name)
 
     def _put_module(self, name: str, module: Module | None) -> None:
-        self._modules[name] = hooks.filter_registration(
-            hooks._global_module_registration_hooks, self, name, module
-        )
+        if hooks._global_module_registration_hooks:
+            module = hooks.filter_registration(
+                hooks._global_module_registration_hooks, self, name, module
+            )
+        self._modules[name] = module
 
     def _assign_buffer(self, name: str, value: Any) -> None:
         if value is not None and not _is_tensor_like(value):

@@ -120,7 +120,7 @@ def _logarithm(x: jax.Array) -> jax.Array:
     significand = lax.bitcast_convert_type(bits & 0x007FFFFF | 0x3F000000, jnp.float32)
     is_low = significand < _ROOT_OF_HALF
     exponent = exponent - lax.convert_element_type(is_low, jnp.float32)
-    x = jnp.where(is_low, significand + significand, significand) - _float32(1)
+    x = lax.select(is_low, significand + significand, significand) - _float32(1)
     square = x * x
     cubic = _polynomial(_LOGARITHM, x) * x
     tail = _fused(cubic, square, exponent * _LOG_2_LOW)
@@ -142,13 +142,13 @@ def _cosine_and_sine(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     sine = _fused(sine, x, x)
     is_turned = (eighths & 2) != 0
     return (
-        _signed(jnp.where(is_turned, sine, cosine), (eighths + 2) & 4),
-        _signed(jnp.where(is_turned, cosine, sine), eighths & 4),
+        _signed(lax.select(is_turned, sine, cosine), (eighths + 2) & 4),
+        _signed(lax.select(is_turned, cosine, sine), eighths & 4),
     )
 
 
 def _signed(values: jax.Array, is_negative: jax.Array) -> jax.Array:
-    return jnp.where(is_negative != 0, -values, values)
+    return lax.select(is_negative != 0, -values, values)
 
 
 def _polynomial(coefficients: tuple[float, ...], x: jax.Array) -> jax.Array:
