@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import random
+from jax.extend.core import get_opaque_trace_state
 
 from flambeau.core.cell import next_epoch
 from flambeau.core.modes import modes
@@ -41,7 +41,7 @@ class Place:
         self.epoch = epoch
         self.scope = scope
         self.is_foreign = is_foreign
-        self.state = _state()
+        self.state = get_opaque_trace_state()
         self.trace = modes.trace
 
 
@@ -126,23 +126,10 @@ def _checked(key: Any) -> Any:
 
 
 @functools.cache
-def _state_getter() -> Callable[[], Any]:
-    # Importing this takes longer than most of the library.
-    from jax.extend.core import get_opaque_trace_state
-
-    return get_opaque_trace_state
-
-
-def _state() -> Any:
-    """Which of JAX's transformations are running."""
-    return _state_getter()()
-
-
-@functools.cache
 def _top_level() -> Any:
-    """`_state` outside of all transformations, where a new thread always begins."""
+    """The state outside of all transformations, where a new thread always begins."""
     found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(_state()))
+    thread = threading.Thread(target=lambda: found.append(get_opaque_trace_state()))
     thread.start()
     thread.join()
     return found[0]
@@ -157,7 +144,7 @@ def _is_in_program() -> bool:
 def _is_among_transformations() -> bool:
     """Whether transformations of JAX have begun since the current place."""
     place = modes.place
-    return _state() != (_top_level() if place is None else place.state)
+    return get_opaque_trace_state() != (_top_level() if place is None else place.state)
 
 
 def _is_here() -> bool:
