@@ -20,6 +20,9 @@ _ON_CPU = {
     )
 }
 
+#: The names of the primitives that are, or become, convolutions.
+CONVOLVING = {"conv_general_dilated"}
+
 # JAX takes compiler options only for a function that no other function being traced calls.
 _NOT_TRACING = get_opaque_trace_state()
 
@@ -70,7 +73,7 @@ def compiled_convolution(function: Callable[..., Any], **options: Any) -> Callab
 def has_convolution(jaxpr: Any) -> bool:
     """Whether a program, or a part that it calls, convolves."""
     return any(
-        equation.primitive.name == "conv_general_dilated"
+        equation.primitive.name in CONVOLVING
         or any(map(has_convolution, jaxprs_in_params(equation.params)))
         for equation in jaxpr.eqns
     )

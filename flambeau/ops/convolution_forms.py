@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from flambeau.core.compiler import only_cpu
+from flambeau.ops import volumes
 from flambeau.ops.depthwise import Geometry, depthwise
 from flambeau.ops.taps import Borders, Numbers, counts_of, padded, taps
 
@@ -61,14 +62,23 @@ def convolve(
         return _as_product(input, weight, stride, borders, dilation, 1)
     if len(kernel) == 3:
         return _slice_by_slice(input, weight, stride, borders, dilation)
-    counts = counts_of(input, kernel, stride, borders, dilation)
-    if any(
-        (n - 1) * s + 1 > size for n, s, size in zip(counts, stride, input.shape[2:], strict=True)
-    ):
-        # With more outputs than inputs XLA takes the one for the other in the gradient of the
-        # filters, and then has only its slowest loop for it.
-        input, borders = padded(input, borders), [(0, 0)] * len(kernel)
+    input, borders = _padded_where_needed(input, kernel, stride, borders, dilation)
     return _one_operator(input, weight, stride, borders, dilation, 1)
+
+
+def _padded_where_needed(
+    input: Any, kernel: Numbers, stride: Numbers, borders: Borders, dilation: Numbers
+) -> tuple[Any, Borders]:
+    """The input and what is left to pad.
+
+    With more outputs than inputs XLA takes the one for the other in the gradient of the filters,
+    and then has only its slowest loop for it.
+    """
+    counts = counts_of(input, kernel, stride, borders, dilation)
+    extents = ((count - 1) * step + 1 for count, step in zip(counts, stride, strict=True))
+    if all(extent <= size for extent, size in zip(extents, input.shape[2:], strict=True)):
+        return input, borders
+    return padded(input, borders), [(0, 0)] * len(kernel)
 
 
 def _one_operator(
@@ -125,18 +135,13 @@ def _as_product(
 def _slice_by_slice(
     input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers
 ) -> Any:
-    """A 3-d convolution as a 2-d one, in which the taps along the depth are channels."""
-    batch, channels = input.shape[:2]
-    outputs, _, depth, *kernel = weight.shape
-    count = counts_of(input, weight.shape[2:], stride, borders, dilation)[0]
-    input = padded(input, [borders[0], (0, 0), (0, 0)])
-    # As dimensions (N, C, H, W, D), of which the windows go along the last.
-    rows = taps(jnp.moveaxis(input, 2, -1), (depth,), (count,), stride[:1], dilation[:1])
-    slices = jnp.moveaxis(jnp.stack(rows, 2), -1, 1)
-    slices = slices.reshape(batch * count, channels * depth, *input.shape[3:])
-    filters = weight.reshape(outputs, channels * depth, *kernel)
-    found = convolve(slices, filters, stride[1:], borders[1:], dilation[1:], 1)
-    return jnp.moveaxis(found.reshape(batch, count, *found.shape[1:]), 1, 2)
+    """A 3-d convolution as a 2-d one."""
+    kernel, depth = weight.shape[2:], borders[0]
+    input, borders = _padded_where_needed(input, kernel, stride, [(0, 0), *borders[1:]], dilation)
+    geometry = volumes.Geometry(input.shape, weight.shape, stride, (depth, *borders[1:]), dilation)
+    if stride[0] == 1 and weight.shape[0] <= weight.shape[1]:
+        return volumes.in_one_step(input, weight, geometry)
+    return volumes.slices_as_channels(input, weight, geometry)
 
 
 def convolve_transposed(

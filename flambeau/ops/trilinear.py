@@ -17,11 +17,15 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from flambeau.core.compiler import CONVOLVING
+
 # Takes two arrays and what is static.
 Map = Callable[[Any, Any, Any], Any]
 
 
-def trilinear(name: str, plain: Map, product: Map, by_left: Map, by_right: Map) -> Map:
+def trilinear(
+    name: str, plain: Map, product: Map, by_left: Map, by_right: Map, *, convolves: bool = False
+) -> Map:
     """``product`` as a function whose gradients are ``by_left`` and ``by_right``.
 
     Args:
@@ -30,12 +34,16 @@ def trilinear(name: str, plain: Map, product: Map, by_left: Map, by_right: Map) 
         product: From ``(a, b, static)`` to ``c``, linear in ``a`` and in ``b``.
         by_left: From ``(c, b, static)`` to the cotangent of ``a``.
         by_right: From ``(c, a, static)`` to the cotangent of ``b``.
+        convolves: Programs with these maps are compiled as those with convolutions are.
 
     Returns:
         A function of two arrays and a hashable third argument, which says the shapes of ``a`` and
         ``b`` at its attributes ``left`` and ``right``.
     """
-    whole, of_left, of_right = (Primitive(f"{name}{part}") for part in ("", "_left", "_right"))
+    names = name, f"{name}_left", f"{name}_right"
+    whole, of_left, of_right = map(Primitive, names)
+    if convolves:
+        CONVOLVING.update(names)
 
     def plain_left(c: Any, b: Any, static: Any) -> Any:
         return jax.linear_transpose(lambda a: plain(a, b, static), _like(static.left, c))(c)[0]
