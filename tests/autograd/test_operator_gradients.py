@@ -23,6 +23,7 @@ ROWS = [
 WITHOUT_A_ROW = {
     "arithmetic.floor_divide": "has none, by PyTorch's documentation",
     "selection.heaviside": "has none, by PyTorch's documentation",
+    "grouped.grouped_mm": "takes no double precision; compared with PyTorch's in tests/conformance",
     "powers.integers_power": "of integers, which take no gradient",
     "Bitcast": "reads bits, which take no gradient",
 }
