@@ -236,5 +236,5 @@ def test_errors_state_the_facts(name):
 
 
 def test_a_number_is_no_matrix():
-    with pytest.raises(TypeError, match="Tensor.*number"):
+    with pytest.raises(TypeError, match=r"Tensor.*number"):
         t(M) @ 2.0
