@@ -55,7 +55,7 @@ def sample(
     draw: Callable[..., Any] = getattr(rejection if kind == "truncated_normal" else draws, kind)
     source = _source(where, generator)
     if source is not None and _uses_twister(source):
-        return _by_twister(source, where, draw, shape=shape, dtype=dtype, **parameters)
+        return _by_twister(source, where, draw, {"shape": shape, "dtype": dtype, **parameters})
     draw(_SCRATCH, shape=(0,), dtype=dtype, **parameters)
     if source is None:
         again = functools.partial(_again, sample, kind, shape, dtype, **parameters)
@@ -72,7 +72,7 @@ def permutation(n: int, dtype: np.dtype[Any], where: device, generator: Any = No
     """0 to n - 1 in random order; raises what `draws.permutation` raises."""
     source = _source(where, generator)
     if source is not None and _uses_twister(source):
-        return _by_twister(source, where, draws.permutation, n=n, dtype=dtype)
+        return _by_twister(source, where, draws.permutation, {"n": n, "dtype": dtype})
     require_countable(n, dtype)
     if source is None:
         again = functools.partial(_again, permutation, n, dtype)
@@ -88,7 +88,7 @@ def permutations(n: int, count: int, where: device, generator: Any = None) -> An
         again = functools.partial(_again, permutations, n, count)
         return planned_draw((count, n), np.dtype(np.int64), generator, again)
     if _uses_twister(source):
-        return _by_twister(source, where, _rows_of_permutations, n=n, count=count)
+        return _by_twister(source, where, _rows_of_permutations, {"n": n, "count": count})
     return _by_key(source, keyed.permutations, {"n": n, "count": count})
 
 
@@ -106,7 +106,8 @@ def multinomial(
     source = _source(where, generator)
     static = {"num_samples": num_samples, "replacement": replacement}
     if source is not None and _uses_twister(source):
-        return _by_twister(source, where, draws.multinomial, weights=np.asarray(weights), **static)
+        arguments = {"weights": np.asarray(weights), **static}
+        return _by_twister(source, where, draws.multinomial, arguments)
     # Without looking at the weights themselves, only their shape and dtype can be wrong.
     stand_in = np.broadcast_to(np.ones((), weights.dtype), weights.shape)
     require_weights(stand_in, num_samples, replacement)
@@ -137,7 +138,7 @@ def _per_element(
     source = _source(where, generator)
     if source is not None and _uses_twister(source):
         host = {name: np.asarray(array) for name, array in elements.items()}
-        return _by_twister(source, where, draw, **host, **static)
+        return _by_twister(source, where, draw, {**host, **static})
     (array,) = elements.values()
     nothing = dict.fromkeys(elements, np.empty(0, array.dtype))
     draw(_SCRATCH, **nothing, **static)
@@ -207,7 +208,9 @@ def _uses_twister(source: _Source) -> bool:
     return source.device.type == "cpu"
 
 
-def _by_twister(source: Any, where: device, draw: Callable[..., Any], **arguments: Any) -> Any:
+def _by_twister(
+    source: Any, where: device, draw: Callable[..., Any], arguments: dict[str, Any]
+) -> Any:
     if modes.capture is None:
         return _from_twister(source, where, draw, arguments)
     return drawn(functools.partial(_from_twister, source, where, draw, arguments))
