@@ -3,5 +3,6 @@
 from flambeau.func.batch_norm_replacement import *
 from flambeau.func.forward import *
 from flambeau.func.functional_call import *
+from flambeau.func.rearrange import *
 from flambeau.func.reverse import *
 from flambeau.func.vmap import *

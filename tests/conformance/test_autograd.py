@@ -22,6 +22,7 @@ from tests.conformance.autograd_scenarios import (
     modes,
     modules,
     overrides,
+    rearranging,
     saved_tensors,
     transforms,
 )
@@ -29,7 +30,7 @@ from tests.conformance.scenario import Entry, assert_same, observe
 
 TOPICS = (
     backward, batches, functional, functions, graph, hooks, in_place, modes, modules, overrides,
-    saved_tensors, transforms,
+    rearranging, saved_tensors, transforms,
 )  # fmt: skip
 ENTRIES = [
     pytest.param(entry, id=f"{topic.__name__.rpartition('.')[2]}-{entry.name}")
