@@ -10,7 +10,7 @@ import jax
 
 from flambeau.core.trace import TracedValueError
 
-_OWN_FOLDERS = tuple(
+OWN_FOLDERS = tuple(
     str(Path(module).parent) for module in (__file__.replace("compile/", ""), jax.__file__ or "")
 )
 # What JAX raises when a program asks for a value it does not have yet.
@@ -37,7 +37,7 @@ def user_line(trace: TracebackType | None) -> str:
     own = [
         frame
         for frame in frames
-        if not frame.filename.startswith(_OWN_FOLDERS) and not frame.filename.startswith("<frozen")
+        if not frame.filename.startswith(OWN_FOLDERS) and not frame.filename.startswith("<frozen")
     ]
     if not own:
         return "in the compiled function"

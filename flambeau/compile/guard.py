@@ -8,14 +8,17 @@ without assignment (lists, dictionaries, sets) are compared at every call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from flambeau.compile.surroundings import Outside
 from flambeau.core import world
 from flambeau.core.trace import Trace
 
 _BY_VALUE = (int, float, bool, complex, str, bytes, type(None))
 _MEMBERS = ("_parameters", "_buffers")
+# Where the containers come from whose content is compared.
+_PLAIN = ("builtins", "collections")
 
 # Where in a module an attribute stands: "" for plain ones, or the registry; and its name.
 Place = tuple[str, str]
@@ -135,16 +138,66 @@ def freeze(value: Any) -> tuple[Any, Any]:
     return None, _Same(value)
 
 
+def _freeze_plain(value: Any) -> tuple[Any, Any]:
+    """`freeze`, with containers of classes of their own as one object."""
+    own = isinstance(value, dict | list | set) and type(value).__module__ not in _PLAIN
+    return (None, _Same(value)) if own else freeze(value)
+
+
+class OutsideSnapshot:
+    """What functions found outside themselves, as a trace took it into the program."""
+
+    def __init__(self) -> None:
+        self.entries: dict[Any, tuple[Outside, tuple[Any, Any]]] = {}
+
+    def update(self, places: Mapping[Any, Outside]) -> None:
+        """Add the values of those ``places`` that are new."""
+        for key, place in places.items():
+            if key not in self.entries:
+                self.entries[key] = place, _freeze_plain(place.find())
+
+    def ignore_changed(self) -> list[str]:
+        """Stop watching what is no longer as it was, and give its names."""
+        changed = {
+            key: place
+            for key, (place, frozen) in self.entries.items()
+            if _freeze_plain(place.find()) != frozen
+        }
+        for key in changed:
+            del self.entries[key]
+        return [*map(str, changed.values())]
+
+    def settle(self) -> None:
+        """Prepare to be asked at every call."""
+        self.expected = [
+            (place.find, place.find(), frozen) for place, frozen in self.entries.values()
+        ]
+
+    def holds(self) -> bool:
+        """Whether all is as it was."""
+        for find, value, (kind, content) in self.expected:
+            now = find()
+            # A container may have changed although it is the same.
+            if (now is not value or kind is not None) and _freeze_plain(now) != (kind, content):
+                return False
+        return True
+
+
 class Guard:
     """Decides whether a program may be used for a call.
 
     Args:
         trace: The finished trace.
         modules: Snapshots of the modules that it entered.
+        outside: What the functions in it found outside themselves.
     """
 
-    def __init__(self, trace: Trace, modules: list[ModuleSnapshot]) -> None:
+    def __init__(
+        self, trace: Trace, modules: list[ModuleSnapshot], outside: OutsideSnapshot
+    ) -> None:
         self.modules = modules
+        self.outside = outside
+        outside.settle()
         self.tensors = [
             (tensor, requires_grad, cell, tensor._leaf_hooks())
             for tensor, (requires_grad, cell) in trace.tensors.items()
@@ -172,6 +225,8 @@ class Guard:
         for module in self.volatile:
             if not module.volatile_holds():
                 return False
+        if not self.outside.holds():
+            return False
         if self.version == world.version:
             return True
         version = world.version

@@ -47,7 +47,7 @@ class Program:
         recording = Recording(function, leaves, structure)
         closed = recording.record()
         trace = recording.trace
-        self.guard = Guard(trace, trace_snapshots(trace))
+        self.guard = Guard(trace, trace_snapshots(trace), trace.outside)
         self.results = recording.results
         self.result_structure = recording.result_structure
         self.inputs, self.with_grad = recording.inputs, recording.with_grad

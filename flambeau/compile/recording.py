@@ -10,8 +10,9 @@ import jax
 from jax.core import Tracer
 
 from flambeau.compile import arguments, errors, guard
-from flambeau.compile.guard import ModuleSnapshot, Place
+from flambeau.compile.guard import ModuleSnapshot, OutsideSnapshot, Place
 from flambeau.compile.history import Arrival, Root, trace_backward
+from flambeau.compile.surroundings import Surroundings
 from flambeau.core import tape, world
 from flambeau.core.cell import Cell
 from flambeau.core.modes import modes
@@ -129,6 +130,7 @@ class Recording:
         if arrays:
             self.trace.device = Tensor._wrap(arrays[0]).device
         before = modes.trace
+        self.trace.surround(self.function, self._named_arguments())
         if before is not None:
             raise errors.CompileError("a compiled function cannot be traced inside another trace")
         modes.trace = self.trace
@@ -139,6 +141,13 @@ class Recording:
         finally:
             modes.trace = before
             self._restore()
+
+    def _named_arguments(self) -> dict[str, Any]:
+        """The objects among the arguments that the function may ask for attributes."""
+        args, kwargs = arguments.unflatten(self.structure, self.leaves)
+        code = getattr(self.function, "__code__", None)
+        named = {} if code is None else dict(zip(code.co_varnames, args, strict=False))
+        return {name: each for name, each in {**named, **kwargs}.items() if _is_object(each)}
 
     def _run(self, *tracers: Any) -> list[Any]:
         grads = dict(zip(self.with_grad, tracers[len(self.inputs) :], strict=True))
@@ -267,6 +276,7 @@ class Recording:
                 elif not place[1].startswith("_forward_"):
                     side_effects.append(f"{type(snapshot.module).__name__}.{place[1]}")
             snapshot.ignore(places)
+        side_effects += self.trace.outside.ignore_changed()
         if side_effects:
             warnings.warn(
                 f"the compiled function changes {', '.join(side_effects)} while it is traced; "
@@ -289,6 +299,10 @@ class Recording:
             tensor._grad_fn, tensor._output_nr, tensor._requires_grad = history
 
 
+def _is_object(value: Any) -> bool:
+    return not isinstance(value, Tensor | int | float | complex | str | bytes | None)
+
+
 def _by_identity(values: dict[Any, Any]) -> dict[Any, int]:
     return {key: id(value) for key, value in values.items()}
 
@@ -299,12 +313,24 @@ class _ModuleWatchingTrace(Trace):
     def __init__(self, first_sequence: int) -> None:
         super().__init__(first_sequence)
         self.snapshots: dict[int, ModuleSnapshot] = {}
+        self.surroundings = Surroundings()
+        self.outside = OutsideSnapshot()
         self.histories: dict[Tensor, tuple[Any, int, bool]] = {}
 
     def enter(self, module: Any, anew: bool = False) -> None:
         """Note that ``module`` was called, or with ``anew`` that it has changed for good."""
         if anew or id(module) not in self.snapshots:
             self.snapshots[id(module)] = ModuleSnapshot(module)
+            self.surround(module.forward)
+            for registry in vars(module).values():
+                if getattr(registry, "announces_changes", False):
+                    for hook in registry.values():
+                        self.surround(hook)
+
+    def surround(self, function: Any, named: dict[str, Any] | None = None) -> None:
+        """Watch what ``function`` finds outside itself."""
+        self.surroundings.explore(function, named)
+        self.outside.update(self.surroundings.places)
 
     def note(self, tensor: Any) -> None:
         """Note that ``tensor`` took part."""

@@ -221,3 +221,170 @@ def test_new_data_of_a_tensor_that_is_only_detached_is_seen():
     assert f(flambeau.ones(2)).tolist() == [2.0, 2.0]
     w.data = flambeau.tensor([5.0, 6.0])
     assert f(flambeau.ones(2)).tolist() == [10.0, 11.0]
+
+
+SCALE = 2.0
+OPTIONS = {"power": 2}
+WEIGHT = flambeau.ones(2)
+
+
+def scaled(x):
+    return x * SCALE
+
+
+def raised(x):
+    return x ** OPTIONS["power"]
+
+
+def weighted(x):
+    return x * WEIGHT
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "value"),
+    [(scaled, "SCALE", 5.0), (raised, "OPTIONS", {"power": 3}), (weighted, "WEIGHT", None)],
+)
+def test_a_global_that_is_bound_anew_is_seen(function, name, value, monkeypatch):
+    f = flambeau.compile(lambda x: function(x) + 1)
+    x = flambeau.tensor([2.0, 3.0])
+    f(x)
+    monkeypatch.setitem(globals(), name, flambeau.zeros(2) if value is None else value)
+    assert f(x).tolist() == (function(x) + 1).tolist()
+    assert f.program_count == 2
+
+
+def test_a_global_container_that_changes_is_seen(monkeypatch):
+    f = flambeau.compile(raised)
+    x = flambeau.tensor([2.0])
+    assert f(x).item() == 4.0
+    monkeypatch.setitem(OPTIONS, "power", 3)
+    assert f(x).item() == 8.0
+
+
+def test_a_closure_that_changes_is_seen():
+    alpha = 2
+
+    @flambeau.compile
+    def f(x):
+        return x * alpha
+
+    x = flambeau.ones(1)
+    assert f(x).item() == 2.0
+    alpha = 3
+    assert f(x).item() == 3.0
+    alpha = 2
+    assert f(x).item() == 2.0
+    assert f.program_count == 2
+
+
+class Settings:
+    """A plain object with plain attributes."""
+
+    factor = 2
+
+    def __init__(self):
+        self.inner = None
+        self.rate = 0.5
+
+    def apply(self, x):
+        return x * self.rate * self.factor
+
+
+def test_attributes_of_plain_objects_are_seen():
+    settings = Settings()
+    settings.inner = Settings()
+
+    def f(x):
+        return settings.apply(x) + settings.inner.rate
+
+    run, x = flambeau.compile(f), flambeau.ones(1)
+    for change in (
+        lambda: None,
+        lambda: setattr(settings, "rate", 3.0),
+        lambda: setattr(settings.inner, "rate", 7.0),
+        lambda: setattr(settings, "inner", Settings()),
+        lambda: setattr(Settings, "factor", 4),
+    ):
+        change()
+        assert run(x).item() == f(x).item()
+    Settings.factor = 2
+
+
+def test_attributes_of_an_argument_and_of_the_object_of_a_method_are_seen():
+    settings, x = Settings(), flambeau.ones(1)
+    by_argument = flambeau.compile(lambda it, x: x * it.rate)
+    by_method = flambeau.compile(settings.apply)
+    assert (by_argument(settings, x).item(), by_method(x).item()) == (0.5, 1.0)
+    settings.rate = 2.0
+    assert (by_argument(settings, x).item(), by_method(x).item()) == (2.0, 4.0)
+
+
+class Configured(nn.Module):
+    """A module that keeps a plain object, and reads a global."""
+
+    def __init__(self):
+        super().__init__()
+        self.settings = Settings()
+
+    def forward(self, x):
+        return self.helped(x) * SCALE
+
+    def helped(self, x):
+        return x * self.settings.rate
+
+
+def test_plain_objects_inside_modules_are_seen(monkeypatch):
+    model, x = Configured(), flambeau.ones(1)
+    run = flambeau.compile(lambda x: model(x))
+    assert run(x).item() == 1.0
+    model.settings.rate = 3.0
+    assert run(x).item() == 6.0
+    monkeypatch.setitem(globals(), "SCALE", 4.0)
+    assert run(x).item() == 12.0
+
+
+def test_state_of_a_hook_is_seen():
+    factor = 2
+
+    def hook(module, args, output):
+        return output * factor
+
+    model, x = nn.Identity(), flambeau.ones(1)
+    model.register_forward_hook(hook)
+    run = flambeau.compile(model)
+    assert run(x).item() == 2.0
+    factor = 5
+    assert run(x).item() == 5.0
+
+
+def test_what_the_function_itself_changes_is_told_and_not_watched():
+    calls = Settings()
+    calls.rate = 0
+
+    def f(x):
+        calls.rate += 1
+        return x
+
+    run = flambeau.compile(f)
+    with pytest.warns(CompileWarning, match=r"calls\.rate"):
+        run(flambeau.ones(1))
+    run(flambeau.ones(1))
+    assert (run.program_count, calls.rate) == (1, 1)
+
+
+def test_an_optimizer_and_a_model_outside_need_one_program():
+    model = nn.Linear(2, 1)
+    optimizer = flambeau.optim.SGD(model.parameters(), lr=0.1)
+
+    @flambeau.compile
+    def step(x):
+        loss = model(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    for rate in (0.1, 0.2, 0.3):
+        optimizer.param_groups[0]["lr"] = rate
+        step(flambeau.ones(1, 2))
+    assert step.program_count == 1
