@@ -60,7 +60,7 @@ def hand_written_jax():
     def run():
         nonlocal parameters
         parameters, loss = step(parameters, inputs, labels)
-        return loss.block_until_ready()
+        return loss
 
     return run
 
@@ -91,7 +91,7 @@ def with_flambeau(compiled):
 
     if compiled:
         step = flambeau.compile(step)
-    return lambda: step(inputs, labels).jax().block_until_ready()
+    return lambda: step(inputs, labels)
 
 
 def pytorch():
@@ -138,7 +138,7 @@ def flax_nnx():
         optimizer.update(model, grads)
         return loss
 
-    return lambda: step(model, optimizer, inputs, labels).block_until_ready()
+    return lambda: step(model, optimizer, inputs, labels)
 
 
 def equinox():
@@ -170,7 +170,7 @@ def equinox():
     def run():
         nonlocal layers, state
         loss, layers, state = step((inputs, labels), layers, state)
-        return loss.block_until_ready()
+        return loss
 
     return run
 
