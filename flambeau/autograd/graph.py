@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from flambeau.autograd.saved_tensors import (
+    allow_mutation_on_saved_tensors,
     disable_saved_tensors_hooks,
     save_on_cpu,
     saved_tensors_hooks,
@@ -15,8 +16,9 @@ from flambeau.core.node import Node
 from flambeau.core.tensor import Tensor
 
 __all__ = [
-    "GradientEdge", "Node", "disable_saved_tensors_hooks", "get_gradient_edge",
-    "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
+    "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu",
+    "saved_tensors_hooks",
 ]  # fmt: skip
 
 

@@ -13,7 +13,10 @@ from flambeau.core.modes import modes
 from flambeau.core.packing import Hooks
 from flambeau.core.tensor import Tensor
 
-__all__ = ["disable_saved_tensors_hooks", "save_on_cpu", "saved_tensors_hooks"]
+__all__ = [
+    "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "save_on_cpu",
+    "saved_tensors_hooks",
+]  # fmt: skip
 
 
 class saved_tensors_hooks:
@@ -120,3 +123,30 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
         yield
     finally:
         modes.packing_refused = before
+
+
+class SavedCopies:
+    """What PyTorch would have copied in `allow_mutation_on_saved_tensors`: nothing here."""
+
+    def clear(self) -> None:
+        """Do nothing, since nothing is kept."""
+
+
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[SavedCopies]:
+    """Allow in-place writes to what the tape has saved, which are allowed everywhere.
+
+    What the tape saves never changes, so that the block needs to copy nothing. It is here for
+    programs written for PyTorch.
+
+    >>> import flambeau
+    >>> x = flambeau.ones(2, requires_grad=True)
+    >>> with flambeau.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     y = x.clone()
+    ...     z = y.sin()
+    ...     _ = y.mul_(10)
+    >>> z.sum().backward()
+    >>> bool((x.grad == flambeau.ones(2).cos()).all())
+    True
+    """
+    yield SavedCopies()

@@ -206,3 +206,15 @@ def hooks_after_they_were_disabled(lib, kit):
         y = x * x
     y.sum().backward()
     return x.grad
+
+
+@scenario
+def saved_tensors_that_are_written(lib, kit):
+    x = leaf(lib)
+    with lib.autograd.graph.allow_mutation_on_saved_tensors() as copies:
+        y = x.clone()
+        z = (y * y).sum()
+        y.mul_(10)
+        z.backward()
+        copies.clear()
+    return x.grad, y.detach()
