@@ -158,7 +158,7 @@ def train(model, text, steps, batch, rate):
         if i == 1:
             print(f"the first step, compiling included: {time.perf_counter() - start:.1f} s")
             start = time.perf_counter()
-        elif i % max(steps // 12, 1) == 0:
+        elif i % max(steps // 10, 1) == 0:
             loss = flambeau.stack(losses).mean().item()
             speed = len(losses) * batch * model.context / (time.perf_counter() - start)
             history.append((i * batch * model.context, loss, test().item()))
@@ -211,15 +211,15 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add("--text", type=Path, default=TEXT, help="a file of plain text")
-    add("--steps", type=int, default=3000, help="training steps")
+    add("--steps", type=int, default=2600, help="training steps")
     add("--batch", type=int, default=4, help="windows of text per step")
     add("--context", type=int, default=128, help="characters that the model sees at once")
     add("--width", type=int, default=128, help="features per character, a multiple of 8")
     add("--layers", type=int, default=3, help="blocks of attention and a hidden layer")
-    add("--rate", type=float, default=4e-3, help="learning rate after the warm-up")
+    add("--rate", type=float, default=3e-3, help="learning rate after the warm-up")
     add("--prompt", default="It is a truth universally acknowledged, that", help="how it begins")
     add("--length", type=int, default=600, help="characters to write")
-    add("--temperature", type=float, default=0.7, help="how freely they are drawn")
+    add("--temperature", type=float, default=0.5, help="how freely they are drawn")
     add("--seed", type=int, default=0, help="the same seed gives the same run")
     add("--output", type=Path, default=Path("gpt-output"), help="folder for the results")
     options = parser.parse_args(arguments)

@@ -32,10 +32,10 @@ def programs(printed):
 
 class TestGPT:
     def test_learns_writes_and_saves(self, drawn, tmp_path, capsys):
-        gpt.main(options(**TINY, batch=8, steps=96, rate=0.02, length=20, output=tmp_path / "new"))
+        gpt.main(options(**TINY, batch=8, steps=100, rate=0.02, length=20, output=tmp_path / "new"))
         [(history, picture)] = drawn
         characters, losses, test_losses = zip(*history, strict=True)
-        assert characters[-1] == 96 * 8 * 16
+        assert characters[-1] == 100 * 8 * 16
         assert losses[-1] < losses[0]
         # Knowing how frequent each character is, and nothing else, is worth about 3.0.
         assert test_losses[-1] < min(test_losses[0], 2.9)
