@@ -1,8 +1,9 @@
 """Declaring operators: one pure function on arrays becomes a function, a method and their kin.
 
 The annotations of the declaration say what each argument is: `Operand` (a tensor or number that
-takes part in type promotion), `Array` (a tensor as it is), `Arrays` (a sequence of them); anything
-else is static, that is, part of which program is compiled.
+takes part in type promotion), `TensorOperand` (a tensor that does), `Array` (a tensor as it is;
+where there is a default, or as `Array | Number`, a number too), `Arrays` (a sequence of tensors);
+anything else is static, that is, part of which program is compiled.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from flambeau.core.writing import put, put_out
 
 Array: TypeAlias = Any
 Operand: TypeAlias = Any
+TensorOperand: TypeAlias = Any
+Number: TypeAlias = Any
 Arrays: TypeAlias = Any
 
 _ALIASES = {"A": "input", "axis": "dim", "keepdims": "keepdim", "x": "input"}
@@ -88,9 +91,14 @@ class Op:
         kinds = [str(function.__annotations__.get(name)) for name in self.names]
         self.dynamic = [i for i, k in enumerate(kinds) if k.split(" ")[0] in _DYNAMIC]
         self.static = [i for i in range(len(kinds)) if i not in self.dynamic]
-        self.operands = [n for n, i in enumerate(self.dynamic) if kinds[i].startswith("Operand")]
+        self.operands = [n for n, i in enumerate(self.dynamic) if "Operand" in kinds[i]]
         self.sequences = [i for i, k in enumerate(kinds) if k.startswith("Arrays")]
-        self.needs_tensor = self.names[0] == "input" and kinds[0] == "Array"
+        # The places, among the dynamic ones, where a number cannot stand.
+        self.tensors = [
+            (n, self.names[i])
+            for n, i in enumerate(self.dynamic)
+            if kinds[i] == "TensorOperand" or (kinds[i] == "Array" and i < self.required)
+        ]
         # Floats and ints that compare equal are different programs.
         self.typed = any("float" in kinds[i] or kinds[i] == "Any" for i in self.static)
         # Where the static arguments begin, if all others come first and are single.
@@ -156,12 +164,10 @@ class Op:
 
     def _apply(self, static: tuple[Any, ...], lengths: tuple[int, ...], *arrays: Any) -> Any:
         """The declared function, from arrays and bound static arguments."""
-        if self.needs_tensor and getattr(arrays[0], "weak_type", False):
-            raise TypeError(
-                f"{self.name}(): input must be a Tensor, got a {arrays[0].dtype} number"
-            )
         values: list[Any] = list(arrays)
-        if self.sequences:
+        if not self.sequences:
+            self._check_tensors(values)
+        else:
             values, arrays_left, remaining = [], list(arrays), list(lengths)
             for i in self.dynamic:
                 count = remaining.pop(0) if i in self.sequences else None
@@ -180,6 +186,13 @@ class Op:
         positional = len(full) - self.keyword_only
         keywords = dict(zip(self.names[positional:], full[positional:], strict=True))
         return self.function(*full[:positional], **keywords)
+
+    def _check_tensors(self, values: list[Any]) -> None:
+        for place, name in self.tensors:
+            value = values[place]
+            if promotion.is_number(value):
+                kind = getattr(value, "dtype", type(value).__name__)
+                raise TypeError(f"{self.name}(): {name} must be a Tensor, got a {kind} number")
 
     def _promoted(self, values: list[Any]) -> list[Any]:
         taking = [n for n in self.operands if values[n] is not None]
@@ -223,7 +236,7 @@ class Op:
 
 
 _MISSING = object()
-_DYNAMIC = ("Array", "Operand", "Arrays")
+_DYNAMIC = ("Array", "Arrays", "Operand", "TensorOperand")
 
 
 def _hashable(value: Any) -> Any:
@@ -409,7 +422,11 @@ def function(declared: Callable[..., Any] | None = None, *, method: bool | str =
             if kwargs and aliases:
                 kwargs = {aliases.get(name, name): value for name, value in kwargs.items()}
             if not kwargs or takes_out or "out" not in kwargs:
-                return inner(*args, **kwargs)
+                try:
+                    return inner(*args, **kwargs)
+                except AttributeError:
+                    _refuse_number(inner.__name__, names, args)
+                    raise
             out = kwargs.pop("out")
             result = inner(*args, **kwargs)
             return result if out is None else put_out(out, result, inner.__name__)
@@ -419,6 +436,19 @@ def function(declared: Callable[..., Any] | None = None, *, method: bool | str =
         return face
 
     return declare if declared is None else declare(declared)
+
+
+def _refuse_number(name: str, names: tuple[str, ...], args: tuple[Any, ...]) -> None:
+    """Raise if a function failed because its first argument is a number and no tensor."""
+    # Functions of any number of tensors have no such parameter.
+    first = names[0] if names and names[0] != "indexing" else "tensors"
+    if args and first in _FIRST and isinstance(args[0], int | float | complex):
+        raise TypeError(
+            f"{name}(): {first} must be a Tensor, got {type(args[0]).__name__}"
+        ) from None
+
+
+_FIRST = ("A", "condition", "input", "self", "tensor", "tensors", "v", "x")
 
 
 def _parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:

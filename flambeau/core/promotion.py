@@ -129,10 +129,15 @@ def check_broadcast(*operands: Any) -> None:
 
 
 def _check(operands: tuple[Any, ...]) -> None:
-    if all(isinstance(each, bool | int | float | complex) or _is_weak(each) for each in operands):
+    if all(map(is_number, operands)):
         kinds = " and ".join(str(np.result_type(each)) for each in operands)
         raise TypeError(f"at least one operand must be a Tensor, got numbers only ({kinds})")
     check_broadcast(*operands)
+
+
+def is_number(operand: Any) -> bool:
+    """Whether an operand of a traced operator is a Python number rather than a tensor."""
+    return isinstance(operand, bool | int | float | complex) or _is_weak(operand)
 
 
 def _is_weak(operand: Any) -> bool:

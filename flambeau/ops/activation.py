@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
-from flambeau.core.op import Array, op
+from flambeau.core.op import Array, Number, op
 from flambeau.ops.checks import needs_inexact, needs_real_number
 
 __all__ = ["celu", "hardshrink", "prelu", "relu", "selu", "threshold"]
@@ -277,7 +277,7 @@ def glu(input: Array, dim: int = -1) -> Array:
 
 @op(node="SoftmaxBackward0")
 def gumbel_softmax(
-    logits: Array, exponentials: Array, tau: Array, hard: bool = False, dim: int = -1
+    logits: Array, exponentials: Array, tau: Array | Number, hard: bool = False, dim: int = -1
 ) -> Array:
     """The softmax of ``(logits + gumbels) / tau``, or with ``hard`` the one-hot of its maximum.
 

@@ -8,7 +8,16 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core.dtype import BOOLEAN, FLOATING, INTEGER, from_numpy_dtype
-from flambeau.core.op import Array, Operand, function, is_operand, make_in_place, op
+from flambeau.core.op import (
+    Array,
+    Number,
+    Operand,
+    TensorOperand,
+    function,
+    is_operand,
+    make_in_place,
+    op,
+)
 from flambeau.core.promotion import check_broadcast, promote, promote_to_float, result_dtype
 from flambeau.core.tensor import Tensor, method
 from flambeau.ops.aliases import also_method
@@ -48,7 +57,7 @@ def _add(input: Operand, other: Operand) -> Array:
 
 
 @op(name="add", linear=True)
-def _add_scaled(input: Operand, other: Operand, alpha: Array) -> Array:
+def _add_scaled(input: Operand, other: Operand, alpha: Array | Number) -> Array:
     alpha = _scaled("add", alpha, result_dtype((input, other)))
     left, right = promote(input, other)
     return left + alpha * right
@@ -86,7 +95,7 @@ def _sub(input: Operand, other: Operand) -> Array:
 
 
 @op(name="sub", linear=True)
-def _sub_scaled(input: Operand, other: Operand, alpha: Array) -> Array:
+def _sub_scaled(input: Operand, other: Operand, alpha: Array | Number) -> Array:
     _subtraction(input, other)
     alpha = _scaled("sub", alpha, result_dtype((input, other)))
     left, right = promote(input, other)
@@ -105,7 +114,7 @@ def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Any:
 
 
 @op(name="rsub", node="RsubBackward1", linear=True)
-def _rsub(input: Operand, other: Operand) -> Array:
+def _rsub(input: TensorOperand, other: Operand) -> Array:
     """``other - input``: what ``1 - tensor`` computes."""
     _subtraction(input, other)
     left, right = promote(input, other)
@@ -113,7 +122,7 @@ def _rsub(input: Operand, other: Operand) -> Array:
 
 
 @op(name="rsub", node="RsubBackward1", linear=True)
-def _rsub_scaled(input: Operand, other: Operand, alpha: Array) -> Array:
+def _rsub_scaled(input: TensorOperand, other: Operand, alpha: Array | Number) -> Array:
     _subtraction(input, other)
     alpha = _scaled("rsub", alpha, result_dtype((input, other)))
     left, right = promote(input, other)
@@ -121,7 +130,7 @@ def _rsub_scaled(input: Operand, other: Operand, alpha: Array) -> Array:
 
 
 @function
-def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Any:
+def rsub(input: Tensor, other: Any, alpha: Any = 1) -> Any:
     """``other - alpha * input``, elementwise and broadcast; see `sub`."""
     return _rsub(input, other) if _is_one(alpha) else _rsub_scaled(input, other, alpha)
 
@@ -245,7 +254,7 @@ def remainder(input: Operand, other: Operand) -> Array:
 
 
 @op(method=True, inplace=True, promote="type")
-def fmod(input: Operand, other: Operand) -> Array:
+def fmod(input: TensorOperand, other: Operand) -> Array:
     """The remainder that has the sign of the dividend, as C's ``fmod``."""
     needs_real_number("fmod", input)
     return jax.lax.rem(*jnp.broadcast_arrays(input, other))
@@ -287,7 +296,9 @@ def lcm(input: Operand, other: Operand) -> Array:
 
 
 @op(method=True, inplace=True)
-def addcmul(input: Operand, tensor1: Operand, tensor2: Operand, *, value: Array = 1) -> Array:
+def addcmul(
+    input: TensorOperand, tensor1: TensorOperand, tensor2: TensorOperand, *, value: Array = 1
+) -> Array:
     """``input + value * tensor1 * tensor2``, elementwise and broadcast."""
     value = _scaled("addcmul", value, result_dtype((input, tensor1, tensor2)))
     input, tensor1, tensor2 = promote(input, tensor1, tensor2)
@@ -295,7 +306,9 @@ def addcmul(input: Operand, tensor1: Operand, tensor2: Operand, *, value: Array 
 
 
 @op(method=True, inplace=True)
-def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *, value: Array = 1) -> Array:
+def addcdiv(
+    input: TensorOperand, tensor1: TensorOperand, tensor2: TensorOperand, *, value: Array = 1
+) -> Array:
     """``input + value * tensor1 / tensor2``, elementwise and broadcast.
 
     Raises:
@@ -312,7 +325,7 @@ def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *, value: Array 
 
 
 @op(method=True, inplace=True)
-def lerp(input: Array, end: Array, weight: Array) -> Array:
+def lerp(input: Array, end: Array, weight: Array | Number) -> Array:
     """The point between ``input`` and ``end`` that lies ``weight`` of the way along.
 
     Args:

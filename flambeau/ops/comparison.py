@@ -6,8 +6,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from flambeau.core.op import Array, Operand, function, op
-from flambeau.core.promotion import check_broadcast, result_dtype
+from flambeau.core.op import Array, Number, Operand, TensorOperand, function, op
+from flambeau.core.promotion import check_broadcast, is_number, result_dtype
 from flambeau.core.tensor import Tensor
 from flambeau.ops.aliases import also_method
 from flambeau.ops.checks import needs_ordered, same_dtype
@@ -19,47 +19,49 @@ __all__ = [
 
 
 @op(method=True, inplace=True, operator="eq", promote="type", differentiable=False)
-def eq(input: Operand, other: Operand) -> Array:
+def eq(input: TensorOperand, other: Operand) -> Array:
     """Where the elements are equal, as a bool tensor."""
     return jnp.equal(input, other)
 
 
 @op(method=True, inplace=True, operator="ne", promote="type", differentiable=False)
-def ne(input: Operand, other: Operand) -> Array:
+def ne(input: TensorOperand, other: Operand) -> Array:
     """Where the elements differ, as a bool tensor."""
     return jnp.not_equal(input, other)
 
 
 @op(method=True, inplace=True, operator="lt", promote="type", differentiable=False)
-def lt(input: Operand, other: Operand) -> Array:
+def lt(input: TensorOperand, other: Operand) -> Array:
     """Where ``input < other``, as a bool tensor."""
     needs_ordered("lt", input)
     return jnp.less(input, other)
 
 
 @op(method=True, inplace=True, operator="le", promote="type", differentiable=False)
-def le(input: Operand, other: Operand) -> Array:
+def le(input: TensorOperand, other: Operand) -> Array:
     """Where ``input <= other``, as a bool tensor."""
     needs_ordered("le", input)
     return jnp.less_equal(input, other)
 
 
 @op(method=True, inplace=True, operator="gt", promote="type", differentiable=False)
-def gt(input: Operand, other: Operand) -> Array:
+def gt(input: TensorOperand, other: Operand) -> Array:
     """Where ``input > other``, as a bool tensor."""
     needs_ordered("gt", input)
     return jnp.greater(input, other)
 
 
 @op(method=True, inplace=True, operator="ge", promote="type", differentiable=False)
-def ge(input: Operand, other: Operand) -> Array:
+def ge(input: TensorOperand, other: Operand) -> Array:
     """Where ``input >= other``, as a bool tensor."""
     needs_ordered("ge", input)
     return jnp.greater_equal(input, other)
 
 
 @op(name="isclose", differentiable=False)
-def _isclose(input: Array, other: Array, rtol: Array, atol: Array, equal_nan: bool) -> Array:
+def _isclose(
+    input: Array, other: Array, rtol: Array | Number, atol: Array | Number, equal_nan: bool
+) -> Array:
     same_dtype("isclose", input, other)
     check_broadcast(input, other)
     close = input == other
@@ -142,7 +144,10 @@ def isin(
 
     Raises:
         RuntimeError: A tensor is bool.
+        TypeError: Both are numbers.
     """
+    if is_number(elements) and is_number(test_elements):
+        raise TypeError("isin(): elements or test_elements must be a Tensor, got two numbers")
     for each in (elements, test_elements):
         if each.dtype == jnp.bool_:
             raise RuntimeError("isin() is not defined for bool tensors; convert with int() first")

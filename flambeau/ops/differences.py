@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core.dtype import FLOATING, get_default_dtype
-from flambeau.core.op import Array, function, op
+from flambeau.core.op import Array, Number, function, op
 from flambeau.core.promotion import promote, result_dtype
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import category, wrap_dim
@@ -86,13 +86,13 @@ def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
 
 
 @op(name="trapezoid", node="MulBackward1")
-def _trapezoid(y: Array, x: Array | None, dx: Array, dim: int) -> Array:
+def _trapezoid(y: Array, x: Array | None, dx: Array | Number, dim: int) -> Array:
     areas, dim = _areas("trapezoid", y, x, dx, dim)
     return jnp.sum(areas, dim)
 
 
 @op(name="cumulative_trapezoid", node="CumsumBackward0")
-def _cumulative_trapezoid(y: Array, x: Array | None, dx: Array, dim: int) -> Array:
+def _cumulative_trapezoid(y: Array, x: Array | None, dx: Array | Number, dim: int) -> Array:
     areas, dim = _areas("cumulative_trapezoid", y, x, dx, dim)
     return jnp.cumsum(areas, dim)
 

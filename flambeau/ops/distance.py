@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flambeau.core.op import Array, Operand, op
+from flambeau.core.op import Array, Operand, TensorOperand, op
 from flambeau.ops.checks import needs_floating, wrap_dim
 from flambeau.ops.derivatives import magnitude
 from flambeau.ops.norms import norm_of_magnitudes
@@ -55,7 +55,7 @@ def _unit(vectors: Any, eps: float) -> Any:
 
 @op(promote="type")
 def pairwise_distance(
-    x1: Operand, x2: Operand, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+    x1: TensorOperand, x2: TensorOperand, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Array:
     """The ``p``-norm of ``x1 - x2 + eps`` along the last dimension.
 

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from flambeau.core.op import Array, Operand, function, op
+from flambeau.core.op import Array, Number, Operand, function, op
 from flambeau.core.promotion import result_dtype
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import same_dtype
@@ -123,7 +123,7 @@ def _fits(array: Any, to: Any) -> bool:
 
 
 @op(method=True, operator="matmul", node="MmBackward0")
-def matmul(input: Array, other: Array) -> Array:
+def matmul(input: Array, other: Array | Number) -> Array:
     """The matrix product of two tensors.
 
     Two vectors give their dot product, a matrix and a vector a vector, two matrices a matrix;

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core.dtype import INTEGER
-from flambeau.core.op import Array, Operand, op
+from flambeau.core.op import Array, Operand, TensorOperand, op
 from flambeau.core.promotion import check_broadcast
 from flambeau.core.tensor import Tensor, method
 from flambeau.ops.checks import needs_discrete, needs_integer, needs_ordered
@@ -28,28 +28,28 @@ def _truth(input: Any) -> Any:
 
 
 @op(method=True, inplace=True, differentiable=False)
-def logical_and(input: Operand, other: Operand) -> Array:
+def logical_and(input: TensorOperand, other: TensorOperand) -> Array:
     """Where both elements are not zero, as a bool tensor."""
     check_broadcast(input, other)
     return _truth(input) & _truth(other)
 
 
 @op(method=True, inplace=True, differentiable=False)
-def logical_or(input: Operand, other: Operand) -> Array:
+def logical_or(input: TensorOperand, other: TensorOperand) -> Array:
     """Where one element or both are not zero, as a bool tensor."""
     check_broadcast(input, other)
     return _truth(input) | _truth(other)
 
 
 @op(method=True, inplace=True, differentiable=False)
-def logical_xor(input: Operand, other: Operand) -> Array:
+def logical_xor(input: TensorOperand, other: TensorOperand) -> Array:
     """Where exactly one element is not zero, as a bool tensor."""
     check_broadcast(input, other)
     return _truth(input) ^ _truth(other)
 
 
 @op(method=True, inplace=True, differentiable=False)
-def logical_not(input: Operand) -> Array:
+def logical_not(input: TensorOperand) -> Array:
     """Where the elements are zero, as a bool tensor."""
     return ~_truth(input)
 

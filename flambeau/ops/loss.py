@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.op import Array, Operand, op
+from flambeau.core.op import Array, Operand, TensorOperand, op
 from flambeau.ops.checks import needs_floating, same_dtype
 
 __all__: list[str] = []
@@ -291,7 +291,7 @@ def binary_cross_entropy_with_logits(
 
 @op(promote="type")
 def kl_div(
-    input: Operand, target: Operand, reduction: str = "mean", log_target: bool = False
+    input: TensorOperand, target: TensorOperand, reduction: str = "mean", log_target: bool = False
 ) -> Array:
     """``t * (log(t) - x)``, the divergence of ``exp(x)`` from ``t``.
 
@@ -313,8 +313,8 @@ def kl_div(
 
 @op(promote="type", node="MeanBackward0")
 def poisson_nll_loss(
-    input: Operand, target: Operand, log_input: bool = True, full: bool = False, eps: float = 1e-8,
-    reduction: str = "mean",
+    input: TensorOperand, target: TensorOperand, log_input: bool = True, full: bool = False,
+    eps: float = 1e-8, reduction: str = "mean",
 ) -> Array:  # fmt: skip
     """``exp(x) - t * x``, or without ``log_input`` ``x - t * log(x + eps)``.
 
@@ -334,7 +334,7 @@ def poisson_nll_loss(
 
 @op(promote="type", node="MeanBackward0")
 def gaussian_nll_loss(
-    input: Operand, target: Operand, var: Operand, full: bool = False, eps: float = 1e-6,
+    input: TensorOperand, target: Operand, var: Operand, full: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Array:  # fmt: skip
     """``(log(var) + (x - t) ** 2 / var) / 2``, the variance at least ``eps``.

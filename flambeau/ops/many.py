@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from flambeau.core.op import Array, Arrays, op
+from flambeau.core.op import Array, Arrays, Number, op
 
 __all__: list[str] = []
 
@@ -22,20 +22,20 @@ def total_norm(tensors: Arrays, order: float) -> Array:
 
 
 @op(differentiable=False)
-def scaled_to_norm(tensors: Arrays, total: Array, max_norm: Array) -> Array:
+def scaled_to_norm(tensors: Arrays, total: Array, max_norm: Array | Number) -> Array:
     """The tensors times ``max_norm / total``, or as they are where that is greater than 1."""
     return _scaled(tensors, total, max_norm)
 
 
 @op(differentiable=False)
-def clipped_to_norm(tensors: Arrays, max_norm: Array, order: float) -> Array:
+def clipped_to_norm(tensors: Arrays, max_norm: Array | Number, order: float) -> Array:
     """`total_norm` of the tensors, and then `scaled_to_norm` of them."""
     total = _total(tensors, order)
     return total, *_scaled(tensors, total, max_norm)
 
 
 @op(differentiable=False)
-def clipped_to_value(tensors: Arrays, limit: Array) -> Array:
+def clipped_to_value(tensors: Arrays, limit: Array | Number) -> Array:
     """The tensors with elements beyond ``±limit`` set to it."""
     return tuple(_clamped(each, jnp.asarray(limit, each.dtype)) for each in tensors)
 

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.op import Array, Operand, op
+from flambeau.core.op import Array, Operand, TensorOperand, op
 from flambeau.ops.distance import norm_of
 from flambeau.ops.loss import reduced
 
@@ -21,7 +21,7 @@ def positive_part(x: Any) -> Any:
 
 @op(promote="type", node="MeanBackward0")
 def hinge_embedding_loss(
-    input: Operand, target: Operand, margin: float = 1.0, reduction: str = "mean"
+    input: TensorOperand, target: TensorOperand, margin: float = 1.0, reduction: str = "mean"
 ) -> Array:
     """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1."""
     zero = jnp.zeros_like(input)
@@ -31,7 +31,7 @@ def hinge_embedding_loss(
 
 
 @op(promote="type")
-def soft_margin_loss(input: Operand, target: Operand, reduction: str = "mean") -> Array:
+def soft_margin_loss(input: TensorOperand, target: TensorOperand, reduction: str = "mean") -> Array:
     """``log(1 + exp(-t * x))`` for targets of 1 and -1."""
     scores = -target * input
     return reduced(jnp.logaddexp(scores, jnp.zeros_like(scores)), reduction)
@@ -172,7 +172,10 @@ def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean")
 
 @op(promote="type", node="MeanBackward0")
 def multilabel_soft_margin_loss(
-    input: Operand, target: Operand, weight: Array | None = None, reduction: str = "mean"
+    input: TensorOperand,
+    target: Operand,
+    weight: Array | None = None,
+    reduction: str = "mean",
 ) -> Array:
     """The mean over the last dimension of the cross-entropies of independent labels.
 

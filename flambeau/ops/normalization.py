@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from flambeau.core.op import Array, op
+from flambeau.core.op import Array, Number, op
 from flambeau.ops.checks import needs_floating, wrap_dims
 from flambeau.ops.derivatives import magnitude
 from flambeau.ops.norms import norm_of_magnitudes
@@ -50,7 +50,7 @@ def batch_norm(
     weight: Array | None,
     bias: Array | None,
     training: bool,
-    momentum: Array,
+    momentum: Array | Number,
     eps: float,
 ) -> Array:
     """Each channel with mean 0 and variance 1, scaled and shifted, and the new running statistics.
@@ -267,7 +267,7 @@ def instance_norm(
     weight: Array | None,
     bias: Array | None,
     use_input_stats: bool,
-    momentum: Array,
+    momentum: Array | Number,
     eps: float,
 ) -> Array:
     """Each channel of each sample with mean 0 and variance 1, and the new running statistics.

@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
-from flambeau.core.op import Array, Operand, function, op
+from flambeau.core.op import Array, Number, TensorOperand, function, op
 from flambeau.core.promotion import promote
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import Dims, wrap_dim, wrap_dims
@@ -109,7 +109,7 @@ def norm(
 
 
 @op(method=True)
-def dist(input: Operand, other: Operand, p: float = 2.0) -> Array:
+def dist(input: TensorOperand, other: TensorOperand, p: float = 2.0) -> Array:
     """The p-norm of ``input - other``, broadcast.
 
     Raises:
@@ -121,7 +121,7 @@ def dist(input: Operand, other: Operand, p: float = 2.0) -> Array:
 
 
 @op(method=True, inplace=True)
-def renorm(input: Array, p: float, dim: int, maxnorm: Array) -> Array:
+def renorm(input: Array, p: float, dim: int, maxnorm: Array | Number) -> Array:
     """``input`` with each slice along a dimension scaled down to a p-norm of at most ``maxnorm``.
 
     Args:

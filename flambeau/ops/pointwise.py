@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from flambeau import return_types
 from flambeau.core.dtype import FLOATING
-from flambeau.core.op import Array, Operand, op
+from flambeau.core.op import Array, Operand, TensorOperand, op
 from flambeau.core.promotion import promote_to_float
 from flambeau.core.tensor import Tensor, method
 from flambeau.ops.aliases import also_method
@@ -280,7 +280,7 @@ def round(input: Operand, *, decimals: int = 0) -> Array:
 
 
 @op(method=True, inplace=True)
-def ldexp(input: Operand, other: Operand) -> Array:
+def ldexp(input: TensorOperand, other: TensorOperand) -> Array:
     """``input * 2 ** other``, elementwise and broadcast."""
     input, exponent = promote_to_float(input, other)
     return input * jnp.exp2(exponent)
@@ -305,7 +305,7 @@ def frexp(input: Array) -> Any:
 
 
 @op(method=True, inplace=True, promote="type")
-def nextafter(input: Operand, other: Operand) -> Array:
+def nextafter(input: TensorOperand, other: TensorOperand) -> Array:
     """The floating point number next to each element on the way to ``other``.
 
     Raises:

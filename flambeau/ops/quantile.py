@@ -11,7 +11,7 @@ from jax.core import Tracer
 
 from flambeau.core.cell import is_abstract
 from flambeau.core.modes import modes
-from flambeau.core.op import Array, function, op
+from flambeau.core.op import Array, Number, function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.ordering import sorting_order
@@ -68,7 +68,12 @@ def _between(ordered: Any, ranks: Any, interpolation: str) -> Any:
 
 @op(name="quantile")
 def _quantile(
-    input: Array, q: Array, dim: int | None, keepdim: bool, interpolation: str, ignore_nan: bool
+    input: Array,
+    q: Array | Number,
+    dim: int | None,
+    keepdim: bool,
+    interpolation: str,
+    ignore_nan: bool,
 ) -> Array:
     name = "nanquantile" if ignore_nan else "quantile"
     q = jnp.asarray(q)

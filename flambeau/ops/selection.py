@@ -8,8 +8,14 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core.dtype import finfo, from_numpy_dtype, uint8
-from flambeau.core.op import Array, Operand, function, op
-from flambeau.core.promotion import check_broadcast, promote, promote_to_float, result_dtype
+from flambeau.core.op import Array, Operand, TensorOperand, function, op
+from flambeau.core.promotion import (
+    check_broadcast,
+    is_number,
+    promote,
+    promote_to_float,
+    result_dtype,
+)
 from flambeau.core.tensor import Tensor
 from flambeau.ops.aliases import also_method
 from flambeau.ops.checks import needs_ordered, same_dtype
@@ -25,21 +31,21 @@ __all__ = [
 
 
 @op(method=True, promote="type")
-def maximum(input: Operand, other: Operand) -> Array:
+def maximum(input: TensorOperand, other: TensorOperand) -> Array:
     """The greater of two elements, NaN if one is; equal ones share the gradient in halves."""
     needs_ordered("maximum", input)
     return jnp.maximum(input, other)
 
 
 @op(method=True, promote="type")
-def minimum(input: Operand, other: Operand) -> Array:
+def minimum(input: TensorOperand, other: TensorOperand) -> Array:
     """The lesser of two elements, NaN if one is; equal ones share the gradient in halves."""
     needs_ordered("minimum", input)
     return jnp.minimum(input, other)
 
 
 @op(method=True, promote="type")
-def fmax(input: Operand, other: Operand) -> Array:
+def fmax(input: TensorOperand, other: TensorOperand) -> Array:
     """The greater of two elements, the other one where one is NaN.
 
     Equal ones leave the gradient to ``input``.
@@ -49,7 +55,7 @@ def fmax(input: Operand, other: Operand) -> Array:
 
 
 @op(method=True, promote="type")
-def fmin(input: Operand, other: Operand) -> Array:
+def fmin(input: TensorOperand, other: TensorOperand) -> Array:
     """The lesser of two elements, the other one where one is NaN.
 
     Equal ones leave the gradient to ``input``.
@@ -67,7 +73,7 @@ def fmin(input: Operand, other: Operand) -> Array:
     # PyTorch numbers the node by its overload, of which that for numbers is the common one.
     node="ClampBackward1",
 )
-def clamp(input: Operand, min: Operand = None, max: Operand = None) -> Array:
+def clamp(input: TensorOperand, min: Operand = None, max: Operand = None) -> Array:
     """``input`` with elements below ``min`` set to it, and then those above ``max`` to that.
 
     The gradient passes at the bounds themselves. Where ``min`` is above ``max`` the result is
@@ -80,6 +86,7 @@ def clamp(input: Operand, min: Operand = None, max: Operand = None) -> Array:
 
     Raises:
         RuntimeError: Neither bound is given, or the shapes do not broadcast.
+        TypeError: One bound is a number and the other a tensor.
 
     >>> import flambeau
     >>> flambeau.clamp(flambeau.tensor([-2.0, 0.5, 3.0]), -1, 1)
@@ -91,6 +98,8 @@ def clamp(input: Operand, min: Operand = None, max: Operand = None) -> Array:
 def _clamped(name: str, input: Any, low: Any, high: Any) -> Any:
     if low is None and high is None:
         raise RuntimeError(f"{name}() needs a lower or an upper bound, min or max")
+    if low is not None and high is not None and is_number(low) != is_number(high):
+        raise TypeError(f"{name}(): min and max must both be numbers or both be Tensors")
     bounds = [each for each in (low, high) if each is not None]
     input, *bounds = promote(input, *bounds)
     needs_ordered(name, input)
@@ -116,13 +125,13 @@ def _passed(inside: Any, value: Any, bound: Any) -> Any:
 
 
 @op(method=True, inplace=True)
-def clamp_min(input: Operand, min: Operand) -> Array:
+def clamp_min(input: TensorOperand, min: Operand) -> Array:
     """`clamp` with a lower bound only."""
     return _clamped("clamp_min", input, min, None)
 
 
 @op(method=True, inplace=True)
-def clamp_max(input: Operand, max: Operand) -> Array:
+def clamp_max(input: TensorOperand, max: Operand) -> Array:
     """`clamp` with an upper bound only."""
     return _clamped("clamp_max", input, None, max)
 
@@ -216,7 +225,7 @@ def _finite(input: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
 
 
 @op(method=True, inplace=True)
-def copysign(input: Operand, other: Operand) -> Array:
+def copysign(input: TensorOperand, other: Operand) -> Array:
     """The magnitudes of ``input`` with the signs of ``other``, elementwise and broadcast.
 
     The gradient is 0 where ``input`` is 0.

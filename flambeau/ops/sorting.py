@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau import return_types
-from flambeau.core.op import Array, Operand, function, op
+from flambeau.core.op import Array, Number, Operand, function, op
 from flambeau.core.promotion import result_dtype
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_ordered, wrap_dim
@@ -163,7 +163,7 @@ def _found(boundaries: Any, values: Any, right: bool) -> Any:
 @op(differentiable=False)
 def searchsorted(
     sorted_sequence: Array,
-    input: Array,
+    input: Array | Number,
     *,
     out_int32: bool = False,
     right: bool = False,

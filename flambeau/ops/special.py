@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.op import Array, Operand, function, op
+from flambeau.core.op import Array, Operand, TensorOperand, function, op
 from flambeau.core.promotion import promote_to_float
 from flambeau.core.tensor import Tensor
 from flambeau.ops.aliases import also_method
@@ -64,7 +64,10 @@ def polygamma(n: int, input: Array) -> Array:
 
     Raises:
         RuntimeError: ``n`` is negative.
+        TypeError: ``n`` is no integer.
     """
+    if not isinstance(n, int):
+        raise TypeError(f"polygamma(): the order n must be an int, got {type(n).__name__}")
     if n < 0:
         raise RuntimeError(f"polygamma(): the order n must not be negative, got {n}")
     (input,) = promote_to_float(input)
@@ -96,14 +99,14 @@ def mvlgamma(input: Operand, p: int) -> Array:
 
 
 @op(method=True, inplace=True, promote="type")
-def igamma(input: Operand, other: Operand) -> Array:
+def igamma(input: TensorOperand, other: TensorOperand) -> Array:
     """The regularized lower incomplete gamma function of order ``input``, up to ``other``."""
     needs_floating("igamma", input)
     return jax.lax.igamma(*jnp.broadcast_arrays(input, other))
 
 
 @op(method=True, inplace=True, promote="type")
-def igammac(input: Operand, other: Operand) -> Array:
+def igammac(input: TensorOperand, other: TensorOperand) -> Array:
     """``1 - igamma``: the regularized upper incomplete gamma function."""
     needs_floating("igammac", input)
     return jax.lax.igammac(*jnp.broadcast_arrays(input, other))
@@ -172,7 +175,7 @@ def _logarithm(of: Any, added: int) -> Any:
 
 
 @op(method=True, inplace=True)
-def atan2(input: Operand, other: Operand) -> Array:
+def atan2(input: TensorOperand, other: TensorOperand) -> Array:
     """The angle in radians of the point ``(other, input)``; its gradient at the origin is 0."""
     input, other = promote_to_float(input, other)
     needs_floating("atan2", input)
@@ -183,21 +186,21 @@ def atan2(input: Operand, other: Operand) -> Array:
 
 
 @op(method=True, inplace=True, promote="type")
-def hypot(input: Operand, other: Operand) -> Array:
+def hypot(input: TensorOperand, other: TensorOperand) -> Array:
     """``sqrt(input^2 + other^2)``, without overflow on the way."""
     needs_floating("hypot", input)
     return jnp.hypot(input, other)
 
 
 @op(method=True, promote="type")
-def logaddexp(input: Operand, other: Operand) -> Array:
+def logaddexp(input: TensorOperand, other: TensorOperand) -> Array:
     """``log(exp(input) + exp(other))``, without overflow on the way."""
     needs_inexact("logaddexp", input)
     return jnp.logaddexp(input, other)
 
 
 @op(method=True, promote="type")
-def logaddexp2(input: Operand, other: Operand) -> Array:
+def logaddexp2(input: TensorOperand, other: TensorOperand) -> Array:
     """``log2(2^input + 2^other)``, without overflow on the way."""
     needs_floating("logaddexp2", input)
     return jnp.logaddexp(input * math.log(2), other * math.log(2)) / math.log(2)

@@ -152,7 +152,8 @@ NN = {DISTRIBUTED: "DataParallel"}
 FUNCTIONAL = {
     LEAK: """
         BroadcastingList1 BroadcastingList2 BroadcastingList3 DType Tensor assert_int_or_pair
-        boolean_dispatch handle_torch_function has_torch_function has_torch_function_unary has_torch_function_variadic
+        boolean_dispatch handle_torch_function has_torch_function
+        has_torch_function_unary has_torch_function_variadic
     """,
     "8-bit factors with scales in the layouts of one generation of GPUs": """
         ScalingType SwizzleType scaled_grouped_mm scaled_mm
