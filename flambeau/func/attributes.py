@@ -20,13 +20,14 @@ _Table = dict[str, Any]
 def kept_attributes(module: Module) -> Iterator[None]:
     """Let no value that exists only during a transformation stay in a module.
 
-    Such values are taken out again at the end of the block.
+    Such values are taken out again at the end of the block. Those that a forward pre-hook computes
+    anew before each call, as `nn.utils.weight_norm` does, are no loss.
 
     Args:
         module: The module; those below it count as well.
 
     Raises:
-        RuntimeError: There were such values.
+        RuntimeError: There were others.
     """
     if modes.capture is None:
         yield
@@ -37,7 +38,8 @@ def kept_attributes(module: Module) -> Iterator[None]:
     except BaseException:
         _take_out(before)
         raise
-    assigned = _take_out(before)
+    recomputed = _recomputed(module)
+    assigned = [name for name in _take_out(before) if name not in recomputed]
     if assigned:
         raise RuntimeError(
             f"functional_call(): {type(module).__name__} assigned {assigned} while JAX transforms "
@@ -51,6 +53,17 @@ def _tables(module: Module) -> Iterator[tuple[str, _Table]]:
     for name, each in module.named_modules():
         prefix = f"{name}." if name else ""
         yield from ((prefix, table) for table in (vars(each), each._parameters, each._buffers))
+
+
+def _recomputed(module: Module) -> set[str]:
+    """The attributes that forward pre-hooks of the library compute, with the module's name."""
+    return {
+        f"{name}.{computed}" if name else computed
+        for name, each in module.named_modules()
+        for hook in each._forward_pre_hooks.values()
+        for computed in (getattr(hook, "name", None), getattr(hook, "_tensor_name", None))
+        if isinstance(computed, str)
+    }
 
 
 def _take_out(before: list[tuple[str, _Table, _Table]]) -> list[str]:
