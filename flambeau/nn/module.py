@@ -68,15 +68,16 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
     # Attributes
 
     def __getattr__(self, name: str) -> Any:
-        # Only called for what is neither in the instance's __dict__ nor on its class.
+        # Only called for what is neither in the instance's __dict__ nor on its class. One look into
+        # each table is all that is in our hands, so `state` stands for "not there".
         state = self.__dict__
         try:
-            if name in (members := state["_parameters"]):
-                return members[name]
-            if name in (members := state["_modules"]):
-                return members[name]
-            if name in (members := state["_buffers"]):
-                return members[name]
+            if (member := state["_parameters"].get(name, state)) is not state:
+                return member
+            if (member := state["_modules"].get(name, state)) is not state:
+                return member
+            if (member := state["_buffers"].get(name, state)) is not state:
+                return member
         except KeyError:
             # There are no tables yet, and so no members.
             pass
