@@ -405,7 +405,7 @@ def redraw(
         kind: See `flambeau.core.sample.sample`.
         target: What to overwrite; it is returned.
         generator: See `rand`.
-        outside_tape: As under `no_grad`, which costs a quarter of drawing a small tensor.
+        outside_tape: As under `no_grad`, for callers that need it for nothing else.
         parameters: What the draw takes by name.
     """
     # Before anything is drawn: a call that fails leaves the generator as it was.
