@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg
+from jax import lax
 
 from flambeau import return_types
 from flambeau.core import dtype as dtypes
@@ -31,7 +32,35 @@ __all__ = [
 def det(input: Array) -> Array:
     """The determinants of square matrices, ``(...)`` for ``(..., n, n)``."""
     check_matrix("det", input, square=True)
+    return _determinant(input)
+
+
+@jax.custom_jvp
+def _determinant(input: Any) -> Any:
     return jnp.linalg.det(input)
+
+
+@_determinant.defjvp
+def _determinant_jvp(primals: Any, tangents: Any) -> Any:
+    """Jacobi's formula, ``det(A) * trace(A^-1 dA)``.
+
+    A pivot of zero is replaced by a tiny one, which cancels in the product up to rounding; JAX's
+    own derivative is zero, or depends on its version, unless that pivot is the last.
+    """
+    (input,), (tangent,) = primals, tangents
+    lu, pivots, order = lax.linalg.lu(input)
+    diagonal = jnp.diagonal(lu, axis1=-2, axis2=-1)
+    greatest = jnp.max(jnp.abs(diagonal), -1, keepdims=True, initial=0)
+    tiny = jnp.finfo(lu.dtype).eps * jnp.where(greatest == 0, 1, greatest)
+    missing = jnp.where(diagonal == 0, tiny, jnp.zeros_like(tiny)).astype(lu.dtype)
+    lu = lu + missing[..., None] * jnp.eye(lu.shape[-1], dtype=lu.dtype)
+    exchanges = jnp.sum(pivots != jnp.arange(lu.shape[-1]), -1)
+    whole = jnp.prod(diagonal + missing, -1) * jnp.where(exchanges % 2, -1, 1).astype(lu.dtype)
+    moved = jnp.take_along_axis(tangent, order[..., None], -2)
+    solve = lax.linalg.triangular_solve
+    moved = solve(lu, moved, left_side=True, lower=True, unit_diagonal=True)
+    moved = solve(lu, moved, left_side=True, lower=False)
+    return _determinant(input), whole * jnp.trace(moved, axis1=-2, axis2=-1)
 
 
 @op(method=True, node="LinalgSlogdetBackward0", returns=return_types.linalg_slogdet)

@@ -126,6 +126,23 @@ def test_determinants():
     assert flambeau.logdet(t(S[[1, 0, 2]])).isnan().item() == (np.linalg.det(S) > 0)
 
 
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_the_gradient_of_a_determinant_is_the_matrix_of_cofactors(size):
+    matrix = numbers(size, size)
+    # No inverse, and a first pivot of zero.
+    matrix[:, 0] = 0
+    cofactors = [
+        [
+            (-1) ** (i + j) * np.linalg.det(np.delete(np.delete(matrix, i, 0), j, 1))
+            for j in range(size)
+        ]
+        for i in range(size)
+    ]
+    x = t(matrix).requires_grad_()
+    linalg.det(x).backward()
+    np.testing.assert_allclose(x.grad.numpy(), cofactors, atol=1e-12)
+
+
 def test_inverse_and_solutions():
     np.testing.assert_allclose(linalg.inv(t(S)).numpy() @ S, np.eye(3), atol=1e-12)
     np.testing.assert_allclose(S @ linalg.solve(t(S), t(V)).numpy(), V)
