@@ -202,7 +202,11 @@ def _record(
             )
         edges.append(tape.edge_of(each))
     saved = arrays if not kernel.linear else kernel.saved(arrays)
-    cls = tape.node_class(kernel.node_name) if modes.packing is None else packing.node_class(kernel)
+    if modes.packing is not None:
+        cls = packing.node_class(kernel)
+    else:
+        name = kernel.node_name if kernel.overloads is None else _overload(kernel, inputs)
+        cls = tape.node_class(name)
     if type(results) is not tuple and kernel.returns is None:
         made = object.__new__(Tensor)
         made._cell = Cell(results)
@@ -220,6 +224,13 @@ def _record(
         if each._cell.array.dtype in INEXACT:
             each._grad_fn, each._output_nr, each._requires_grad = node, number, True
     return _returned(kernel, wrapped)
+
+
+def _overload(kernel: Kernel, inputs: tuple[Any, ...]) -> str:
+    """The name of the node of a kernel that has several; see `Kernel.overloads`."""
+    kinds = ("-" if e is None else "n" if type(e) in _CONSTANT_TYPES else "t" for e in inputs)
+    assert kernel.overloads is not None
+    return kernel.overloads.get("".join(kinds), kernel.node_name)
 
 
 def inexact_avals(arrays: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -34,6 +34,8 @@ class Kernel:
             numbers, which take no gradient.
         name: The operator's name, for messages.
         node_name: The class name of its node on the tape, such as ``"MulBackward0"``.
+        overloads: Other names of the node, by what the inputs are: a letter for each, ``t`` for a
+            tensor, ``n`` for a number and ``-`` for ``None``.
         linear: The gradient needs only the shapes of floating point and complex inputs, so the tape
             keeps those instead of the arrays. Indices, masks and numbers it keeps as they are.
         convolves: The function has convolutions, which XLA compiles with options of their own.
@@ -44,7 +46,8 @@ class Kernel:
 
     __slots__ = (
         "_abstract", "_followed", "_gradients", "_used", "convolves", "differentiable", "face",
-        "forward", "function", "keep_residuals", "linear", "name", "node_name", "returns",
+        "forward", "function", "keep_residuals", "linear", "name", "node_name", "overloads",
+        "returns",
     )  # fmt: skip
 
     #: The compiled function, made when it is first asked for.
@@ -65,10 +68,12 @@ class Kernel:
         differentiable: bool = True,
         returns: Any = None,
         face: Any = None,
+        overloads: dict[str, str] | None = None,
     ) -> None:
         self.function = function
         self.name = name
         self.node_name = node_name
+        self.overloads = overloads
         self.linear = linear
         self.keep_residuals = keep_residuals
         self.convolves = convolves

@@ -69,6 +69,7 @@ class Op:
             "convolves": options["convolves"],
             "differentiable": options["differentiable"],
             "returns": options["returns"],
+            "overloads": options["overloads"],
         }
         self.kernels: dict[Any, Kernel] = {}
         self.face: Any = None
@@ -256,6 +257,7 @@ def op(
     operator: str | None = None,
     promote: str | None = None,
     node: str | Callable[..., str] | None = None,
+    overloads: dict[str, str] | None = None,
     linear: bool = False,
     keep_residuals: bool = False,
     convolves: bool = False,
@@ -276,6 +278,7 @@ def op(
             integers to the default floating dtype as well.
         node: The class name of the node on the tape, where it is not the operator's own; a function
             of the static arguments where it depends on them.
+        overloads: The names that it has where it depends on which inputs are tensors; see `Kernel`.
         linear: The gradient needs the shapes of the inputs only.
         keep_residuals: Keep JAX's residuals rather than running the forward again.
         convolves: Compile with the options that XLA needs for fast convolutions.
@@ -287,8 +290,9 @@ def op(
         The face: PyTorch's function, which also takes ``out=``.
     """
     options = {
-        "promote": promote, "node": node, "linear": linear, "keep_residuals": keep_residuals,
-        "convolves": convolves, "differentiable": differentiable, "returns": returns, "name": name,
+        "promote": promote, "node": node, "overloads": overloads, "linear": linear,
+        "keep_residuals": keep_residuals, "convolves": convolves,
+        "differentiable": differentiable, "returns": returns, "name": name,
     }  # fmt: skip
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -87,7 +87,7 @@ def selu(input: Array) -> Array:
     return _elu(input, _SELU_ALPHA, _SELU_SCALE, 1.0)
 
 
-@op(inplace=True, node="EluBackward0")
+@op(inplace=True)
 def celu(input: Array, alpha: float = 1.0) -> Array:
     """``x`` where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere.
 

@@ -113,7 +113,7 @@ def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Any:
     return _sub(input, other) if _is_one(alpha) else _sub_scaled(input, other, alpha)
 
 
-@op(name="rsub", node="RsubBackward1", linear=True)
+@op(name="rsub", node="RsubBackward1", overloads={"tt": "RsubBackward0"}, linear=True)
 def _rsub(input: TensorOperand, other: Operand) -> Array:
     """``other - input``: what ``1 - tensor`` computes."""
     _subtraction(input, other)
@@ -121,7 +121,10 @@ def _rsub(input: TensorOperand, other: Operand) -> Array:
     return right - left
 
 
-@op(name="rsub", node="RsubBackward1", linear=True)
+@op(
+    name="rsub", node="RsubBackward1",
+    overloads=dict.fromkeys(("ttn", "ttt"), "RsubBackward0"), linear=True,
+)  # fmt: skip
 def _rsub_scaled(input: TensorOperand, other: Operand, alpha: Array | Number) -> Array:
     _subtraction(input, other)
     alpha = _scaled("rsub", alpha, result_dtype((input, other)))
@@ -246,14 +249,17 @@ def floor_divide(input: Operand, other: Operand) -> Array:
     return without_derivative("floor_divide", _floor_divided(left, right), left, right)
 
 
-@op(method=True, inplace=True, operator="mod", promote="type")
+@op(
+    method=True, inplace=True, operator="mod", promote="type",
+    overloads={"tt": "RemainderBackward1"},
+)  # fmt: skip
 def remainder(input: Operand, other: Operand) -> Array:
     """``input % other``: the remainder that has the sign of the divisor, as in Python."""
     needs_real_number("remainder", input)
     return jnp.remainder(input, other)
 
 
-@op(method=True, inplace=True, promote="type")
+@op(method=True, inplace=True, promote="type", overloads={"tt": "FmodBackward1"})
 def fmod(input: TensorOperand, other: Operand) -> Array:
     """The remainder that has the sign of the dividend, as C's ``fmod``."""
     needs_real_number("fmod", input)
@@ -324,7 +330,7 @@ def addcdiv(
     return input + value * tensor1 / tensor2
 
 
-@op(method=True, inplace=True)
+@op(method=True, inplace=True, overloads={"ttt": "LerpBackward1"})
 def lerp(input: Array, end: Array, weight: Array | Number) -> Array:
     """The point between ``input`` and ``end`` that lies ``weight`` of the way along.
 

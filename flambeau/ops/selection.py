@@ -70,8 +70,8 @@ def fmin(input: TensorOperand, other: TensorOperand) -> Array:
 @op(
     method=True,
     inplace=True,
-    # PyTorch numbers the node by its overload, of which that for numbers is the common one.
     node="ClampBackward1",
+    overloads=dict.fromkeys(("tt-", "t-t", "ttt"), "ClampBackward0"),
 )
 def clamp(input: TensorOperand, min: Operand = None, max: Operand = None) -> Array:
     """``input`` with elements below ``min`` set to it, and then those above ``max`` to that.
@@ -124,13 +124,13 @@ def _passed(inside: Any, value: Any, bound: Any) -> Any:
     return jnp.where(unordered, jax.lax.stop_gradient(value + bound), value)
 
 
-@op(method=True, inplace=True)
+@op(method=True, inplace=True, overloads={"tt": "ClampMinBackward1"})
 def clamp_min(input: TensorOperand, min: Operand) -> Array:
     """`clamp` with a lower bound only."""
     return _clamped("clamp_min", input, min, None)
 
 
-@op(method=True, inplace=True)
+@op(method=True, inplace=True, overloads={"tt": "ClampMaxBackward1"})
 def clamp_max(input: TensorOperand, max: Operand) -> Array:
     """`clamp` with an upper bound only."""
     return _clamped("clamp_max", input, None, max)
@@ -224,7 +224,7 @@ def _finite(input: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     return jnp.where(jnp.isnan(input), nan, replaced)
 
 
-@op(method=True, inplace=True)
+@op(method=True, inplace=True, overloads={"tn": "CopysignBackward1"})
 def copysign(input: TensorOperand, other: Operand) -> Array:
     """The magnitudes of ``input`` with the signs of ``other``, elementwise and broadcast.
 

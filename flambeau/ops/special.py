@@ -144,7 +144,7 @@ def logit(input: Operand, eps: Array | None = None) -> Array:
     return log_odds(clamped)
 
 
-@op(method=True, inplace=True)
+@op(method=True, inplace=True, overloads={"nt": "XlogyBackward1", "tn": "XlogyBackward2"})
 def xlogy(input: Operand, other: Operand) -> Array:
     """``input * log(other)``: 0 where ``input`` is 0, NaN where ``other`` is."""
     input, other = promote_to_float(input, other)

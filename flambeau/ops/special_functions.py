@@ -72,7 +72,10 @@ def log_ndtr(input: Operand) -> Array:
     return jax.scipy.special.log_ndtr(input)
 
 
-@op(node="SpecialXlog1PyBackward0")
+@op(
+    node="SpecialXlog1PyBackward0",
+    overloads={"nt": "SpecialXlog1PyBackward1", "tn": "SpecialXlog1PyBackward2"},
+)
 def xlog1py(input: Operand, other: Operand) -> Array:
     """``input * log(1 + other)``: 0 where ``input`` is 0, NaN where ``other`` is."""
     input, other = promote_to_float(input, other)
@@ -80,7 +83,10 @@ def xlog1py(input: Operand, other: Operand) -> Array:
     return times_logarithm(input, other, 1)
 
 
-@op(node="SpecialZetaBackward0")
+@op(
+    node="SpecialZetaBackward0",
+    overloads={"nt": "SpecialZetaBackward1", "tn": "SpecialZetaBackward2"},
+)
 def zeta(input: Operand, other: Operand) -> Array:
     """The Hurwitz zeta function: the sum of ``(other + k) ** -input`` over k = 0, 1, 2, ...
 

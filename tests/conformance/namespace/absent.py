@@ -180,7 +180,7 @@ LR_SCHEDULER = {LEAK: "Optimizer Tensor"}
 
 FUNC = {
     "removes mutations that JAX does not have": "functionalize",
-    PROTOTYPE: "debug_unwrap rearrange",
+    PROTOTYPE: "debug_unwrap",
 }
 
 SPECIAL = {
