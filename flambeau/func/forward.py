@@ -17,7 +17,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Capture, lifted
 from flambeau.core.upload import beside
 from flambeau.func import recording
-from flambeau.func.reverse import chosen, jacrev
+from flambeau.func.reverse import chosen, jacrev, require_real
 from flambeau.func.tree import LEAF, as_tensor, flatten, flatten_as, unflatten
 from flambeau.func.vmap import vmap
 
@@ -227,7 +227,8 @@ def jacfwd(
 
     Raises:
         ValueError: The arguments hold something else than Tensors.
-        RuntimeError: The outputs hold something else than Tensors, or an argument does not exist.
+        RuntimeError: The outputs hold something else than Tensors, an argument does not exist, or
+            inputs or outputs are complex.
 
     >>> import flambeau
     >>> from flambeau.func import jacfwd
@@ -241,6 +242,7 @@ def jacfwd(
         places = chosen(argnums, args)
         primals, structure = flatten([args[each] for each in places])
         primals = [_checked_primal(as_tensor(each)) for each in primals]
+        require_real("jacfwd", "input", primals)
 
         def along(*flat: Any) -> Any:
             given = list(args)
@@ -254,6 +256,7 @@ def jacfwd(
         out_dims = (-1, None) if has_aux else (-1,)
         pushed = vmap(push, out_dims=out_dims, randomness=randomness)(*_joint_basis(primals))
         columns, out_structure = flatten(pushed[0])
+        require_real("jacfwd", "output", columns)
 
         def in_structure(block: Tensor) -> Any:
             found = unflatten(structure, _blocks(block, primals))

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from jax.core import Tracer
 
-from flambeau.core.modes import enable_grad, modes
+from flambeau.core.modes import inference_mode, modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Capture
 from flambeau.func.attributes import kept_attributes
@@ -250,7 +250,7 @@ def _inside_jax() -> Iterator[None]:
     before = modes.stopping
     capture = Capture()
     capture.differentiated = modes.grad_enabled
-    with capture, enable_grad():
+    with capture, inference_mode(False):
         modes.stopping = True
         try:
             yield

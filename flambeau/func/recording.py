@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from flambeau.core import tape
+from flambeau.core.cell import is_abstract
 from flambeau.core.drawing import Descent
 from flambeau.core.kernel import INEXACT, pull_back
 from flambeau.core.modes import modes
@@ -40,9 +41,16 @@ def run(
 
     Returns:
         A list of Tensors.
+
+    Raises:
+        RuntimeError: A tensor is on the meta device.
     """
     tensors = lifted(tensors)
     arrays = [each._read() for each in tensors]
+    if any(map(is_abstract, arrays)):
+        raise RuntimeError(
+            "vmap() and jvp() compute with values, which tensors on the meta device do not have"
+        )
     wanted = [place for place, each in enumerate(tensors) if each.requires_grad]
     capture = Capture(drawn=drawn)
     capture.differentiated = True if modes.grad_enabled and wanted else None

@@ -14,7 +14,7 @@ import numpy as np
 
 from flambeau.autograd.backward import grad as tape_gradients
 from flambeau.core import tape
-from flambeau.core.modes import enable_grad, modes
+from flambeau.core.modes import enable_grad, inference_mode, modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Inside, lifted
 from flambeau.core.upload import beside
@@ -31,13 +31,15 @@ def chosen(argnums: _Argnums, args: tuple[Any, ...]) -> tuple[int, ...]:
     """The places of the arguments to differentiate by.
 
     Raises:
-        RuntimeError: There is no such argument, or one is named twice.
-        TypeError: ``argnums`` is neither a number nor a tuple of numbers.
+        RuntimeError: There is no such argument, or one is named twice; or ``argnums`` is neither a
+            number nor a tuple of numbers.
     """
     numbers = argnums if isinstance(argnums, tuple) else (argnums,)
+    if not numbers:
+        raise RuntimeError("argnums must name at least one argument, got ()")
     for each in numbers:
         if not isinstance(each, int):
-            raise TypeError(f"argnums must be an int or a tuple of them, got {argnums!r}")
+            raise RuntimeError(f"argnums must be an int or a tuple of them, got {argnums!r}")
         if not -len(args) <= each < len(args):
             raise RuntimeError(
                 f"argnums has {each}, but there are only {len(args)} positional arguments"
@@ -46,6 +48,20 @@ def chosen(argnums: _Argnums, args: tuple[Any, ...]) -> tuple[int, ...]:
     if len(set(places)) < len(places):
         raise RuntimeError(f"argnums must name each argument once, got {argnums}")
     return places
+
+
+def require_real(name: str, kind: str, tensors: Sequence[Tensor]) -> None:
+    """Fail if there are complex numbers, whose derivatives are no Jacobian.
+
+    Raises:
+        RuntimeError: There are.
+    """
+    for place, each in enumerate(tensors):
+        if each.is_complex():
+            raise RuntimeError(
+                f"{name}() is defined for real {kind}s, but {kind} {place} is {each.dtype}; use "
+                "vjp() or jvp(), or view_as_real() on both sides"
+            )
 
 
 class Differentiated:
@@ -84,7 +100,8 @@ class Differentiated:
         copies = unflatten(self.structure, self.inputs)
         for place, copy in zip(argnums, copies, strict=True):
             given[place] = copy
-        with Inside(), enable_grad():
+        # Inference mode around the transformation would hide everything from it.
+        with Inside(), inference_mode(False):
             self.returned = func(*given, **kwargs)
 
     def _copy(self, source: Any) -> Tensor:
@@ -151,7 +168,7 @@ class Differentiated:
         if not taking:
             return [_zeros(each) for each in self.inputs]
         known, given = zip(*taking, strict=True)
-        with enable_grad():
+        with inference_mode(False):
             found = tape_gradients(
                 known, self.inputs, given, retain_graph=True, create_graph=create_graph,
                 materialize_grads=True,
@@ -360,7 +377,8 @@ def jacrev(
     Raises:
         ValueError: ``chunk_size`` is not positive, or the arguments hold something else than
             Tensors.
-        RuntimeError: The outputs hold something else than Tensors, or an argument does not exist.
+        RuntimeError: The outputs hold something else than Tensors, an argument does not exist, or
+            inputs or outputs are complex.
 
     >>> import flambeau
     >>> from flambeau.func import jacrev
@@ -377,6 +395,8 @@ def jacrev(
         call = Differentiated("jacrev", func, args, kwargs, places)
         returned, aux = call.split_aux() if has_aux else (call.returned, None)
         outputs, structure = _flat_outputs("jacrev", returned)
+        require_real("jacrev", "input", call.inputs)
+        require_real("jacrev", "output", outputs)
         outside = call.leads_outside(outputs)
 
         def rows(output: Tensor) -> list[Tensor]:

@@ -140,10 +140,37 @@ def test_a_function_with_random_numbers_draws_once():
     assert found.diagonal().tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize("argnums", ["a", 1.0, (0, None)])
+@pytest.mark.parametrize("argnums", ["a", 1.0, (0, None), [0], ()])
 def test_argument_numbers_must_be_numbers(argnums):
-    with pytest.raises(TypeError, match="argnums"):
-        func.grad(square, argnums)(vector())
+    for transform in (func.grad, func.jacrev, func.jacfwd):
+        with pytest.raises(RuntimeError, match="argnums"):
+            transform(square, argnums)(vector())
+
+
+def test_jacobians_are_of_real_numbers():
+    z = flambeau.tensor([1 + 2j])
+    for transform in (func.jacrev, func.jacfwd, func.hessian):
+        with pytest.raises(RuntimeError, match=r"input 0 is .*complex64"):
+            transform(lambda z: (z * z.conj()).real.sum())(z)
+    for transform in (func.jacrev, func.jacfwd):
+        with pytest.raises(RuntimeError, match=r"output 1 is .*complex64"):
+            transform(lambda x: (x, x * 1j))(vector())
+
+
+def test_inference_mode_outside_does_not_hide_gradients():
+    layer = nn.Linear(3, 1, bias=False)
+    weights = {"weight": layer.weight.jax()}
+
+    def loss(weights):
+        return func.functional_call(layer, weights, jnp.ones(3, "float32")).sum()
+
+    with flambeau.inference_mode():
+        assert func.grad(square)(vector()).tolist() == [2.0, 4.0, 6.0]
+        assert func.jacrev(square)(vector()).tolist() == [2.0, 4.0, 6.0]
+        assert func.vjp(square, vector())[1](flambeau.ones(()))[0].tolist() == [2.0, 4.0, 6.0]
+        assert func.hessian(square)(vector()).diagonal().tolist() == [2.0] * 3
+        assert func.vmap(func.grad(square))(vector()[None]).tolist() == [[2.0, 4.0, 6.0]]
+        assert jax.grad(loss)(weights)["weight"].tolist() == [[1.0] * 3]
 
 
 @pytest.mark.parametrize("argnums", [(0, 0), (1, -1)])

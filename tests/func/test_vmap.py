@@ -211,3 +211,13 @@ def test_chunks_share_draws():
     flambeau.manual_seed(0)
     assert draw(matrix()).tolist() == [expected] * 3
     assert draw(matrix().requires_grad_())[2].tolist() != expected
+
+
+def test_the_meta_device_has_no_values_to_map():
+    meta = flambeau.zeros(2, 3, device="meta")
+    for transform in (
+        lambda: func.vmap(flambeau.exp)(meta),
+        lambda: func.jacfwd(flambeau.exp)(meta),
+    ):
+        with pytest.raises(RuntimeError, match="meta"):
+            transform()

@@ -315,3 +315,28 @@ def a_mapped_jacobian_of_a_module_trains_it(lib, kit):
     slopes = lib.func.vmap(lib.func.jacrev(function))(times)
     slopes.sum().backward()
     return slopes.detach(), layer.weight.grad, layer.bias.grad
+
+
+@scenario
+def inside_inference_mode(lib, kit):
+    x, f = vector(lib), lib.func
+    with lib.inference_mode():
+        found = f.grad(square)(x), f.jacrev(square)(x), f.hessian(square)(x)
+        return found, f.vmap(f.grad(square))(lib.stack([x, x])), f.jvp(square, (x,), (x,))
+
+
+for argnums in ("a", 1.0, (0, None), [0], ()):
+    for name in ("grad", "jacrev", "jacfwd"):
+        calling(
+            f"{name}_by_{argnums!r}",
+            lambda lib, f, x, name=name, argnums=argnums: getattr(f, name)(square, argnums)(x),
+        )
+for name in ("jacrev", "jacfwd", "hessian"):
+    calling(
+        f"{name}_by_complex_numbers",
+        lambda lib, f, x, name=name: getattr(f, name)(lambda z: z.real.sum())(x * 1j),
+    )
+    calling(
+        f"{name}_of_complex_numbers",
+        lambda lib, f, x, name=name: getattr(f, name)(lambda x: x * 1j)(x),
+    )
