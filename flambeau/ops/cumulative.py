@@ -81,7 +81,7 @@ def _row_sums(input: Any) -> Any:
     return jax.lax.cond(
         jnp.isfinite(found[..., -1]).all(),
         lambda input, found: found,
-        lambda input, found: _loop(jnp.add, 0, input, input.ndim - 1),
+        lambda input, found: jnp.cumsum(input, -1),
         input,
         found,
     )
@@ -100,8 +100,9 @@ def _sums_by_blocks(input: Any) -> Any:
     within = jnp.matmul(
         padded.reshape(*lead, count, _BLOCK), triangle, precision=jax.lax.Precision.HIGHEST
     )
-    totals = within[..., -1:]
-    found = within + (jnp.cumsum(totals, -2) - totals)
+    totals = jnp.cumsum(within[..., :-1, -1:], -2)
+    before = jnp.pad(totals, [(0, 0)] * len(lead) + [(1, 0), (0, 0)])
+    found = within + before
     return found.reshape(*lead, count * _BLOCK)[..., :size]
 
 

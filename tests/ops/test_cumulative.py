@@ -24,6 +24,13 @@ def test_what_is_not_finite_counts_from_its_place_on():
     np.testing.assert_array_equal(flambeau.tensor(x).cumsum(1).numpy(), np.cumsum(x, 1))
 
 
+def test_what_is_large_counts_from_its_place_on():
+    x = np.ones((1, 70), np.float32)
+    x[0, 60] = 1e12
+    found = flambeau.tensor(x).cumsum(1).numpy()
+    np.testing.assert_array_equal(found[0, :60], np.arange(1, 61))
+
+
 def test_long_integers_are_summed_exactly():
     x = np.full((2, 70), 2**55 + 1)
     np.testing.assert_array_equal(flambeau.tensor(x).cumsum(1).numpy(), np.cumsum(x, 1))
