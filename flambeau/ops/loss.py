@@ -176,10 +176,10 @@ def _spread(scores: Scores, weight: Any, axis: int) -> Any:
 
 def _check_target(name: str, input: Any, target: Any, axis: int) -> None:
     expected = input.shape[:axis] + input.shape[axis + 1 :]
-    if not jnp.issubdtype(target.dtype, jnp.integer):
+    if target.dtype not in (jnp.int64, jnp.uint8):
         raise RuntimeError(
-            f"{name}(): class indices must be integers, got {target.dtype} of shape "
-            f"{list(target.shape)} for an input of shape {list(input.shape)}"
+            f"{name}(): class indices must be int64 or uint8, got {target.dtype} of shape "
+            f"{list(target.shape)} for an input of shape {list(input.shape)}; use long()"
         )
     if target.shape == expected:
         return

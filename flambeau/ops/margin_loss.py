@@ -93,8 +93,8 @@ def _check_classes(name: str, input: Any, target: Any, per_class: bool) -> None:
         raise RuntimeError(
             f"{name}() takes an input of shape (N, C) or (C,) with C > 0, got {list(input.shape)}"
         )
-    if not jnp.issubdtype(target.dtype, jnp.integer):
-        raise RuntimeError(f"{name}(): targets must be class indices, got {target.dtype}")
+    if target.dtype != jnp.int64:
+        raise RuntimeError(f"{name}(): targets must be int64 class indices, got {target.dtype}")
     if target.size != jnp.zeros(expected).size or target.ndim > max(input.ndim, 1):
         raise RuntimeError(
             f"{name}(): an input of shape {list(input.shape)} needs a target of shape "

@@ -74,6 +74,11 @@ def class_rows() -> Iterator[Row]:
         inputs = (deep, shares(6, 5, 3), WEIGHT)
         yield Row(f"cross_entropy of shares {reduction}", row, inputs, 1e-5, node=False)
     function = call("cross_entropy")
+    for kind in ("int32", "int8", "uint8", "bool"):
+        targets = (CLASSES > 0 if kind == "bool" else CLASSES).astype(kind)
+        for name in ("cross_entropy", "nll_loss", "multi_margin_loss"):
+            if (kind, name) != ("uint8", "multi_margin_loss"):
+                yield Row(f"{name} of {kind} classes", call(name), (A, targets), 1e-5, node=False)
     yield Row("cross_entropy of other batches", function, (A, CLASSES[:4]))
     yield Row("cross_entropy of other shapes", function, (deep, CLASSES))
     yield Row("cross_entropy of a class beyond", function, (A, CLASSES + 4))
