@@ -22,6 +22,7 @@ _PLAIN = ("builtins", "collections")
 
 # Where in a module an attribute stands: "" for plain ones, or the registry; and its name.
 Place = tuple[str, str]
+TRAINING: Place = ("", "training")
 
 
 class ModuleSnapshot:
@@ -212,7 +213,7 @@ class Guard:
         self.volatile = [each for each in modules if each.volatile]
         # What the trace itself changed after it was looked at counts from the next call on.
         unchanged = all(snapshot() == value for snapshot, value in self.watched)
-        self.version = world.version if unchanged else -1
+        self.version = world.version if unchanged and not trace.switched else -1
         self.gradients = -1
 
     def holds(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 from jax.core import Tracer, eval_jaxpr
 
-from flambeau.compile import guard
+from flambeau.compile import arguments, guard
 from flambeau.compile.guard import Guard
 from flambeau.compile.history import CompiledFunctionBackward, History, Source
 from flambeau.compile.recording import (
@@ -19,6 +19,7 @@ from flambeau.compile.recording import (
     Recording,
     Result,
     Slot,
+    Twin,
     slots_by_cell,
     trace_snapshots,
 )
@@ -50,6 +51,7 @@ class Program:
         self.guard = Guard(trace, trace_snapshots(trace), trace.outside)
         self.results = recording.results
         self.result_structure = recording.result_structure
+        self.keys = recording.keys
         self.inputs, self.with_grad = recording.inputs, recording.with_grad
         self.argument_writes = list(recording.argument_writes.items())
         self.argument_grads = list(recording.argument_grads.items())
@@ -57,6 +59,8 @@ class Program:
             (slot, output, number) for slot, output, number in recording.slots if output is not None
         ]
         self.moved = recording.moved
+        # The modes in which the function leaves modules that it switches.
+        self.switched = [(module, module.training) for module in trace.switched]
         # Gradients that the function leaves unset, unless the guard finds them so already.
         unset = set(self.guard.without_grad)
         self.cleared = [
@@ -76,6 +80,7 @@ class Program:
             or self.argument_writes
             or self.argument_grads
             or self.moved
+            or self.switched
         )
         # The one new tensor that the function returns, if that is all; most training steps do so.
         sole = self.results[0] if len(self.results) == 1 else None
@@ -175,10 +180,15 @@ class Program:
                 if sole.number is not None:
                     made._grad_fn = _SPENT
             return made
-        results = [self._make(each, outputs, leaves, node) for each in self.results]
+        results: list[Any] = []
+        for each in self.results:
+            is_twin = isinstance(each, Twin)
+            made = results[each.first] if is_twin else self._make(each, outputs, leaves, node)
+            results.append(made)
         if isinstance(node, CompiledFunctionBackward):
             node.connect(results)
-        return jax.tree_util.tree_unflatten(self.result_structure, results)
+        returned = jax.tree_util.tree_unflatten(self.result_structure, results)
+        return arguments.with_keys(self.keys, returned)
 
     def _write_more(self, outputs: Any, leaves: Sequence[Any], node: Node | None) -> None:
         """Write what goes elsewhere than to Cells that are always the same."""
@@ -194,6 +204,9 @@ class Program:
         for i, output in self.argument_grads:
             leaves[i]._grad = None if output is None else Tensor._wrap(outputs[output])
             world.gradients += 1
+        for module, training in self.switched:
+            if module.training is not training:
+                module.training = training
         for which, number in self.moved:
             tensor = leaves[which] if isinstance(which, int) else which
             if not tensor._requires_grad:

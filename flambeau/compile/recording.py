@@ -48,6 +48,16 @@ class Result(NamedTuple):
         return self.argument < 0 and self.tensor is None and self.cls is Tensor
 
 
+class Twin(NamedTuple):
+    """A result that is the same tensor as one before it.
+
+    Attributes:
+        first: The position of that one.
+    """
+
+    first: int
+
+
 class AttributeSlot(NamedTuple):
     """A module attribute that the function assigns a tensor to.
 
@@ -161,10 +171,15 @@ class Recording:
         args, kwargs = arguments.unflatten(self.structure, self.stand_ins)
         returned = self.function(*args, **kwargs)
         leaves, self.result_structure = jax.tree_util.tree_flatten(
-            returned, is_leaf=lambda each: isinstance(each, Tensor) or each is None
+            arguments.without_keys(returned),
+            is_leaf=lambda each: isinstance(each, Tensor) or each is None,
         )
+        self.keys = arguments.keys_of(returned)
         self.returned = leaves
-        self.results = [self._result(each) for each in leaves]
+        for i, each in enumerate(leaves):
+            first = next(j for j, other in enumerate(leaves) if other is each)
+            is_twin = first < i and isinstance(each, Tensor)
+            self.results.append(Twin(first) if is_twin else self._result(each))
         self._collect_writes()
         self._collect_moved()
         self.count = len(self.outputs)
@@ -267,6 +282,9 @@ class Recording:
         side_effects = []
         for snapshot in trace_snapshots(self.trace):
             places = snapshot.changed()
+            if snapshot.module in self.trace.switched and guard.TRAINING in places:
+                # It was entered in the mode that it had outside, which counts.
+                places.remove(guard.TRAINING)
             for place in places:
                 value = guard.value_at(snapshot.module, place)
                 if isinstance(value, Tensor):
@@ -320,7 +338,10 @@ class _ModuleWatchingTrace(Trace):
     def enter(self, module: Any, anew: bool = False) -> None:
         """Note that ``module`` was called, or with ``anew`` that it has changed for good."""
         if anew or id(module) not in self.snapshots:
-            self.snapshots[id(module)] = ModuleSnapshot(module)
+            snapshot = self.snapshots[id(module)] = ModuleSnapshot(module)
+            if module in self.switched:
+                # The function has chosen the mode itself.
+                snapshot.ignore([guard.TRAINING])
             self.surround(module.forward)
             for registry in vars(module).values():
                 if getattr(registry, "announces_changes", False):

@@ -173,16 +173,15 @@ def _loads_of(code: CodeType, free: frozenset[str]) -> Iterator[_Load]:
             continue
         if kind:
             yield _Load(kind, name, tuple(attributes))
-        kind, attributes = "", []
-        # Newer Pythons load two locals at once; what follows is asked of the second.
-        argument = instruction.argval
-        name = str(argument[-1] if isinstance(argument, tuple) else argument)
+        kind, name, attributes = "", instruction.argval, []
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             kind = "global"
         elif instruction.opname in ("LOAD_DEREF", "LOAD_CLASSDEREF"):
             kind = "closure" if name in free else "local"
         elif instruction.opname.startswith("LOAD_FAST"):
             kind = "local"
+            # Newer Pythons load two locals at once; what follows is asked of the second.
+            name = name[-1] if isinstance(name, tuple) else name
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _loads_of(constant, free)

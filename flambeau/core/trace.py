@@ -37,6 +37,7 @@ class Trace:
         modules: Modules that were entered, in order.
         tensors: Tensors from outside that took part, with their ``requires_grad`` and Cell.
         derived: Views and aliases that were made inside, perhaps on Cells from outside.
+        switched: Modules that were put into training or evaluation mode, with the mode before.
         watched: Other objects whose state the program depends on; see `watch`.
         device: Where the program's arguments are, if it has any.
         first_sequence: Nodes numbered below this were recorded before the trace began.
@@ -51,6 +52,7 @@ class Trace:
         self.watched: dict[int, tuple[Any, Callable[[], Any], Any]] = {}
         self.tensors: dict[Any, tuple[bool, Cell]] = {}
         self.derived: dict[Any, None] = {}
+        self.switched: dict[Any, bool] = {}
         self.first_sequence = first_sequence
         self.device: Any = None
         self._owners: dict[int, Cell] = {}
@@ -111,6 +113,10 @@ class Trace:
         """Note that ``made`` is a new handle on the Cell of ``source``."""
         self.note(source)
         self.derived[made] = None
+
+    def switch(self, module: Any) -> None:
+        """Note that ``module`` is about to be put into training or evaluation mode."""
+        self.switched.setdefault(module, module.training)
 
     def watch(self, owner: Any, snapshot: Callable[[], Any]) -> None:
         """Let the guard compare what ``snapshot()`` gives now with what it gives later.

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
-from flambeau.core.modes import no_grad
+from flambeau.core.modes import modes, no_grad
 from flambeau.core.tensor import Tensor
 from flambeau.nn.parameter import Parameter, is_lazy
 from flambeau.nn.traversal import Traversal
@@ -25,6 +25,8 @@ class Conversion(Traversal):
         """
         if not isinstance(mode, bool):
             raise ValueError(f"the training mode is True or False, but got {mode!r}")
+        if modes.trace is not None:
+            modes.trace.switch(self)
         self.training = mode
         for module in self.children():
             module.train(mode)

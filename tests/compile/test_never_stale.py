@@ -388,3 +388,41 @@ def test_an_optimizer_and_a_model_outside_need_one_program():
         optimizer.param_groups[0]["lr"] = rate
         step(flambeau.ones(1, 2))
     assert step.program_count == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_modes_that_the_function_switches_are_switched_at_each_call():
+    model = nn.Sequential(nn.Dropout(0.5), nn.BatchNorm1d(2))
+    x = flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+
+    def evaluated(x):
+        model.eval()
+        result = model(x)
+        model.train()
+        return result
+
+    run = flambeau.compile(evaluated)
+    for mode in (True, False, False, True):
+        model.train(mode)
+        expected = evaluated(x)
+        model.train(mode)
+        assert flambeau.equal(run(x), expected)
+        assert all(each.training for each in model.modules())
+    assert run.program_count == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_mode_that_the_function_finds_and_then_switches_counts():
+    layer, x = nn.Threshold(0.0, 9.0), flambeau.tensor([-1.0])
+    layer.register_forward_hook(lambda module, args, output: output + module.training)
+
+    def f(x):
+        result = layer(x)
+        layer.eval()
+        return result
+
+    run = flambeau.compile(f)
+    assert [run(x).item(), run(x).item()] == [10.0, 9.0]
+    layer.train()
+    assert (run(x).item(), layer.training) == (10.0, False)
+    assert run.program_count == 2

@@ -1,5 +1,6 @@
 """Cells come in and go out: what a compiled function reads, writes, returns and leaves behind."""
 
+import collections
 import warnings
 
 import pytest
@@ -341,3 +342,23 @@ def test_nested_compiled_functions_are_one_program():
         warnings.simplefilter("error")
         assert outer(flambeau.ones(2)).tolist() == [4.0, 4.0]
     assert inner.program_count == 0
+
+
+def test_results_keep_their_structure():
+    Pair = collections.namedtuple("Pair", ["left", "right"])
+
+    @flambeau.compile
+    def f(x):
+        y = x * 2
+        return {"z": y, "a": [Pair({"b": y, "a": x}, None), ()], 3: "text"}, y
+
+    x = flambeau.ones(2)
+    for _ in range(2):
+        found, y = f(x)
+        assert [*found] == ["z", "a", 3]
+        assert [*found["a"][0].left] == ["b", "a"]
+        assert type(found["a"][0]).__name__ == "Pair"
+        assert found["z"] is y
+        assert found["a"][0].left["b"] is y
+        assert found["a"][0].left["a"] is x
+        assert (found["a"][0].right, found["a"][1], found[3]) == (None, (), "text")
