@@ -7,28 +7,34 @@ depends on one waits, and everything else is the forward program.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 from jax.core import ShapedArray, Tracer
-from jax.extend.core import Literal, Primitive
 from jax.interpreters import partial_eval
 
-_placeholder = Primitive("cotangent")
+from flambeau.core.jax_core import jax_core
 
 # What JAX calls the operation of calling a compiled function.
 _CALLS = ("jit", "pjit")
 
 
-@_placeholder.def_abstract_eval
-def _abstract_placeholder(*, number: int, shape: tuple[int, ...], dtype: Any) -> ShapedArray:
-    return ShapedArray(shape, dtype)
+@functools.cache
+def _placeholder() -> Any:
+    primitive = jax_core().Primitive("cotangent")
+
+    @primitive.def_abstract_eval
+    def of(*, number: int, shape: tuple[int, ...], dtype: Any) -> ShapedArray:
+        return ShapedArray(shape, dtype)
+
+    return primitive
 
 
 def placeholder(number: int, like: Any) -> Any:
     """What stands in a trace for cotangent ``number``, whose shape and dtype are ``like``'s."""
-    return _placeholder.bind(number=number, shape=like.shape, dtype=like.dtype)
+    return _placeholder().bind(number=number, shape=like.shape, dtype=like.dtype)
 
 
 def without_constants(closed: Any) -> Any:
@@ -73,10 +79,11 @@ class _Evaluation:
 
     def run(self, jaxpr: Any, values: Sequence[Any]) -> list[Any]:
         """The results of ``jaxpr`` for its constants and arguments."""
+        literal = jax_core().Literal
         known = dict(zip((*jaxpr.constvars, *jaxpr.invars), values, strict=True))
 
         def read(atom: Any) -> Any:
-            return atom.val if isinstance(atom, Literal) else known[atom]
+            return atom.val if isinstance(atom, literal) else known[atom]
 
         for equation in jaxpr.eqns:
             found = self._evaluate(equation, [*map(read, equation.invars)])
@@ -84,7 +91,7 @@ class _Evaluation:
         return [*map(read, jaxpr.outvars)]
 
     def _evaluate(self, equation: Any, operands: list[Any]) -> Sequence[Any]:
-        if equation.primitive is _placeholder:
+        if equation.primitive is _placeholder():
             return [self.cotangents.setdefault(equation.params["number"], _Later())]
         if all(type(each) is not _Later for each in operands):
             return _bind(equation, operands)

@@ -8,9 +8,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import get_opaque_trace_state, jaxprs_in_params
 
 from flambeau.core.device import available_devices
+from flambeau.core.jax_core import jax_core, no_transformations, transformations
 
 # XLA gives dot products, reductions and convolutions to YNNPACK, where a convolution's gradients
 # take two to three times as long as in XLA's own code. This names all but convolutions.
@@ -22,9 +22,6 @@ _ON_CPU = {
 
 #: The names of the primitives that are, or become, convolutions.
 CONVOLVING = {"conv_general_dilated"}
-
-# JAX takes compiler options only for a function that no other function being traced calls.
-_NOT_TRACING = get_opaque_trace_state()
 
 
 @functools.cache
@@ -61,7 +58,8 @@ def compiled_convolution(function: Callable[..., Any], **options: Any) -> Callab
     @functools.wraps(function)
     def call(*arrays: Any) -> Any:
         nonlocal tuned
-        if get_opaque_trace_state() != _NOT_TRACING:
+        # JAX takes compiler options only where no function is being traced.
+        if transformations() != no_transformations():
             return plain(*arrays)
         if tuned is None:
             tuned = jax.jit(function, compiler_options=convolution_options(), **options)
@@ -74,6 +72,6 @@ def has_convolution(jaxpr: Any) -> bool:
     """Whether a program, or a part that it calls, convolves."""
     return any(
         equation.primitive.name in CONVOLVING
-        or any(map(has_convolution, jaxprs_in_params(equation.params)))
+        or any(map(has_convolution, jax_core().jaxprs_in_params(equation.params)))
         for equation in jaxpr.eqns
     )

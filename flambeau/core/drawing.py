@@ -8,16 +8,14 @@ needs a key that comes in from outside; `key_scope` says which.
 
 from __future__ import annotations
 
-import functools
-import threading
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import random
-from jax.extend.core import get_opaque_trace_state
 
 from flambeau.core.cell import next_epoch
+from flambeau.core.jax_core import no_transformations, transformations
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 
@@ -41,7 +39,7 @@ class Place:
         self.epoch = epoch
         self.scope = scope
         self.is_foreign = is_foreign
-        self.state = get_opaque_trace_state()
+        self.state = transformations()
         self.trace = modes.trace
 
 
@@ -125,16 +123,6 @@ def _checked(key: Any) -> Any:
     return keys
 
 
-@functools.cache
-def _top_level() -> Any:
-    """The state outside of all transformations, where a new thread always begins."""
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(get_opaque_trace_state()))
-    thread.start()
-    thread.join()
-    return found[0]
-
-
 def _is_in_program() -> bool:
     """Whether `flambeau.compile` is recording: the program takes in the generators' keys."""
     trace, place = modes.trace, modes.place
@@ -144,7 +132,7 @@ def _is_in_program() -> bool:
 def _is_among_transformations() -> bool:
     """Whether transformations of JAX have begun since the current place."""
     place = modes.place
-    return get_opaque_trace_state() != (_top_level() if place is None else place.state)
+    return transformations() != (no_transformations() if place is None else place.state)
 
 
 def _is_here() -> bool:

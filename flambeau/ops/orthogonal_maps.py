@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.scipy.linalg import expm, solve_triangular
 
 from flambeau.core.op import Array, op
 
@@ -45,7 +45,7 @@ def _rotated(input: Any, kind: str) -> Any:
     lower = jnp.pad(lower, padding)
     skew = lower - jnp.conj(lower.mT)
     if kind == "matrix_exp":
-        return expm(skew)[..., :columns]
+        return jax.scipy.linalg.expm(skew)[..., :columns]
     identity = jnp.eye(rows, dtype=input.dtype)
     return jnp.linalg.solve(identity - skew / 2, identity + skew / 2)[..., :columns]
 
@@ -63,7 +63,7 @@ def _reflected(input: Any) -> Any:
     halves = jnp.diagonal(products, axis1=-2, axis2=-1) / 2
     inverse = jnp.triu(products, 1) + halves[..., None] * jnp.eye(columns, dtype=input.dtype)
     first_rows = vectors[..., :columns, :]
-    found = identity - vectors @ solve_triangular(inverse, first_rows.mT)
+    found = identity - vectors @ jax.scipy.linalg.solve_triangular(inverse, first_rows.mT)
     # The signs on the diagonal are part of the input, but no gradient leads to them.
     signs = jnp.diagonal(input, axis1=-2, axis2=-1).astype(jnp.int32).astype(input.dtype)
     return found * signs[..., None, :]

@@ -14,10 +14,10 @@ from typing import Any
 
 import jax
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from flambeau.core.compiler import CONVOLVING
+from flambeau.core.jax_core import jax_core
 
 # Takes two arrays and what is static.
 Map = Callable[[Any, Any, Any], Any]
@@ -41,9 +41,19 @@ def trilinear(
         ``b`` at its attributes ``left`` and ``right``.
     """
     names = name, f"{name}_left", f"{name}_right"
-    whole, of_left, of_right = map(Primitive, names)
     if convolves:
         CONVOLVING.update(names)
+    primitive = functools.cache(lambda: _defined(names, plain, product, by_left, by_right))
+
+    def call(left: Any, right: Any, static: Hashable) -> Any:
+        return primitive().bind(left, right, static=static)
+
+    return call
+
+
+def _defined(names: tuple[str, ...], plain: Map, product: Map, by_left: Map, by_right: Map) -> Any:
+    """The primitive of the product; those of its gradients are known to it."""
+    whole, of_left, of_right = map(jax_core().Primitive, names)
 
     def plain_left(c: Any, b: Any, static: Any) -> Any:
         return jax.linear_transpose(lambda a: plain(a, b, static), _like(static.left, c))(c)[0]
@@ -70,17 +80,14 @@ def trilinear(
         lambda b, c, a, static: of_left.bind(c, b, static=static),
     )
 
-    def call(left: Any, right: Any, static: Hashable) -> Any:
-        return whole.bind(left, right, static=static)
-
-    return call
+    return whole
 
 
 def _like(shape: tuple[int, ...], array: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, array.dtype)
 
 
-def _define(primitive: Primitive, compute: Map, plain: Map) -> None:
+def _define(primitive: Any, compute: Map, plain: Map) -> None:
     def run(left: Any, right: Any, *, static: Any) -> Any:
         return compute(left, right, static)
 
