@@ -145,6 +145,35 @@ def _freeze_plain(value: Any) -> tuple[Any, Any]:
     return (None, _Same(value)) if own else freeze(value)
 
 
+class _Members:
+    """The members of a list or dictionary, for a quick look whether they are the same objects.
+
+    Args:
+        value: The container.
+    """
+
+    def __init__(self, value: Any) -> None:
+        # Held, so that no other object can take the place of one of them.
+        self.held = [*value, *value.values()] if isinstance(value, dict) else [*value]
+        self.ids = [*map(id, self.held)]
+
+    @staticmethod
+    def of(value: Any, frozen: tuple[Any, Any]) -> _Members | None:
+        """The members of a container that has no containers in it."""
+        kind, content = frozen
+        if kind is dict and type(value) is dict:
+            plain = all(each[0] is None for _, each in content)
+        else:
+            plain = kind is list and type(value) is list and all(e[0] is None for e in content)
+        return _Members(value) if plain else None
+
+    def are_those_of(self, value: Any) -> bool:
+        """Whether ``value`` has the same members."""
+        if type(value) is dict:
+            return [*map(id, value), *map(id, value.values())] == self.ids
+        return [*map(id, value)] == self.ids
+
+
 class OutsideSnapshot:
     """What functions found outside themselves, as a trace took it into the program."""
 
@@ -171,15 +200,17 @@ class OutsideSnapshot:
     def settle(self) -> None:
         """Prepare to be asked at every call."""
         self.expected = [
-            (place.find, place.find(), frozen) for place, frozen in self.entries.values()
+            (place.find, place.find(), frozen, _Members.of(place.find(), frozen))
+            for place, frozen in self.entries.values()
         ]
 
     def holds(self) -> bool:
         """Whether all is as it was."""
-        for find, value, (kind, content) in self.expected:
+        for find, value, frozen, members in self.expected:
             now = find()
             # A container may have changed although it is the same.
-            if (now is not value or kind is not None) and _freeze_plain(now) != (kind, content):
+            same = now is value and (frozen[0] is None or (members and members.are_those_of(now)))
+            if not same and _freeze_plain(now) != frozen:
                 return False
         return True
 

@@ -426,3 +426,18 @@ def test_a_mode_that_the_function_finds_and_then_switches_counts():
     layer.train()
     assert (run(x).item(), layer.training) == (10.0, False)
     assert run.program_count == 2
+
+
+PARTS = [flambeau.ones(1), 2.0]
+
+
+def test_members_of_a_list_outside_are_seen(monkeypatch):
+    parts = [*PARTS]
+    monkeypatch.setitem(globals(), "PARTS", parts)
+    f, x = flambeau.compile(lambda x: x * PARTS[0] * PARTS[1] + len(PARTS)), flambeau.ones(1)
+    assert f(x).item() == 4.0
+    for i, value in ((1, 3.0), (0, flambeau.zeros(1)), (1, 4.0)):
+        parts[i] = value
+        assert f(x).item() == (x * parts[0] * parts[1] + len(parts)).item()
+    parts.append(None)
+    assert f(x).item() == 3.0
