@@ -115,6 +115,7 @@ class Recording:
         self.returned: list[Any] = []
         self.results: list[Any] = []
         self.result_structure: Any = None
+        self.keys: Any = None
         # The results that need cotangents, where these go, and how many outputs are no gradients.
         self.roots: list[Root] = []
         self.arrivals: list[Arrival] = []
@@ -176,8 +177,9 @@ class Recording:
         )
         self.keys = arguments.keys_of(returned)
         self.returned = leaves
+        places: dict[int, int] = {}
         for i, each in enumerate(leaves):
-            first = next(j for j, other in enumerate(leaves) if other is each)
+            first = places.setdefault(id(each), i)
             is_twin = first < i and isinstance(each, Tensor)
             self.results.append(Twin(first) if is_twin else self._result(each))
         self._collect_writes()

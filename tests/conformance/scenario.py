@@ -82,6 +82,21 @@ def plain(value: Any, lib: Any) -> Any:
     return value
 
 
+def compare(entry: Entry, theirs: Any, ours: Any) -> None:
+    """Fail unless a scenario has the same outcome in both libraries, and errors with its facts.
+
+    Warnings are left out.
+    """
+    expected, observed = observe(entry.run, theirs), observe(entry.run, ours)
+    try:
+        assert_same(observed.outcome, expected.outcome)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{expected}\n{observed}") from None
+    for fact in entry.facts:
+        assert fact in expected.message
+        assert fact in observed.message
+
+
 def assert_same(observed: Any, expected: Any) -> None:
     """Compare nested outcomes; numbers to the precision of float32."""
     if isinstance(expected, list | tuple):
