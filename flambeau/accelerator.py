@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.device import available_devices, device, jax_device
+from flambeau.core.device import available_devices, device
 from flambeau.cuda import wait_for
 
 __all__ = ["current_accelerator", "current_device_index", "device_count", "empty_cache",
@@ -50,7 +50,7 @@ def synchronize(device: Any = None, /) -> None:
     Raises:
         RuntimeError: There is none.
     """
-    wait_for(jax_device(_place(device)))
+    wait_for(_place(device).jax_device)
 
 
 def empty_cache() -> None:

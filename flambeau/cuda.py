@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 
-from flambeau.core.device import available_devices, device, jax_device
+from flambeau.core.device import available_devices, device
 from flambeau.core.generator import generator_for
 from flambeau.core.tensor import Tensor
 
@@ -83,7 +83,7 @@ def _place(where: Any) -> device:
 
 def _found(where: Any) -> Any:
     """The JAX device that an argument of this module names."""
-    return jax_device(_place(where))
+    return _place(where).jax_device
 
 
 def get_device_name(device: Any = None) -> str:

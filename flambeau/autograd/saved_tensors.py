@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from flambeau.core.device import CPU, jax_device
+from flambeau.core.device import CPU
 from flambeau.core.modes import modes
 from flambeau.core.packing import Hooks
 from flambeau.core.tensor import Tensor
@@ -98,7 +98,7 @@ class save_on_cpu(saved_tensors_hooks):
 
 def _to_cpu(tensor: Tensor) -> tuple[Any, Any]:
     array = tensor._read()
-    return array.sharding, jax.device_put(array, jax_device(CPU))
+    return array.sharding, jax.device_put(array, CPU.jax_device)
 
 
 def _from_cpu(packed: tuple[Any, Any]) -> Tensor:

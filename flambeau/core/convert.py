@@ -11,7 +11,7 @@ from jax.core import Tracer
 from flambeau.core import dtype as dtypes
 from flambeau.core import plan
 from flambeau.core.cell import Cell, abstract, is_abstract
-from flambeau.core.device import as_device, device, jax_device
+from flambeau.core.device import as_device, device
 from flambeau.core.dtype import dtype
 from flambeau.core.tensor import Size, Tensor, method
 
@@ -27,7 +27,7 @@ def place(array: Any, where: device) -> Any:
         )
     if isinstance(array, Tracer):
         return array
-    return jax.device_put(array, jax_device(where))
+    return jax.device_put(array, where.jax_device)
 
 
 def to_numpy(data: Any, to: dtype | None = None) -> np.ndarray:

@@ -71,6 +71,22 @@ class device(ContextDecorator):
     def __exit__(self, *exception: object) -> None:
         modes.device = self._entered.pop()
 
+    @functools.cached_property
+    def jax_device(self) -> Any:
+        """The JAX device that this name stands for.
+
+        Raises:
+            RuntimeError: This machine has no such device; the message lists those it has.
+        """
+        found = _devices_of(self.type)
+        index = self.index or 0
+        if index >= len(found):
+            raise RuntimeError(
+                f"device '{self}' is not available: this machine has "
+                f"{', '.join(available_devices())}"
+            )
+        return found[index]
+
     def clone(self) -> device:
         """A new context manager for the same device."""
         return device(self)
@@ -122,7 +138,7 @@ def set_default_device(device: Any) -> None:
     global _global_default
     chosen = CPU if device is None else as_device(device)
     if chosen.type != "meta":
-        jax_device(chosen)
+        _ = chosen.jax_device  # fails if there is none
     if chosen != _global_default:
         _global_default = chosen
         world.bump()
@@ -150,22 +166,6 @@ def available_devices() -> list[str]:
         for type in _JAX_PLATFORMS
         for i in range(len(_devices_of(type)))
     ]
-
-
-@functools.cache
-def jax_device(place: device) -> Any:
-    """The JAX device for ``place``.
-
-    Raises:
-        RuntimeError: This machine has no such device; the message lists those it has.
-    """
-    found = _devices_of(place.type)
-    index = place.index or 0
-    if index >= len(found):
-        raise RuntimeError(
-            f"device '{place}' is not available: this machine has {', '.join(available_devices())}"
-        )
-    return found[index]
 
 
 @functools.cache

@@ -129,15 +129,14 @@ def _is_in_program() -> bool:
     return trace is not None and (place is None or place.trace is not trace)
 
 
-def _is_among_transformations() -> bool:
-    """Whether transformations of JAX have begun since the current place."""
-    place = modes.place
+def _is_among_transformations(place: Place | None) -> bool:
+    """Whether transformations of JAX have begun since ``place``."""
     return transformations() != (no_transformations() if place is None else place.state)
 
 
 def _is_here() -> bool:
     """Whether draws are allowed where this is called."""
-    return _is_in_program() or not _is_among_transformations()
+    return _is_in_program() or not _is_among_transformations(modes.place)
 
 
 def current_scope(generator: Any) -> key_scope | None:
@@ -152,7 +151,8 @@ def current_scope(generator: Any) -> key_scope | None:
     """
     if _is_in_program():
         return None
-    if _is_among_transformations():
+    place = modes.place
+    if _is_among_transformations(place):
         if jax.config.eager_constant_folding:  # type: ignore[attr-defined]
             # Inside jax.ensure_compile_time_eval() numbers are meant to be constants.
             return None
@@ -162,7 +162,6 @@ def current_scope(generator: Any) -> key_scope | None:
             "the same numbers. Pass a key to that function as an argument, and draw inside `with "
             "flambeau.random.key_scope(key):` in it"
         )
-    place = modes.place
     if place is None or generator is None:
         return None if place is None else place.scope
     if place.is_foreign and modes.trace is None:

@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 
 from flambeau.core.cell import Cell
-from flambeau.core.device import CPU, as_device, device, jax_device
+from flambeau.core.device import CPU, as_device, device
 from flambeau.core.mersenne import DEFAULT_SEED, MersenneTwister
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
@@ -51,6 +51,8 @@ class Generator:
         self._device = as_device(device)
         if self._device.type == "meta":
             raise RuntimeError("nothing is drawn on the meta device, so it has no generator")
+        #: Whether outside of compiled programs its numbers are those of the twister.
+        self.is_for_cpu = self._device.type == "cpu"
         #: Guards the streams: whoever draws holds it.
         self.lock = threading.RLock()
         #: How often the stream for the CPU has been moved or set.
@@ -68,7 +70,7 @@ class Generator:
         if self._key_cell is None:
             with outside():
                 words = _words(_first_key(self.twister.initial_seed))
-                self._key_cell = Cell(upload(words, jax_device(self._device)))
+                self._key_cell = Cell(upload(words, self._device.jax_device))
         return self._key_cell
 
     @property
@@ -128,7 +130,7 @@ class Generator:
             else:
                 numbers = (self.initial_seed(), advanced)
                 state = b"".join(each.to_bytes(8, "little") for each in numbers)
-        return Tensor._wrap(upload(np.frombuffer(bytes(state), np.uint8), jax_device(CPU)))
+        return Tensor._wrap(upload(np.frombuffer(bytes(state), np.uint8), CPU.jax_device))
 
     def set_state(self, new_state: Tensor) -> Generator:
         """Continue from a state that `get_state` gave, and return this generator.
@@ -222,7 +224,7 @@ class Generator:
             return
         words = _words(key)
         uploaded = modes.trace is None
-        self.put_key(upload(words, jax_device(self._device)) if uploaded else jnp.asarray(words))
+        self.put_key(upload(words, self._device.jax_device) if uploaded else jnp.asarray(words))
 
 
 def next_key(key: Any) -> Any:
@@ -255,7 +257,7 @@ def _as_integer(words: Any) -> int:
 
 def rebuild_generator(where: str, state: bytes) -> Generator:
     """A generator from the name of its device and the bytes of its state."""
-    array = upload(np.frombuffer(state, np.uint8), jax_device(CPU))
+    array = upload(np.frombuffer(state, np.uint8), CPU.jax_device)
     return Generator(where).set_state(Tensor._wrap(array))
 
 

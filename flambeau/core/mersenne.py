@@ -14,10 +14,8 @@ DEFAULT_SEED = 67280421310721
 
 _KEY_WORDS = 624
 
-# Up to so many words, asking NumPy for its raw ones costs less than describing those wanted.
-_FEW = 1024
-
-_LOW_24_BITS = np.array(2**24 - 1, np.uint64)
+_NO_WORDS = np.empty(0, np.uint32)
+_LOW_24_BITS = np.array(2**24 - 1, np.uint32)
 _HALF_OF_24_BITS = np.array(2**23, np.float32)
 _HALF_OF_53_BITS = np.array(2**52, np.float64)
 
@@ -48,6 +46,9 @@ class MersenneTwister:
     After `MersenneTwister(s)` the words are those that PyTorch draws after `torch.manual_seed(s)`.
     `flambeau.core.draws` turns words into uniforms, normals, integers and permutations.
 
+    The words are NumPy's. Asking for them costs more than a few of them, so small draws are served
+    from the rest of the current key, which is taken ahead.
+
     Example:
         >>> MersenneTwister(0).random_uint32(3)
         array([2357136044, 2546248239, 3071714933], dtype=uint32)
@@ -60,7 +61,10 @@ class MersenneTwister:
             one number at a time; the next such draw takes it. None when there is none.
     """
 
-    __slots__ = ("_bits", "_float_normal", "_initial_seed", "_untouched", "_words", "next_normal")
+    __slots__ = (
+        "_ahead", "_bits", "_centred", "_float_normal", "_initial_seed", "_left", "_taken",
+        "_untouched", "_words", "next_normal",
+    )  # fmt: skip
 
     def __init__(self, seed: int = DEFAULT_SEED) -> None:
         self._bits = np.random.MT19937()
@@ -83,6 +87,7 @@ class MersenneTwister:
             raise ValueError(f"a seed lies between -2**63 and 2**64 - 1; got {seed}")
         self._initial_seed = seed % 2**64
         self._words.seed(self._initial_seed % 2**32)
+        self._forget_ahead(left=0)
         self.next_normal: float | None = None
         # Nothing here draws single-precision pairs; the slot only carries a foreign state through.
         self._float_normal: float | None = None
@@ -95,15 +100,39 @@ class MersenneTwister:
 
     def random_uint32(self, count: int) -> NDArray[np.uint32]:
         """The next `count` words."""
-        self._untouched &= count == 0
-        if count <= _FEW:
-            return self._bits.random_raw(count).astype(np.uint32)
-        return self._words.randint(0, 2**32, count, dtype=np.uint32)
+        start, stop = self._taken, self._taken + count
+        if stop <= len(self._ahead):
+            self._untouched &= count == 0
+            self._taken = stop
+            return self._ahead[start:stop].copy()
+        rest = self._ahead[start:]
+        count -= len(rest)
+        if count <= _KEY_WORDS:
+            self._look_ahead()
+            more = self.random_uint32(count)
+        else:
+            self._untouched = False
+            more = self._words.randint(0, 2**32, count, dtype=np.uint32)
+            self._forget_ahead(self._left - count)
+        return np.concatenate((rest, more)) if len(rest) else more
+
+    def _look_ahead(self) -> None:
+        """Take what is left of the current key, or the next one, ahead."""
+        self._ahead = self._bits.random_raw(self._left or _KEY_WORDS).astype(np.uint32)
+        self._taken, self._left, self._centred = 0, 0, None
+
+    def _forget_ahead(self, left: int) -> None:
+        """Start anew where `left` words of NumPy's key, modulo its length, are left."""
+        self._ahead, self._taken, self._left, self._centred = _NO_WORDS, 0, left % _KEY_WORDS, None
 
     def random_uint64(self, count: int) -> NDArray[np.uint64]:
         """The next `count` pairs of words, the first of each pair in the upper half."""
-        self._untouched &= count == 0
-        return self._words.randint(0, 2**64, count, dtype=np.uint64)
+        if 2 * count > _KEY_WORDS and self._taken == len(self._ahead):
+            self._untouched = False
+            self._forget_ahead(self._left - 2 * count)
+            return self._words.randint(0, 2**64, count, dtype=np.uint64)
+        first, second = self.random_uint32(2 * count).reshape(count, 2).T.astype(np.uint64)
+        return first << np.uint64(32) | second
 
     def standard_uniform(self, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
         """The next `count` reals of [0, 1) as PyTorch makes them from words.
@@ -142,16 +171,16 @@ class MersenneTwister:
             pairs &= np.uint64(2**53 - 1)
             values = pairs.view(np.int64).astype(np.float64)
             values -= _HALF_OF_53_BITS
-        elif count <= _FEW:
-            # As they come from NumPy's generator, in 64 bits each.
+            values *= spacing
+            return values
+        start, stop = self._taken, self._taken + count
+        if stop <= len(self._ahead):
+            if self._centred is None:
+                self._centred = _centred(self._ahead)
             self._untouched &= count == 0
-            values = (self._bits.random_raw(count) & _LOW_24_BITS).astype(np.float32)
-            values -= _HALF_OF_24_BITS
-        else:
-            words = self.random_uint32(count)
-            words &= np.uint32(2**24 - 1)
-            values = words.view(np.int32).astype(np.float32)
-            values -= _HALF_OF_24_BITS
+            self._taken = stop
+            return self._centred[start:stop] * spacing
+        values = _centred(self.random_uint32(count))
         values *= spacing
         return values
 
@@ -161,18 +190,23 @@ class MersenneTwister:
         2**30 words take about three seconds.
         """
         self._untouched &= count == 0
-        self._bits.random_raw(count, output=False)
+        ahead = min(count, len(self._ahead) - self._taken)
+        self._taken += ahead
+        if count > ahead:
+            self._bits.random_raw(count - ahead, output=False)
+            self._forget_ahead(self._left - (count - ahead))
 
     def get_state(self) -> bytes:
         """The 5056 bytes that `torch.get_rng_state()` has for the same history of draws."""
         state: Any = self._bits.state["state"]
+        position = state["pos"] - (len(self._ahead) - self._taken)
         record = np.zeros((), _STATE)
         record["seed"] = self._initial_seed
         record["seeded"] = 1
         record["key"] = state["key"]
         # PyTorch refills the key lazily and counts down to it; a fresh key has not been counted up.
-        record["left"] = max(_KEY_WORDS + 1 - state["pos"], 1)
-        record["next"] = 0 if self._untouched else state["pos"]
+        record["left"] = max(_KEY_WORDS + 1 - position, 1)
+        record["next"] = 0 if self._untouched else position
         if self.next_normal is not None:
             record["normal_is_valid"] = 1
             record["normal_y"] = self.next_normal
@@ -202,13 +236,12 @@ class MersenneTwister:
                 f"{bool(record['seeded'])}, with {left} words left and the next at {following}; "
                 "pass what get_state() or torch.get_rng_state() returned"
             )
+        position = _KEY_WORDS if exhausted else following
         self._bits.state = {
             "bit_generator": "MT19937",
-            "state": {
-                "key": record["key"].astype(np.uint32),
-                "pos": _KEY_WORDS if exhausted else following,
-            },
+            "state": {"key": record["key"].astype(np.uint32), "pos": position},
         }
+        self._forget_ahead(left=_KEY_WORDS - position)
         self._initial_seed = int(record["seed"])
         self.next_normal = float(record["normal_y"]) if record["normal_is_valid"] else None
         float_is_valid = record["float_normal_is_valid"]
@@ -224,3 +257,10 @@ class MersenneTwister:
 
     def __setstate__(self, state: bytes) -> None:
         self.set_state(state)
+
+
+def _centred(words: NDArray[np.uint32]) -> NDArray[np.float32]:
+    """The low 24 bits of each word, less the middle of their range."""
+    values = (words & _LOW_24_BITS).view(np.int32).astype(np.float32)
+    values -= _HALF_OF_24_BITS
+    return values

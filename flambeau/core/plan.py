@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from flambeau.core.cell import abstract, is_abstract
-from flambeau.core.device import META, device, get_default_device, jax_device
+from flambeau.core.device import META, device, get_default_device
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
 from flambeau.core.upload import upload
@@ -127,7 +127,7 @@ def carry_out(value: Planned, where: device) -> Any:
             if isinstance(each, Planned):
                 uses[each.plan] = uses.get(each.plan, 0) + 1
     results: dict[Plan, Any] = {}
-    with jax.default_device(jax_device(where)):
+    with jax.default_device(where.jax_device):
         for plan in order:
             inputs = [_take(each, results, uses) for each in plan.inputs]
             # Otherwise the next step would be begun before the inputs of this one are let go.
@@ -161,5 +161,5 @@ def _steps_before(last: Plan) -> list[Plan]:
 
 
 def _placed(array: Any, where: device) -> Any:
-    target = jax_device(where)
+    target = where.jax_device
     return upload(array, target) if isinstance(array, np.ndarray) else jax.device_put(array, target)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import numpy as np
 
 from flambeau.core import draws, keyed, rejection
-from flambeau.core.device import device, jax_device
+from flambeau.core.device import device
 from flambeau.core.drawing import current_scope, key_scope
 from flambeau.core.draws.choice import require_countable, require_weights
 from flambeau.core.generator import Generator, generator_for, next_key
@@ -54,8 +54,8 @@ def sample(
     """
     draw: Callable[..., Any] = getattr(rejection if kind == "truncated_normal" else draws, kind)
     source = _source(where, generator)
-    if source is not None and _uses_twister(source):
-        return _by_twister(source, where, draw, {"shape": shape, "dtype": dtype, **parameters})
+    if _uses_twister(source):
+        return _by_twister(source, where, draw, shape=shape, dtype=dtype, **parameters)
     draw(_SCRATCH, shape=(0,), dtype=dtype, **parameters)
     if source is None:
         again = functools.partial(_again, sample, kind, shape, dtype, **parameters)
@@ -71,8 +71,8 @@ def sample(
 def permutation(n: int, dtype: np.dtype[Any], where: device, generator: Any = None) -> Any:
     """0 to n - 1 in random order; raises what `draws.permutation` raises."""
     source = _source(where, generator)
-    if source is not None and _uses_twister(source):
-        return _by_twister(source, where, draws.permutation, {"n": n, "dtype": dtype})
+    if _uses_twister(source):
+        return _by_twister(source, where, draws.permutation, n=n, dtype=dtype)
     require_countable(n, dtype)
     if source is None:
         again = functools.partial(_again, permutation, n, dtype)
@@ -88,7 +88,7 @@ def permutations(n: int, count: int, where: device, generator: Any = None) -> An
         again = functools.partial(_again, permutations, n, count)
         return planned_draw((count, n), np.dtype(np.int64), generator, again)
     if _uses_twister(source):
-        return _by_twister(source, where, _rows_of_permutations, {"n": n, "count": count})
+        return _by_twister(source, where, _rows_of_permutations, n=n, count=count)
     return _by_key(source, keyed.permutations, {"n": n, "count": count})
 
 
@@ -105,9 +105,8 @@ def multinomial(
     """Indices of categories in proportion to weights; raises what `draws.multinomial` raises."""
     source = _source(where, generator)
     static = {"num_samples": num_samples, "replacement": replacement}
-    if source is not None and _uses_twister(source):
-        arguments = {"weights": np.asarray(weights), **static}
-        return _by_twister(source, where, draws.multinomial, arguments)
+    if _uses_twister(source):
+        return _by_twister(source, where, draws.multinomial, weights=np.asarray(weights), **static)
     # Without looking at the weights themselves, only their shape and dtype can be wrong.
     stand_in = np.broadcast_to(np.ones((), weights.dtype), weights.shape)
     require_weights(stand_in, num_samples, replacement)
@@ -136,9 +135,9 @@ def _per_element(
 ) -> Any:
     """A draw whose parameter is an array of the shape of the result."""
     source = _source(where, generator)
-    if source is not None and _uses_twister(source):
+    if _uses_twister(source):
         host = {name: np.asarray(array) for name, array in elements.items()}
-        return _by_twister(source, where, draw, {**host, **static})
+        return _by_twister(source, where, draw, **host, **static)
     (array,) = elements.values()
     nothing = dict.fromkeys(elements, np.empty(0, array.dtype))
     draw(_SCRATCH, **nothing, **static)
@@ -202,27 +201,20 @@ def _source(where: device, generator: Any) -> _Source | None:
     return generator_for(where, generator)
 
 
-def _uses_twister(source: _Source) -> bool:
-    if modes.trace is not None or isinstance(source, key_scope):
-        return False
-    return source.device.type == "cpu"
+def _uses_twister(source: _Source | None) -> TypeGuard[Generator]:
+    return isinstance(source, Generator) and source.is_for_cpu and modes.trace is None
 
 
 def _by_twister(
-    source: Any, where: device, draw: Callable[..., Any], arguments: dict[str, Any]
+    source: Generator, where: device, draw: Callable[..., Any], **arguments: Any
 ) -> Any:
-    if modes.capture is None:
-        return _from_twister(source, where, draw, arguments)
-    return drawn(functools.partial(_from_twister, source, where, draw, arguments))
+    def draw_and_upload() -> Any:
+        with source.lock:
+            source.twister_moves += 1
+            numbers = draw(source.twister, **arguments)
+        return upload(numbers, where.jax_device)
 
-
-def _from_twister(
-    source: Generator, where: device, draw: Callable[..., Any], arguments: dict[str, Any]
-) -> Any:
-    with source.lock:
-        source.twister_moves += 1
-        numbers = draw(source.twister, **arguments)
-    return upload(numbers, jax_device(where))
+    return draw_and_upload() if modes.capture is None else drawn(draw_and_upload)
 
 
 def _by_key(

@@ -64,4 +64,8 @@ def beside(array: np.ndarray, other: Any) -> Any:
 def _destination(shape: tuple[int, ...], dtype: np.dtype[Any], where: Any) -> tuple[Any, ...]:
     """What JAX wants to know of an array of one piece besides its elements."""
     aval = jax.typeof(np.broadcast_to(np.zeros((), dtype), shape))
-    return aval, SingleDeviceSharding(where), [where]
+    return aval, _on_one_device(where), [where]
+
+
+#: One object for all arrays, which compares with itself faster than with its like.
+_on_one_device = functools.cache(SingleDeviceSharding)

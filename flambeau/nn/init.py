@@ -39,9 +39,9 @@ __all__ = [
 ]
 
 _GAINS = {
-    **dict.fromkeys(("linear", "sigmoid"), 1.0),
-    **dict.fromkeys((f"conv{n}d" for n in (1, 2, 3)), 1.0),
-    **dict.fromkeys((f"conv_transpose{n}d" for n in (1, 2, 3)), 1.0),
+    **dict.fromkeys(("linear", "sigmoid"), 1),
+    **dict.fromkeys((f"conv{n}d" for n in (1, 2, 3)), 1),
+    **dict.fromkeys((f"conv_transpose{n}d" for n in (1, 2, 3)), 1),
     "tanh": 5.0 / 3.0,
     "relu": math.sqrt(2.0),
     "selu": 3.0 / 4.0,
@@ -228,9 +228,8 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
         raise ValueError(
             f"fan-in and fan-out need a weight of at least 2 dimensions, got shape {list(shape)}"
         )
-    outputs, inputs, *kernel = shape
-    field = math.prod(kernel)
-    return inputs * field, outputs * field
+    field = math.prod(shape[2:])
+    return shape[1] * field, shape[0] * field
 
 
 @function
@@ -324,10 +323,13 @@ def _warned_of_emptiness(tensor: Tensor) -> bool:
 
 
 def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
-    modes = ("fan_in", "fan_out")
-    if mode.lower() not in modes:
-        raise ValueError(f"mode must be 'fan_in' or 'fan_out', got {mode!r}")
-    return _calculate_fan_in_and_fan_out(tensor)[modes.index(mode.lower())]
+    fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
+    match mode.lower():
+        case "fan_in":
+            return fan_in
+        case "fan_out":
+            return fan_out
+    raise ValueError(f"mode must be 'fan_in' or 'fan_out', got {mode!r}")
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:

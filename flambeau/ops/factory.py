@@ -14,7 +14,7 @@ import numpy as np
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.cell import Cell
-from flambeau.core.device import device, jax_device
+from flambeau.core.device import device
 from flambeau.core.dtype import BOOLEAN, COMPLEX, FLOATING
 from flambeau.core.modes import modes
 from flambeau.core.plan import planned
@@ -83,8 +83,8 @@ def produce(
     if modes.trace is not None:
         return build(jnp)
     if where.type == "cpu":
-        return upload(build(np), jax_device(where))
-    target = jax_device(where)
+        return upload(build(np), where.jax_device)
+    target = where.jax_device
     with jax.default_device(target):
         return jax.device_put(build(jnp), target)
 

@@ -12,7 +12,7 @@ import numpy as np
 from flambeau.core import dtype as dtypes
 from flambeau.core import plan
 from flambeau.core.convert import place, to_numpy
-from flambeau.core.device import CPU, as_device, device, get_default_device, jax_device
+from flambeau.core.device import CPU, as_device, device, get_default_device
 from flambeau.core.modes import modes
 from flambeau.core.op import function
 from flambeau.core.tensor import Tensor
@@ -96,7 +96,7 @@ def _on_device(array: np.ndarray, where: device) -> Any:
         return plan.constant(array)
     if modes.trace is not None:
         return jnp.asarray(array)
-    return upload(array, jax_device(where))
+    return upload(array, where.jax_device)
 
 
 def _supported(array: jax.Array) -> jax.Array:

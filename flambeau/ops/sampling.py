@@ -416,7 +416,7 @@ def redraw(
         with META.clone():
             return redraw(name, kind, target, generator, outside_tape=outside_tape, **parameters)
     drawn = sample.sample(
-        kind, tuple(target.shape), target.dtype.numpy, target.device, generator, **parameters
+        kind, target.shape, target.dtype.numpy, target.device, generator, **parameters
     )
     if recorded:
         return put(target, Tensor._wrap(drawn), name)

@@ -21,7 +21,7 @@ from jax import lax
 from jax.sharding import SingleDeviceSharding
 from numpy.typing import NDArray
 
-from flambeau.core.device import CPU, jax_device
+from flambeau.core.device import CPU
 
 # How many words each of the compiled programs transforms, and above how many it is the fastest.
 _PROGRAMS = ((1 << 16, 50000), (1 << 14, 8192), (1 << 12, 1024), (1 << 10, 0))
@@ -80,7 +80,7 @@ def _program_size(words: int) -> int:
 @functools.cache
 def _program(size: int) -> Callable[..., Any]:
     """`_transform` of so many words, compiled for the CPU."""
-    where = SingleDeviceSharding(jax_device(CPU))
+    where = SingleDeviceSharding(CPU.jax_device)
     words, mean_and_std = (
         jax.ShapeDtypeStruct((count,), dtype, sharding=where)
         for count, dtype in ((size, np.uint32), (2, np.float32))
