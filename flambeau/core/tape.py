@@ -23,7 +23,7 @@ from flambeau.core.kernel import Kernel
 from flambeau.core.lazy_cotangent import LONGEST, LazyCotangent
 from flambeau.core.modes import modes
 from flambeau.core.node import Edge, Node, sequence_now
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor import PLAIN_TYPES, Tensor
 from flambeau.core.upload import beside
 
 __all__ = [
@@ -290,19 +290,13 @@ class SpentNode(Node):
 
 
 class IdentityNode(Node):
-    """Passes cotangents through unchanged; module hooks hang on it."""
+    """Passes cotangents through unchanged."""
 
     __slots__ = ()
 
     def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
         """See `Node.pull`."""
         return cotangents
-
-
-class BackwardHookFunctionBackward(IdentityNode):
-    """The one node behind all inputs, or all outputs, of a module with backward hooks."""
-
-    __slots__ = ()
 
 
 def edge_of(tensor: Tensor) -> Edge:
@@ -323,16 +317,22 @@ def edge_of(tensor: Tensor) -> Edge:
     return node, 0
 
 
-def identity_node(tensors: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Node]:
+def identity_node(
+    tensors: tuple[Tensor, ...], kind: type[IdentityNode] = IdentityNode
+) -> tuple[tuple[Tensor, ...], Any]:
     """Aliases of ``tensors`` whose history is one common node.
+
+    Args:
+        tensors: Parameters among them have plain tensors as aliases.
+        kind: The class of the node.
 
     Returns:
         The aliases, on the same Cells, and their node, whose hooks see all cotangents at once.
     """
-    node = BackwardHookFunctionBackward(tuple(edge_of(each) for each in tensors), len(tensors))
+    node = kind(tuple(edge_of(each) for each in tensors), len(tensors))
     aliases = []
     for number, tensor in enumerate(tensors):
-        alias = tensor._alias(type(tensor))
+        alias = tensor._alias(Tensor if type(tensor) in PLAIN_TYPES else type(tensor))
         alias._grad_fn, alias._output_nr, alias._requires_grad = node, number, True
         aliases.append(alias)
     return tuple(aliases), node

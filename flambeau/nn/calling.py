@@ -41,7 +41,7 @@ class Calling(Traversal):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         # The short cut in `__call__` must not pass over a class's own way of being called.
-        if "_call_impl" in cls.__dict__ and "__call__" not in cls.__dict__:
+        if cls._call_impl is not Calling._call_impl and cls.__call__ is Calling.__call__:
             cls.__call__ = _call_in_full
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -166,7 +166,7 @@ class Calling(Traversal):
         Raises:
             RuntimeError: The module has hooks of `register_backward_hook`.
         """
-        self._choose_backward_kind(full=True)
+        _choose_backward_kind(self, full=True)
         return add_hook(self._backward_hooks, hook, prepend=prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -178,18 +178,19 @@ class Calling(Traversal):
         Raises:
             RuntimeError: The module has hooks of `register_full_backward_hook`.
         """
-        self._choose_backward_kind(full=False)
+        _choose_backward_kind(self, full=False)
         return add_hook(self._backward_hooks, hook)
-
-    def _choose_backward_kind(self, full: bool) -> None:
-        check_backward_kind(self._is_full_backward_hook, full, f"on this {type(self).__name__}")
-        self._is_full_backward_hook = full
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the calls of this module; takes what `flambeau.compile` takes."""
         from flambeau.compile import compile
 
         self._compiled_call_impl = compile(self._call_impl, *args, **kwargs)
+
+
+def _choose_backward_kind(module: Calling, full: bool) -> None:
+    check_backward_kind(module._is_full_backward_hook, full, f"on this {type(module).__name__}")
+    module._is_full_backward_hook = full
 
 
 def _call_in_full(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -72,29 +72,11 @@ class Conversion(Traversal):
                 module._apply(fn)
         for name, parameter in self._parameters.items():
             if parameter is not None:
-                self._apply_to_parameter(name, parameter, fn)
+                _apply_to_parameter(self, name, parameter, fn)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
         return self
-
-    def _apply_to_parameter(
-        self, name: str, parameter: Any, fn: Callable[[Tensor], Tensor]
-    ) -> None:
-        grad = parameter.grad
-        with no_grad():
-            applied = fn(parameter)
-            applied_grad = fn(grad) if grad is not None else None
-        if not _can_share(parameter, applied):
-            parameter = self._parameters[name] = Parameter(applied, parameter.requires_grad)
-        elif applied is not parameter:
-            parameter.data = applied
-        if grad is not None and applied_grad is not None:
-            if _can_share(grad, applied_grad):
-                grad.data = applied_grad
-            else:
-                grad = applied_grad.requires_grad_(grad.requires_grad)
-            parameter.grad = grad
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move and cast all parameters and buffers of the tree.
@@ -104,16 +86,16 @@ class Conversion(Traversal):
         floating point and complex members change their dtype.
 
         Raises:
-            TypeError: The dtype is neither floating point nor complex.
+            TypeError: The arguments are none of these, or the dtype is neither floating point nor
+                complex.
             NotImplementedError: A member on the meta device, which has no elements, is to be moved
                 away from it; use `to_empty`.
         """
-        if "copy" in kwargs:
+        device, dtype, copy = parse_to(args, kwargs)
+        if copy is not None:
             raise RuntimeError(
                 "a module converts its members in place: to() takes no copy argument"
             )
-        given = (kwargs.pop("tensor"),) if "tensor" in kwargs else args
-        device, dtype, _ = parse_to(given, dict(kwargs))
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 f"a module can only be cast to a floating point or complex dtype, not to {dtype}"
@@ -123,11 +105,12 @@ class Conversion(Traversal):
                 "layers that were written for real numbers may not work with complex parameters",
                 stacklevel=2,
             )
-        formats = {name: kwargs[name] for name in ("memory_format",) if name in kwargs}
+        memory_format = kwargs.get("memory_format")
 
         def convert(tensor: Any) -> Any:
             inexact = tensor.is_floating_point() or tensor.is_complex()
-            options = formats if formats and tensor.dim() in (4, 5) else {}
+            has_format = memory_format is not None and tensor.dim() in (4, 5)
+            options = {"memory_format": memory_format} if has_format else {}
             try:
                 return tensor.to(device, dtype if inexact else None, **options)
             except NotImplementedError as error:
@@ -194,6 +177,30 @@ class Conversion(Traversal):
     def share_memory(self) -> Self:
         """Let other processes see all parameters and buffers; see `Tensor.share_memory_`."""
         return self._apply(lambda tensor: tensor.share_memory_())
+
+
+def _apply_to_parameter(
+    module: Conversion, name: str, parameter: Any, fn: Callable[[Tensor], Tensor]
+) -> None:
+    grad = parameter.grad
+    with no_grad():
+        applied = fn(parameter)
+        applied_grad = fn(grad) if grad is not None else None
+    if not isinstance(applied, Tensor):
+        raise TypeError(
+            f"_apply() needs a function that gives a Tensor, but for the parameter '{name}' it "
+            f"gave a {type(applied).__name__}"
+        )
+    if not _can_share(parameter, applied):
+        parameter = module._parameters[name] = Parameter(applied, parameter.requires_grad)
+    elif applied is not parameter:
+        parameter.data = applied
+    if grad is not None and applied_grad is not None:
+        if _can_share(grad, applied_grad):
+            grad.data = applied_grad
+        else:
+            grad = applied_grad.requires_grad_(grad.requires_grad)
+        parameter.grad = grad
 
 
 def _if_floating(fn: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.core.modes import is_grad_enabled
-from flambeau.core.tape import identity_node
+from flambeau.core.tape import IdentityNode, identity_node
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import hides_gradients
 from flambeau.nn import hooks
@@ -205,6 +205,27 @@ class BackwardHook:
         return self._inputs.gather(grads)
 
 
+class BackwardHookFunctionBackward(IdentityNode):
+    """The one node behind all inputs, or all outputs, of a call with full backward hooks.
+
+    Attributes:
+        zeros: Gives the gradient of a tensor, by number, that the result does not depend on.
+    """
+
+    __slots__ = ("zeros",)
+
+    zeros: Callable[[int], Tensor]
+
+    def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
+        """See `Node.pull`."""
+        pulled = list(cotangents)
+        for number, cotangent in enumerate(cotangents):
+            if cotangent is None:
+                zeros = self.zeros(number)
+                pulled[number] = zeros if as_tensors else zeros._read()
+        return pulled
+
+
 class _Tensors:
     """The tensors among the inputs, or the outputs, of a call.
 
@@ -229,7 +250,9 @@ class _Tensors:
         """``values`` behind one common node, which calls ``hook`` with their gradients."""
         if not self.hooked:
             return values
-        aliases, node = identity_node(tuple(values[i] for i in self.hooked))
+        tensors = tuple(values[i] for i in self.hooked)
+        aliases, node = identity_node(tensors, BackwardHookFunctionBackward)
+        node.zeros = lambda number: self._zeros(self.hooked[number])
         node.register_hook(hook)
         entries = list(values)
         for i, alias in zip(self.hooked, aliases, strict=True):

@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from flambeau.nn.parameter import is_lazy
+
 # Comparing names costs about a millisecond per hundred candidates.
 _MOST_HINTS = 20
 
@@ -71,6 +73,19 @@ def size_mismatch(key: str, given: Any, expected: Any) -> str:
 def not_a_tensor(key: str, given: Any) -> str:
     """The problem of a value that is no tensor."""
     return f"{key}: the state dict has a {type(given).__name__}, the model needs a Tensor"
+
+
+def uninitialized(key: str, given: Any) -> str:
+    """The problem of a value or a member that has no shape yet."""
+    if is_lazy(given):
+        return (
+            f"{key}: the state dict has an uninitialized tensor, which has no shape yet, the model "
+            "an initialized one; call the module that the state was taken from once before"
+        )
+    return (
+        f"{key}: the model has an uninitialized tensor, which has no shape yet; a subclass of "
+        "LazyModuleMixin takes the shape of the state dict, other modules materialize() it first"
+    )
 
 
 def kind_mismatch(key: str, given: Any, expected: Any) -> str:

@@ -8,7 +8,8 @@ loads it; `calling` runs it, with its hooks.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from flambeau.core.tensor import Tensor
@@ -51,19 +52,12 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if (args or kwargs) and not self.call_super_init:
-            raise self._arguments_error(args, kwargs)
+            raise _arguments_error(self, args, kwargs)
         # Past this class's `__setattr__`, which needs the tables itself.
         super().__setattr__("training", True)
         self.__dict__.update(new_state())
         if self.call_super_init:
             super().__init__(*args, **kwargs)
-
-    def _arguments_error(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TypeError:
-        given = f"the keyword '{next(iter(kwargs))}'" if kwargs else f"{len(args)} positional"
-        return TypeError(
-            f"{type(self).__name__} passed {given} argument(s) to Module.__init__(), which takes "
-            "none; set call_super_init = True to pass them on to the next base class"
-        )
 
     # Attributes
 
@@ -86,40 +80,10 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
     def __setattr__(self, name: str, value: Any) -> None:
         # A plain attribute that gets another plain value is in no table, and need not be.
         may_register = name not in self.__dict__ or isinstance(value, (Module, Tensor))
-        if may_register and self._register_assigned(name, value):
+        if may_register and _register_assigned(self, name, value):
             return
         super().__setattr__(name, as_table(name, value) if name in TABLES else value)
         bump()
-
-    def _register_assigned(self, name: str, value: Any) -> bool:
-        """Register what is assigned to ``name``, unless it is a plain attribute."""
-        state = self.__dict__
-        is_tensor = isinstance(value, Tensor)
-        if is_tensor and isinstance(value, Parameter):
-            if "_modules" not in state:
-                raise _not_initialized(self, "parameter", name)
-            if name in state or name in state["_buffers"] or name in state["_modules"]:
-                self._take_over(name, ("_buffers", "_modules"), self.register_parameter, value)
-            else:
-                self.register_parameter(name, value)
-        elif name in state.get("_parameters", ()):
-            _require_none("parameter", "Parameter", name, value)
-            self.register_parameter(name, None)
-        elif isinstance(value, Module):
-            if "_modules" not in state:
-                raise _not_initialized(self, "module", name)
-            if name in state or name in state["_parameters"] or name in state["_buffers"]:
-                self._take_over(name, ("_parameters", "_buffers"), self._put_module, value)
-            else:
-                self._put_module(name, value)
-        elif name in state.get("_modules", ()):
-            _require_none("module", "Module", name, value)
-            self._put_module(name, None)
-        elif (is_tensor and isinstance(value, Buffer)) or name in state.get("_buffers", ()):
-            self._assign_buffer(name, value)
-        else:
-            return False
-        return True
 
     def __delattr__(self, name: str) -> None:
         if name in self._parameters:
@@ -137,31 +101,6 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
         members = (*self._parameters, *self._modules, *self._buffers)
         names = {*dir(type(self)), *self.__dict__, *members}
         return sorted(name for name in names if not name[:1].isdigit())
-
-    def _take_over(
-        self, name: str, tables: tuple[str, str], register: Callable[[str, Any], None], value: Any
-    ) -> None:
-        """Register ``value``, and end whatever else ``name`` means, unless that fails.
-
-        Args:
-            name: The attribute.
-            tables: Where it may stand besides `__dict__` and its new place.
-            register: Puts it in its new place.
-            value: What is registered.
-        """
-        state = self.__dict__
-        places = (state, state[tables[0]], state[tables[1]])
-        displaced = [(place, place.pop(name)) for place in places if name in place]
-        was_unsaved = name in self._non_persistent_buffers_set
-        self._non_persistent_buffers_set.discard(name)
-        try:
-            register(name, value)
-        except BaseException:
-            for place, old in displaced:
-                place[name] = old
-            if was_unsaved:
-                self._non_persistent_buffers_set.add(name)
-            raise
 
     # Registration
 
@@ -181,7 +120,7 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
         parameters = self.__dict__.get("_parameters")
         if parameters is None:
             raise _not_initialized(self, "parameter", name)
-        self._check_name("parameter", name, parameters)
+        _check_name(self, "parameter", name, parameters)
         if param is not None:
             if not isinstance(param, Parameter):
                 raise TypeError(
@@ -222,7 +161,7 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
         """
         if "_modules" not in self.__dict__:
             raise _not_initialized(self, "buffer", name)
-        self._check_name("buffer", name, self._buffers)
+        _check_name(self, "buffer", name, self._buffers)
         if tensor is not None and not _is_tensor_like(tensor):
             raise TypeError(
                 f"buffer '{name}' must be a Tensor or None, but got a {type(tensor).__name__}"
@@ -253,68 +192,12 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
             )
         if "_modules" not in self.__dict__:
             raise _not_initialized(self, "module", name)
-        self._check_name("module", name, self._modules)
-        self._put_module(name, module)
+        _check_name(self, "module", name, self._modules)
+        _put_module(self, name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
         """The same as `add_module`."""
         self.add_module(name, module)
-
-    def _check_name(self, kind: str, name: str, own: dict[str, Any]) -> None:
-        if not isinstance(name, str):
-            raise TypeError(
-                f"the name of a {kind} must be a string, but got a {type(name).__name__}"
-            )
-        if name == "":
-            raise KeyError(f"the name of a {kind} must not be empty")
-        if "." in name:
-            raise KeyError(f"the name of a {kind} must not contain a dot, but got '{name}'")
-        if name not in own and self._is_taken(name):
-            raise KeyError(
-                f"cannot register the {kind} '{name}': {type(self).__name__} already has an "
-                "attribute of that name"
-            )
-
-    def _is_taken(self, name: str) -> bool:
-        """Whether there is an attribute of this name: ``hasattr``, which is slow to say no."""
-        state = self.__dict__
-        if type(self).__getattr__ is Module.__getattr__ and not (
-            name in state
-            or name in state["_parameters"]
-            or name in state["_modules"]
-            or name in state["_buffers"]
-            # What is no identifier, such as a number in a list, is no name in a class.
-            or (name.isidentifier() and hasattr(type(self), name))
-        ):
-            return False
-        return hasattr(self, name)
-
-    def _put_module(self, name: str, module: Module | None) -> None:
-        if hooks._global_module_registration_hooks:
-            module = hooks.filter_registration(
-                hooks._global_module_registration_hooks, self, name, module
-            )
-        self._modules[name] = module
-
-    def _assign_buffer(self, name: str, value: Any) -> None:
-        if value is not None and not _is_tensor_like(value):
-            raise TypeError(
-                f"cannot assign a {type(value).__name__} to the buffer '{name}': "
-                "a Buffer, a Tensor or None is needed"
-            )
-        if isinstance(value, Buffer):
-            persistent = value.persistent
-        else:
-            persistent = name not in self._non_persistent_buffers_set
-        if type(self).register_buffer is Module.register_buffer or _takes_persistent(self):
-            self.register_buffer(name, value, persistent)
-        elif persistent:
-            self.register_buffer(name, value)
-        else:
-            raise RuntimeError(
-                f"{type(self).__name__}.register_buffer() takes no argument 'persistent', so it "
-                f"cannot register the non-persistent buffer '{name}'"
-            )
 
     # Text, copies and pickles
 
@@ -356,6 +239,129 @@ def indented(text: str) -> str:
     """``text`` with every line but the first moved two columns to the right."""
     first, *others = text.split("\n")
     return "\n".join([first, *(f"  {line}" if line.strip() else "" for line in others)])
+
+
+# What follows are functions, not methods, so that subclasses may use these names for their own.
+
+
+def _register_assigned(module: Module, name: str, value: Any) -> bool:
+    """Register what is assigned to ``name``, unless it is a plain attribute."""
+    state = module.__dict__
+    is_tensor = isinstance(value, Tensor)
+    if is_tensor and isinstance(value, Parameter):
+        if "_modules" not in state:
+            raise _not_initialized(module, "parameter", name)
+        if name in state or name in state["_buffers"] or name in state["_modules"]:
+            with _displaced(module, name, "_buffers", "_modules"):
+                module.register_parameter(name, value)
+        else:
+            module.register_parameter(name, value)
+    elif name in state.get("_parameters", ()):
+        _require_none("parameter", "Parameter", name, value)
+        module.register_parameter(name, None)
+    elif isinstance(value, Module):
+        if "_modules" not in state:
+            raise _not_initialized(module, "module", name)
+        if name in state or name in state["_parameters"] or name in state["_buffers"]:
+            with _displaced(module, name, "_parameters", "_buffers"):
+                _put_module(module, name, value)
+        else:
+            _put_module(module, name, value)
+    elif name in state.get("_modules", ()):
+        _require_none("module", "Module", name, value)
+        _put_module(module, name, None)
+    elif (is_tensor and isinstance(value, Buffer)) or name in state.get("_buffers", ()):
+        _assign_buffer(module, name, value)
+    else:
+        return False
+    return True
+
+
+@contextmanager
+def _displaced(module: Module, name: str, *tables: str) -> Iterator[None]:
+    """End what ``name`` means in `__dict__` and in ``tables``, unless the block fails."""
+    state = module.__dict__
+    places = (state, *(state[table] for table in tables))
+    displaced = [(place, place.pop(name)) for place in places if name in place]
+    was_unsaved = name in module._non_persistent_buffers_set
+    module._non_persistent_buffers_set.discard(name)
+    try:
+        yield
+    except BaseException:
+        for place, old in displaced:
+            place[name] = old
+        if was_unsaved:
+            module._non_persistent_buffers_set.add(name)
+        raise
+
+
+def _put_module(module: Module, name: str, child: Module | None) -> None:
+    if hooks._global_module_registration_hooks:
+        child = hooks.filter_registration(
+            hooks._global_module_registration_hooks, module, name, child
+        )
+    module._modules[name] = child
+
+
+def _assign_buffer(module: Module, name: str, value: Any) -> None:
+    if value is not None and not _is_tensor_like(value):
+        raise TypeError(
+            f"cannot assign a {type(value).__name__} to the buffer '{name}': "
+            "a Buffer, a Tensor or None is needed"
+        )
+    if isinstance(value, Buffer):
+        persistent = value.persistent
+    else:
+        persistent = name not in module._non_persistent_buffers_set
+    if type(module).register_buffer is Module.register_buffer or _takes_persistent(module):
+        module.register_buffer(name, value, persistent)
+    elif persistent:
+        module.register_buffer(name, value)
+    else:
+        raise RuntimeError(
+            f"{type(module).__name__}.register_buffer() takes no argument 'persistent', so it "
+            f"cannot register the non-persistent buffer '{name}'"
+        )
+
+
+def _check_name(module: Module, kind: str, name: str, own: dict[str, Any]) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a {kind} must be a string, but got a {type(name).__name__}")
+    if name == "":
+        raise KeyError(f"the name of a {kind} must not be empty")
+    if "." in name:
+        raise KeyError(f"the name of a {kind} must not contain a dot, but got '{name}'")
+    if name not in own and _is_taken(module, name):
+        raise KeyError(
+            f"cannot register the {kind} '{name}': {type(module).__name__} already has an "
+            "attribute of that name"
+        )
+
+
+def _is_taken(module: Module, name: str) -> bool:
+    """Whether there is an attribute of this name: ``hasattr``, which is slow to say no."""
+    cls, state = type(module), module.__dict__
+    looks_up_plainly = (
+        cls.__getattr__ is Module.__getattr__ and cls.__getattribute__ is object.__getattribute__
+    )
+    if looks_up_plainly and not (
+        name in state
+        or name in state["_parameters"]
+        or name in state["_modules"]
+        or name in state["_buffers"]
+        # What is no identifier, such as a number in a list, is no name in a class.
+        or (name.isidentifier() and hasattr(cls, name))
+    ):
+        return False
+    return hasattr(module, name)
+
+
+def _arguments_error(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TypeError:
+    given = f"the keyword '{next(iter(kwargs))}'" if kwargs else f"{len(args)} positional"
+    return TypeError(
+        f"{type(module).__name__} passed {given} argument(s) to Module.__init__(), which takes "
+        "none; set call_super_init = True to pass them on to the next base class"
+    )
 
 
 def _not_initialized(module: Module, kind: str, name: str) -> AttributeError:

@@ -13,7 +13,7 @@ from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
 from flambeau.nn import load_report
 from flambeau.nn.hooks import BoundHook, add_hook
-from flambeau.nn.parameter import Parameter
+from flambeau.nn.parameter import Parameter, is_lazy
 from flambeau.nn.registry import ModuleState
 from flambeau.nn.snapshot import all_or_nothing
 
@@ -93,20 +93,7 @@ class Persistence(ModuleState):
                     destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars
                 )
         if state["_state_dict_hooks"]:
-            return self._run_state_dict_hooks(destination, prefix, local_metadata)
-        return destination
-
-    def _run_state_dict_hooks(self, destination: Any, prefix: str, local_metadata: Any) -> Any:
-        for hook in self._state_dict_hooks.values():
-            result = hook(self, destination, prefix, local_metadata)
-            if result is None:
-                continue
-            if getattr(hook, "_from_public_api", False):
-                raise RuntimeError(
-                    "a state_dict post-hook changes the dictionary it is given and must return "
-                    f"None, but {hook!r} returned a {type(result).__name__}"
-                )
-            destination = result
+            return _run_state_dict_hooks(self, destination, prefix, local_metadata)
         return destination
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
@@ -120,13 +107,6 @@ class Persistence(ModuleState):
                 destination[prefix + name] = buffer if keep_vars else buffer.detach()
         if type(self).get_extra_state is not Persistence.get_extra_state:
             destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
-
-    def _saved_members(self) -> dict[str, Any]:
-        """The parameters and persistent buffers of this module alone."""
-        unsaved = self._non_persistent_buffers_set
-        buffers = ((name, each) for name, each in self._buffers.items() if name not in unsaved)
-        members = chain(self._parameters.items(), buffers)
-        return {name: each for name, each in members if each is not None}
 
     def get_extra_state(self) -> Any:
         """What to save of this module besides tensors; override it together with `set_extra_state`.
@@ -208,88 +188,15 @@ class Persistence(ModuleState):
                 state_dict, prefix, local_metadata, strict,
                 missing_keys, unexpected_keys, error_msgs,
             )  # fmt: skip
-        members = self._saved_members()
+        members = saved_members(self)
         if members:
             assign = local_metadata.get("assign_to_params_buffers", False)
-            missing, problems = self._load_members(members, state_dict, prefix, assign)
+            missing, problems = _load_members(self, members, state_dict, prefix, assign)
             error_msgs += problems
             missing_keys += missing if strict else []
-        self._load_extra_state(state_dict, prefix, strict, missing_keys, unexpected_keys)
+        _load_extra_state(self, state_dict, prefix, strict, missing_keys, unexpected_keys)
         if strict:
-            unexpected_keys += self._unexpected_keys(state_dict, prefix, members)
-
-    def _load_members(
-        self, members: dict[str, Any], state_dict: Any, prefix: str, assign: bool
-    ) -> tuple[list[str], list[str]]:
-        """Load the tensors of this module; gives missing keys, and what is wrong with others."""
-        missing, problems = [], []
-        with no_grad():
-            for name, member in members.items():
-                key = prefix + name
-                if key in state_dict:
-                    problem = self._load_member(name, member, key, state_dict[key], assign)
-                    if problem is not None:
-                        problems.append(problem)
-                else:
-                    missing.append(key)
-        return missing, problems
-
-    def _load_member(
-        self, name: str, member: Any, key: str, given: Any, assign: bool
-    ) -> str | None:
-        """Load one tensor; gives what is wrong with it, if anything."""
-        if not isinstance(given, Tensor) and not hasattr(type(given), "__torch_function__"):
-            return load_report.not_a_tensor(key, given)
-        shape = member.shape
-        if given.shape != shape:
-            if shape or tuple(given.shape) != (1,):
-                return load_report.size_mismatch(key, given, member)
-            # Scalars were once saved as vectors of one element.
-            given = given.reshape(())
-        if given.is_complex() and not member.is_complex() and not assign:
-            return load_report.kind_mismatch(key, given, member)
-        if member.is_meta and not given.is_meta and not assign:
-            warnings.warn(
-                f"{key} is on the meta device and has no elements to load into, so loading does "
-                "nothing: use assign=True to take the given tensors over, or to_empty() first",
-                stacklevel=2,
-            )
-        try:
-            if assign:
-                setattr(self, name, _in_place_of(member, given))
-            else:
-                member.copy_(given)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it joins the report
-            return load_report.failed_write(key, given, member, error)
-        return None
-
-    def _load_extra_state(
-        self,
-        state_dict: Any,
-        prefix: str,
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-    ) -> None:
-        key = prefix + _EXTRA_STATE_KEY_SUFFIX
-        if type(self).set_extra_state is not Persistence.set_extra_state:
-            if key in state_dict:
-                self.set_extra_state(state_dict[key])
-            elif strict:
-                missing_keys.append(key)
-        elif strict and key in state_dict:
-            unexpected_keys.append(key)
-
-    def _unexpected_keys(self, state_dict: Any, prefix: str, members: dict[str, Any]) -> list[str]:
-        """Keys that name neither a member of this module nor something in a submodule."""
-        extra_state_key = prefix + _EXTRA_STATE_KEY_SUFFIX
-        unexpected = []
-        for key in state_dict:
-            if key.startswith(prefix) and key != extra_state_key:
-                name, dot, _ = key[len(prefix) :].partition(".")
-                if name not in (self._modules if dot else members):
-                    unexpected.append(key)
-        return unexpected
+            unexpected_keys += _unexpected_keys(self, members, state_dict, prefix)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, state_dict, prefix, local_metadata)`` after saving.
@@ -338,6 +245,136 @@ class Persistence(ModuleState):
         It may change the two lists in place, and must return ``None``.
         """
         return add_hook(self._load_state_dict_post_hooks, hook)
+
+
+# What follows are functions, not methods, so that subclasses may use these names for their own.
+
+
+def _run_state_dict_hooks(
+    module: Persistence, destination: Any, prefix: str, local_metadata: dict[str, Any]
+) -> Any:
+    """The dictionary as the hooks after saving leave it."""
+    for hook in module._state_dict_hooks.values():
+        result = hook(module, destination, prefix, local_metadata)
+        if result is None:
+            continue
+        if getattr(hook, "_from_public_api", False):
+            raise RuntimeError(
+                "a state_dict post-hook changes the dictionary it is given and must return "
+                f"None, but {hook!r} returned a {type(result).__name__}"
+            )
+        destination = result
+    return destination
+
+
+def saved_members(module: Persistence) -> dict[str, Any]:
+    """The parameters and persistent buffers of ``module`` alone."""
+    unsaved = module._non_persistent_buffers_set
+    buffers = ((name, each) for name, each in module._buffers.items() if name not in unsaved)
+    members = chain(module._parameters.items(), buffers)
+    return {name: each for name, each in members if each is not None}
+
+
+def _load_members(
+    module: Persistence, members: dict[str, Any], state_dict: Any, prefix: str, assign: bool
+) -> tuple[list[str], list[str]]:
+    """Load the tensors of ``module``; gives missing keys, and what is wrong with others."""
+    missing, problems = [], []
+    with no_grad():
+        for name, member in members.items():
+            key = prefix + name
+            if key in state_dict:
+                problem = _load_member(module, name, member, key, state_dict[key], assign)
+                if problem is not None:
+                    problems.append(problem)
+            else:
+                missing.append(key)
+    return missing, problems
+
+
+def _load_member(
+    module: Persistence, name: str, member: Any, key: str, given: Any, assign: bool
+) -> str | None:
+    """Load one tensor; gives what is wrong with it, if anything."""
+    if not isinstance(given, Tensor) and not hasattr(type(given), "__torch_function__"):
+        return load_report.not_a_tensor(key, given)
+    if is_lazy(member) or is_lazy(given):
+        return _load_uninitialized(module, name, member, key, given, assign)
+    shape = member.shape
+    if given.shape != shape:
+        if shape or tuple(given.shape) != (1,):
+            return load_report.size_mismatch(key, given, member)
+        # Scalars were once saved as vectors of one element.
+        given = given.reshape(())
+    if given.is_complex() and not member.is_complex() and not assign:
+        return load_report.kind_mismatch(key, given, member)
+    if member.is_meta and not given.is_meta and not assign:
+        warnings.warn(
+            f"{key} is on the meta device and has no elements to load into, so loading does "
+            "nothing: use assign=True to take the given tensors over, or to_empty() first",
+            stacklevel=2,
+        )
+    try:
+        if assign:
+            setattr(module, name, _in_place_of(member, given))
+        else:
+            member.copy_(given)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it joins the report
+        return load_report.failed_write(key, given, member, error)
+    return None
+
+
+def _load_uninitialized(
+    module: Persistence, name: str, member: Any, key: str, given: Any, assign: bool
+) -> str | None:
+    """Load one tensor where the one or the other has no shape yet; gives what is wrong with it."""
+    if not is_lazy(given) or not is_lazy(member):
+        return load_report.uninitialized(key, given)
+    # Neither has elements: there is nothing to copy.
+    if assign:
+        setattr(module, name, given)
+    return None
+
+
+def _in_place_of(member: Any, given: Any) -> Any:
+    """``given`` as what takes the place of ``member`` in a module."""
+    if not isinstance(member, Parameter):
+        return given
+    if isinstance(given, Parameter):
+        return given.requires_grad_(member.requires_grad)
+    return Parameter(given, requires_grad=member.requires_grad)
+
+
+def _load_extra_state(
+    module: Persistence,
+    state_dict: Any,
+    prefix: str,
+    strict: bool,
+    missing_keys: list[str],
+    unexpected_keys: list[str],
+) -> None:
+    key = prefix + _EXTRA_STATE_KEY_SUFFIX
+    if type(module).set_extra_state is not Persistence.set_extra_state:
+        if key in state_dict:
+            module.set_extra_state(state_dict[key])
+        elif strict:
+            missing_keys.append(key)
+    elif strict and key in state_dict:
+        unexpected_keys.append(key)
+
+
+def _unexpected_keys(
+    module: Persistence, members: dict[str, Any], state_dict: Any, prefix: str
+) -> list[str]:
+    """Keys that name neither one of ``members`` nor something in a submodule."""
+    extra_state_key = prefix + _EXTRA_STATE_KEY_SUFFIX
+    unexpected = []
+    for key in state_dict:
+        if key.startswith(prefix) and key != extra_state_key:
+            name, dot, _ = key[len(prefix) :].partition(".")
+            if name not in (module._modules if dot else members):
+                unexpected.append(key)
+    return unexpected
 
 
 class _Load:
@@ -396,20 +433,11 @@ def _by_first_name(state_dict: Mapping[str, Any], prefix: str) -> dict[str, dict
     return parts
 
 
-def _in_place_of(member: Any, given: Any) -> Any:
-    """``given`` as what takes the place of ``member`` in a module."""
-    if not isinstance(member, Parameter):
-        return given
-    if isinstance(given, Parameter):
-        return given.requires_grad_(member.requires_grad)
-    return Parameter(given, requires_grad=member.requires_grad)
-
-
 def _with_positional(args: tuple[Any, ...], *named: Any) -> list[Any]:
     """The arguments of `state_dict`, of which the named ones win unless they are defaults."""
     defaults = (None, "", False)
     positional = (*args, *defaults[len(args) :])
     return [
         given if name == default else name
-        for given, name, default in zip(positional, named, defaults, strict=True)
+        for given, name, default in zip(positional, named, defaults, strict=False)
     ]

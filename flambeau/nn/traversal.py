@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 from flambeau.core.tensor import Tensor
@@ -95,7 +95,9 @@ class Traversal(ModuleState):
             remove_duplicate: Give a parameter that is registered in several places only once,
                 under its first path.
         """
-        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
+        return self._named_members(
+            lambda module: module.__dict__["_parameters"].items(), prefix, recurse, remove_duplicate
+        )
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """The buffers of this module and, with ``recurse``, of every module below it."""
@@ -106,22 +108,25 @@ class Traversal(ModuleState):
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """Buffers with their dotted paths; arguments as for `named_parameters`."""
-        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
+        return self._named_members(
+            lambda module: module.__dict__["_buffers"].items(), prefix, recurse, remove_duplicate
+        )
 
     def _named_members(
-        self, table: str, prefix: str, recurse: bool, remove_duplicate: bool
+        self,
+        get_members_fn: Callable[[Any], Iterable[tuple[str, Any]]],
+        prefix: str = "",
+        recurse: bool = True,
+        remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Any]]:
-        """What stands in one table of each module of the tree, ``None`` left out."""
+        """What ``get_members_fn`` finds in each module of the tree, ``None`` left out."""
         seen: set[Any] = set()
         if recurse:
             modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
         else:
             modules = iter([(prefix, self)])
         for path, module in modules:
-            members = module.__dict__[table]
-            if not members:
-                continue
-            for name, member in members.items():
+            for name, member in get_members_fn(module):
                 if member is None or member in seen:
                     continue
                 if remove_duplicate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ from flambeau.core import dtype as dtypes
 from flambeau.core import tape
 from flambeau.core.convert import place
 from flambeau.core.device import as_device, device
+from flambeau.core.layout import memory_format
 from flambeau.core.modes import modes
 from flambeau.core.op import Array, function, op
 from flambeau.core.strides import is_in_order
@@ -68,27 +70,47 @@ def _same_place(have: device, want: device) -> bool:
     return have.type == want.type and (want.index is None or (have.index or 0) == want.index)
 
 
-def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:
-    """The device, dtype and copy flag that a call of ``to`` names."""
-    names = ["device", "dtype", "non_blocking", "copy", "memory_format"]
-    if (args and isinstance(args[0], Tensor)) or "other" in kwargs:
-        other = kwargs.pop("other") if "other" in kwargs else args[0]
-        kwargs = {**dict(zip(names[2:4], args[1:], strict=False)), **kwargs}
-        kwargs.setdefault("device", other.device)
-        kwargs.setdefault("dtype", other.dtype)
-    elif args and isinstance(args[0], dtypes.dtype):
-        kwargs = {**dict(zip(names[1:4], args, strict=False)), **kwargs}
+# What `to` takes under each name.
+_TO_ARGUMENTS = {
+    "device": (str, int, device, NoneType),
+    "dtype": (dtypes.dtype, NoneType),
+    "non_blocking": (bool,),
+    "copy": (bool,),
+    "memory_format": (memory_format, NoneType),
+}
+
+
+def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool | None]:
+    """The device, dtype and copy flag that a call of ``to`` names; ``None`` for what it does not.
+
+    Raises:
+        TypeError: The arguments are of none of the three forms.
+    """
+    first = args[0] if args else kwargs.get("tensor", kwargs.get("other"))
+    names: tuple[str, ...]
+    if isinstance(first, Tensor):
+        names = ("other" if "other" in kwargs else "tensor", "non_blocking", "copy")
+    elif args and isinstance(first, dtypes.dtype):
+        names = ("dtype", "non_blocking", "copy")
     else:
-        kwargs = {**dict(zip(names[:4], args, strict=False)), **kwargs}
-    unknown = sorted(set(kwargs) - set(names))
-    if unknown:
-        raise TypeError(f"to() got unexpected arguments {unknown}")
-    where, to = kwargs.get("device"), kwargs.get("dtype")
-    if to is not None and not isinstance(to, dtypes.dtype):
-        raise TypeError(f"to(): dtype must be a flambeau dtype, got {to!r}")
-    if where is not None and not isinstance(where, str | int | device):
-        raise TypeError(f"to() takes a device, a dtype or a Tensor, got {where.__class__.__name__}")
-    return where, to, bool(kwargs.get("copy", False))
+        names = ("device", "dtype", "non_blocking", "copy")
+    given: dict[str, Any] = dict(zip(names, args, strict=False))
+    unknown = [name for name in kwargs if name in given or name not in (*names, "memory_format")]
+    if unknown or len(args) > len(names):
+        surplus = ", ".join(unknown) or f"{len(args)} positional arguments"
+        raise TypeError(
+            f"to() got {surplus} in a call that takes ({', '.join(names)}, *, memory_format); the "
+            "other forms are to(device, dtype), to(dtype) and to(other)"
+        )
+    given.update(kwargs)
+    for name, kinds in _TO_ARGUMENTS.items():
+        if name in given and not isinstance(given[name], kinds):
+            raise TypeError(
+                f"to(): {name} cannot be {given[name]!r}, a {given[name].__class__.__name__}"
+            )
+    if isinstance(first, Tensor):
+        return first.device, first.dtype, given.get("copy")
+    return given.get("device"), given.get("dtype"), given.get("copy")
 
 
 @function(method=True)

@@ -9,6 +9,7 @@ from flambeau.core.modes import no_grad
 from flambeau.core.trace import current, outside
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import is_lazy
+from flambeau.nn.state_dict import saved_members
 
 __all__ = ["LazyModuleMixin"]
 
@@ -77,7 +78,7 @@ class LazyModuleMixin(Module):
             trace.enter(module, anew=True)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        for name, member in self._saved_members().items():
+        for name, member in saved_members(self).items():
             destination[prefix + name] = member if keep_vars or is_lazy(member) else member.detach()
 
     def _lazy_load_hook(
@@ -96,16 +97,6 @@ class LazyModuleMixin(Module):
                 given = state_dict.get(prefix + name)
                 if is_lazy(member) and given is not None and not is_lazy(given):
                     member.materialize(given.shape)
-
-    def _load_member(
-        self, name: str, member: Any, key: str, given: Any, assign: bool
-    ) -> str | None:
-        if not is_lazy(member):
-            return super()._load_member(name, member, key, given, assign)
-        # Both are uninitialized: there is nothing to copy.
-        if assign:
-            setattr(self, name, given)
-        return None
 
     def _replicate_for_data_parallel(self) -> NoReturn:
         raise RuntimeError(
