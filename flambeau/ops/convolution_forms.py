@@ -123,11 +123,12 @@ def _as_product(
     found = taps(padded(input, borders), kernel, counts, stride, dilation)
     windows = jnp.stack(found, 2) if len(found) > 1 else found[0]
     if groups == 1:
-        windows = windows.reshape(input.shape[0], -1, math.prod(counts))
-        product = jnp.einsum("ok,nkp->nop", weight.reshape(weight.shape[0], -1), windows)
+        filters = weight.reshape(weight.shape[0], math.prod(weight.shape[1:]))
+        windows = windows.reshape(input.shape[0], filters.shape[1], math.prod(counts))
+        product = jnp.einsum("ok,nkp->nop", filters, windows)
     else:
-        windows = windows.reshape(input.shape[0], groups, -1, math.prod(counts))
-        filters = weight.reshape(groups, weight.shape[0] // groups, -1)
+        filters = weight.reshape(groups, weight.shape[0] // groups, math.prod(weight.shape[1:]))
+        windows = windows.reshape(input.shape[0], groups, filters.shape[2], math.prod(counts))
         product = jnp.einsum("gok,ngkp->ngop", filters, windows)
     return product.reshape(input.shape[0], weight.shape[0], *counts)
 

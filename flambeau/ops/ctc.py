@@ -73,6 +73,8 @@ def ctc_loss(
 
 def _padded(targets: Any, lengths: Any, longest: int) -> Any:
     """Concatenated targets as ``(N, longest)``."""
+    if not targets.size:
+        return targets.reshape(lengths.size, 0)
     starts = jnp.cumsum(lengths) - lengths
     places = starts[:, None] + jnp.arange(longest)
     return jnp.take(targets, jnp.minimum(places, targets.size - 1), mode="clip")
@@ -94,9 +96,9 @@ def _log_likelihood(
     width = labels.shape[1]
     index = jnp.broadcast_to(labels, (steps, batch, width))
     emitted = jnp.take_along_axis(log_probs, index.astype(jnp.int64), 2)
-    # A blank may be skipped, unless it separates equal labels.
+    # A blank may be skipped, unless it separates equal labels; a label never, between two blanks.
     before = jnp.pad(labels, ((0, 0), (2, 0)), constant_values=blank)[:, :width]
-    skips = (labels != blank) & (labels != before)
+    skips = labels != before
     position = jnp.arange(width)
     impossible = jnp.asarray(-jnp.inf, log_probs.dtype)
     alive = position < jnp.minimum(label_counts, 2)[:, None]

@@ -13,9 +13,9 @@ __all__: list[str] = []
 
 
 def check_indices(name: str, indices: Any) -> None:
-    """Check that indices are integers."""
-    if not jnp.issubdtype(indices.dtype, jnp.integer):
-        raise RuntimeError(f"{name}(): indices must be integers, got {indices.dtype}")
+    """Check that indices are integers of the usual sizes."""
+    if indices.dtype not in (jnp.int32, jnp.int64):
+        raise RuntimeError(f"{name}(): indices must be int64 or int32, got {indices.dtype}")
 
 
 @jax.custom_jvp
@@ -45,7 +45,7 @@ def embedding(input: Array, weight: Array, padding_idx: int | None = None,
         ``(*input.shape, embedding_dim)``. A row that does not exist is NaN.
 
     Raises:
-        RuntimeError: ``input`` is no integer tensor, or ``weight`` is no matrix.
+        RuntimeError: ``input`` is neither int64 nor int32, or ``weight`` is no matrix.
     """
     check_indices("embedding", input)
     if weight.ndim != 2:

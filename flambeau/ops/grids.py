@@ -145,8 +145,8 @@ def _looked_up(input: Any, places: list[Any]) -> Any:
         index = jnp.clip(jnp.nan_to_num(place), 0, size - 1).astype(jnp.int64)
         flat = flat * size + index
     batch, channels = input.shape[:2]
-    spread = input.reshape(batch, channels, -1)
-    found = jnp.take_along_axis(spread, flat.reshape(batch, 1, -1), 2)
+    spread = input.reshape(batch, channels, math.prod(sizes))
+    found = jnp.take_along_axis(spread, flat.reshape(batch, 1, math.prod(flat.shape[1:])), 2)
     found = found.reshape((batch, channels, *flat.shape[1:]))
     return jnp.where(inside[:, None], found, jnp.zeros_like(found))
 

@@ -280,8 +280,15 @@ def binary_cross_entropy_with_logits(
 
     Raises:
         ValueError: The shapes differ, or ``reduction`` is unknown.
+        RuntimeError: ``weight`` or ``pos_weight`` does not broadcast to the shape of ``input``.
     """
     _check_same_shape("binary_cross_entropy_with_logits", input, target)
+    for argument, each in (("weight", weight), ("pos_weight", pos_weight)):
+        if each is not None and jnp.broadcast_shapes(each.shape, input.shape) != input.shape:
+            raise RuntimeError(
+                f"binary_cross_entropy_with_logits(): {argument} of shape {list(each.shape)} does "
+                f"not broadcast to the shape of input, {list(input.shape)}"
+            )
     negative_log = jnp.logaddexp(-input, jnp.zeros_like(input))
     if pos_weight is not None:
         negative_log = ((pos_weight - 1) * target + 1) * negative_log

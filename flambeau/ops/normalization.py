@@ -70,13 +70,17 @@ def batch_norm(
         variance unbiased.
 
     Raises:
-        ValueError: ``training`` with a single value per channel.
+        ValueError: ``training`` with a single value per channel, or ``eps`` is not positive.
         RuntimeError: Sizes do not match.
     """
-    _check_batch_norm(input, running_mean, running_var, weight, bias, training)
+    _check_batch_norm(input, running_mean, running_var, weight, bias, training, eps)
     axes = (0, *range(2, input.ndim))
     wide = _widened(input)
-    if training:
+    if training and not input.size:
+        # An empty batch says nothing about its statistics.
+        mean, variance = jnp.zeros(input.shape[1], wide.dtype), jnp.ones(input.shape[1], wide.dtype)
+        centered = wide
+    elif training:
         mean = jnp.mean(wide, axes)
         centered = wide - _channels(mean, input.ndim)
         variance = jnp.mean(jnp.square(centered), axes)
@@ -92,7 +96,9 @@ def batch_norm(
     output = _scaled(centered * _channels(scale, input.ndim), None, shift, input.dtype)
     if not training or running_mean is None:
         return output
-    count = input.size // max(input.shape[1], 1)
+    if not input.size:
+        return output, running_mean, running_var
+    count = input.size // input.shape[1]
     unbiased = lax.stop_gradient(variance) * (count / max(count - 1, 1))
     return (
         output,
@@ -106,16 +112,18 @@ def _blended(running: Any, new: Any, momentum: Any) -> Any:
 
 
 def _check_batch_norm(
-    input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool
-) -> None:
+    input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool,
+    eps: float,
+) -> None:  # fmt: skip
     _check_channels("batch_norm", input, running_mean, running_var, weight, bias)
-    if training:
-        if input.size == input.shape[1]:
-            raise ValueError(
-                "batch_norm(): training needs more than 1 value per channel, got an input of "
-                f"shape {list(input.shape)}"
-            )
-    elif running_mean is None or running_var is None:
+    if training and input.size == input.shape[1]:
+        raise ValueError(
+            "batch_norm(): training needs more than 1 value per channel, got an input of "
+            f"shape {list(input.shape)}"
+        )
+    if eps < 0 or (training and eps == 0):
+        raise ValueError(f"batch_norm(): eps must be positive, in evaluation at least 0; got {eps}")
+    if not training and (running_mean is None or running_var is None):
         raise RuntimeError("batch_norm(): running_mean and running_var are needed outside training")
 
 
@@ -203,8 +211,14 @@ def rms_norm(
         eps: By default the machine epsilon of the precision computed in.
 
     Raises:
+        ValueError: ``input`` has fewer dimensions than ``normalized_shape``.
         RuntimeError: The shapes do not match.
     """
+    if not isinstance(normalized_shape, int) and input.ndim < len(normalized_shape):
+        raise ValueError(
+            f"rms_norm(): normalized_shape={list(normalized_shape)} needs an input of at least "
+            f"{len(normalized_shape)} dimensions, got shape {list(input.shape)}"
+        )
     axes = _check_normalized_shape("rms_norm", input, normalized_shape, weight)
     wide = _widened(input)
     epsilon = jnp.finfo(wide.dtype).eps if eps is None else eps
@@ -229,6 +243,7 @@ def group_norm(
 
     Raises:
         RuntimeError: ``num_groups`` does not divide the channels, or the shapes do not match.
+        ValueError: The batch has a single value per group.
     """
     needs_floating("group_norm", input)
     if input.ndim < 2:
@@ -239,6 +254,11 @@ def group_norm(
     if num_groups <= 0 or channels % num_groups:
         raise RuntimeError(
             f"group_norm(): num_groups={num_groups} does not divide the {channels} channels of an "
+            f"input of shape {list(input.shape)}"
+        )
+    if input.shape[0] * channels // num_groups * math.prod(input.shape[2:]) == 1:
+        raise ValueError(
+            f"group_norm(): more than 1 value per group is needed, got {num_groups} groups and an "
             f"input of shape {list(input.shape)}"
         )
     for name, each in (("weight", weight), ("bias", bias)):
@@ -285,7 +305,7 @@ def instance_norm(
             )
         return _by_running_statistics(input, running_mean, running_var, weight, bias, eps)
     output = _standardized(input, weight, bias, input.shape[1], eps)
-    if running_mean is None:
+    if running_mean is None or not input.size:
         return output
     axes = tuple(range(2, input.ndim))
     fixed = _widened(lax.stop_gradient(input))

@@ -256,6 +256,11 @@ def avg_pool3d(input: Array, kernel_size: Sizes, stride: Sizes | None = None,
 
 
 def _adaptive_sizes(name: str, input: Any, output_size: Any, spatial: int) -> tuple[int, ...]:
+    if spatial > 1 and not isinstance(output_size, int) and input.ndim <= spatial:
+        raise ValueError(
+            f"{name}(): the input must have at least {spatial + 1} dimensions, got shape "
+            f"{list(input.shape)}"
+        )
     if input.ndim not in (spatial + 1, spatial + 2):
         raise RuntimeError(
             f"{name}(): the input must be {spatial + 1}-d or {spatial + 2}-d, "
@@ -273,8 +278,8 @@ def _adaptive_sizes(name: str, input: Any, output_size: Any, spatial: int) -> tu
     )
     if min(found) < 0:
         raise RuntimeError(f"{name}(): output_size must not be negative, got {list(found)}")
-    if 0 in input.shape[1:]:
-        raise RuntimeError(f"{name}(): only the batch may be empty, got shape {list(input.shape)}")
+    if 0 in sizes:
+        raise RuntimeError(f"{name}(): no spatial size may be 0, got shape {list(input.shape)}")
     return found
 
 
@@ -321,6 +326,7 @@ def adaptive_avg_pool2d(input: Array, output_size: OutputSize) -> Array:
 
     Raises:
         RuntimeError: The shape does not match.
+        ValueError: ``output_size`` has as many numbers as ``input`` has dimensions, or more.
     """
     return _adaptive_avg_pool("adaptive_avg_pool2d", 2, input, output_size)
 
@@ -334,7 +340,10 @@ def adaptive_avg_pool3d(input: Array, output_size: OutputSize) -> Array:
 @op(node="AdaptiveMaxPool2DBackward0")
 def adaptive_max_pool(input: Array, spatial: int, output_size: OutputSize) -> Array:
     """Maxima of ``output_size`` windows, and their positions in the flattened spatial input."""
-    outputs = _adaptive_sizes(f"adaptive_max_pool{spatial}d", input, output_size, spatial)
+    name = f"adaptive_max_pool{spatial}d"
+    outputs = _adaptive_sizes(name, input, output_size, spatial)
+    if 0 in input.shape[1:]:
+        raise RuntimeError(f"{name}(): only the batch may be empty, got shape {list(input.shape)}")
     sizes = input.shape[-spatial:]
     lead = input.shape[:-spatial]
     found, flat = input, jnp.zeros((1,) * spatial, jnp.int64)
@@ -353,8 +362,9 @@ def adaptive_max_pool(input: Array, spatial: int, output_size: OutputSize) -> Ar
         ).reshape(shape)
     n = len(lead)
     order = [*range(n), *range(n, n + 2 * spatial, 2), *range(n + 1, n + 2 * spatial, 2)]
-    windows = found.transpose(order).reshape((*lead, *outputs, -1))
-    positions = flat.transpose([each - n for each in order[n:]]).reshape((*outputs, -1))
+    taps = math.prod(found.shape[n + 1 :: 2])
+    windows = found.transpose(order).reshape((*lead, *outputs, taps))
+    positions = flat.transpose([each - n for each in order[n:]]).reshape((*outputs, taps))
     place = jnp.argmax(windows, -1)[..., None]
     best = jnp.take_along_axis(windows, place, -1)[..., 0]
     chosen = jnp.take_along_axis(jnp.broadcast_to(positions, windows.shape), place, -1)[..., 0]

@@ -70,8 +70,9 @@ def max_unpool(input: Array, indices: Array, spatial: int, output_size: tuple[in
     lead = input.shape[:-spatial]
     planes = math.prod(lead)
     flat = jnp.zeros((planes, math.prod(output_size)), input.dtype)
-    at = flat.at[jnp.arange(planes)[:, None], indices.reshape(planes, -1)]
-    values = input.reshape(planes, -1)
+    elements = math.prod(input.shape[-spatial:])
+    at = flat.at[jnp.arange(planes)[:, None], indices.reshape(planes, elements)]
+    values = input.reshape(planes, elements)
     # The value is that of the assignment; the gradient that of a sum, which reaches all who share
     # a place, as PyTorch's does.
     added = at.add(values)
@@ -89,7 +90,8 @@ def fractional_max_pool(
 
     Args:
         input: ``(N, C, ...)`` or ``(C, ...)``.
-        samples: ``(N, C, spatial)``, uniform of [0, 1), the last dimension first.
+        samples: ``(N, C, spatial)`` or for more samples than there are, uniform of [0, 1). Those of
+            images begin with the last dimension, those of volumes with the first.
         kernel_size: Size of a window, per dimension.
         output_size: How many windows there are, per dimension.
 
@@ -104,27 +106,28 @@ def fractional_max_pool(
             f"got shape {list(input.shape)}"
         )
     batched = input if input.ndim == spatial + 2 else input[None]
-    sizes = batched.shape[2:]
-    if samples.shape != (*batched.shape[:2], spatial):
+    lead, sizes = batched.shape[:2], batched.shape[2:]
+    count = lead[0]
+    if samples.ndim != 3 or samples.shape[0] < count or samples.shape[1:] != (lead[1], spatial):
         raise RuntimeError(
-            f"{name}(): samples must have shape {[*batched.shape[:2], spatial]}, "
-            f"got {list(samples.shape)}"
+            f"{name}(): samples must have shape {[*lead, spatial]}, got {list(samples.shape)}"
         )
     if any(o + k - 1 > s for o, k, s in zip(output_size, kernel_size, sizes, strict=True)):
         raise RuntimeError(
             f"{name}(): {list(output_size)} windows of size {list(kernel_size)} do not fit into "
             f"an input of size {list(sizes)}"
         )
-    flat = jnp.zeros((*batched.shape[:2], *(1,) * (2 * spatial)), jnp.int64)
+    samples = samples[:count] if spatial == 3 else samples[:count, :, ::-1]
+    flat = jnp.zeros((*lead, *(1,) * (2 * spatial)), jnp.int64)
     for i in range(spatial):
-        starts = _random_starts(
-            samples[..., spatial - 1 - i], sizes[i], output_size[i], kernel_size[i]
-        )
+        starts = _random_starts(samples[..., i], sizes[i], output_size[i], kernel_size[i])
         places = starts[..., None] + jnp.arange(kernel_size[i])
         shape = [*places.shape[:2], *(1,) * (2 * spatial)]
         shape[2 + i], shape[2 + spatial + i] = places.shape[2:]
         flat = flat * sizes[i] + places.reshape(shape)
-    return _greatest_of(batched, flat, output_size, input.ndim == spatial + 1)
+    return _greatest_of(
+        batched, flat, output_size, math.prod(kernel_size), input.ndim == spatial + 1
+    )
 
 
 def _random_starts(sample: Any, size: int, outputs: int, kernel: int) -> Any:
@@ -138,10 +141,12 @@ def _random_starts(sample: Any, size: int, outputs: int, kernel: int) -> Any:
     return jnp.where(last, size - kernel, starts).astype(jnp.int64)
 
 
-def _greatest_of(batched: Any, flat: Any, output_size: tuple[int, ...], unbatched: bool) -> Any:
+def _greatest_of(
+    batched: Any, flat: Any, output_size: tuple[int, ...], taps: int, unbatched: bool
+) -> Any:
     lead = batched.shape[:2]
-    windows = flat.reshape((*lead, math.prod(output_size), -1))
-    elements = batched.reshape((*lead, -1))
+    windows = flat.reshape((*lead, math.prod(output_size), taps))
+    elements = batched.reshape((*lead, math.prod(batched.shape[2:])))
     found = jnp.take_along_axis(elements[..., None, :], windows, -1)
     place = jnp.argmax(found, -1)[..., None]
     shape = (*lead, *output_size)

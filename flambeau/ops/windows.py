@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -112,7 +113,7 @@ class Windows:
         split = padded.reshape(lead + tuple(pairs))
         n = len(lead)
         order = (*range(n), *range(n, split.ndim, 2), *range(n + 1, split.ndim, 2))
-        return split.transpose(order).reshape((*lead, *self.outputs, -1))
+        return split.transpose(order).reshape((*lead, *self.outputs, math.prod(self.kernel)))
 
     def pick(self, input: Any, place: Any) -> Any:
         """From each window the element at its ``place``, a number as `taps` counts them.

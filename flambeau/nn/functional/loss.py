@@ -203,6 +203,7 @@ def binary_cross_entropy_with_logits(
 
     Raises:
         ValueError: The shapes differ, or ``reduction`` is unknown.
+        RuntimeError: ``weight`` or ``pos_weight`` does not broadcast to the shape of ``input``.
     """
     reduction = resolved(size_average, reduce, reduction)
     return ops.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)

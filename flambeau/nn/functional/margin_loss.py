@@ -36,6 +36,8 @@ def hinge_embedding_loss(
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
     reduction = resolved(size_average, reduce, reduction)
+    # A target is only compared with, so it is no input of the gradient.
+    target = target.detach() if target.requires_grad else target
     return ops.hinge_embedding_loss(input, target, margin, reduction)
 
 
@@ -46,7 +48,16 @@ def soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """``log(1 + exp(-t * x))`` for targets of 1 and -1."""
+    """``log(1 + exp(-t * x))`` for targets of 1 and -1.
+
+    Raises:
+        RuntimeError: ``target`` requires grad: the loss is for labels, and has no gradient of them.
+    """
+    if target.requires_grad:
+        raise RuntimeError(
+            "soft_margin_loss() has no gradient with respect to target, which requires grad: "
+            "give target.detach()"
+        )
     reduction = resolved(size_average, reduce, reduction)
     return ops.soft_margin_loss(input, target, reduction)
 
@@ -93,6 +104,7 @@ def cosine_embedding_loss(
         RuntimeError: The shapes do not match.
     """
     reduction = resolved(size_average, reduce, reduction)
+    target = target.detach() if target.requires_grad else target
     return ops.cosine_embedding_loss(input1, input2, target, margin, reduction)
 
 

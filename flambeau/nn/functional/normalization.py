@@ -37,7 +37,7 @@ def batch_norm(
         eps: Added to the variance.
 
     Raises:
-        ValueError: ``training`` with a single value per channel.
+        ValueError: ``training`` with a single value per channel, or ``eps`` is not positive.
         RuntimeError: Sizes do not match, or running statistics are missing outside training.
     """
     result = ops.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)

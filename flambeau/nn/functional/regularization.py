@@ -51,6 +51,8 @@ def _mask_of(input: Tensor, p: float) -> Tensor:
 
 
 def _drop_channels(combine: Any, input: Tensor, p: float, inplace: bool, name: str) -> Tensor:
+    if input.dim() < 2:
+        raise RuntimeError(f"{name}(): the input must have channels, got shape {list(input.shape)}")
     shape = (*input.shape[:2], *(1,) * (input.dim() - 2))
     mask = keep_mask(shape, p, device=input.device)
     return stored(input, combine(input, mask, p), inplace, name)
@@ -70,7 +72,7 @@ def dropout1d(
         raise RuntimeError(
             f"dropout1d() takes an input of shape (N, C, L) or (C, L), got {list(input.shape)}"
         )
-    return _batched(input, p, training, inplace, "dropout1d", unbatched=2)
+    return _batched(input, p, training, inplace, "dropout1d", with_batch=3)
 
 
 def dropout2d(
@@ -91,8 +93,8 @@ def dropout2d(
             stacklevel=2,
         )
     elif input.dim() != 4:
-        _warn_of_shape("dropout2d", "(N, C, H, W)", input)
-    return _batched(input, p, training, inplace, "dropout2d")
+        _warn_of_shape("dropout2d", "(N, C, H, W)", input, "two dimensions are batch and channels")
+    return _batched(input, p, training, inplace, "dropout2d", with_batch=None)
 
 
 def dropout3d(
@@ -105,26 +107,26 @@ def dropout3d(
     """
     _check_probability("dropout3d", p)
     if input.dim() not in (4, 5):
-        _warn_of_shape("dropout3d", "(N, C, D, H, W) or (C, D, H, W)", input)
-    return _batched(input, p, training, inplace, "dropout3d", unbatched=4)
+        _warn_of_shape(
+            "dropout3d", "(N, C, D, H, W) or (C, D, H, W)", input, "dimension is channels"
+        )
+    return _batched(input, p, training, inplace, "dropout3d", with_batch=5)
 
 
-def _warn_of_shape(name: str, expected: str, input: Tensor) -> None:
+def _warn_of_shape(name: str, expected: str, input: Tensor, first: str) -> None:
     warnings.warn(
-        f"{name}() takes an input of shape {expected}, got {list(input.shape)}; "
-        "its first two dimensions are taken as batch and channels",
+        f"{name}() takes an input of shape {expected}, got {list(input.shape)}; its first {first}",
         stacklevel=3,
     )
 
 
 def _batched(
-    input: Tensor, p: float, training: bool, inplace: bool, name: str, unbatched: int = 0
+    input: Tensor, p: float, training: bool, inplace: bool, name: str, with_batch: int | None
 ) -> Tensor:
-    if input.dim() < 2:
-        raise RuntimeError(f"{name}(): the input must have channels, got shape {list(input.shape)}")
+    """Drop channels of an input of ``with_batch`` dimensions; any other has no batch."""
     if not training or p == 0:
         return input
-    if input.dim() != unbatched:
+    if with_batch is None or input.dim() == with_batch:
         return _drop_channels(keep_scaled, input, p, inplace, name)
     result = _drop_channels(keep_scaled, input.unsqueeze(0), p, False, name).squeeze(0)
     return stored(input, result, inplace, name)
@@ -143,8 +145,8 @@ def alpha_dropout(
     _check_probability("alpha_dropout", p)
     if not training or p == 0:
         return input
-    mask = keep_mask(input.shape, p, device=input.device)
-    return stored(input, keep_self_normalizing(input, mask, p), inplace, "alpha_dropout")
+    result = keep_self_normalizing(input, _mask_of(input, p), p)
+    return stored(input, result, inplace, "alpha_dropout")
 
 
 def feature_alpha_dropout(
@@ -157,10 +159,6 @@ def feature_alpha_dropout(
         RuntimeError: The input has no channels.
     """
     _check_probability("feature_alpha_dropout", p)
-    if input.dim() < 2:
-        raise RuntimeError(
-            f"feature_alpha_dropout(): the input must have channels, got shape {list(input.shape)}"
-        )
     if not training or p == 0:
         return input
     return _drop_channels(keep_self_normalizing, input, p, inplace, "feature_alpha_dropout")

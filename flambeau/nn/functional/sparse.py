@@ -38,7 +38,7 @@ def embedding(
         ValueError: ``padding_idx`` is no row of ``weight``.
         IndexError: ``input`` names a row that does not exist. In compiled functions, and on other
             devices than the CPU, the result is NaN there instead.
-        RuntimeError: ``input`` is no integer tensor, or ``weight`` is no matrix.
+        RuntimeError: ``input`` is neither int64 nor int32, or ``weight`` is no matrix.
     """
     rows = weight.shape[0]
     if padding_idx is not None:
@@ -119,6 +119,11 @@ def _check_bags(
     input: Tensor, weight: Tensor, offsets: Tensor | None, per_sample_weights: Tensor | None,
     mode: str, scale_grad_by_freq: bool,
 ) -> None:  # fmt: skip
+    if per_sample_weights is not None and per_sample_weights.shape != input.shape:
+        raise ValueError(
+            f"embedding_bag(): per_sample_weights must have the shape of input, "
+            f"{list(input.shape)}, got {list(per_sample_weights.shape)}"
+        )
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"embedding_bag(): mode must be 'sum', 'mean' or 'max', got {mode!r}")
     if mode == "max" and scale_grad_by_freq:
@@ -136,16 +141,9 @@ def _check_bags(
         )
     if offsets is not None:
         _check_offsets(offsets, input)
-    if per_sample_weights is None:
-        return
-    if mode != "sum":
+    if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(
             f"embedding_bag(): per_sample_weights are for mode='sum', not for {mode!r}"
-        )
-    if per_sample_weights.shape != input.shape:
-        raise ValueError(
-            f"embedding_bag(): per_sample_weights must have the shape of input, "
-            f"{list(input.shape)}, got {list(per_sample_weights.shape)}"
         )
 
 

@@ -100,8 +100,12 @@ def interpolate(
     >>> F.interpolate(flambeau.tensor([[[1.0, 3.0]]]), scale_factor=2, mode="linear")
     tensor([[[1.0000, 1.5000, 2.5000, 3.0000]]])
     """
-    _check_interpolation(input, size, scale_factor, mode, align_corners, antialias)
+    if mode in ("nearest", "nearest-exact", "area") and align_corners is not None:
+        raise ValueError(
+            f"interpolate(): align_corners is for the modes {', '.join(_RANKS)}, not for {mode!r}"
+        )
     sizes, scales = _sizes(input, size, scale_factor, recompute_scale_factor)
+    _check_mode(input, mode, antialias)
     if mode in ("nearest", "nearest-exact"):
         return interpolate_nearest(input, sizes, scales, mode == "nearest-exact")
     if mode == "area":
@@ -115,9 +119,11 @@ def interpolate(
     return interpolate_smoothly(input, sizes, scales, kind, bool(align_corners), antialias)
 
 
-def _check_interpolation(
-    input: Tensor, size: Any, scale_factor: Any, mode: str, align_corners: Any, antialias: bool
-) -> None:
+def _check_mode(input: Tensor, mode: str, antialias: bool) -> None:
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ValueError(
+            f"interpolate(): antialias is for the modes bilinear and bicubic, not for {mode!r}"
+        )
     if mode not in (*_RANKS, "nearest", "nearest-exact", "area") or input.dim() not in (3, 4, 5):
         raise NotImplementedError(
             f"interpolate(): mode={mode!r} is not defined for an input of shape "
@@ -129,22 +135,14 @@ def _check_interpolation(
             f"interpolate(): mode={mode!r} takes a {_RANKS[mode]}-d input, got shape "
             f"{list(input.shape)}"
         )
-    if mode not in _RANKS and align_corners is not None:
-        raise ValueError(
-            f"interpolate(): align_corners is for the modes {', '.join(_RANKS)}, not for {mode!r}"
-        )
-    if (size is None) == (scale_factor is None):
-        raise ValueError("interpolate() takes either size or scale_factor")
-    if antialias and mode not in ("bilinear", "bicubic"):
-        raise ValueError(
-            f"interpolate(): antialias is for the modes bilinear and bicubic, not for {mode!r}"
-        )
 
 
 def _sizes(
     input: Tensor, size: Any, scale_factor: Any, recompute: bool | None
 ) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
     spatial = input.dim() - 2
+    if (size is None) == (scale_factor is None):
+        raise ValueError("interpolate() takes either size or scale_factor")
     if size is not None:
         if recompute:
             raise ValueError("interpolate(): recompute_scale_factor needs scale_factor, not size")

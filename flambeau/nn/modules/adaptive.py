@@ -13,6 +13,7 @@ from flambeau.nn.modules.container import ModuleList, Sequential
 from flambeau.nn.modules.linear import Linear
 from flambeau.ops import cat, where
 from flambeau.ops.known import is_unknown
+from flambeau.ops.values import at_hand
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 
@@ -109,13 +110,17 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def _log_prob_of(self, input: Tensor, target: Any) -> Any:
         """The log-probability of the target of each sample.
 
-        Every cluster is computed for every sample, and those that do not matter are put aside. So
-        the shapes do not depend on the targets, and one compiled program serves for all.
+        A cluster is computed for every sample, and what does not matter is put aside. So the shapes
+        do not depend on the targets, and one compiled program serves for all. A cluster that is
+        seen to have no target at all is left out, and takes no gradient.
         """
+        seen = at_hand(target)
         head = F.log_softmax(self.head(input), dim=1)
         entry = target
         output = None
         for number, (start, stop) in enumerate(pairwise(self.cutoffs)):
+            if seen is not None and not ((seen >= start) & (seen < stop)).any():
+                continue
             inside = (target >= start) & (target < stop)
             entry = where(inside, self.shortlist_size + number, entry)
             index = where(inside, target - start, 0).unsqueeze(1)

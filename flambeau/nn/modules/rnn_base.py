@@ -173,6 +173,11 @@ class RNNBase(Module):
                 f"{type(self).__name__}: the input's last dimension must be input_size="
                 f"{self.input_size}, got shape {list(input.shape)}"
             )
+        if batch_sizes is None and input.size(1 if self.batch_first else 0) == 0:
+            raise RuntimeError(
+                f"{type(self).__name__}: the sequences must have at least one step, got shape "
+                f"{list(input.shape)}"
+            )
 
     def get_expected_hidden_size(
         self, input: Tensor, batch_sizes: Tensor | None
