@@ -230,9 +230,10 @@ class Guard:
         self.modules = modules
         self.outside = outside
         outside.settle()
+        # A flag of ``None``: the program sets it before it matters.
         self.tensors = [
-            (tensor, requires_grad, cell, tensor._leaf_hooks())
-            for tensor, (requires_grad, cell) in trace.tensors.items()
+            (tensor, None if tensor in trace.free else flag, cell, tensor._leaf_hooks())
+            for tensor, (flag, cell) in trace.tensors.items()
         ]
         self.watched: list[tuple[Callable[[], Any], Any]] = [
             (snapshot, value) for _, snapshot, value in trace.watched.values()
@@ -244,7 +245,7 @@ class Guard:
         self.volatile = [each for each in modules if each.volatile]
         # What the trace itself changed after it was looked at counts from the next call on.
         unchanged = all(snapshot() == value for snapshot, value in self.watched)
-        self.version = world.version if unchanged and not trace.switched else -1
+        self.version = world.version if unchanged and not (trace.switched or trace.flags) else -1
         self.gradients = -1
 
     def holds(self) -> bool:
@@ -278,10 +279,10 @@ class Guard:
     def _holds_whole(self) -> bool:
         return (
             all(
-                tensor._requires_grad is requires_grad
+                (flag is None or tensor._requires_grad is flag)
                 and tensor._cell is cell
                 and tensor._leaf_hooks() == hooks
-                for tensor, requires_grad, cell, hooks in self.tensors
+                for tensor, flag, cell, hooks in self.tensors
             )
             and all(snapshot() == value for snapshot, value in self.watched)
             and all(module.holds() for module in self.modules)

@@ -58,7 +58,7 @@ class Program:
         self.slots = [
             (slot, output, number) for slot, output, number in recording.slots if output is not None
         ]
-        self.moved = recording.moved
+        self.moved, self.flags = recording.moved, recording.flags
         # The modes in which the function leaves modules that it switches.
         self.switched = [(module, module.training) for module in trace.switched]
         # Gradients that the function leaves unset, unless the guard finds them so already.
@@ -159,6 +159,8 @@ class Program:
         arrays += inputs
         if self.slots_read:
             arrays += [slot.get()._read() for slot in self.slots_read]
+        if self.flags:
+            self._set_flags(leaves)
         history = self.history
         if history is None:
             outputs, node = self.executable(*arrays), None
@@ -189,6 +191,13 @@ class Program:
             node.connect(results)
         returned = jax.tree_util.tree_unflatten(self.result_structure, results)
         return arguments.with_keys(self.keys, returned)
+
+    def _set_flags(self, leaves: Sequence[Any]) -> None:
+        for which, flag in self.flags:
+            tensor = leaves[which] if isinstance(which, int) else which
+            if tensor._requires_grad is not flag:
+                tensor._requires_grad = flag
+                world.bump()
 
     def _write_more(self, outputs: Any, leaves: Sequence[Any], node: Node | None) -> None:
         """Write what goes elsewhere than to Cells that are always the same."""

@@ -127,6 +127,8 @@ class Recording:
         self.argument_grads: dict[int, int | None] = {}
         self.slots: list[tuple[Slot, int | None, int | None]] = []
         self.slot_before: list[tuple[AttributeSlot, Any]] = []
+        # Tensors from outside, or positions of arguments, whose `requires_grad` it leaves so.
+        self.flags: list[tuple[Tensor | int, bool]] = []
         # Tensors from outside, or positions of arguments, whose history the program moves on.
         self.moved: list[tuple[Tensor | int, int | None]] = []
 
@@ -268,6 +270,18 @@ class Recording:
             if i not in self.argument_grads and grad is not None and grad._cell.version:
                 self.argument_grads[i] = self._add(grad._read())
         self._collect_slots()
+        self._collect_flags()
+
+    def _collect_flags(self) -> None:
+        for i in self.inputs:
+            stand_in, leaf = self.stand_ins[i], self.leaves[i]
+            if stand_in.grad_fn is None and stand_in.requires_grad is not leaf.requires_grad:
+                self.flags.append((i, stand_in.requires_grad))
+        self.flags += [
+            (tensor, tensor._requires_grad)
+            for tensor in self.trace.flags
+            if tensor._grad_fn is None
+        ]
 
     def _collect_moved(self) -> None:
         """Find the tensors from outside whose history goes on inside, after a write in place."""
@@ -317,6 +331,8 @@ class Recording:
                     guard.set_at(snapshot.module, place, snapshot.values.get(place))
         for tensor, history in self.trace.histories.items():
             tensor._grad_fn, tensor._output_nr, tensor._requires_grad = history
+        for tensor, flag in self.trace.flags.items():
+            tensor._requires_grad = flag
 
 
 def _is_object(value: Any) -> bool:

@@ -53,8 +53,12 @@ class History:
                     "requires_grad can be changed on leaf tensors only; this one is the result of "
                     f"{self._grad_fn.name()}: use detach() to take it off the tape"
                 )
+            if modes.trace is not None:
+                modes.trace.set_flag(self)
             self._requires_grad = value
             world.bump()
+        elif modes.trace is not None:
+            modes.trace.set_flag(self)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         """Set `requires_grad` and return this tensor."""

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from flambeau.core.cell import Cell
+from flambeau.core.cell import Cell, next_epoch
 from flambeau.core.device import get_default_device, of_sharding
 from flambeau.core.modes import modes
 
@@ -38,6 +38,8 @@ class Trace:
         tensors: Tensors from outside that took part, with their ``requires_grad`` and Cell.
         derived: Views and aliases that were made inside, perhaps on Cells from outside.
         switched: Modules that were put into training or evaluation mode, with the mode before.
+        flags: Tensors from outside whose ``requires_grad`` was set, with what it was before.
+        free: Those of them that had not taken part before, so that any flag will do.
         watched: Other objects whose state the program depends on; see `watch`.
         device: Where the program's arguments are, if it has any.
         first_sequence: Nodes numbered below this were recorded before the trace began.
@@ -53,9 +55,14 @@ class Trace:
         self.tensors: dict[Any, tuple[bool, Cell]] = {}
         self.derived: dict[Any, None] = {}
         self.switched: dict[Any, bool] = {}
+        self.flags: dict[Any, bool] = {}
+        self.free: set[Any] = set()
         self.first_sequence = first_sequence
         self.device: Any = None
         self._owners: dict[int, Cell] = {}
+        self._began = next_epoch()
+        # The epochs in which something was computed for real; see `outside`.
+        self._asides: list[range] = []
         # Products of matrices are compiled for the precision chosen.
         self.watch(jax.config, lambda: jax.config.values["jax_default_matmul_precision"])
 
@@ -69,17 +76,25 @@ class Trace:
             # NumPy arrays are positions that a node has saved, and constants of the program.
             return array
         if cell not in self.reads:
-            array = self._make_own(cell, array)
+            owner = self._owners.setdefault(id(array), cell)
+            if owner is not cell:
+                if self._is_made_inside(cell):
+                    # What the tape saved, say: the value that the owner had when it was read.
+                    return array
+                array = self._make_own(cell, array)
             self.reads[cell] = array
         return array
 
     def _make_own(self, cell: Cell, array: Any) -> Any:
         # Two Cells may hold the same array (a clone does); the program must tell them apart.
-        if self._owners.setdefault(id(array), cell) is not cell:
-            with jax.ensure_compile_time_eval():
-                array = cell.array = array.copy()
-            self._owners[id(array)] = cell
+        with jax.ensure_compile_time_eval():
+            array = cell.array = array.copy()
+        self._owners[id(array)] = cell
         return array
+
+    def _is_made_inside(self, cell: Cell) -> bool:
+        born = cell.born
+        return born >= self._began and not any(born in epochs for epochs in self._asides)
 
     def write(self, cell: Cell, array: Any) -> None:
         """Let the traced program put ``array`` into ``cell``."""
@@ -106,7 +121,8 @@ class Trace:
 
     def is_outside(self, tensor: Any) -> bool:
         """Whether ``tensor`` was there before the trace."""
-        made = isinstance(tensor._cell.array, Tracer | np.ndarray)
+        cell = tensor._cell
+        made = isinstance(cell.array, Tracer | np.ndarray) or self._is_made_inside(cell)
         return not made and tensor not in self.derived
 
     def derive(self, made: Any, source: Any) -> None:
@@ -117,6 +133,13 @@ class Trace:
     def switch(self, module: Any) -> None:
         """Note that ``module`` is about to be put into training or evaluation mode."""
         self.switched.setdefault(module, module.training)
+
+    def set_flag(self, tensor: Any) -> None:
+        """Note that the ``requires_grad`` of ``tensor`` is about to be set."""
+        if tensor not in self.flags and self.is_outside(tensor):
+            self.flags[tensor] = tensor._requires_grad
+            if tensor not in self.tensors:
+                self.free.add(tensor)
 
     def watch(self, owner: Any, snapshot: Callable[[], Any]) -> None:
         """Let the guard compare what ``snapshot()`` gives now with what it gives later.
@@ -171,11 +194,13 @@ def outside() -> Iterator[None]:
     For state that is made once and then lives on, such as an optimizer's.
     """
     trace, modes.trace = modes.trace, None
+    if trace is None:
+        yield
+        return
+    began = next_epoch()
     try:
-        if trace is None:
+        with jax.ensure_compile_time_eval():
             yield
-        else:
-            with jax.ensure_compile_time_eval():
-                yield
     finally:
+        trace._asides.append(range(began, next_epoch()))
         modes.trace = trace

@@ -225,9 +225,35 @@ def gradient_penalty():
         (slope,) = flambeau.autograd.grad(value, x, create_graph=True)
         loss = value + (slope.norm() - 1) ** 2
         loss.backward()
+        # The second call must see the new values in the first gradient, too.
+        with flambeau.no_grad():
+            w.sub_(0.01 * w.grad)
         return loss.detach(), slope.detach()
 
     return function, (x,), [w, x]
+
+
+def gradients_of_gradients():
+    w, x = flambeau.tensor(X), flambeau.tensor(Y)
+    inner = flambeau.func.grad(lambda w, x: (x @ w).tanh().square().sum())
+    outer = flambeau.func.grad(lambda w, x: inner(w, x).square().sum())
+
+    def function(x):
+        w.sub_(0.01 * outer(w, x))
+
+    return function, (x,), w
+
+
+def cotangent_that_changes():
+    w, cotangent = flambeau.tensor(X, requires_grad=True), flambeau.tensor(Y)
+
+    def function():
+        y = w * w
+        y.register_hook(lambda grad: grad * 2)
+        y.backward(cotangent)
+        cotangent.mul_(w.detach())
+
+    return function, (), [w, cotangent]
 
 
 def retained_gradients():
@@ -316,7 +342,8 @@ def hooked():
 WORLDS = [
     writes_through_views, writes_with_a_history, nested_arguments_and_results,
     arguments_in_containers, aliases, custom_function, accumulated_gradients, gradient_penalty,
-    retained_gradients, modes, fixed_randomness, buffers_of_layers, recurrent_and_embedded, hooked,
+    gradients_of_gradients, cotangent_that_changes, retained_gradients, modes,
+    fixed_randomness, buffers_of_layers, recurrent_and_embedded, hooked,
 ]  # fmt: skip
 
 

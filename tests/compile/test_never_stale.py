@@ -441,3 +441,72 @@ def test_members_of_a_list_outside_are_seen(monkeypatch):
         assert f(x).item() == (x * parts[0] * parts[1] + len(parts)).item()
     parts.append(None)
     assert f(x).item() == 3.0
+
+
+@pytest.mark.filterwarnings("error")
+def test_flags_that_the_function_sets_are_set_at_each_call():
+    frozen, trained = nn.Linear(2, 2), nn.Linear(2, 2)
+
+    def step(x):
+        frozen.requires_grad_(False)
+        trained.weight.requires_grad = True
+        loss = trained(frozen(x)).sum()
+        loss.backward()
+        return loss
+
+    run = flambeau.compile(step)
+    for flag in (True, False, True):
+        frozen.requires_grad_(flag)
+        trained.requires_grad_(flag)
+        trained.bias.requires_grad_(True)
+        frozen.zero_grad()
+        trained.zero_grad()
+        run(flambeau.ones(1, 2))
+        assert [each.requires_grad for each in frozen.parameters()] == [False, False]
+        assert trained.weight.requires_grad
+        assert frozen.weight.grad is None
+        assert trained.weight.grad is not None
+    assert run.program_count == 1
+
+
+def test_a_flag_that_the_function_finds_and_then_sets_counts():
+    weight, x = flambeau.ones(2, requires_grad=True), flambeau.ones(2)
+
+    def f(x):
+        result = (weight * x).sum()
+        weight.requires_grad_(False)
+        return result
+
+    run = flambeau.compile(f)
+    assert run(x).requires_grad
+    assert not weight.requires_grad
+    assert not run(x).requires_grad
+    assert run.program_count == 2
+
+
+def test_a_flag_set_on_an_argument_is_set_on_the_tensor_given():
+    def gradient(x):
+        x.requires_grad_()
+        (x * x).sum().backward()
+
+    run = flambeau.compile(gradient)
+    for _ in range(2):
+        x = flambeau.tensor([3.0])
+        run(x)
+        assert x.requires_grad
+        assert x.grad is not None
+        assert x.grad.item() == 6.0
+    assert run.program_count == 1
+
+
+def test_a_trace_that_fails_leaves_flags_as_they_were():
+    weight = flambeau.ones(2, requires_grad=True)
+
+    @flambeau.compile
+    def f(x):
+        weight.requires_grad_(False)
+        return 1 if x.sum() > 0 else 0
+
+    with pytest.raises(flambeau.CompileError):
+        f(flambeau.ones(2))
+    assert weight.requires_grad
