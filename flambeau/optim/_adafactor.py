@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import jax.numpy as jnp
 
 from flambeau.core.tensor import Tensor
-from flambeau.optim import arithmetic as a
 from flambeau.optim.checks import at_least_zero, one_element
 from flambeau.optim.optimizer import Parameters
+from flambeau.optim.precision import number
 from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
 
 __all__ = ["Adafactor"]
@@ -89,35 +88,40 @@ class Adafactor(RuleOptimizer):
             "col_var": Entry((*shape[:-2], 1, shape[-1]), dtype),
         }
 
-    @staticmethod
-    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
-        """One step for one parameter."""
+    @classmethod
+    def rule(
+        cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
+    ) -> tuple[Any, Named]:
+        """One step for one parameter.
+
+        optax's `scale_by_factored_rms` adds ε₁ to the squares, where PyTorch bounds their mean.
+        """
         lr, (eps1, eps2) = hyper["lr"], hyper["eps"]
         if eps1 is None:
-            eps1 = float(jnp.finfo(param.dtype).eps)
+            eps1 = float(jnp.finfo(flags["dtype"]).eps)
         step = state["step"] + 1
-        count = step.astype(jnp.float64)
+        count = number(step)
         weight = count ** hyper["beta2_decay"]
         rate = jnp.maximum(eps2, _root_mean_square(param)) * jnp.minimum(lr, 1 / jnp.sqrt(count))
         if hyper["weight_decay"] is not None:
-            param = a.mul(param, 1 - lr * hyper["weight_decay"])
+            param = (1 - lr * hyper["weight_decay"]) * param
         new = {"step": step}
         if grad.ndim > 1:
-            rows = new["row_var"] = a.lerp(state["row_var"], _mean_square(grad, -1), weight)
-            columns = new["col_var"] = a.lerp(state["col_var"], _mean_square(grad, -2), weight)
-            mean = a.at_least(jnp.mean(rows, axis=-2, keepdims=True), eps1)
-            variance = a.div(a.mul(rows, columns), mean)
+            rows = state["row_var"] + weight * (_mean_square(grad, -1) - state["row_var"])
+            columns = state["col_var"] + weight * (_mean_square(grad, -2) - state["col_var"])
+            new |= {"row_var": rows, "col_var": columns}
+            variance = rows * columns / jnp.maximum(jnp.mean(rows, axis=-2, keepdims=True), eps1)
         else:
-            variance = new["variance"] = a.lerp(state["variance"], a.mul(grad, grad), weight)
-        update = a.mul(a.rsqrt(a.at_least(variance, eps1 * eps1)), grad)
+            variance = state["variance"] + weight * (grad * grad - state["variance"])
+            new["variance"] = variance
+        update = grad / jnp.sqrt(jnp.maximum(variance, eps1 * eps1))
         clip = jnp.maximum(1.0, _root_mean_square(update) / hyper["d"])
-        return a.add(param, update, -rate / clip), new
+        return param - rate / clip * update, new
 
 
 def _mean_square(array: Any, axis: int) -> Any:
-    norm = jnp.linalg.norm(array, axis=axis, keepdims=True)
-    return a.div(a.mul(norm, norm), array.shape[axis])
+    return jnp.mean(array * array, axis=axis, keepdims=True)
 
 
 def _root_mean_square(array: Any) -> Any:
-    return jnp.linalg.norm(array.ravel()).astype(jnp.float64) / math.sqrt(array.size)
+    return number(jnp.sqrt(jnp.mean(array * array)))

@@ -8,7 +8,6 @@ from typing import Any
 import jax.numpy as jnp
 
 from flambeau.core.tensor import Tensor
-from flambeau.optim import arithmetic as a
 from flambeau.optim.checks import at_least_zero, one_element
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.rule import Entry, Named, RuleOptimizer, like
@@ -93,16 +92,22 @@ class Muon(RuleOptimizer):
         """The momentum buffer."""
         return {"momentum_buffer": like(param)}
 
-    @staticmethod
-    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
-        """One step for one matrix."""
+    @classmethod
+    def rule(
+        cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
+    ) -> tuple[Any, Named]:
+        """One step for one matrix.
+
+        optax's `scale_by_muon` corrects the bias of the momentum, and does the Newton-Schulz steps
+        in the precision of the parameter.
+        """
         lr, momentum = hyper["lr"], hyper["momentum"]
-        buffer = a.lerp(state["momentum_buffer"], grad, 1 - momentum)
-        update = a.lerp(grad, buffer, momentum) if flags["nesterov"] else buffer
+        buffer = momentum * state["momentum_buffer"] + (1 - momentum) * grad
+        update = momentum * buffer + (1 - momentum) * grad if flags["nesterov"] else buffer
         update = _orthogonalized(update, hyper["ns_coefficients"], flags["ns_steps"], hyper["eps"])
-        param = a.mul(param, 1 - lr * hyper["weight_decay"])
         rate = lr * _rate_factor(param.shape, flags["adjust_lr_fn"])
-        return a.add(param, update, -rate), {"momentum_buffer": buffer}
+        param = (1 - lr * hyper["weight_decay"]) * param - rate * update
+        return param, {"momentum_buffer": buffer}
 
 
 def _rate_factor(shape: tuple[int, ...], adjust: str | None) -> float:
@@ -116,21 +121,23 @@ def _orthogonalized(matrix: Any, coefficients: Any, steps: int, eps: Any) -> Any
     """A matrix with the singular vectors of ``matrix`` and singular values near 1, in bfloat16."""
     linear, cubic, quintic = coefficients
     wide = matrix.shape[0] <= matrix.shape[1]
-    x = (matrix if wide else matrix.T).astype(jnp.bfloat16)
-    x = a.div(x, a.at_least(_norm(x), eps))
+    x = _rounded(matrix if wide else matrix.T)
+    norm = _rounded(jnp.linalg.norm(_exact(x)))
+    x = _rounded(_exact(x) / jnp.maximum(_exact(norm), eps))
     for _ in range(steps):
-        gram = _addmm(None, x, x.T, 0.0, 1.0)
-        x = _addmm(x, _addmm(gram, gram, gram, cubic, quintic), x, linear, 1.0)
-    return x if wide else x.T
+        gram = _rounded(_product(x, x.T))
+        factor = _rounded(cubic * _exact(gram) + quintic * _product(gram, gram))
+        x = _rounded(linear * _exact(x) + _product(factor, x))
+    return _exact(x if wide else x.T)
 
 
-def _norm(matrix: Any) -> Any:
-    return jnp.linalg.norm(matrix.astype(jnp.float32)).astype(matrix.dtype)
+def _rounded(matrix: Any) -> Any:
+    return matrix.astype(jnp.bfloat16)
 
 
-def _addmm(added: Any, left: Any, right: Any, beta: Any, alpha: Any) -> Any:
-    """beta · added + alpha · left @ right, accumulated in float32 and rounded once."""
-    product = jnp.matmul(left, right, preferred_element_type=jnp.float32)
-    if added is None:
-        return product.astype(left.dtype)
-    return a.add(a.mul(added.astype(jnp.float32), beta), product, alpha).astype(left.dtype)
+def _exact(matrix: Any) -> Any:
+    return matrix.astype(jnp.float32)
+
+
+def _product(left: Any, right: Any) -> Any:
+    return jnp.matmul(left, right, preferred_element_type=jnp.float32)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from flambeau.core.tensor import Tensor
-from flambeau.optim import arithmetic as a
 from flambeau.optim.checks import at_least_zero, one_element
 from flambeau.optim.optimizer import Parameters
-from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
+from flambeau.optim.rule import Entry, Named, like, scalar
+from flambeau.optim.transformed import TransformedOptimizer, decayed
 
 __all__ = ["Adadelta"]
 
 
-class Adadelta(RuleOptimizer):
+class Adadelta(TransformedOptimizer):
     """Steps as large as recent steps were, relative to how large recent gradients were.
 
     With gradient g, parameter θ, weight decay λ and learning rate γ:
@@ -44,6 +44,7 @@ class Adadelta(RuleOptimizer):
 
     numbers = ("lr", "rho", "eps", "weight_decay")
     switches = ("weight_decay",)
+    names: ClassVar = {"e_g": "square_avg", "e_x": "acc_delta"}
 
     def __init__(
         self,
@@ -73,14 +74,12 @@ class Adadelta(RuleOptimizer):
         return {"step": scalar(), "square_avg": like(param), "acc_delta": like(param)}
 
     @staticmethod
-    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
-        """One step for one parameter."""
-        rho, eps = hyper["rho"], hyper["eps"]
-        if hyper["weight_decay"] is not None:
-            grad = a.add(grad, param, hyper["weight_decay"])
-        square = a.addcmul(a.mul(state["square_avg"], rho), grad, grad, 1 - rho)
-        size = a.sqrt(a.add(square, eps))
-        delta = a.mul(a.div(a.sqrt(a.add(state["acc_delta"], eps)), size), grad)
-        deltas = a.addcmul(a.mul(state["acc_delta"], rho), delta, delta, 1 - rho)
-        new = {"step": state["step"] + 1, "square_avg": square, "acc_delta": deltas}
-        return a.add(param, delta, -hyper["lr"]), new
+    def transformations(state: Named, hyper: Named, flags: Named) -> tuple[Any, ...]:
+        """Optax's Adadelta after the weight decay."""
+        import optax
+
+        return (
+            decayed(hyper["weight_decay"]),
+            optax.scale_by_adadelta(hyper["rho"], hyper["eps"]),
+            optax.scale_by_learning_rate(hyper["lr"]),
+        )

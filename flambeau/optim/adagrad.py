@@ -7,9 +7,9 @@ from typing import Any
 import jax.numpy as jnp
 
 from flambeau.core.tensor import Tensor
-from flambeau.optim import arithmetic as a
 from flambeau.optim.checks import at_least_zero, check_implementation, one_element
 from flambeau.optim.optimizer import Parameters
+from flambeau.optim.precision import number
 from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
 
 __all__ = ["Adagrad"]
@@ -84,13 +84,18 @@ class Adagrad(RuleOptimizer):
         fill = complex(start, start) if param.is_complex() else start
         return {"step": scalar(), "sum": like(param, fill)}
 
-    @staticmethod
-    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
-        """One step for one parameter."""
-        step = state["step"] + 1
+    @classmethod
+    def rule(
+        cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
+    ) -> tuple[Any, Named]:
+        """One step for one parameter.
+
+        optax's `scale_by_rss` adds ε under the root.
+        """
         if hyper["weight_decay"] is not None:
-            grad = a.add(grad, param, hyper["weight_decay"])
-        rate = hyper["lr"] / (1 + (step.astype(jnp.float64) - 1) * hyper["lr_decay"])
-        total = a.addcmul(state["sum"], grad, grad)
-        denominator = a.add(a.sqrt(total), hyper["eps"])
-        return a.addcdiv(param, grad, denominator, -rate), {"step": step, "sum": total}
+            grad = grad + hyper["weight_decay"] * param
+        step = state["step"] + 1
+        rate = hyper["lr"] / (1 + number(step - 1) * hyper["lr_decay"])
+        total = state["sum"] + grad * grad
+        param = param - rate * grad / (jnp.sqrt(total) + hyper["eps"])
+        return param, {"step": step, "sum": total}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
 from flambeau.core.tensor import Tensor
-from flambeau.optim import arithmetic as a
 from flambeau.optim.checks import (
     at_least_zero,
     check_adam_betas,
@@ -15,12 +14,14 @@ from flambeau.optim.checks import (
     check_tensor_lr,
 )
 from flambeau.optim.optimizer import Parameters
-from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
+from flambeau.optim.precision import number
+from flambeau.optim.rule import Entry, Named, like, scalar
+from flambeau.optim.transformed import TransformedOptimizer, decayed
 
 __all__ = ["Adam"]
 
 
-class Adam(RuleOptimizer):
+class Adam(TransformedOptimizer):
     """Adam: steps scaled by running averages of the gradient and of its square.
 
     With gradient g, parameter θ, weight decay λ, learning rate γ and t counting the steps:
@@ -57,6 +58,9 @@ class Adam(RuleOptimizer):
     numbers = ("lr", "betas", "eps", "weight_decay")
     switches = ("weight_decay",)
     flags = ("amsgrad", "decoupled_weight_decay")
+    names: ClassVar = {
+        "count": "step", "mu": "exp_avg", "nu": "exp_avg_sq", "nu_max": "max_exp_avg_sq",
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -94,20 +98,23 @@ class Adam(RuleOptimizer):
         return found
 
     @staticmethod
-    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
-        """One step for one parameter."""
-        lr, (beta1, beta2), decay = hyper["lr"], hyper["betas"], hyper["weight_decay"]
-        if decay is not None:
-            if flags["decoupled_weight_decay"]:
-                param = a.mul(param, 1 - lr * decay)
-            else:
-                grad = a.add(grad, param, decay)
-        step = state["step"] + 1
-        average = a.lerp(state["exp_avg"], grad, 1 - beta1)
-        square = a.addcmul(a.mul(state["exp_avg_sq"], beta2), grad, grad, 1 - beta2)
-        new = {"step": step, "exp_avg": average, "exp_avg_sq": square}
+    def transformations(state: Named, hyper: Named, flags: Named) -> tuple[Any, ...]:
+        """Optax's Adam, with the weight decay before or after it."""
+        import optax
+
+        (beta1, beta2), eps = hyper["betas"], hyper["eps"]
+        decay = decayed(hyper["weight_decay"])
+        rate = optax.scale_by_learning_rate(hyper["lr"])
         if flags["amsgrad"]:
-            square = new["max_exp_avg_sq"] = jnp.maximum(state["max_exp_avg_sq"], square)
-        count = step.astype(jnp.float64)
-        denominator = a.add(a.div(a.sqrt(square), jnp.sqrt(1 - beta2**count)), hyper["eps"])
-        return a.addcdiv(param, average, denominator, -(lr / (1 - beta1**count))), new
+            # PyTorch corrects the bias of the largest average, and optax takes the largest of the
+            # corrected ones; so optax gets no bias to correct here, and the rest is two factors.
+            correction = jnp.sqrt(1 - beta2 ** number(state["step"] + 1))
+            scaled = optax.chain(
+                optax.scale_by_amsgrad(beta1, beta2, eps * correction, bias_correction_nu=False),
+                optax.scale(correction),
+            )
+        else:
+            scaled = optax.scale_by_adam(beta1, beta2, eps)
+        if flags["decoupled_weight_decay"]:
+            return scaled, decay, rate
+        return decay, scaled, rate

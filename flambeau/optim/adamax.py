@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import jax.numpy as jnp
+from typing import Any, ClassVar
 
 from flambeau.core.tensor import Tensor
-from flambeau.optim import arithmetic as a
 from flambeau.optim.checks import at_least_zero, check_betas, one_element
 from flambeau.optim.optimizer import Parameters
-from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
+from flambeau.optim.rule import Entry, Named, like, scalar
+from flambeau.optim.transformed import TransformedOptimizer, decayed
 
 __all__ = ["Adamax"]
 
 
-class Adamax(RuleOptimizer):
+class Adamax(TransformedOptimizer):
     """Adam with the largest gradient so far, decaying, in place of the average square.
 
     With gradient g, parameter θ, weight decay λ, learning rate γ and t counting the steps:
@@ -45,6 +43,7 @@ class Adamax(RuleOptimizer):
 
     numbers = ("lr", "betas", "eps", "weight_decay")
     switches = ("weight_decay",)
+    names: ClassVar = {"count": "step", "mu": "exp_avg", "nu": "exp_inf"}
 
     def __init__(
         self,
@@ -73,15 +72,13 @@ class Adamax(RuleOptimizer):
         return {"step": scalar(), "exp_avg": like(param), "exp_inf": like(param)}
 
     @staticmethod
-    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
-        """One step for one parameter."""
+    def transformations(state: Named, hyper: Named, flags: Named) -> tuple[Any, ...]:
+        """Optax's Adamax after the weight decay."""
+        import optax
+
         beta1, beta2 = hyper["betas"]
-        if hyper["weight_decay"] is not None:
-            grad = a.add(grad, param, hyper["weight_decay"])
-        step = state["step"] + 1
-        average = a.lerp(state["exp_avg"], grad, 1 - beta1)
-        size = a.add(jnp.abs(grad), hyper["eps"])
-        largest = jnp.maximum(a.mul(state["exp_inf"], beta2), size)
-        rate = hyper["lr"] / (1 - beta1 ** step.astype(jnp.float64))
-        new = {"step": step, "exp_avg": average, "exp_inf": largest}
-        return a.addcdiv(param, average, largest, -rate), new
+        return (
+            decayed(hyper["weight_decay"]),
+            optax.scale_by_adamax(beta1, beta2, hyper["eps"]),
+            optax.scale_by_learning_rate(hyper["lr"]),
+        )

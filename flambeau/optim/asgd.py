@@ -7,9 +7,9 @@ from typing import Any
 import jax.numpy as jnp
 
 from flambeau.core.tensor import Tensor
-from flambeau.optim import arithmetic as a
 from flambeau.optim.checks import at_least_zero, one_element
 from flambeau.optim.optimizer import Parameters
+from flambeau.optim.precision import number
 from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
 
 __all__ = ["ASGD"]
@@ -77,21 +77,18 @@ class ASGD(RuleOptimizer):
             "ax": like(param),
         }  # fmt: skip
 
-    @staticmethod
-    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
-        """One step for one parameter."""
-        lr, lambd, mu = hyper["lr"], hyper["lambd"], state["mu"]
-        step = state["step"] + 1
-        count = step.astype(jnp.float64)
+    @classmethod
+    def rule(
+        cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
+    ) -> tuple[Any, Named]:
+        """One step for one parameter; optax has no such rule."""
         if hyper["weight_decay"] is not None:
-            grad = a.add(grad, param, hyper["weight_decay"])
-        eta = state["eta"].astype(jnp.float64)
-        param = a.add(a.mul(param, 1 - lambd * eta), grad, -eta)
-        moved = a.add(state["ax"], a.mul(a.add(param, state["ax"], -1.0), mu))
-        average = jnp.where(mu == 1, param, moved)
+            grad = grad + hyper["weight_decay"] * param
+        lr, lambd, step = hyper["lr"], hyper["lambd"], state["step"] + 1
+        eta, mu = number(state["eta"]), number(state["mu"])
+        param = (1 - lambd * eta) * param - eta * grad
+        average = jnp.where(mu == 1, param, state["ax"] + mu * (param - state["ax"]))
+        count = number(step)
         rate = lr / (1 + lambd * lr * count) ** hyper["alpha"]
         weight = 1 / jnp.maximum(1.0, count - hyper["t0"])
-        return param, {
-            "step": step, "eta": rate.astype(state["eta"].dtype), "mu": weight.astype(mu.dtype),
-            "ax": average,
-        }  # fmt: skip
+        return param, {"step": step, "eta": rate, "mu": weight, "ax": average}

@@ -22,6 +22,7 @@ from flambeau.core.cell import Cell
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import TracedValueError, outside
+from flambeau.optim.precision import number
 
 # Where a number is found: its position in the group's Cell; ~position among the group's tensors;
 # None for one that is switched off; or a tuple of these.
@@ -375,7 +376,7 @@ def _vector(values: list[float]) -> Any:
 
 
 def pick(layout: Layout, vector: Any, tensors: list[Any]) -> dict[str, Any]:
-    """The numbers by name, as a step's rule sees them: scalars, tuples of them, or ``None``.
+    """The numbers by name, as a rule sees them: as `number` makes them, in tuples, or ``None``.
 
     Args:
         layout: Where each stands.
@@ -388,6 +389,6 @@ def pick(layout: Layout, vector: Any, tensors: list[Any]) -> dict[str, Any]:
             return None
         if isinstance(place, tuple):
             return tuple(map(find, place))
-        return vector[place] if place >= 0 else tensors[~place].reshape(())
+        return number(vector[place] if place >= 0 else tensors[~place].reshape(()))
 
     return {name: find(place) for name, place in layout}

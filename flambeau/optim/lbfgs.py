@@ -109,7 +109,11 @@ class LBFGS(Optimizer):
 
 
 class _Run:
-    """The iterations of one step."""
+    """The iterations of one step.
+
+    optax's `lbfgs` scales the first step by another norm, and searches along the direction inside a
+    program, where a closure cannot be called.
+    """
 
     def __init__(
         self,

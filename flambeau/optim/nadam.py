@@ -7,9 +7,9 @@ from typing import Any
 import jax.numpy as jnp
 
 from flambeau.core.tensor import Tensor
-from flambeau.optim import arithmetic as a
 from flambeau.optim.checks import at_least_zero, check_betas, one_element
 from flambeau.optim.optimizer import Parameters
+from flambeau.optim.precision import number
 from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
 
 __all__ = ["NAdam"]
@@ -83,27 +83,31 @@ class NAdam(RuleOptimizer):
             "exp_avg": like(param), "exp_avg_sq": like(param),
         }  # fmt: skip
 
-    @staticmethod
-    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
-        """One step for one parameter."""
+    @classmethod
+    def rule(
+        cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
+    ) -> tuple[Any, Named]:
+        """One step for one parameter.
+
+        optax's `nadam` has the same momentum at every step.
+        """
         lr, (beta1, beta2), decay = hyper["lr"], hyper["betas"], hyper["weight_decay"]
         step = state["step"] + 1
-        count = step.astype(jnp.float64)
+        count = number(step)
         if decay is not None:
             if flags["decoupled_weight_decay"]:
-                param = a.mul(param, 1 - lr * decay)
+                param = (1 - lr * decay) * param
             else:
-                grad = a.add(grad, param, decay)
-        momentum = beta1 * (1.0 - 0.5 * 0.96 ** (count * hyper["momentum_decay"]))
-        next_momentum = beta1 * (1.0 - 0.5 * 0.96 ** ((count + 1) * hyper["momentum_decay"]))
-        product = a.mul(state["mu_product"], momentum)
-        so_far = product.astype(jnp.float64)
-        average = a.lerp(state["exp_avg"], grad, 1 - beta1)
-        square = a.addcmul(a.mul(state["exp_avg_sq"], beta2), grad, grad, 1 - beta2)
-        denominator = a.add(a.sqrt(a.div(square, 1 - beta2**count)), hyper["eps"])
-        param = a.addcdiv(param, grad, denominator, -lr * (1.0 - momentum) / (1.0 - so_far))
-        rate = -lr * next_momentum / (1.0 - so_far * next_momentum)
-        param = a.addcdiv(param, average, denominator, rate)
-        return param, {
+                grad = grad + decay * param
+        momentum = beta1 * (1 - 0.5 * 0.96 ** (count * hyper["momentum_decay"]))
+        next_momentum = beta1 * (1 - 0.5 * 0.96 ** ((count + 1) * hyper["momentum_decay"]))
+        product = momentum * state["mu_product"]
+        so_far = number(product)
+        average = beta1 * state["exp_avg"] + (1 - beta1) * grad
+        square = beta2 * state["exp_avg_sq"] + (1 - beta2) * grad * grad
+        update = (1 - momentum) / (1 - so_far) * grad
+        update += next_momentum / (1 - so_far * next_momentum) * average
+        size = jnp.sqrt(square / (1 - beta2**count)) + hyper["eps"]
+        return param - lr * update / size, {
             "step": step, "mu_product": product, "exp_avg": average, "exp_avg_sq": square,
         }  # fmt: skip

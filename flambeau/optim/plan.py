@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 from jax.core import Tracer
 
 from flambeau.core import dispatch
@@ -18,6 +17,7 @@ from flambeau.core.modes import enable_grad
 from flambeau.core.tensor import Tensor
 from flambeau.core.writing import put
 from flambeau.optim.containers import Layout, ParameterGroup, pick
+from flambeau.optim.precision import packed, unpacked
 
 
 class GroupSpec(NamedTuple):
@@ -66,9 +66,8 @@ def update(
         for names, first in spec.members:
             i, j = len(new_params), len(new_states)
             state = dict(zip(names, states[j : j + len(names)], strict=True))
-            param, state = _update_one(
-                spec.rule, params[i], grads[i], state, hyper, {**flags, "first": first}
-            )
+            facts = {**flags, "first": first, "dtype": params[i].dtype}
+            param, state = _update_one(spec.rule, params[i], grads[i], state, hyper, facts)
             new_params.append(param)
             new_states += [state[name] for name in names]
     return new_params, new_states
@@ -79,23 +78,9 @@ def _update_one(
 ) -> Any:
     if flags.get("maximize"):
         grad = -grad
-    if not jnp.iscomplexobj(param):
-        return rule(param, grad, state, hyper, flags)
-    # A complex number is optimized as the pair of its parts.
-    pairs = {name: _as_real(each) for name, each in state.items()}
-    new, pairs = rule(_as_real(param), _as_real(grad), pairs, hyper, flags)
-    return _as_complex(new), {
-        name: _as_complex(each) if jnp.iscomplexobj(state[name]) else each
-        for name, each in pairs.items()
-    }
-
-
-def _as_real(array: Any) -> Any:
-    return jnp.stack([array.real, array.imag], -1) if jnp.iscomplexobj(array) else array
-
-
-def _as_complex(array: Any) -> Any:
-    return jax.lax.complex(array[..., 0], array[..., 1])
+    arrays = {name: unpacked(each) for name, each in state.items()}
+    new, arrays = rule(unpacked(param), unpacked(grad), arrays, hyper, flags)
+    return packed(new, param), {name: packed(each, state[name]) for name, each in arrays.items()}
 
 
 def _count_tensors(place: Any) -> int:

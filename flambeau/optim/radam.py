@@ -7,9 +7,9 @@ from typing import Any
 import jax.numpy as jnp
 
 from flambeau.core.tensor import Tensor
-from flambeau.optim import arithmetic as a
 from flambeau.optim.checks import at_least_zero, check_betas, one_element
 from flambeau.optim.optimizer import Parameters
+from flambeau.optim.precision import number
 from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
 
 __all__ = ["RAdam"]
@@ -77,19 +77,25 @@ class RAdam(RuleOptimizer):
         """The number of steps, and the running averages."""
         return {"step": scalar(), "exp_avg": like(param), "exp_avg_sq": like(param)}
 
-    @staticmethod
-    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
-        """One step for one parameter."""
+    @classmethod
+    def rule(
+        cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
+    ) -> tuple[Any, Named]:
+        """One step for one parameter.
+
+        optax's `scale_by_radam` adds ε after the correction of the bias, and its derivative is not
+        a number in steps before the average is trusted.
+        """
         lr, (beta1, beta2), decay = hyper["lr"], hyper["betas"], hyper["weight_decay"]
         step = state["step"] + 1
-        count = step.astype(jnp.float64)
+        count = number(step)
         if decay is not None:
             if flags["decoupled_weight_decay"]:
-                param = a.mul(param, 1 - lr * decay)
+                param = (1 - lr * decay) * param
             else:
-                grad = a.add(grad, param, decay)
-        average = a.lerp(state["exp_avg"], grad, 1 - beta1)
-        square = a.addcmul(a.mul(state["exp_avg_sq"], beta2), grad, grad, 1 - beta2)
+                grad = grad + decay * param
+        average = beta1 * state["exp_avg"] + (1 - beta1) * grad
+        square = beta2 * state["exp_avg_sq"] + (1 - beta2) * grad * grad
         correction = 1 - beta2**count
         final = 2 / (1 - beta2) - 1
         length = final - 2 * count * beta2**count / correction
@@ -99,8 +105,7 @@ class RAdam(RuleOptimizer):
         rectified = jnp.sqrt(
             (length - 4) * (length - 2) * final / ((final - 4) * (final - 2) * length)
         )
-        plain = a.mul(a.div(average, 1 - beta1**count), lr)
-        adaptive = a.divide_by(a.add(a.sqrt(square), hyper["eps"]), jnp.sqrt(correction))
-        change = jnp.where(trusted, a.mul(a.mul(plain, adaptive), rectified), plain)
+        plain = lr / (1 - beta1**count) * average
+        adaptive = rectified * jnp.sqrt(correction) / (jnp.sqrt(square) + hyper["eps"])
         new = {"step": step, "exp_avg": average, "exp_avg_sq": square}
-        return a.add(param, change, -1.0), new
+        return param - jnp.where(trusted, plain * adaptive, plain), new

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from flambeau.core.tensor import Tensor
-from flambeau.optim import arithmetic as a
 from flambeau.optim.checks import at_least_zero, one_element
 from flambeau.optim.optimizer import Parameters
-from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
+from flambeau.optim.rule import Entry, Named, like, scalar
+from flambeau.optim.transformed import TransformedOptimizer, decayed
 
 __all__ = ["RMSprop"]
 
 
-class RMSprop(RuleOptimizer):
+class RMSprop(TransformedOptimizer):
     """Steps scaled by a running average of the square of the gradient.
 
     With gradient g, parameter θ, weight decay λ, momentum μ and learning rate γ:
@@ -48,6 +48,7 @@ class RMSprop(RuleOptimizer):
     numbers = ("lr", "momentum", "alpha", "eps", "weight_decay")
     switches = ("momentum", "weight_decay")
     flags = ("centered",)
+    names: ClassVar = {"nu": "square_avg", "mu": "grad_avg", "trace": "momentum_buffer"}
 
     def __init__(
         self,
@@ -82,19 +83,15 @@ class RMSprop(RuleOptimizer):
         return found
 
     @staticmethod
-    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
-        """One step for one parameter."""
-        alpha = hyper["alpha"]
-        if hyper["weight_decay"] is not None:
-            grad = a.add(grad, param, hyper["weight_decay"])
-        square = a.addcmul(a.mul(state["square_avg"], alpha), grad, grad, 1 - alpha)
-        new = {"step": state["step"] + 1, "square_avg": square}
-        if flags["centered"]:
-            average = new["grad_avg"] = a.lerp(state["grad_avg"], grad, 1 - alpha)
-            square = a.addcmul(square, average, average, -1.0)
-        size = a.add(a.sqrt(square), hyper["eps"])
-        if hyper["momentum"] is None:
-            return a.addcdiv(param, grad, size, -hyper["lr"]), new
-        buffer = a.addcdiv(a.mul(state["momentum_buffer"], hyper["momentum"]), grad, size)
-        new["momentum_buffer"] = buffer
-        return a.add(param, buffer, -hyper["lr"]), new
+    def transformations(state: Named, hyper: Named, flags: Named) -> tuple[Any, ...]:
+        """Optax's RMSprop after the weight decay, and momentum."""
+        import optax
+
+        scale = optax.scale_by_stddev if flags["centered"] else optax.scale_by_rms
+        momentum = hyper["momentum"]
+        return (
+            decayed(hyper["weight_decay"]),
+            scale(hyper["alpha"], hyper["eps"], eps_in_sqrt=False),
+            optax.identity() if momentum is None else optax.trace(momentum),
+            optax.scale_by_learning_rate(hyper["lr"]),
+        )

@@ -7,7 +7,6 @@ from typing import Any
 import jax.numpy as jnp
 
 from flambeau.core.tensor import Tensor
-from flambeau.optim import arithmetic as a
 from flambeau.optim.checks import at_least_zero, one_element
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
@@ -73,14 +72,19 @@ class Rprop(RuleOptimizer):
         fill = complex(lr, lr) if param.is_complex() else lr
         return {"step": scalar(), "prev": like(param), "step_size": like(param, fill)}
 
-    @staticmethod
-    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
-        """One step for one parameter."""
+    @classmethod
+    def rule(
+        cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
+    ) -> tuple[Any, Named]:
+        """One step for one parameter.
+
+        optax's `scale_by_rprop` moves by what the step before has computed.
+        """
         (shrink, grow), (smallest, largest) = hyper["etas"], hyper["step_sizes"]
         agreement = grad * state["prev"]
         turned = agreement < 0
         factor = jnp.where(turned, shrink, jnp.where(agreement > 0, grow, 1.0))
-        size = a.clamp(a.mul(state["step_size"], factor), smallest, largest)
-        grad = jnp.where(turned, jnp.zeros_like(grad), grad)
+        size = jnp.clip(state["step_size"] * factor, smallest, largest)
+        grad = jnp.where(turned, 0.0, grad)
         new = {"step": state["step"] + 1, "prev": grad, "step_size": size}
-        return a.addcmul(param, jnp.sign(grad), size, -1.0), new
+        return param - jnp.sign(grad) * size, new

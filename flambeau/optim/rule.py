@@ -63,19 +63,22 @@ class RuleOptimizer(Optimizer):
 
     flags: ClassVar[tuple[str, ...]] = ()
 
-    @staticmethod
-    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
+    @classmethod
+    def rule(
+        cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
+    ) -> tuple[Any, Named]:
         """One step for one parameter, on arrays.
 
         Args:
-            param: The parameter.
+            param: The parameter, as `unpacked` gives it.
             grad: Its gradient, already negated for ``maximize``.
             state: Its state by name.
-            hyper: The numbers of its group, as scalars in double precision.
-            flags: The options that are part of the program; and ``"first"``.
+            hyper: The numbers of its group, as `number` gives them.
+            flags: The options that are part of the program; and ``"first"``, whether this is the
+                parameter's first step, and ``"dtype"``, its dtype.
 
         Returns:
-            The new parameter and its new state, of the same shapes and dtypes.
+            The new parameter and its new state, of the same shapes; dtypes are seen to.
         """
         raise NotImplementedError
 

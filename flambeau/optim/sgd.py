@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from flambeau.core.tensor import Tensor
-from flambeau.optim import arithmetic as a
 from flambeau.optim.checks import at_least_zero, check_implementation, one_element
 from flambeau.optim.optimizer import Parameters
-from flambeau.optim.rule import Entry, Named, RuleOptimizer, like
+from flambeau.optim.rule import Entry, Named, like
+from flambeau.optim.transformed import TransformedOptimizer, decayed
 
 __all__ = ["SGD"]
 
 
-class SGD(RuleOptimizer):
+class SGD(TransformedOptimizer):
     """Stochastic gradient descent, with momentum if wished.
 
     With gradient g, parameter θ, weight decay λ, momentum μ, dampening τ and learning rate γ:
@@ -53,6 +53,7 @@ class SGD(RuleOptimizer):
     numbers = ("lr", "momentum", "dampening", "weight_decay")
     switches = ("momentum", "dampening", "weight_decay")
     flags = ("nesterov",)
+    names: ClassVar = {"trace": "momentum_buffer"}
 
     def __init__(
         self,
@@ -95,19 +96,14 @@ class SGD(RuleOptimizer):
         return {"momentum_buffer": like(param)}
 
     @staticmethod
-    def rule(param: Any, grad: Any, state: Named, hyper: Named, flags: Named) -> tuple[Any, Named]:
-        """One step for one parameter."""
-        momentum, dampening, decay = hyper["momentum"], hyper["dampening"], hyper["weight_decay"]
-        if decay is not None:
-            grad = a.add(grad, param, decay)
+    def transformations(state: Named, hyper: Named, flags: Named) -> tuple[Any, ...]:
+        """The weight decay, and momentum."""
+        import optax
+
+        momentum, dampening = hyper["momentum"], hyper["dampening"]
+        chain = [decayed(hyper["weight_decay"])]
         if momentum is not None:
-            if dampening is None:
-                # A buffer of zeros becomes the gradient, which is what the first step asks for.
-                buffer = a.add(a.mul(state["momentum_buffer"], momentum), grad)
-            elif flags["first"]:
-                buffer = grad
-            else:
-                buffer = a.add(a.mul(state["momentum_buffer"], momentum), grad, 1 - dampening)
-            state = {"momentum_buffer": buffer}
-            grad = a.add(grad, buffer, momentum) if flags["nesterov"] else buffer
-        return a.add(param, grad, -hyper["lr"]), state
+            if dampening is not None and not flags["first"]:
+                chain.append(optax.scale(1 - dampening))
+            chain.append(optax.trace(momentum, flags["nesterov"]))
+        return *chain, optax.scale_by_learning_rate(hyper["lr"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
@@ -15,9 +16,9 @@ from flambeau.core.tensor import Tensor
 from flambeau.nn import Module
 from flambeau.nn.modules.batchnorm import _BatchNorm
 from flambeau.ops import tensor, where
-from flambeau.optim import arithmetic as a
 from flambeau.optim.lr_scheduler.base import LRScheduler, Rate, per_group
 from flambeau.optim.optimizer import Optimizer
+from flambeau.optim.precision import packed, unpacked
 
 __all__ = [
     "SWALR",
@@ -101,21 +102,21 @@ def _check_decay(decay: float) -> None:
 @jax.jit
 def _ema(averages: list[Any], values: list[Any], decay: Any) -> list[Any]:
     def one(average: Any, value: Any) -> Any:
-        if jnp.issubdtype(average.dtype, jnp.inexact):
-            return a.lerp(average, value, 1 - decay)
-        return (average * decay + value * (1 - decay)).astype(average.dtype)
+        return decay * average + (1 - decay) * value
 
-    return list(map(one, averages, values))
+    return list(map(functools.partial(_moved, one), averages, values))
 
 
 @jax.jit
 def _swa(averages: list[Any], values: list[Any], count: Any) -> list[Any]:
     def one(average: Any, value: Any) -> Any:
-        if jnp.issubdtype(average.dtype, jnp.inexact):
-            return a.add(average, a.div(a.add(value, average, -1.0), count + 1))
-        return (average + (value - average) / (count + 1)).astype(average.dtype)
+        return average + (value - average) / (count + 1)
 
-    return list(map(one, averages, values))
+    return list(map(functools.partial(_moved, one), averages, values))
+
+
+def _moved(formula: Callable[[Any, Any], Any], average: Any, value: Any) -> Any:
+    return packed(formula(unpacked(average), unpacked(value)), average)
 
 
 @jax.jit
