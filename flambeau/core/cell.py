@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -26,23 +27,48 @@ class Cell:
 
     Attributes:
         array: The value: a `jax.Array`, a tracer while a transformation runs, or on the meta device
-            a `jax.ShapeDtypeStruct`.
+            a `jax.ShapeDtypeStruct`. What `write_later` has put off is made by reading it.
         version: How many times the value has been replaced.
         born: The epoch in which the Cell was made. Each transformation begins one, and so tells
             the Cells made inside it from those outside.
     """
 
-    __slots__ = ("__weakref__", "array", "born", "version")
+    __slots__ = ("__weakref__", "_make", "array", "born", "version")
 
     def __init__(self, array: Any) -> None:
         self.array = array
         self.version = 0
         self.born = _epoch
+        self._make: Callable[[], Any] | None = None
 
     def write(self, array: Any) -> None:
         """Replace the value and count the write."""
         self.array = array
         self.version += 1
+        self._make = None
+
+    def write_later(self, make: Callable[[], Any]) -> None:
+        """Replace the value by what ``make()`` gives, which is called when it is first read.
+
+        So numbers drawn for a new layer wait where they are until they are needed.
+
+        Args:
+            make: Gives an array of the same shape and dtype, the same whenever it is called.
+        """
+        if self._make is None:
+            del self.array
+        self.version += 1
+        self._make = make
+
+    def __getattr__(self, name: str) -> Any:
+        # Only called where there is no such attribute: for an array that is still to be made.
+        make = self._make
+        if name == "array" and make is not None:
+            self.array = array = make()
+            self._make = None
+            return array
+        # No such attribute, or another thread has made the array in the meantime.
+        return object.__getattribute__(self, name)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -31,22 +31,25 @@ _SCRATCH = MersenneTwister()
 
 def sample(
     kind: str,
+    parameters: dict[str, Any],
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
     where: device,
     generator: Any = None,
-    **parameters: Any,
+    later: bool = False,
 ) -> Any:
     """An array of independent draws.
 
     Args:
         kind: The name of a draw that takes a shape and a dtype: one of `flambeau.core.draws`, or
             ``"truncated_normal"``.
+        parameters: What the draw takes by name.
         shape: Of the result.
         dtype: Of the result, NumPy's.
         where: The device.
         generator: Its source; by default the device's default generator.
-        parameters: What the draw takes by name.
+        later: Numbers that are drawn here and now may be given as a function that puts them on the
+            device.
 
     Raises:
         RuntimeError: A parameter is out of its range, or the generator is for another device.
@@ -54,17 +57,16 @@ def sample(
     """
     draw: Callable[..., Any] = getattr(rejection if kind == "truncated_normal" else draws, kind)
     source = _source(where, generator)
+    arguments = {"shape": shape, "dtype": dtype, **parameters}
     if _uses_twister(source):
-        return _by_twister(source, where, draw, shape=shape, dtype=dtype, **parameters)
-    draw(_SCRATCH, shape=(0,), dtype=dtype, **parameters)
+        return _by_twister(source, where, draw, arguments, later)
+    draw(_SCRATCH, **{**arguments, "shape": (0,)})
     if source is None:
-        again = functools.partial(_again, sample, kind, shape, dtype, **parameters)
-        skip = None if kind == "truncated_normal" else functools.partial(
-            _skip, kind, shape=shape, dtype=dtype, **parameters
-        )  # fmt: skip
+        again = functools.partial(_again, sample, kind, parameters, shape, dtype)
+        skip = None if kind == "truncated_normal" else functools.partial(_skip, kind, **arguments)
         return planned_draw(shape, dtype, generator, again, skip)
     if kind == "integers":  # its bounds decide how many bits a draw takes
-        return _by_key(source, keyed.integers, {"shape": shape, "dtype": dtype, **parameters})
+        return _by_key(source, keyed.integers, arguments)
     return _by_key(source, getattr(keyed, kind), {"shape": shape, "dtype": dtype}, **parameters)
 
 
@@ -72,7 +74,7 @@ def permutation(n: int, dtype: np.dtype[Any], where: device, generator: Any = No
     """0 to n - 1 in random order; raises what `draws.permutation` raises."""
     source = _source(where, generator)
     if _uses_twister(source):
-        return _by_twister(source, where, draws.permutation, n=n, dtype=dtype)
+        return _by_twister(source, where, draws.permutation, {"n": n, "dtype": dtype})
     require_countable(n, dtype)
     if source is None:
         again = functools.partial(_again, permutation, n, dtype)
@@ -88,7 +90,7 @@ def permutations(n: int, count: int, where: device, generator: Any = None) -> An
         again = functools.partial(_again, permutations, n, count)
         return planned_draw((count, n), np.dtype(np.int64), generator, again)
     if _uses_twister(source):
-        return _by_twister(source, where, _rows_of_permutations, n=n, count=count)
+        return _by_twister(source, where, _rows_of_permutations, {"n": n, "count": count})
     return _by_key(source, keyed.permutations, {"n": n, "count": count})
 
 
@@ -106,7 +108,8 @@ def multinomial(
     source = _source(where, generator)
     static = {"num_samples": num_samples, "replacement": replacement}
     if _uses_twister(source):
-        return _by_twister(source, where, draws.multinomial, weights=np.asarray(weights), **static)
+        arguments = {"weights": np.asarray(weights), **static}
+        return _by_twister(source, where, draws.multinomial, arguments)
     # Without looking at the weights themselves, only their shape and dtype can be wrong.
     stand_in = np.broadcast_to(np.ones((), weights.dtype), weights.shape)
     require_weights(stand_in, num_samples, replacement)
@@ -137,7 +140,7 @@ def _per_element(
     source = _source(where, generator)
     if _uses_twister(source):
         host = {name: np.asarray(array) for name, array in elements.items()}
-        return _by_twister(source, where, draw, **host, **static)
+        return _by_twister(source, where, draw, {**host, **static})
     (array,) = elements.values()
     nothing = dict.fromkeys(elements, np.empty(0, array.dtype))
     draw(_SCRATCH, **nothing, **static)
@@ -151,9 +154,9 @@ def _per_element(
 # Draws that code on the meta device would have made, made after all.
 
 
-def _again(draw: Callable[..., Any], *arguments_and_call: Any, **parameters: Any) -> Any:
+def _again(draw: Callable[..., Any], *arguments_and_call: Any) -> Any:
     *arguments, where, generator = arguments_and_call
-    return draw(*arguments, where, generator, **parameters)
+    return draw(*arguments, where, generator)
 
 
 def _multinomial_again(
@@ -206,15 +209,30 @@ def _uses_twister(source: _Source | None) -> TypeGuard[Generator]:
 
 
 def _by_twister(
-    source: Generator, where: device, draw: Callable[..., Any], **arguments: Any
+    source: Generator,
+    where: device,
+    draw: Callable[..., Any],
+    arguments: dict[str, Any],
+    later: bool = False,
 ) -> Any:
-    def draw_and_upload() -> Any:
-        with source.lock:
-            source.twister_moves += 1
-            numbers = draw(source.twister, **arguments)
-        return upload(numbers, where.jax_device)
+    if modes.capture is not None:
+        return drawn(functools.partial(_from_twister, source, where, draw, arguments))
+    return _from_twister(source, where, draw, arguments, later)
 
-    return draw_and_upload() if modes.capture is None else drawn(draw_and_upload)
+
+def _from_twister(
+    source: Generator,
+    where: device,
+    draw: Callable[..., Any],
+    arguments: dict[str, Any],
+    later: bool = False,
+) -> Any:
+    with source.lock:
+        source.twister_moves += 1
+        numbers = draw(source.twister, **arguments)
+    if later:
+        return functools.partial(upload, numbers, where.jax_device)
+    return upload(numbers, where.jax_device)
 
 
 def _by_key(

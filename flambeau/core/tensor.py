@@ -215,6 +215,13 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
         if view is not None:
             view.remember(part, cell.version)
 
+    def _store_later(self, make: Callable[[], Any]) -> None:
+        """`_store` the array that ``make()`` gives, when it is first read if possible."""
+        if self._view is None and modes.trace is None and not modes.entered:
+            self._cell.write_later(make)
+        else:
+            self._store(make())
+
     @property
     def data(self) -> Any:
         """The same elements, outside the tape; assigning makes this tensor share the other's."""

@@ -31,7 +31,9 @@ def upload(array: np.ndarray, where: Any) -> jax.Array:
         where: The JAX device.
     """
     if batched_device_put is None:
-        return jax.device_put(array, where)
+        # An array that was drawn outside of a transformation may be read first inside it.
+        with jax.ensure_compile_time_eval():
+            return jax.device_put(array, where)
     aval, sharding, devices = _destination(array.shape, array.dtype, where)
     return batched_device_put(aval, sharding, [array], devices, True)
 

@@ -92,7 +92,8 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
 
 def _drawn_uniform(tensor: Tensor, low: float, high: float, generator: Any) -> Tensor:
     """`Tensor.uniform_` outside the tape, without looking for overrides once more."""
-    return redraw("uniform_", "uniform", tensor, generator, outside_tape=True, low=low, high=high)
+    bounds = {"low": low, "high": high}
+    return redraw("uniform_", "uniform", tensor, generator, bounds, outside_tape=True)
 
 
 @function
@@ -103,7 +104,8 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
 
 def _drawn_normal(tensor: Tensor, mean: float, std: float, generator: Any) -> Tensor:
     """`Tensor.normal_` likewise."""
-    return redraw("normal_", "normal", tensor, generator, outside_tape=True, mean=mean, std=std)
+    moments = {"mean": mean, "std": std}
+    return redraw("normal_", "normal", tensor, generator, moments, outside_tape=True)
 
 
 @function
@@ -335,6 +337,15 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     fan = _calculate_correct_fan(tensor, mode)
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+
+
+def _reset_affine(weight: Tensor, bias: Tensor | None) -> None:
+    """Draw the weight and bias of a linear map or a convolution, uniform in ±1/√fan_in."""
+    fan_in, _ = _calculate_fan_in_and_fan_out(weight)
+    kaiming_uniform_(weight, a=math.sqrt(5))
+    if bias is not None:
+        bound = 1 / math.sqrt(fan_in) if fan_in > 0 else 0
+        uniform_(bias, -bound, bound)
 
 
 @function

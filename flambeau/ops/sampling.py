@@ -94,7 +94,7 @@ def _new(
     dtype, device = out_options(name, out, dtype, device)
     dtype = dtypes.get_default_dtype() if dtype is None else dtype
     where = as_device(device)
-    array = sample.sample(kind, shape, dtype.numpy, where, generator, **parameters)
+    array = sample.sample(kind, parameters, shape, dtype.numpy, where, generator)
     return wrap_new(name, array, requires_grad, out)
 
 
@@ -394,9 +394,9 @@ def redraw(
     kind: str,
     target: Tensor,
     generator: Any,
+    parameters: dict[str, Any],
     *,
     outside_tape: bool = False,
-    **parameters: Any,
 ) -> Tensor:
     """Overwrite a tensor with random numbers.
 
@@ -405,8 +405,8 @@ def redraw(
         kind: See `flambeau.core.sample.sample`.
         target: What to overwrite; it is returned.
         generator: See `rand`.
-        outside_tape: As under `no_grad`, for callers that need it for nothing else.
         parameters: What the draw takes by name.
+        outside_tape: As under `no_grad`, for callers that need it for nothing else.
     """
     # Before anything is drawn: a call that fails leaves the generator as it was.
     recorded = not outside_tape and modes.grad_enabled and target.requires_grad
@@ -414,13 +414,16 @@ def redraw(
         _refuse_leaf(target, name)
     if plan.is_to_be_followed(target._cell.array):
         with META.clone():
-            return redraw(name, kind, target, generator, outside_tape=outside_tape, **parameters)
+            return redraw(name, kind, target, generator, parameters, outside_tape=outside_tape)
     drawn = sample.sample(
-        kind, target.shape, target.dtype.numpy, target.device, generator, **parameters
+        kind, parameters, target.shape, target.dtype.numpy, target.device, generator, not recorded
     )
     if recorded:
         return put(target, Tensor._wrap(drawn), name)
-    target._store(drawn)
+    if callable(drawn):
+        target._store_later(drawn)
+    else:
+        target._store(drawn)
     return target
 
 
@@ -456,37 +459,37 @@ def uniform_(self: Tensor, *bounds: Any, generator: Any = None, **named: Any) ->
         NotImplementedError: The dtype is an integer one.
     """
     low, high = _bounds("uniform_", bounds, named, {"from": 0.0, "to": 1.0})
-    return redraw("uniform_", "uniform", self, generator, low=float(low), high=float(high))
+    return redraw("uniform_", "uniform", self, generator, {"low": float(low), "high": float(high)})
 
 
 @function(method=True)
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Any:
     """Overwrite with normal random numbers; raises RuntimeError for a negative ``std``."""
-    return redraw("normal_", "normal", self, generator, mean=mean, std=std)
+    return redraw("normal_", "normal", self, generator, {"mean": mean, "std": std})
 
 
 @function(method=True)
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Any:
     """Overwrite with exponentials of normal random numbers of this mean and deviation."""
-    return redraw("log_normal_", "log_normal", self, generator, mean=mean, std=std)
+    return redraw("log_normal_", "log_normal", self, generator, {"mean": mean, "std": std})
 
 
 @function(method=True)
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Any:
     """Overwrite with exponentially distributed numbers of rate ``lambd``."""
-    return redraw("exponential_", "exponential", self, generator, lambd=lambd)
+    return redraw("exponential_", "exponential", self, generator, {"lambd": lambd})
 
 
 @function(method=True)
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Any:
     """Overwrite with Cauchy-distributed numbers."""
-    return redraw("cauchy_", "cauchy", self, generator, median=median, sigma=sigma)
+    return redraw("cauchy_", "cauchy", self, generator, {"median": median, "sigma": sigma})
 
 
 @function(method=True)
 def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Any:
     """Overwrite with numbers of trials up to the first success of probability ``p``."""
-    return redraw("geometric_", "geometric", self, generator, p=p)
+    return redraw("geometric_", "geometric", self, generator, {"p": p})
 
 
 @function(method=True)
@@ -501,7 +504,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Any:
         RuntimeError: A probability is not between 0 and 1.
     """
     if not isinstance(p, Tensor):
-        return redraw("bernoulli_", "bernoulli", self, generator, p=p)
+        return redraw("bernoulli_", "bernoulli", self, generator, {"p": p})
     _refuse_leaf(self, "bernoulli_")
     probabilities = p.detach().expand(self.shape)._read()
     array = sample.bernoulli_probabilities(probabilities, self.dtype.numpy, self.device, generator)
@@ -522,7 +525,7 @@ def random_(self: Tensor, *bounds: Any, generator: Any = None, **named: Any) -> 
         bounds = (0, *bounds)
     low, high = _bounds("random_", bounds, named, {"from": None, "to": None})
     low = 0 if low is None and high is not None else low
-    return redraw("random_", "integers", self, generator, low=low, high=high)
+    return redraw("random_", "integers", self, generator, {"low": low, "high": high})
 
 
 # For layers and their initialization
@@ -534,7 +537,7 @@ def truncated_normal_(
     """Overwrite with normal random numbers of [low, high]; see `nn.init.trunc_normal_`."""
     return redraw(
         "trunc_normal_", "truncated_normal", target, generator,
-        mean=mean, std=std, low=low, high=high,
+        {"mean": mean, "std": std, "low": low, "high": high},
     )  # fmt: skip
 
 
@@ -559,5 +562,5 @@ def keep_mask(
     """
     shape = tuple(shape)
     where = as_device(device)
-    array = sample.sample("bernoulli", shape, dtype.numpy, where, generator, p=1.0 - p)
+    array = sample.sample("bernoulli", {"p": 1.0 - p}, shape, dtype.numpy, where, generator)
     return wrap_new("keep_mask", array)

@@ -50,6 +50,8 @@ def uniform(
     if dtype.kind == "c":
         return _complex(uniform(twister, (*shape, 2), real_part(dtype), low, high), dtype)
     interval = _interval(low, high, dtype)
+    if 0 in shape:
+        return np.empty(shape, dtype)
     return fill(shape, dtype, functools.partial(interval.draw, twister))
 
 

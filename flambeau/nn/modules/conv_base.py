@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -72,11 +71,7 @@ class _ConvNd(Module):
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew."""
-        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
-        if self.bias is not None:
-            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
-            bound = 1 / math.sqrt(fan_in) if fan_in > 0 else 0
-            init.uniform_(self.bias, -bound, bound)
+        init._reset_affine(self.weight, self.bias)
 
     def extra_repr(self) -> str:
         parts = [

@@ -79,12 +79,7 @@ class Linear(Module):
 
     def reset_parameters(self) -> None:
         """Draw weight and bias anew."""
-        weight, bias = self.weight, self.bias
-        init.kaiming_uniform_(weight, a=math.sqrt(5))
-        if bias is not None:
-            fan_in, _ = init._calculate_fan_in_and_fan_out(weight)
-            bound = 1 / math.sqrt(fan_in) if fan_in > 0 else 0
-            init.uniform_(bias, -bound, bound)
+        init._reset_affine(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """``input @ weight.T + bias``."""
