@@ -61,8 +61,12 @@ class TensorMeta(type):
 def _disabled_torch_function_impl(
     func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
 ) -> Any:
-    """A ``__torch_function__`` that overrides nothing."""
-    return func(*args, **(kwargs or {}))
+    """A ``__torch_function__`` that overrides nothing, also when called by one that does."""
+    modes.overrides_disabled += 1
+    try:
+        return func(*args, **(kwargs or {}))
+    finally:
+        modes.overrides_disabled -= 1
 
 
 class Tensor(History, HostAccess, metaclass=TensorMeta):
@@ -402,7 +406,8 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
         return shape[0]
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return format.tensor_repr(
+        is_plain = type(self) in PLAIN_TYPES
+        text = format.tensor_repr(
             None if self.is_meta else self._shown_value(),
             shape=tuple(self.shape),
             dtype=str(self.dtype),
@@ -410,8 +415,9 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
             device=None if self.device.type == "cpu" else str(self.device),
             grad_fn=None if self.grad_fn is None else type(self.grad_fn).__name__,
             requires_grad=self.requires_grad,
-            class_prefix="tensor" if type(self) in PLAIN_TYPES else type(self).__name__,
+            class_prefix="tensor" if is_plain else type(self).__name__,
         )
+        return f"Parameter({text})" if not is_plain and self.__dict__.get("_is_param") else text
 
     def _shown_value(self) -> Any:
         array = self._read()

@@ -88,7 +88,10 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return memo[id(self)]
 
     def __repr__(self, **options: Any) -> str:
-        return f"Parameter containing:\n{super().__repr__(**options)}"
+        text = super().__repr__(**options)
+        if type(self) is not Parameter:
+            text = f"Parameter({text})"
+        return f"Parameter containing:\n{text}"
 
     def detach(self) -> Any:
         """The same elements as a plain tensor that is not part of the tape."""

@@ -96,7 +96,7 @@ class Traversal(ModuleState):
                 under its first path.
         """
         return self._named_members(
-            lambda module: module.__dict__["_parameters"].items(), prefix, recurse, remove_duplicate
+            lambda module: module._parameters.items(), prefix, recurse, remove_duplicate
         )
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
@@ -109,7 +109,7 @@ class Traversal(ModuleState):
     ) -> Iterator[tuple[str, Tensor]]:
         """Buffers with their dotted paths; arguments as for `named_parameters`."""
         return self._named_members(
-            lambda module: module.__dict__["_buffers"].items(), prefix, recurse, remove_duplicate
+            lambda module: module._buffers.items(), prefix, recurse, remove_duplicate
         )
 
     def _named_members(
@@ -153,7 +153,7 @@ class Traversal(ModuleState):
             AttributeError: A part of the path does not exist or is not a module.
         """
         module = self
-        for name in target.split(".") if target else ():
+        for name in () if target == "" else target.split("."):
             module = _member(module, name, target)
             # Traversal is the base of Module, and of nothing else.
             if not isinstance(module, Traversal):

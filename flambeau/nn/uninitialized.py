@@ -39,7 +39,9 @@ class UninitializedTensorMixin:
         # What the Tensor supplies that this is mixed into.
         def __getattr__(self, name: str) -> Any: ...
 
-    def materialize(self, shape: Sequence[int], device: Any = None, dtype: Any = None) -> None:
+    def materialize(
+        self, shape: int | Sequence[int], device: Any = None, dtype: Any = None
+    ) -> None:
         """Turn this very object into an ordinary parameter or tensor, with elements to be filled.
 
         Args:
@@ -48,7 +50,7 @@ class UninitializedTensorMixin:
             dtype: Its dtype; by default the one it has.
         """
         self.data = empty(
-            tuple(shape),
+            shape,
             device=self.device if device is None else device,
             dtype=self.dtype if dtype is None else dtype,
         )
