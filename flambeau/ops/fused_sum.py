@@ -12,6 +12,10 @@ from jax import lax
 
 from flambeau.core.compiler import only_cpu
 
+# How long the lines of a block are, and how many they are at most and at least.
+_LANES = (16, 8, 4)
+_MOST_LINES, _LEAST_LINES = 16, 4
+
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def fused_sum(array: Any, axis: int) -> Any:
@@ -27,9 +31,44 @@ def fused_sum(array: Any, axis: int) -> Any:
     """
     if not only_cpu():
         return jnp.sum(array, axis)
-    return lax.reduce(array, np.zeros((), array.dtype), lambda a, b: a - (-b), (axis,))
+    return lax.reduce(array, np.zeros((), array.dtype), _added, (axis,))
+
+
+def _added(a: Any, b: Any) -> Any:
+    return a - (-b)
 
 
 @fused_sum.defjvp
 def _fused_sum_jvp(axis: int, primals: Any, tangents: Any) -> Any:
     return fused_sum(primals[0], axis), jnp.sum(tangents[0], axis)
+
+
+@jax.custom_jvp
+def fused_row_sums(*arrays: Any) -> tuple[Any, ...]:
+    """The sums of arrays along their last axis, in one loop and without storing the arrays.
+
+    Along a row XLA would add one element at a time. So a row is cut into blocks of a few lines, and
+    the lines are added, all their elements side by side; what is left of each block is a line.
+
+    Args:
+        arrays: Of one shape.
+    """
+    *lead, size = arrays[0].shape
+    lanes = next((each for each in _LANES if size % each == 0), 1)
+    lines = max(n for n in range(1, _MOST_LINES + 1) if size // lanes % n == 0)
+    if not only_cpu() or lanes == 1 or lines < _LEAST_LINES:
+        return tuple(jnp.sum(each, -1) for each in arrays)
+    shape = (*lead, size // (lines * lanes), lines, lanes)
+    zeros = tuple(np.zeros((), each.dtype) for each in arrays)
+    blocks = tuple(each.reshape(shape) for each in arrays)
+    partial = lax.reduce(blocks, zeros, _all_added, (len(lead) + 1,))
+    return tuple(jnp.sum(each, (-2, -1)) for each in partial)
+
+
+def _all_added(left: Any, right: Any) -> Any:
+    return tuple(_added(a, b) for a, b in zip(left, right, strict=True))
+
+
+@fused_row_sums.defjvp
+def _fused_row_sums_jvp(primals: Any, tangents: Any) -> Any:
+    return fused_row_sums(*primals), tuple(jnp.sum(each, -1) for each in tangents)

@@ -1,10 +1,9 @@
 """Mean 0 and variance 1 over features or groups of channels, with tangents by hand.
 
-XLA's reductions on a CPU are fast as long as an array that is there is summed as it is, and each
-array that it has to make costs as much as several sums. JAX's own derivatives make seven. The
-tangents here are linear in what a transposition sums only once: the weight's part and the
-statistics' part of a slope are added before they meet the array, so that the gradient of the
-weight and the cotangents of the statistics come from the same product.
+On a CPU their time is that of going over the arrays, and more so where an array is written. JAX's
+own derivatives sum seven arrays that are made for it. Here what is summed is computed on the way,
+or by blocks that stay in the cache: the statistics go over the input twice, the sums of the
+gradient once over the input and the cotangent, and besides only the results are written.
 """
 
 from __future__ import annotations
@@ -14,12 +13,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
-from flambeau.ops.fused_sum import fused_sum
+from flambeau.ops.fused_sum import fused_row_sums
+from flambeau.ops.linear_maps import LinearMap
 
-# So many neighbours are squared and summed side by side.
-_LANES = 16
+# How many elements of rows are summed at a time.
+_BLOCK = 1 << 15
 
 
 def _inverse_deviation(variance: Any, eps: float) -> Any:
@@ -42,43 +43,95 @@ def standardized_rows(rows: Any, weight: Any, bias: Any, eps: float) -> Any:
         bias: ``(D,)`` or ``None``.
         eps: Added to the variance.
     """
-    centered, scale = _row_statistics(rows, eps)
-    return _affine(centered * scale, weight, bias)
+    mean, scale = _row_statistics(rows, eps)
+    return _affine((rows - mean) * scale, weight, bias)
 
 
 def _row_statistics(rows: Any, eps: float) -> tuple[Any, Any]:
-    count, size = rows.shape
-    centered = rows - jnp.mean(rows, 1, keepdims=True)
-    squares = jnp.square(centered)
-    if size > _LANES and size % _LANES == 0:
-        squares = fused_sum(squares.reshape(count, size // _LANES, _LANES), 1)
-    variance = jnp.sum(squares, 1, keepdims=True) / size
-    return centered, _inverse_deviation(variance, eps)
+    """The mean of each row, and what brings its deviation to 1: ``(N, 1)`` both."""
+    mean = jnp.mean(rows, 1, keepdims=True)
+    (squares,) = fused_row_sums(jnp.square(rows - mean))
+    return mean, _inverse_deviation(squares[:, None] / rows.shape[1], eps)
 
 
 @standardized_rows.defjvp
 def _standardized_rows_jvp(eps: float, primals: Any, tangents: Any) -> Any:
     rows, weight, bias = primals
     d_rows, d_weight, d_bias = tangents
-    centered, scale = _row_statistics(rows, eps)
-    normalized = centered * scale
+    mean, scale = _row_statistics(rows, eps)
+    normalized = (rows - mean) * scale
     by_deviation = -scale * jnp.mean(normalized * d_rows, 1, keepdims=True)
     by_mean = -scale * jnp.mean(d_rows, 1, keepdims=True)
-    slope = _spread(by_deviation, weight, rows.shape[1])
-    if d_weight is not None:
-        slope = slope + d_weight
-    offset = _spread(by_mean, weight, rows.shape[1])
-    if d_bias is not None:
-        offset = offset + d_bias
     moved = _affine(scale * d_rows, weight, None)
-    return _affine(normalized, weight, bias), moved + normalized * slope + offset
+    moved = moved + _row_shift(
+        (rows, mean, scale, weight), (by_deviation, by_mean, d_weight, d_bias)
+    )
+    return _affine(normalized, weight, bias), moved
 
 
-def _spread(column: Any, weight: Any, size: int) -> Any:
-    """``(N, 1)`` times the weight, as a product of matrices, which its transpose then is too."""
+def _shifted_rows(fixed: Any, linear: Any) -> Any:
+    """How normalized rows move with their deviation, their mean, the weight and the bias."""
+    rows, mean, scale, weight = fixed
+    by_deviation, by_mean, d_weight, d_bias = linear
+    slope, offset = _affine(by_deviation, weight, d_weight), _affine(by_mean, weight, d_bias)
+    return (rows - mean) * scale * slope + offset
+
+
+def _sums_of_rows(fixed: Any, cotangent: Any) -> Any:
+    """The transpose of `_shifted_rows`."""
+    rows, mean, scale, weight = fixed
     if weight is None:
-        return jnp.broadcast_to(column, (column.shape[0], size))
-    return lax.dot(column, weight[None], precision=lax.Precision.HIGHEST)
+        normalized = (rows - mean) * scale
+        by_deviation, by_mean = fused_row_sums(cotangent * normalized, cotangent)
+        return by_deviation[:, None], by_mean[:, None], None, jnp.sum(cotangent, 0)
+    length = max(1, _BLOCK // max(rows.shape[1], 1))
+    compute = functools.partial(_sums_of_block, weight)
+    by_row, in_total = _by_blocks(compute, length, rows, mean, scale, cotangent)
+    return *by_row, *in_total
+
+
+def _sums_of_block(weight: Any, rows: Any, mean: Any, scale: Any, cotangent: Any) -> Any:
+    """The sums that rows have each, and those that they have together.
+
+    They are products with vectors, which take less time than sums in a loop over blocks.
+    """
+    product = cotangent * ((rows - mean) * scale)
+    ones = np.ones(len(rows), rows.dtype)
+    by_row = (_dot(product, weight)[:, None], _dot(cotangent, weight)[:, None])
+    return by_row, (_dot(ones, product), _dot(ones, cotangent))
+
+
+_dot = functools.partial(lax.dot, precision=lax.Precision.HIGHEST)
+
+
+def _by_blocks(compute: Any, length: int, *arrays: Any) -> Any:
+    """``compute(*arrays)`` on so many rows at a time.
+
+    Args:
+        compute: From arrays to what each of their rows has, and what is summed over them.
+        length: How many rows at a time.
+        arrays: With the same number of rows.
+    """
+    blocks, rest = divmod(len(arrays[0]), length)
+    # Rows that are spread over devices would have to be gathered, block by block.
+    if blocks < 2 or jax.device_count() > 1:
+        return compute(*arrays)
+
+    def step(total: Any, start: Any) -> Any:
+        block = (lax.dynamic_slice_in_dim(each, start, length) for each in arrays)
+        by_row, summed = compute(*block)
+        return jax.tree.map(jnp.add, total, summed), by_row
+
+    first, total = compute(*(each[:rest] for each in arrays))
+    total, others = lax.scan(step, total, rest + length * np.arange(blocks))
+    by_row = (
+        jnp.concatenate([a, b.reshape(-1, *b.shape[2:])])
+        for a, b in zip(first, others, strict=True)
+    )
+    return tuple(by_row), total
+
+
+_row_shift = LinearMap(_shifted_rows, _sums_of_rows)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(3, 4))
@@ -92,13 +145,20 @@ def standardized_groups(channels: Any, weight: Any, bias: Any, groups: int, eps:
         groups: How many groups the channels are split into.
         eps: Added to the variance.
     """
-    centered, scale = _group_statistics(channels, groups, eps)
-    return _affine(centered, _scaled(scale, weight), _column(bias))
+    mean, scale = _group_statistics(channels, groups, eps)
+    return _affine(channels - mean, _scaled(scale, weight), _column(bias))
 
 
 def _group_statistics(channels: Any, groups: int, eps: float) -> tuple[Any, Any]:
-    centered = channels - _means(channels, groups)
-    return centered, _inverse_deviation(_means(jnp.square(centered), groups), eps)
+    """The mean of each channel's group, and what brings its deviation to 1: ``(N, C, 1)`` both."""
+    batch, count, length = channels.shape
+    rows = channels.reshape(batch * groups, count // groups * length)
+    found = _row_statistics(rows, eps)
+    mean, scale = (
+        jnp.broadcast_to(each.reshape(batch, groups, 1), (batch, groups, count // groups))
+        for each in found
+    )
+    return mean.reshape(batch, count, 1), scale.reshape(batch, count, 1)
 
 
 def _means(channels: Any, groups: int) -> Any:
@@ -121,15 +181,31 @@ def _scaled(scale: Any, weight: Any) -> Any:
 def _standardized_groups_jvp(groups: int, eps: float, primals: Any, tangents: Any) -> Any:
     channels, weight, bias = primals
     d_channels, d_weight, d_bias = tangents
-    centered, scale = _group_statistics(channels, groups, eps)
+    mean, scale = _group_statistics(channels, groups, eps)
+    centered = channels - mean
     slope = _scaled(-jnp.square(scale) * _means(centered * d_channels, groups), weight)
     if d_weight is not None:
         slope = slope + d_weight[:, None]
     offset = _scaled(-scale * _means(d_channels, groups), weight)
     if d_bias is not None:
         offset = offset + d_bias[:, None]
-    # Else XLA takes the sums apart again, and makes the products for each of them.
-    slope, offset = lax.optimization_barrier((slope * scale, offset))
     steepness = _scaled(scale, weight)
-    moved = d_channels * steepness + centered * slope + offset
+    moved = d_channels * steepness + _channel_shift((channels, mean), (slope * scale, offset))
     return _affine(centered, steepness, _column(bias)), moved
+
+
+def _shifted_channels(fixed: Any, linear: Any) -> Any:
+    """How channels move with a slope and an offset for each."""
+    channels, mean = fixed
+    slope, offset = linear
+    return (channels - mean) * slope + offset
+
+
+def _sums_of_channels(fixed: Any, cotangent: Any) -> Any:
+    """The transpose of `_shifted_channels`."""
+    channels, mean = fixed
+    slope, offset = fused_row_sums(cotangent * (channels - mean), cotangent)
+    return slope[..., None], offset[..., None]
+
+
+_channel_shift = LinearMap(_shifted_channels, _sums_of_channels)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from flambeau.ops import standardization
 from flambeau.ops.standardization import standardized_groups, standardized_rows
 
 rng = np.random.default_rng(0)
@@ -37,7 +38,9 @@ def by_hand_groups(channels, weight, bias):
 CASES = {
     "rows": (by_hand_rows, plain_rows, (3, 4)),
     "rows of many": (by_hand_rows, plain_rows, (2, 32)),
+    "rows by blocks": (by_hand_rows, plain_rows, (7, 4)),
     "groups": (by_hand_groups, plain_groups, (2, 4, 3)),
+    "groups of many": (by_hand_groups, plain_groups, (1, 2, 16)),
 }
 
 
@@ -51,8 +54,11 @@ def arguments(shape, affine):
 
 @pytest.mark.parametrize("affine", [True, False])
 @pytest.mark.parametrize("case", CASES)
-def test_first_and_second_derivatives(case, affine):
+def test_first_and_second_derivatives(case, affine, monkeypatch):
     by_hand, plain, shape = CASES[case]
+    if case == "rows by blocks":
+        # Two rows at a time, and one that is left.
+        monkeypatch.setattr(standardization, "_BLOCK", 8)
     given = arguments(shape, affine)
     array, *affine_part = given
     present = (0, 1, 2) if affine else (0,)
@@ -78,3 +84,15 @@ def test_a_mean_far_from_zero_costs_no_more_than_its_own_rounding(case):
     array = (rng.standard_normal((*shape[:-1], 4 * shape[-1])) + 1000).astype(np.float32)
     found = by_hand(array, None, None)
     np.testing.assert_allclose(found, plain(array.astype(np.float64), None, None), atol=2e-4)
+
+
+def test_what_is_not_finite_stays_in_its_row(monkeypatch):
+    monkeypatch.setattr(standardization, "_BLOCK", 8)
+    rows, weight, bias = arguments((7, 4), True)
+    rows[3, 1] = np.inf
+    by_rows, by_weight = jax.grad(lambda *args: by_hand_rows(*args).sum(), (0, 1))(
+        rows, weight, bias
+    )
+    assert np.isnan(by_rows).all(1).tolist() == [False, False, False, True, False, False, False]
+    assert np.isfinite(by_rows[:3]).all()
+    assert np.isnan(by_weight).all()

@@ -1,0 +1,151 @@
+"""Linear maps whose transposes are computed in ways of their own.
+
+A tangent is a linear map, and the gradient is its transpose. JAX writes the transpose from the map,
+one operation after another, where another order of the same sums may be several times faster.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import tree_util
+from jax.interpreters import ad, batching, mlir
+
+from flambeau.core.compiler import only_cpu
+from flambeau.core.jax_core import jax_core
+
+Arrays = tuple[Any, ...]
+
+
+class LinearMap(NamedTuple):
+    """A map that is linear in some of its arguments, and its transpose.
+
+    Both are functions of two tuples, whose members may be ``None``. JAX must be able to
+    differentiate the map, which higher derivatives and accelerators do; the transpose is for a CPU.
+
+    Attributes:
+        apply: From ``(fixed, linear)`` to an array, linear in ``linear``.
+        transpose: From ``(fixed, cotangent)`` to the cotangents of ``linear``, a tuple. What it
+            gives for a ``None`` does not matter.
+    """
+
+    apply: Callable[[Arrays, Arrays], Any]
+    transpose: Callable[[Arrays, Any], Arrays]
+
+    def __call__(self, fixed: Arrays, linear: Arrays) -> Any:
+        """The result of the map."""
+        arrays, fixed_tree = tree_util.tree_flatten(fixed)
+        moving, linear_tree = tree_util.tree_flatten(linear)
+        avals = tuple(map(jax.typeof, moving))
+        call = _Call(self, fixed_tree, linear_tree, avals)
+        return _primitives().apply.bind(*arrays, *moving, call=call)
+
+
+class _Call(NamedTuple):
+    """A map and the structure of its arguments, which the primitives take flat."""
+
+    map: LinearMap
+    fixed_tree: Any
+    linear_tree: Any
+    linear: Arrays
+
+    def split(self, arrays: Any) -> tuple[Arrays, Arrays]:
+        """The arrays that are fixed, and those that follow."""
+        count = self.fixed_tree.num_leaves
+        return tuple(arrays[:count]), tuple(arrays[count:])
+
+    def apply(self, *arrays: Any) -> Any:
+        fixed, linear = self.split(arrays)
+        return self.map.apply(
+            tree_util.tree_unflatten(self.fixed_tree, fixed),
+            tree_util.tree_unflatten(self.linear_tree, linear),
+        )
+
+    def transpose(self, *arrays: Any) -> list[Any]:
+        if not only_cpu():
+            return self.plain_transpose(*arrays)
+        fixed, (cotangent,) = self.split(arrays)
+        found = self.map.transpose(tree_util.tree_unflatten(self.fixed_tree, fixed), cotangent)
+        wanted = tree_util.tree_unflatten(self.linear_tree, self.linear)
+        return [each for each, aval in zip(found, wanted, strict=True) if aval is not None]
+
+    def plain_transpose(self, *arrays: Any) -> list[Any]:
+        """`transpose` as JAX writes it, which it can differentiate."""
+        fixed, (cotangent,) = self.split(arrays)
+        transposed = jax.linear_transpose(functools.partial(self.apply, *fixed), *self.linear)
+        return list(transposed(cotangent))
+
+
+class _Primitives(NamedTuple):
+    apply: Any
+    transpose: Any
+
+
+@functools.cache
+def _primitives() -> _Primitives:
+    """A map as a primitive of JAX and its transpose as another, each the other's transpose."""
+    apply, transpose = map(jax_core().Primitive, ("linear_map", "linear_map_transpose"))
+    transpose.multiple_results = True
+    _define(apply, _Call.apply, _Call.apply)
+    _define(transpose, _Call.transpose, _Call.plain_transpose)
+
+    def transpose_apply(cotangent: Any, *arrays: Any, call: _Call) -> list[Any]:
+        fixed, linear = call.split(arrays)
+        if type(cotangent) is ad.Zero:
+            return [None] * len(arrays)
+        found = transpose.bind(*fixed, cotangent, call=call)
+        return [None] * len(fixed) + [
+            each if ad.is_undefined_primal(variable) else None
+            for each, variable in zip(found, linear, strict=True)
+        ]
+
+    def transpose_transpose(cotangents: Any, *arrays: Any, call: _Call) -> list[Any]:
+        fixed, _ = call.split(arrays)
+        given = map(ad.instantiate_zeros, cotangents)
+        return [None] * len(fixed) + [apply.bind(*fixed, *given, call=call)]
+
+    ad.primitive_transposes[apply] = transpose_apply
+    ad.primitive_transposes[transpose] = transpose_transpose
+    return _Primitives(apply, transpose)
+
+
+def _define(primitive: Any, compute: Callable[..., Any], plain: Callable[..., Any]) -> None:
+    """Say how a primitive is computed, and how JAX's transformations see it."""
+    several = primitive.multiple_results
+
+    def run(*arrays: Any, call: _Call) -> Any:
+        return compute(call, *arrays)
+
+    def shapes(*arrays: Any, call: _Call) -> Any:
+        found = jax.make_jaxpr(functools.partial(plain, call))(*arrays).out_avals
+        return found if several else found[0]
+
+    def batched(arrays: Any, axes: Any, *, call: _Call) -> Any:
+        found = jax.vmap(functools.partial(plain, call), axes)(*arrays)
+        return found, [0] * len(found) if several else 0
+
+    def pushed(primals: Any, tangents: Any, *, call: _Call) -> Any:
+        fixed, linear = call.split(primals)
+        d_fixed, d_linear = call.split(tangents)
+        parts = []
+        if _any_moves(d_linear):
+            parts.append(primitive.bind(*fixed, *map(ad.instantiate_zeros, d_linear), call=call))
+        if _any_moves(d_fixed):
+            d_fixed = tuple(map(ad.instantiate_zeros, d_fixed))
+            parts.append(jax.jvp(lambda *x: plain(call, *x, *linear), fixed, d_fixed)[1])
+        moved = functools.reduce(functools.partial(tree_util.tree_map, jnp.add), parts)
+        return primitive.bind(*primals, call=call), moved
+
+    primitive.def_impl(functools.partial(jax.jit, static_argnames="call")(run))
+    primitive.def_abstract_eval(shapes)
+    mlir.register_lowering(primitive, mlir.lower_fun(run, multiple_results=several))
+    batching.primitive_batchers[primitive] = batched
+    ad.primitive_jvps[primitive] = pushed
+
+
+def _any_moves(tangents: Arrays) -> bool:
+    return any(type(each) is not ad.Zero for each in tangents)
