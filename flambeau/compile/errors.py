@@ -8,7 +8,7 @@ from types import TracebackType
 
 import jax
 
-from flambeau.core.trace import TracedValueError
+from flambeau.core.trace import MadeInsideError, TracedValueError
 
 OWN_FOLDERS = tuple(
     str(Path(module).parent) for module in (__file__.replace("compile/", ""), jax.__file__ or "")
@@ -25,6 +25,10 @@ VALUE_ERRORS: tuple[type[Exception], ...] = (
 
 class CompileError(RuntimeError):
     """A function cannot become one program; the message names the line and what to do instead."""
+
+
+class NotYetMadeError(CompileError):
+    """A function makes something at its first call that lives on, such as an optimizer's state."""
 
 
 class CompileWarning(UserWarning):
@@ -56,4 +60,5 @@ def explain(error: Exception) -> CompileError:
             f"({type(error).__name__}); compute with the tensor itself, use flambeau.where for a "
             "choice, or move this line out of the compiled function"
         )
-    return CompileError(f"{user_line(error.__traceback__)}\n{reason}")
+    kind = NotYetMadeError if isinstance(error, MadeInsideError) else CompileError
+    return kind(f"{user_line(error.__traceback__)}\n{reason}")

@@ -10,7 +10,7 @@ from typing import Any
 from jaxlib._jax import ArrayImpl
 
 from flambeau.compile import arguments
-from flambeau.compile.errors import CompileWarning
+from flambeau.compile.errors import CompileWarning, NotYetMadeError
 from flambeau.compile.program import Program
 from flambeau.core import device, dtype, world
 from flambeau.core.modes import modes
@@ -18,6 +18,9 @@ from flambeau.core.tensor import Tensor
 
 # A function that needs more programs than this is probably compiled anew at every call.
 MANY_PROGRAMS = 16
+
+# How many calls in a row may run eagerly, to make what lives on.
+EAGER_CALLS = 2
 
 
 #: What the quick way says of a call that it cannot tell the program for.
@@ -112,6 +115,7 @@ class CompiledFunction:
         self.function = function
         self.programs: dict[Any, list[Program]] = {}
         self._recent: _Recent | None = None
+        self._eager_calls = 0
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -135,7 +139,14 @@ class CompiledFunction:
                     programs.insert(0, programs.pop(i))
                 break
         else:
-            program = Program(self.function, leaves, structure)
+            try:
+                program = Program(self.function, leaves, structure)
+            except NotYetMadeError:
+                if self._eager_calls == EAGER_CALLS:
+                    raise
+                self._eager_calls += 1
+                return self.function(*args, **kwargs)
+            self._eager_calls = 0
             programs.insert(0, program)
             self._warn_of_situations(len(programs))
         self._recent = None if kwargs else _Recent.of(program, args)

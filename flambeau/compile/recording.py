@@ -149,8 +149,12 @@ class Recording:
         modes.trace = self.trace
         try:
             return jax.make_jaxpr(self._run)(*arrays)
-        except errors.VALUE_ERRORS as error:
-            raise errors.explain(error) from error
+        except Exception as error:
+            for undo in reversed(self.trace.undo):
+                undo()
+            if isinstance(error, errors.VALUE_ERRORS):
+                raise errors.explain(error) from error
+            raise
         finally:
             modes.trace = before
             self._restore()

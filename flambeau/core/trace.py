@@ -25,6 +25,13 @@ class TracedValueError(RuntimeError):
     """Something asked a program that is being traced for a value that it does not have yet."""
 
 
+class MadeInsideError(TracedValueError):
+    """Something that is to live on was first made while a program was being traced.
+
+    Where it has been made for real, the trace goes through.
+    """
+
+
 class Trace:
     """One recording of a Python function into one program.
 
@@ -41,6 +48,7 @@ class Trace:
         flags: Tensors from outside whose ``requires_grad`` was set, with what it was before.
         free: Those of them that had not taken part before, so that any flag will do.
         watched: Other objects whose state the program depends on; see `watch`.
+        undo: What to call if the trace fails, the last first.
         device: Where the program's arguments are, if it has any.
         first_sequence: Nodes numbered below this were recorded before the trace began.
     """
@@ -51,7 +59,8 @@ class Trace:
         self.grads: dict[Any, Any] = {}
         self.grads_read: dict[Any, Any] = {}
         self.modules: dict[Any, None] = {}
-        self.watched: dict[int, tuple[Any, Callable[[], Any], Any]] = {}
+        self.watched: dict[Any, tuple[Any, Callable[[], Any], Any]] = {}
+        self.undo: list[Callable[[], None]] = []
         self.tensors: dict[Any, tuple[bool, Cell]] = {}
         self.derived: dict[Any, None] = {}
         self.switched: dict[Any, bool] = {}
@@ -141,13 +150,23 @@ class Trace:
             if tensor not in self.tensors:
                 self.free.add(tensor)
 
-    def watch(self, owner: Any, snapshot: Callable[[], Any]) -> None:
+    def watch(self, owner: Any, snapshot: Callable[[], Any], name: Any = None) -> bool:
         """Let the guard compare what ``snapshot()`` gives now with what it gives later.
 
         Whatever changes its value must call `world.bump`.
+
+        Args:
+            owner: What is watched.
+            snapshot: Gives its value.
+            name: Which part of it.
+
+        Returns:
+            Whether that is new.
         """
-        if id(owner) not in self.watched:
-            self.watched[id(owner)] = (owner, snapshot, snapshot())
+        if (id(owner), name) in self.watched:
+            return False
+        self.watched[id(owner), name] = (owner, snapshot, snapshot())
+        return True
 
     def place(self) -> Any:
         """The device that the traced program runs on."""

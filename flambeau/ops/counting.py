@@ -1,7 +1,7 @@
 """Counting elements: distinct ones, those of each value, those of each range.
 
-How many distinct elements there are depends on their values, so `unique`, `unique_consecutive` and
-`bincount` work on known values only, not in a compiled program.
+How many distinct elements there are depends on their values, so `unique` and `unique_consecutive`
+work on known values only, not in a compiled program. There `bincount` counts into ``minlength``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flambeau.core.dtype import INTEGER, float32, float64
 from flambeau.core.op import Array, function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_floating, wrap_dim
-from flambeau.ops.known import known_values
+from flambeau.ops.known import is_traced, known_values
 
 __all__ = ["bincount", "histc", "unique", "unique_consecutive"]
 
@@ -140,13 +140,15 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     Args:
         input: Integers that are not negative, shape ``(n,)``.
         weights: A weight for each, shape ``(n,)``.
-        minlength: The least length of the result.
+        minlength: The least length of the result; in a compiled program its length, and what is
+            not below it is not counted.
 
     Returns:
         Counts as int64; sums of weights as float32 for float32 weights, else as float64.
 
     Raises:
-        TracedValueError: In a compiled program, since the shape depends on the elements.
+        TracedValueError: In a compiled program without ``minlength``, since the shape depends on
+            the elements.
         RuntimeError: ``input`` is not 1-d or has negative elements; the weights do not fit.
         NotImplementedError: ``input`` is not of an integer dtype.
     """
@@ -154,7 +156,9 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise NotImplementedError(f"bincount() counts integers, got {input.dtype.name}")
     if minlength < 0:
         raise RuntimeError(f"bincount(): minlength must not be negative, got {minlength}")
-    values = known_values("bincount", input)
+    if minlength and is_traced(input):
+        return _bincount(input, weights, minlength)
+    values = known_values("bincount", input, "give it minlength")
     if values.ndim != 1 or (values.size and values.min() < 0):
         least = f" with least element {values.min()}" if values.size else ""
         raise RuntimeError(
@@ -172,6 +176,26 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     sums = np.bincount(values, factors, minlength)
     to = float32 if weights.dtype is float32 else float64
     return _beside(input, sums.astype(to.numpy))
+
+
+@op(differentiable=False)
+def _bincount(input: Array, weights: Array | None, length: int) -> Array:
+    if input.ndim != 1:
+        raise RuntimeError(
+            "bincount() takes a 1-d tensor of integers that are not negative, got shape "
+            f"{list(input.shape)}"
+        )
+    if weights is None:
+        amounts = jnp.ones((), np.int64)
+    elif weights.shape != input.shape:
+        raise RuntimeError(
+            f"bincount(): weights of shape {list(weights.shape)} for an input of shape "
+            f"{list(input.shape)}"
+        )
+    else:
+        amounts = weights if weights.dtype == np.float32 else weights.astype(np.float64)
+    places = jnp.where(input < 0, length, input.astype(np.int64))
+    return jnp.zeros(length, amounts.dtype).at[places].add(amounts, mode="drop")
 
 
 @op(method=True, differentiable=False)

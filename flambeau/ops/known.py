@@ -27,12 +27,11 @@ def known_values(name: str, tensor: Tensor, advice: str = "") -> np.ndarray:
         NotImplementedError: The tensor is on the meta device.
     """
     array = tensor._read()
-    # While a program is traced even a value that is there is only the present one.
-    if modes.trace is not None or isinstance(array, Tracer):
-        advice = f"{advice}, or" if advice else ""
+    if is_traced(tensor):
+        instead = f"{advice}, or " if advice else ""
         raise TracedValueError(
             f"the shape of the result of {name}() depends on values that are not known while a "
-            f"program is being compiled; {advice} move this line out of the compiled function"
+            f"program is being compiled; {instead}move this line out of the compiled function"
         )
     if is_abstract(array):
         raise NotImplementedError(
@@ -40,6 +39,12 @@ def known_values(name: str, tensor: Tensor, advice: str = "") -> np.ndarray:
             "device has none"
         )
     return np.asarray(array)
+
+
+def is_traced(tensor: Tensor) -> bool:
+    """Whether the elements of ``tensor`` are those of a program that is being traced."""
+    # Even a value that is there is only the present one.
+    return modes.trace is not None or isinstance(tensor._read(), Tracer)
 
 
 def is_unknown(array: jax.Array) -> bool:

@@ -21,7 +21,7 @@ from flambeau.core import world
 from flambeau.core.cell import Cell
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
-from flambeau.core.trace import TracedValueError, outside
+from flambeau.core.trace import MadeInsideError, TracedValueError, outside
 from flambeau.optim.precision import number
 
 # Where a number is found: its position in the group's Cell; ~position among the group's tensors;
@@ -48,14 +48,33 @@ class Structure:
         self.version += 1
         world.bump()
 
-    def watch_groups(self) -> None:
-        """Let the program that is being traced depend on the groups as they are."""
-        self.numbers_are_frozen = True
-        modes.trace.watch(self, lambda: frozen(list(map(dict, self.owner.param_groups))))
+    def watch_option(self, group: ParameterGroup, key: str) -> None:
+        """Let the program that is being traced depend on how many groups there are, and one option.
+
+        Args:
+            group: The group whose option it is.
+            key: Its name.
+        """
+        owner = self.owner
+        place = next((i for i, each in enumerate(owner.param_groups) if each is group), None)
+        if place is None:
+            modes.trace.watch(group, lambda: frozen(dict.get(group, key)), key)
+            return
+        self.numbers_are_frozen = self.numbers_are_frozen or key in group.numbers
+
+        def option() -> Any:
+            groups = owner.param_groups
+            count = len(groups)
+            return count, frozen(dict.get(groups[place], key)) if place < count else None
+
+        modes.trace.watch(self, option, (place, key))
 
     def watch_state(self) -> None:
         """Let the program that is being traced depend on which tensors the state has."""
-        modes.trace.watch(self.__dict__, lambda: frozen(dict(self.owner.state)))
+        state = self.owner.state
+        if modes.trace.watch(self.__dict__, lambda: frozen(dict(self.owner.state))):
+            before = {key: dict(entries) for key, entries in dict.items(state)}
+            modes.trace.undo.append(lambda: state.put_back(before))
 
 
 class Same:
@@ -167,10 +186,16 @@ class ParameterState(dict[Any, Any]):
     @_announced
     def __setitem__(self, name: Any, value: Any) -> None:
         if isinstance(value, Tensor) and isinstance(value._cell.array, Tracer):
+            if name not in self:
+                raise MadeInsideError(
+                    f"optimizer state {name!r} was made inside a compiled function, at several "
+                    "calls, so its value would not outlive them; make it once, or in the "
+                    "optimizer's __init__"
+                )
             raise TracedValueError(
-                f"optimizer state {name!r} was made inside a compiled function, so its value does "
-                "not outlive the call; run one step before compiling, or make the state in the "
-                "optimizer's __init__"
+                f"optimizer state {name!r} was assigned inside a compiled function, so its value "
+                "would not outlive the call; write to the tensor that is there: "
+                f"state[{name!r}].copy_(...)"
             )
         super().__setitem__(name, value)
 
@@ -224,6 +249,17 @@ class OptimizerState(defaultdict[Any, Any]):
         if modes.trace is not None:
             self.structure.watch_state()
         return super().__contains__(key)
+
+    def put_back(self, before: dict[Any, dict[Any, Any]]) -> None:
+        """Give every parameter the entries it had ``before``."""
+        for key in [*self]:
+            if key not in before:
+                del self[key]
+        for key, entries in before.items():
+            mine = dict.__getitem__(self, key)
+            dict.clear(mine)
+            dict.update(mine, entries)
+        self.structure.change()
 
     @_announced
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -282,13 +318,13 @@ class ParameterGroup(dict[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         if modes.trace is not None:
-            self.structure.watch_groups()
+            self.structure.watch_option(self, key)
         return dict.__getitem__(self, key)
 
     def get(self, key: str, default: Any = None) -> Any:
         """The option ``key``, or ``default``."""
         if modes.trace is not None:
-            self.structure.watch_groups()
+            self.structure.watch_option(self, key)
         return dict.get(self, key, default)
 
     def __setitem__(self, key: str, value: Any) -> None:

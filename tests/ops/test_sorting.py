@@ -133,6 +133,21 @@ def test_bincount() -> None:
         (-x).bincount()
 
 
+def test_bincount_of_a_known_length_is_compiled() -> None:
+    count = flambeau.compile(lambda x, weights: flambeau.bincount(x, weights, minlength=4))
+    x, weights = flambeau.tensor([1, 1, 3]), flambeau.tensor([0.5, 1.0, 2.0])
+    for each in (None, weights, weights.double(), x):
+        found, expected = count(x, each), x.bincount(each, minlength=4)
+        assert (found.tolist(), found.dtype) == (expected.tolist(), expected.dtype)
+    assert count(flambeau.tensor([9, -1, 2], dtype=flambeau.int8), None).tolist() == [0, 0, 1, 0]
+    with pytest.raises(RuntimeError, match=r"shape \[3, 1\]"):
+        count(x[:, None], None)
+    with pytest.raises(RuntimeError, match=r"\[2\] for an input of shape \[3\]"):
+        count(x, weights[:2])
+    with pytest.raises(flambeau.CompileError, match="give it minlength"):
+        flambeau.compile(flambeau.bincount)(x)
+
+
 def test_histc_counts_what_lies_in_the_range() -> None:
     x = flambeau.tensor([0.0, 1.0, 2.0, 3.0, 9.0])
     assert x.histc(2, 0, 4).tolist() == [2.0, 2.0]

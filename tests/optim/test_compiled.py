@@ -335,10 +335,6 @@ class HandWritten(Optimizer):
 
 def test_a_hand_written_optimizer_is_compiled_once_its_state_exists():
     pair = both(HandWritten)
-    with pytest.raises(CompileError, match="run one step before compiling"):
-        pair[1].step(X)
-    for each in pair:
-        each.one_step(X)
     run(pair, 2)
     for each in pair:
         each.optimizer.param_groups[0]["lr"] = 0.25
@@ -349,6 +345,100 @@ def test_a_hand_written_optimizer_is_compiled_once_its_state_exists():
     for each in pair:
         each.optimizer.param_groups[0]["momentum"] = 0.0
     run(pair, 2)
+
+
+class Counting(Optimizer):
+    """Counts its steps in Python, and makes the count before the rest of its state."""
+
+    def __init__(self, params, lr=0.5):
+        super().__init__(params, {"lr": lr})
+
+    @flambeau.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for param in group["params"]:
+                state = self.state[param]
+                if len(state) == 0:
+                    state["step"] = 0
+                    state["mean"] = flambeau.zeros_like(param)
+                state["step"] += 1
+                state["mean"].lerp_(param.grad, 0.1)
+                param.sub_(state["mean"] * group["lr"] / (1 - 0.9 ** state["step"]))
+
+
+def test_a_step_counted_in_python_is_counted_once_a_call():
+    eager, compiled = both(Counting)
+    for _ in range(3):
+        assert eager.step(X).item() == pytest.approx(compiled.step(X).item(), rel=1e-5)
+    counts = [entries["step"] for entries in compiled.optimizer.state.values()]
+    assert counts == [3, 3]
+
+
+class Assigning(HandWritten):
+    @flambeau.no_grad()
+    def step(self, closure=None):
+        for param in self.param_groups[0]["params"]:
+            state = self.state[param]
+            state["buffer"] = state.get("buffer", 0.0) * 0.5 + param.grad
+
+
+def test_state_that_is_assigned_anew_must_be_written_to_instead():
+    _, compiled = both(Assigning)
+    compiled.step(X)
+    before = compiled.optimizer.state[compiled.model.weight]["buffer"].tolist()
+    with pytest.raises(CompileError, match=r"state\['buffer'\].copy_"):
+        compiled.step(X)
+    assert compiled.optimizer.state[compiled.model.weight]["buffer"].tolist() == before
+
+
+def test_state_that_is_never_kept_is_an_error():
+    model = nn.Linear(3, 2)
+    optimizer = HandWritten(model.parameters())
+
+    @flambeau.compile
+    def step():
+        optimizer.zero_grad()
+        model(X).sum().backward()
+        optimizer.step()
+        optimizer.state.clear()
+
+    for _ in range(2):
+        step()
+    with pytest.raises(CompileError, match="make it once"):
+        step()
+    assert not optimizer.state
+
+
+@pytest.mark.parametrize("read", ["zero_grad", "params"])
+def test_reading_a_group_freezes_no_more_than_what_is_read(read):
+    param = flambeau.ones(2, requires_grad=True)
+    optimizer = optim.SGD([param], lr=0.5)
+    param.grad = flambeau.zeros(2)
+
+    @flambeau.compile
+    def step():
+        if read == "zero_grad":
+            optimizer.zero_grad(set_to_none=False)
+        else:
+            optimizer.zero_grad()
+        param.sum().backward()
+        for group in optimizer.param_groups:
+            for each in group["params"]:
+                if each.grad is not None:
+                    each.grad.mul_(2)
+        optimizer.step()
+
+    for rate in (0.5, 0.25, 0.125):
+        optimizer.param_groups[0]["lr"] = rate
+        step()
+    assert param.tolist() == [-0.75, -0.75]
+    assert step.program_count == 1
+    other = flambeau.ones(1, requires_grad=True)
+    optimizer.add_param_group({"params": [other]})
+    other.grad = flambeau.ones(1)
+    step()
+    assert other.grad is None or other.grad.item() == 0.0
+    assert step.program_count == 2
 
 
 def test_a_closure_inside_a_compiled_function():
