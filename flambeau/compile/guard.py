@@ -3,22 +3,28 @@
 A program depends on more than its inputs: on training flags, hooks, submodules and plain
 attributes of the modules that its trace entered. Each change of these bumps one counter, so that
 while the counter stands still the guard compares one integer. Plain attributes that can change
-without assignment (lists, dictionaries, sets) are compared at every call.
+without assignment (lists, dictionaries, sets, NumPy arrays) are compared at every call.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
 
 from flambeau.compile.surroundings import Outside
 from flambeau.core import world
 from flambeau.core.trace import Trace
 
-_BY_VALUE = (int, float, bool, complex, str, bytes, type(None))
+_BY_VALUE = (int, float, bool, complex, str, bytes, type(None), np.generic)
 _MEMBERS = ("_parameters", "_buffers")
 # Where the containers come from whose content is compared.
 _PLAIN = ("builtins", "collections")
+
+# Bytes of a NumPy array from which comparing it at each call takes longer than most calls.
+_LARGE = 1 << 20
 
 # Where in a module an attribute stands: "" for plain ones, or the registry; and its name.
 Place = tuple[str, str]
@@ -37,6 +43,8 @@ class ModuleSnapshot:
         self.cls = type(module)
         self.entries = _entries(module)
         self.values = {place: value_at(module, place) for place in self.entries}
+        for (_, name), value in self.values.items():
+            _warn_of_size(f"{self.cls.__name__}.{name}", value)
         self.ignored: set[Place] = set()
         # The registries of the module system bump the counter themselves; other containers do not.
         self.volatile = [
@@ -136,7 +144,19 @@ def freeze(value: Any) -> tuple[Any, Any]:
         return None if fixed else type(value), frozen
     if isinstance(value, set | frozenset):
         return set, frozenset(value)
+    if isinstance(value, np.ndarray):
+        return np.ndarray, (value.dtype, value.shape, value.tobytes())
     return None, _Same(value)
+
+
+def _warn_of_size(name: str, value: Any) -> None:
+    if isinstance(value, np.ndarray) and value.nbytes >= _LARGE:
+        warnings.warn(
+            f"a compiled function uses the NumPy array {name}, of {value.nbytes / 1e6:.0f} MB, "
+            "which is compared at every call, since its elements may change; pass it as an "
+            "argument, or make it a Tensor outside, with flambeau.from_numpy()",
+            stacklevel=2,
+        )
 
 
 def _freeze_plain(value: Any) -> tuple[Any, Any]:
@@ -184,7 +204,9 @@ class OutsideSnapshot:
         """Add the values of those ``places`` that are new."""
         for key, place in places.items():
             if key not in self.entries:
-                self.entries[key] = place, _freeze_plain(place.find())
+                value = place.find()
+                _warn_of_size(str(place), value)
+                self.entries[key] = place, _freeze_plain(value)
 
     def ignore_changed(self) -> list[str]:
         """Stop watching what is no longer as it was, and give its names."""

@@ -1,5 +1,6 @@
 """A compiled function gives the eager result whatever has changed since it was compiled."""
 
+import numpy as np
 import pytest
 
 import flambeau
@@ -510,3 +511,44 @@ def test_a_trace_that_fails_leaves_flags_as_they_were():
     with pytest.raises(flambeau.CompileError):
         f(flambeau.ones(2))
     assert weight.requires_grad
+
+
+def test_elements_of_numpy_arrays_outside_are_seen(no_value_is_frozen):
+    offset = np.ones(2, np.float32)
+
+    class Table(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = np.ones(2, np.float32)
+
+        def forward(self, x):
+            return x + flambeau.from_numpy(self.table) * flambeau.from_numpy(offset)
+
+    model = Table()
+    run = flambeau.compile(model)
+    x = flambeau.zeros(2)
+    assert run(x).tolist() == run(x).tolist() == [1.0, 1.0]
+    offset[0] = 3.0
+    assert run(x).tolist() == [3.0, 1.0]
+    model.table[:] = 2.0
+    assert run(x).tolist() == [6.0, 2.0]
+    assert run.program_count == 3
+    # These arrays are constants of each program, and the guard looks at their elements.
+    no_value_is_frozen.clear()
+
+
+def test_a_large_numpy_array_outside_is_warned_of():
+    table = np.zeros((512, 1024), np.float32)
+    run = flambeau.compile(lambda x: x + float(table[0, 0]))
+    with pytest.warns(UserWarning, match=r"NumPy array table, of 2 MB"):
+        run(flambeau.ones(2))
+
+
+def test_numpy_numbers_outside_are_compared_by_value():
+    model = nn.Linear(2, 2)
+    model.scale = np.float32(2.0)
+    run = flambeau.compile(lambda x: model(x) * float(model.scale))
+    before = run(flambeau.ones(1, 2))
+    model.scale = np.float32(2.0)
+    assert run(flambeau.ones(1, 2)).equal(before)
+    assert run.program_count == 1

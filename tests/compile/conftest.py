@@ -1,0 +1,29 @@
+"""A check that holds for every program that a test compiles."""
+
+import jax
+import pytest
+
+from flambeau.compile.program import Program
+
+
+@pytest.fixture(autouse=True)
+def no_value_is_frozen(monkeypatch):
+    """Each array that was there before a trace belongs to a Cell, which each call reads anew.
+
+    Gives the list of those that do not, for tests that make constants on purpose.
+    """
+    bind, frozen = Program._bind, []
+
+    def bind_and_look(self, recording, closed):
+        bind(self, recording, closed)
+        trace = recording.trace
+        owners = {id(array): cell for cell, array in trace.reads.items()}
+        for constant in closed.consts:
+            cell = owners.get(id(constant))
+            is_input = cell is not None and not trace._is_made_inside(cell)
+            if isinstance(constant, jax.Array) and not is_input:
+                frozen.append(constant)
+
+    monkeypatch.setattr(Program, "_bind", bind_and_look)
+    yield frozen
+    assert not frozen, f"a program has taken values for granted: {frozen}"
