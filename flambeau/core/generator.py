@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import secrets
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -28,6 +29,14 @@ from flambeau.core.upload import upload
 # Where PyTorch's CPU state has eight bytes that it writes as zero and never reads.
 _SPARE = slice(5016, 5024)
 _WORD = 2**64
+
+
+def bookmark(generator: Generator) -> Callable[[Generator], None] | None:
+    """What lets a generator go on with draws that this one has planned on the meta device, if any.
+
+    `replay` replaces this function by its own.
+    """
+    return None
 
 
 class Generator:
@@ -130,7 +139,11 @@ class Generator:
             else:
                 numbers = (self.initial_seed(), advanced)
                 state = b"".join(each.to_bytes(8, "little") for each in numbers)
-        return Tensor._wrap(upload(np.frombuffer(bytes(state), np.uint8), CPU.jax_device))
+        made = Tensor._wrap(upload(np.frombuffer(bytes(state), np.uint8), CPU.jax_device))
+        go_on = bookmark(self)
+        if go_on is not None:
+            vars(made)["_bookmark"] = go_on
+        return made
 
     def set_state(self, new_state: Tensor) -> Generator:
         """Continue from a state that `get_state` gave, and return this generator.
@@ -161,6 +174,9 @@ class Generator:
                     f"the state of a generator on {self._device} has 16 bytes, got {len(state)}"
                 )
             self._set_key(_first_key(self.initial_seed()) + int.from_bytes(advanced, "little"))
+        go_on = vars(new_state).get("_bookmark")
+        if go_on is not None:
+            go_on(self)
         return self
 
     def _set_state_in_trace(self, state: Tensor) -> None:
@@ -174,7 +190,7 @@ class Generator:
 
     def clone_state(self) -> Generator:
         """Another generator in the same state."""
-        return rebuild_generator(str(self._device), self.get_state().numpy().tobytes())
+        return Generator(self._device).set_state(self.get_state())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return rebuild_generator, (str(self._device), self.get_state().numpy().tobytes())
@@ -182,17 +198,20 @@ class Generator:
     def __repr__(self) -> str:
         return f"<flambeau.Generator device={self._device} seed={self.initial_seed()}>"
 
-    def save(self) -> tuple[MersenneTwister, Any]:
+    def save(self) -> tuple[MersenneTwister, Any, Any]:
         """The state as it is, for `restore`; in a compiled function, as the program sees it."""
         with self.lock:
-            return self.twister.copy(), self.key
+            return self.twister.copy(), self.key, bookmark(self)
 
-    def restore(self, saved: tuple[MersenneTwister, Any]) -> None:
+    def restore(self, saved: tuple[MersenneTwister, Any, Any]) -> None:
         """Continue from what `save` gave."""
+        twister, key, go_on = saved
         with self.lock:
             self.twister_moves += 1
-            self.twister = saved[0].copy()
-            self.put_key(saved[1])
+            self.twister = twister.copy()
+            self.put_key(key)
+        if go_on is not None:
+            go_on(self)
 
     # The key: 64 bits, the upper half first
 

@@ -2,19 +2,22 @@
 
 Nothing is drawn on the meta device and no generator moves. Instead each generator keeps a list of
 what would have been drawn from it, beginning at the state it was in. A draw that is made later
-takes its numbers from where they would have been, whichever of the others are made at all.
+takes its numbers from where they would have been, whichever of the others are made at all. What is
+saved of a generator's state meanwhile has a bookmark in that list.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 from flambeau.core import generator as generators
 from flambeau.core import plan
 from flambeau.core.device import device
 from flambeau.core.generator import Generator, generator_for
+from flambeau.core.modes import modes
 
 
 class _Draw:
@@ -39,17 +42,24 @@ class _Sequence:
     """The draws that one generator would have made since it last moved.
 
     Args:
-        given: The generator; ``None`` for the default one of whatever device they are made on.
+        owner: The generator; the CPU's default one stands for those of all devices.
     """
 
-    def __init__(self, given: Generator | None) -> None:
-        owners = generators.default_generators() if given is None else (given,)
-        self.moves = _moves(given)
-        self.starts = {(each.device.type, each.device.index or 0): each.save() for each in owners}
+    def __init__(self, owner: Generator) -> None:
+        defaults = generators.default_generators()
+        starts = defaults if owner in defaults else (owner,)
+        self.moves = _moves(owner)
+        self.starts = {(each.device.type, each.device.index or 0): each.save() for each in starts}
         self.seed = generators.current_seed()
         self.draws: list[_Draw] = []
         # For each device a generator, and the number of draws that it is past.
         self.cursors: dict[device, tuple[Generator, int]] = {}
+
+    def until(self, number: int, moves: int) -> _Sequence:
+        """The first draws, to be followed by others."""
+        made = copy(self)
+        made.moves, made.draws, made.cursors = moves, self.draws[:number], {}
+        return made
 
     def make(self, number: int, where: device, inputs: tuple[Any, ...]) -> Any:
         """Make one of the draws."""
@@ -80,11 +90,53 @@ def _value(each: Any, where: device) -> Any:
     return plan.carry_out(each, where) if isinstance(each, plan.Planned) else each
 
 
-def _moves(given: Generator | None) -> int:
-    return generators.moves_of_all() if given is None else given.moves
+def _owner(generator: Generator | None) -> Generator:
+    """The generator that draws from this one, or from no particular one, are listed under."""
+    if generator is None or generator in generators.default_generators():
+        return generator_for(device("cpu"))
+    return generator
+
+
+def _moves(owner: Generator) -> int:
+    return generators.moves_of_all() if owner is _owner(None) else owner.moves
 
 
 _sequences: weakref.WeakKeyDictionary[Generator, _Sequence] = weakref.WeakKeyDictionary()
+
+
+def _current(owner: Generator) -> _Sequence | None:
+    """The draws listed since the generator last moved, if there are any."""
+    sequence = _sequences.get(owner)
+    return sequence if sequence is not None and sequence.moves == _moves(owner) else None
+
+
+class _Bookmark:
+    """A place in a list of draws, from which a generator that is set back goes on.
+
+    It belongs to this process: copies are the same one, and pickles do without it.
+    """
+
+    def __init__(self, sequence: _Sequence) -> None:
+        self.sequence = sequence
+        self.number = len(sequence.draws)
+
+    def __call__(self, generator: Generator) -> None:
+        owner = _owner(generator)
+        _sequences[owner] = self.sequence.until(self.number, _moves(owner))
+
+    def __deepcopy__(self, memo: Any) -> _Bookmark:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(None), ()
+
+
+def _bookmark(generator: Generator) -> _Bookmark | None:
+    sequence = None if modes.trace is not None else _current(_owner(generator))
+    return None if sequence is None else _Bookmark(sequence)
+
+
+generators.bookmark = _bookmark
 
 
 def planned_draw(
@@ -107,10 +159,10 @@ def planned_draw(
     """
     if not plan.is_recording():
         return plan.planned(shape, dtype, run)
-    owner = generator_for(device("cpu")) if given is None else given
-    sequence = _sequences.get(owner)
-    if sequence is None or sequence.moves != _moves(given):
-        sequence = _sequences[owner] = _Sequence(given)
+    owner = _owner(given)
+    sequence = _current(owner)
+    if sequence is None:
+        sequence = _sequences[owner] = _Sequence(owner)
     number = len(sequence.draws)
     sequence.draws.append(_Draw(run, skip, inputs))
 

@@ -1,6 +1,7 @@
 """What is built on the meta device can be filled later as if it had been built for real."""
 
 import copy
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -315,3 +316,47 @@ def test_optimizer_made_before_trains_what_is_filled():
     layer(flambeau.ones(1, 2)).sum().backward()
     optimizer.step()
     assert not flambeau.equal(layer.weight, before)
+
+
+def forked():
+    with flambeau.random.fork_rng():
+        flambeau.manual_seed(99)
+        inside = nn.Linear(2, 2)
+    return [inside, nn.Linear(2, 2)]
+
+
+def set_back():
+    state = flambeau.get_rng_state()
+    first = nn.Linear(2, 2)
+    flambeau.set_rng_state(copy.deepcopy(state))
+    return [first, nn.Linear(2, 2)]
+
+
+def set_back_by_hand():
+    generator = flambeau.Generator().manual_seed(2)
+    first = nn.Parameter(flambeau.randn(3, generator=generator))
+    state, cloned = generator.get_state(), generator.clone_state()
+    draws = [flambeau.randn(3, generator=each) for each in (generator, cloned)]
+    generator.set_state(state)
+    draws.append(flambeau.randn(3, generator=generator))
+    return [nn.ParameterList([first, *draws])]
+
+
+@pytest.mark.parametrize("make", [forked, set_back, set_back_by_hand])
+def test_states_saved_on_the_way_are_places_among_the_draws(make):
+    def build():
+        flambeau.manual_seed(8)
+        return nn.Sequential(nn.Linear(2, 2), *make(), nn.Linear(2, 2))
+
+    with flambeau.device("meta"):
+        model = build()
+    model.materialize()
+    for filled, expected in zip(model.parameters(), build().parameters(), strict=True):
+        assert flambeau.equal(filled, expected)
+
+
+def test_a_saved_state_can_be_pickled_while_draws_are_planned():
+    with flambeau.device("meta"):
+        flambeau.rand(2)
+        state = flambeau.get_rng_state()
+    assert flambeau.equal(pickle.loads(pickle.dumps(state)), state)
