@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import jax
@@ -20,6 +20,8 @@ from flambeau.ops.shape import stack
 __all__ = ["functional_call", "stack_module_state"]
 
 _Values = dict[str, Any]
+# For each name the table that it stands in, and its name there.
+_Places = dict[str, tuple[dict[str, Any], str]]
 
 
 def functional_call(
@@ -34,7 +36,8 @@ def functional_call(
     """Call a module with other tensors in the place of its parameters and buffers.
 
     The module itself is as before afterwards, also if the call raises. A value that is a Tensor and
-    that the module writes in place, such as a running mean, is changed for the caller.
+    that the module writes in place, such as a running mean, is changed for the caller; one that the
+    module assigns anew (``self.steps = self.steps + 1``) is put into the caller's dictionary.
 
     Given `jax.Array`s, in the dictionaries or as arguments, it gives `jax.Array`s back, so that it
     can be used in functions that `jax.jit`, `jax.grad` and `jax.vmap` transform. A `jax.Array`
@@ -62,7 +65,8 @@ def functional_call(
         RuntimeError: Names are missing or unknown and ``strict`` is set; the module changes a value
             that is a `jax.Array`, or inside a transformation a tensor or attribute of its own.
         AttributeError: A name leads through a submodule that does not exist.
-        TypeError: A value is neither a Tensor nor a `jax.Array`.
+        TypeError: A value is neither a Tensor nor a `jax.Array`, or a name belongs to something
+            else.
 
     >>> import flambeau, jax
     >>> from flambeau import nn
@@ -83,12 +87,15 @@ def functional_call(
         values = _as_values(given)
         spread = _with_tied(module, values) if tie_weights else values
         if strict:
-            _check_names(module, values)
+            _check_names(module, values, tie_weights)
         arguments = tuple(map(_with_tensors, arguments))
         keywords = {name: _with_tensors(each) for name, each in (kwargs or {}).items()}
         fixed = {name for name, each in given.items() if isinstance(each, jax.Array)}
-        with kept_attributes(module), _swapped(module, spread, fixed):
-            result = module(*arguments, **keywords)
+        with kept_attributes(module), _swapped(module, spread, fixed) as places:
+            try:
+                result = module(*arguments, **keywords)
+            finally:
+                _hand_back(places, values, parameter_and_buffer_dicts)
         if any(isinstance(each, jax.Array) for each in leaves):
             return map_tensors(Tensor.jax, result)
         return result
@@ -135,16 +142,18 @@ def _own_tensors(module: Module) -> Iterator[tuple[str, Tensor]]:
     yield from module.named_buffers(remove_duplicate=False)
 
 
-def _tied_groups(module: Module) -> dict[str, tuple[str, ...]]:
-    """For each name of a tensor, all names of that tensor."""
+def _tied_groups(module: Module, tie_weights: bool = True) -> dict[str, tuple[str, ...]]:
+    """For each name of a tensor, all names of that tensor; itself alone without ``tie_weights``."""
+    if not tie_weights:
+        return {name: (name,) for name, _ in _own_tensors(module)}
     names: dict[int, list[str]] = {}
     for name, tensor in _own_tensors(module):
         names.setdefault(id(tensor), []).append(name)
     return {name: tuple(group) for group in names.values() for name in group}
 
 
-def _check_names(module: Module, values: _Values) -> None:
-    groups = _tied_groups(module)
+def _check_names(module: Module, values: _Values, tie_weights: bool) -> None:
+    groups = _tied_groups(module, tie_weights)
     unexpected = sorted(name for name in values if name not in groups)
     missing = sorted(
         name for name, group in groups.items() if not any(each in values for each in group)
@@ -175,15 +184,15 @@ def _with_tied(module: Module, values: _Values) -> _Values:
 
 
 @contextlib.contextmanager
-def _swapped(module: Module, values: _Values, fixed: set[str]) -> Iterator[None]:
-    """Put values in the place of tensors of a module, for the time of the block.
+def _swapped(module: Module, values: _Values, fixed: set[str]) -> Iterator[_Places]:
+    """Put values in the place of tensors of a module, for the time of the block; gives the places.
 
     Args:
         module: The module.
         values: The values by name.
         fixed: Names of values that must not change.
     """
-    places = [_place(module, name) for name in values]
+    places = {name: _place(module, name) for name in values}
     if modes.trace is not None:
         # The guard of the program must see the module's own tensors, not these.
         for each in module.modules():
@@ -191,10 +200,10 @@ def _swapped(module: Module, values: _Values, fixed: set[str]) -> Iterator[None]
     before: list[tuple[dict[str, Any], str, Any]] = []
     # Not the module's own way, which would tell all compiled programs of a change.
     try:
-        for (table, name), value in zip(places, values.values(), strict=True):
+        for (table, name), value in zip(places.values(), values.values(), strict=True):
             before.append((table, name, table.get(name, _ABSENT)))
             dict.__setitem__(table, name, value)
-        yield
+        yield places
         _check_unchanged(places, values, fixed)
     finally:
         for table, name, old in reversed(before):
@@ -204,11 +213,23 @@ def _swapped(module: Module, values: _Values, fixed: set[str]) -> Iterator[None]
                 dict.__setitem__(table, name, old)
 
 
-def _check_unchanged(places: list[tuple[Any, str]], values: _Values, fixed: set[str]) -> None:
+def _hand_back(places: _Places, values: _Values, dicts: Any) -> None:
+    """Put what a module has assigned in the place of Tensors into the caller's dictionaries."""
+    for given in (dicts,) if isinstance(dicts, Mapping) else dicts:
+        if not isinstance(given, MutableMapping):
+            continue
+        for name in given:
+            table, last = places[name]
+            assigned = table.get(last, values[name])
+            if assigned is not values[name] and isinstance(given[name], Tensor):
+                given[name] = assigned
+
+
+def _check_unchanged(places: _Places, values: _Values, fixed: set[str]) -> None:
     """Fail if what a module has done to its values would be lost with them."""
     lost = [
         name
-        for (table, last), (name, value) in zip(places, values.items(), strict=True)
+        for (name, (table, last)), value in zip(places.items(), values.values(), strict=True)
         if name in fixed and (value._cell.version or table.get(last) is not value)
     ]
     if lost:
@@ -230,6 +251,11 @@ def _place(module: Module, name: str) -> tuple[dict[str, Any], str]:
     for table in (owner._parameters, owner._buffers):
         if last in table:
             return table, last
+    current = getattr(owner, last, None)
+    if current is not None and not isinstance(current, Tensor):
+        raise TypeError(
+            f"functional_call(): '{name}' is no tensor of the module but a {type(current).__name__}"
+        )
     return owner.__dict__, last
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import types
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -416,3 +419,46 @@ def test_the_parameter_that_is_frozen_in_some_models_is_named():
     models[1].bias.requires_grad_(False)
     with pytest.raises(RuntimeError, match="'bias'"):
         stack_module_state(models)
+
+
+class Stepping(nn.Module):
+    """A module that assigns its buffer anew at each call."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("steps", flambeau.zeros(()))
+
+    def forward(self, fail):
+        self.steps = self.steps + 1
+        if fail:
+            raise KeyError("failed")
+
+
+@pytest.mark.parametrize("wrap", [lambda given: given, lambda given: [{}, given]])
+@pytest.mark.parametrize("fail", [False, True])
+def test_what_is_assigned_anew_goes_into_the_given_dictionary(wrap, fail):
+    module, given = Stepping(), {"steps": flambeau.tensor(4.0)}
+    with pytest.raises(KeyError) if fail else contextlib.nullcontext():
+        functional_call(module, wrap(given), (fail,))
+    assert given["steps"] == 5
+    assert module.steps == 0
+
+
+def test_a_dictionary_that_cannot_change_is_left_alone():
+    given = types.MappingProxyType({"steps": flambeau.tensor(4.0)})
+    functional_call(Stepping(), given, (False,))
+    assert given["steps"] == 4
+
+
+def test_strict_without_ties_wants_every_name():
+    model = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False))
+    model[1].weight = model[0].weight
+    given = {"0.weight": flambeau.ones(1, 1)}
+    functional_call(model, given, flambeau.ones(1, 1), strict=True)
+    with pytest.raises(RuntimeError, match="1.weight"):
+        functional_call(model, given, flambeau.ones(1, 1), strict=True, tie_weights=False)
+
+
+def test_name_of_a_plain_attribute_is_refused():
+    with pytest.raises(TypeError, match="'in_features' is no tensor of the module but a int"):
+        functional_call(nn.Linear(1, 1), {"in_features": flambeau.ones(1)}, flambeau.ones(1, 1))
