@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core.op import Array, op
+from flambeau.ops.checks import wrap_dims
 
 __all__: list[str] = []
 
@@ -24,6 +25,9 @@ def norm_except_dim(v: Array, pow: int = 2, dim: int = 0) -> Array:
         v: Any shape.
         pow: The order of the norm.
         dim: The dimension that is left; -1 for none, which gives a 0-d tensor.
+
+    Raises:
+        IndexError: There is no such dimension.
     """
     return _norm_except(v, pow, dim)
 
@@ -35,7 +39,10 @@ def weight_norm(v: Array, g: Array, dim: int) -> Array:
 
 
 def _norm_except(v: Any, order: int, dim: int) -> Any:
-    axes = None if dim == -1 else tuple(i for i in range(v.ndim) if i != dim % v.ndim)
+    axes = None
+    if dim != -1:
+        kept = wrap_dims(dim, v.ndim, "weight_norm")
+        axes = tuple(i for i in range(v.ndim) if i not in kept)
     total = jnp.sum(jnp.abs(v) ** order, axes, keepdims=axes is not None)
     # The gradient of the norm of zeros is 0.
     is_zero = total == 0

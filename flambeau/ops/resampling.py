@@ -94,14 +94,26 @@ def _smooth_cubic(distance: Any) -> Any:
     return cubic_weight(distance, -0.5)
 
 
+def _lanczos(distance: Any) -> Any:
+    return np.where(np.abs(distance) < 3, np.sinc(distance) * np.sinc(distance / 3), 0)
+
+
+# The kernels of `antialiased_matrix`, and how far they reach.
+_KERNELS: dict[str, tuple[Callable[..., Any], int]] = {
+    "linear": (_triangle, 1),
+    "cubic": (_smooth_cubic, 2),
+    "lanczos": (_lanczos, 3),
+}
+
+
 def antialiased_matrix(
     size: int, outputs: int, align_corners: bool, scale: Any, number: Any, mode: str
 ) -> Matrix:
     """``(outputs, size)``: kernels as wide as the outputs lie apart, as Pillow has them."""
-    kernel: Callable[..., Any] = _triangle if mode == "linear" else _smooth_cubic
+    kernel, reach = _KERNELS[mode]
     step = _step(size, outputs, align_corners, scale, number)
     width = max(step, number(1))
-    support = number(1 if mode == "linear" else 2) * width
+    support = number(reach) * width
     centers = step * (np.arange(outputs, dtype=number) + number(0.5))
     first = np.maximum((centers - support + number(0.5)).astype(np.int64), 0)
     last = np.minimum((centers + support + number(0.5)).astype(np.int64), size)
@@ -158,7 +170,8 @@ def interpolate_smoothly(
         input: With one, two or three spatial dimensions.
         sizes: The new spatial sizes.
         scales: The factors that gave them, where they were given.
-        mode: ``"linear"`` or ``"cubic"``.
+        mode: ``"linear"`` or ``"cubic"``; or with ``antialias`` ``"lanczos"``, a sine windowed by a
+            wider one, over three neighbours on each side (Lanczos-3).
         align_corners: Put the first and last output on the first and last input.
         antialias: When shrinking, average over all that an output stands for.
     """

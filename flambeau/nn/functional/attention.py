@@ -211,6 +211,12 @@ def _check_heads(
             attn_mask.dim() in (2, 3),
             f"attn_mask must be (L, S) or (N * num_heads, L, S), got {list(attn_mask.shape)}",
         )
+        if query.dim() == 2 == attn_mask.dim() - 1:
+            expected = [num_heads, query.size(0), key.size(0)]
+            _require(
+                list(attn_mask.shape) == expected,
+                f"attn_mask must have shape {expected}, got {list(attn_mask.shape)}",
+            )
     if is_causal and attn_mask is None:
         raise RuntimeError(
             "multi_head_attention_forward(): is_causal says that attn_mask is the causal one; "

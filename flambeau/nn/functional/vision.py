@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -63,7 +64,8 @@ def pad(
 
 # Other sizes
 
-_RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
+_RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5, "lanczos": 4}
+_ANTIALIASED = ("bilinear", "bicubic", "lanczos")
 
 
 def interpolate(
@@ -82,16 +84,18 @@ def interpolate(
         size: The new spatial size; one number or one per dimension.
         scale_factor: Or the factors that give it, rounded down.
         mode: ``"nearest"``, ``"nearest-exact"``, ``"area"``, or by the number of dimensions
-            ``"linear"``, ``"bilinear"``, ``"bicubic"``, ``"trilinear"``.
+            ``"linear"``, ``"bilinear"``, ``"bicubic"``, ``"trilinear"``; ``"lanczos"`` for images,
+            with ``antialias`` only.
         align_corners: Put the first and last output on the first and last input; for the linear
             and cubic modes.
         recompute_scale_factor: Interpolate with the ratio of the rounded sizes, not with
             ``scale_factor`` itself.
-        antialias: When shrinking with ``"bilinear"`` or ``"bicubic"``, average over all that an
-            output stands for.
+        antialias: When shrinking images with ``"bilinear"``, ``"bicubic"`` or ``"lanczos"``,
+            average over all that an output stands for.
 
     Raises:
         ValueError: The options contradict each other.
+        TypeError: ``size`` is not made of integers.
         NotImplementedError: The mode is not defined for so many dimensions.
         RuntimeError: A size would be 0.
 
@@ -115,14 +119,17 @@ def interpolate(
             pooling.adaptive_avg_pool3d,
         )[len(sizes) - 1]
         return pool(input, sizes)
-    kind = "cubic" if mode == "bicubic" else "linear"
+    if mode == "lanczos" and (align_corners or not antialias):
+        raise ValueError("interpolate(): mode='lanczos' needs antialias=True, align_corners=False")
+    kind = {"bicubic": "cubic", "lanczos": "lanczos"}.get(mode, "linear")
     return interpolate_smoothly(input, sizes, scales, kind, bool(align_corners), antialias)
 
 
 def _check_mode(input: Tensor, mode: str, antialias: bool) -> None:
-    if antialias and mode not in ("bilinear", "bicubic"):
+    if antialias and not (mode in _ANTIALIASED and input.dim() == 4):
         raise ValueError(
-            f"interpolate(): antialias is for the modes bilinear and bicubic, not for {mode!r}"
+            f"interpolate(): antialias is for images and the modes {', '.join(_ANTIALIASED)}, not "
+            f"for mode={mode!r} and an input of shape {list(input.shape)}"
         )
     if mode not in (*_RANKS, "nearest", "nearest-exact", "area") or input.dim() not in (3, 4, 5):
         raise NotImplementedError(
@@ -144,9 +151,13 @@ def _sizes(
     if (size is None) == (scale_factor is None):
         raise ValueError("interpolate() takes either size or scale_factor")
     if size is not None:
+        sizes = _one_each("size", size, spatial, input)
+        try:
+            sizes = tuple(map(operator.index, sizes))
+        except TypeError:
+            raise TypeError(f"interpolate(): size must be integers, got {size!r}") from None
         if recompute:
             raise ValueError("interpolate(): recompute_scale_factor needs scale_factor, not size")
-        sizes = tuple(int(each) for each in _one_each("size", size, spatial, input))
         return sizes, (None,) * spatial
     factors = _one_each("scale_factor", scale_factor, spatial, input)
     sizes = tuple(
@@ -259,7 +270,8 @@ def grid_sample(
 
     Args:
         input: ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
-        grid: ``(N, H', W', 2)`` or ``(N, D', H', W', 3)``; x first, from -1 to 1.
+        grid: ``(N, H', W', 2)`` or ``(N, D', H', W', 3)``; x first, from -1 to 1. Where there is a
+            border, NaN means -1.
         mode: ``"bilinear"``, ``"nearest"`` or, for images, ``"bicubic"``.
         padding_mode: What lies outside: ``"zeros"``, the ``"border"`` repeated, or a
             ``"reflection"``.

@@ -81,6 +81,7 @@ def weight_norm(module: AnyModule, name: str = "weight", dim: int | None = 0) ->
     Raises:
         RuntimeError: The weight is normalized already.
         ValueError: The weight has no shape yet.
+        IndexError: There is no such dimension.
     """
     warnings.warn(
         "flambeau.nn.utils.weight_norm is deprecated, use "
