@@ -96,6 +96,14 @@ def value_at(module: Any, place: Place) -> Any:
     return (vars(module)[kind] if kind else vars(module)).get(name)
 
 
+def is_of_hooks(module: Any, place: Place) -> bool:
+    """Whether ``place`` in a module is a registry of hooks, or says of which kind they are."""
+    kind, name = place
+    if kind or name == "_modules":
+        return False
+    return name == "_is_full_backward_hook" or hasattr(vars(module).get(name), "announces_changes")
+
+
 def set_at(module: Any, place: Place, value: Any) -> None:
     """Put ``value`` at ``place`` in a module, past its ``__setattr__``."""
     kind, name = place
@@ -267,6 +275,7 @@ class Guard:
         self.volatile = [each for each in modules if each.volatile]
         # What the trace itself changed after it was looked at counts from the next call on.
         unchanged = all(snapshot() == value for snapshot, value in self.watched)
+        unchanged = unchanged and all(module.holds() for module in modules)
         self.version = world.version if unchanged and not (trace.switched or trace.flags) else -1
         self.gradients = -1
 

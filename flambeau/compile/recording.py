@@ -305,13 +305,15 @@ class Recording:
             if snapshot.module in self.trace.switched and guard.TRAINING in places:
                 # It was entered in the mode that it had outside, which counts.
                 places.remove(guard.TRAINING)
+            # A hook that removes itself, or adds others, belongs to the calls until then only.
+            places = [each for each in places if not guard.is_of_hooks(snapshot.module, each)]
             for place in places:
                 value = guard.value_at(snapshot.module, place)
                 if isinstance(value, Tensor):
                     slot = AttributeSlot(snapshot.module, place)
                     self.slots.append((slot, self._add(value._read()), self._number(value)))
                     self.slot_before.append((slot, snapshot.values.get(place)))
-                elif not place[1].startswith("_forward_"):
+                else:
                     side_effects.append(f"{type(snapshot.module).__name__}.{place[1]}")
             snapshot.ignore(places)
         side_effects += self.trace.outside.ignore_changed()

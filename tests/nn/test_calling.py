@@ -151,3 +151,36 @@ def test_layer_added_to_a_list_after_compiling_is_seen():
     assert compiled(flambeau.zeros(1)).item() == 1
     chain.layers.append(Echo())
     assert compiled(flambeau.zeros(1)).item() == 2
+
+
+def test_a_hook_that_removes_itself_leaves_a_compiled_module_open_to_others():
+    layer = Echo()
+    compiled = flambeau.compile(layer)
+    handle = layer.register_forward_hook(lambda *given: handle.remove())
+    assert [compiled(flambeau.ones(1)).item() for _ in range(2)] == [1, 1]
+    layer.register_forward_hook(lambda module, args, output: output * 3)
+    assert compiled(flambeau.ones(1)).item() == 3
+
+
+def test_a_hook_added_by_a_hook_is_called_from_the_next_compiled_call_on():
+    def add_another(module, args, output):
+        handle.remove()
+        module.register_forward_hook(lambda module, args, output: output * 3)
+
+    layer = Echo()
+    handle = layer.register_forward_hook(add_another)
+    compiled = flambeau.compile(layer)
+    assert [compiled(flambeau.ones(1)).item() for _ in range(3)] == [1, 3, 3]
+
+
+def test_call_impl_of_a_mixin_is_called():
+    class Twice:
+        def _call_impl(self, *args, **kwargs):
+            return 2 * super()._call_impl(*args, **kwargs)
+
+    class Doubled(Twice, Echo):
+        pass
+
+    layer = Doubled()
+    assert layer(3) == 6
+    assert flambeau.compile(layer)(flambeau.ones(1)).item() == 2
