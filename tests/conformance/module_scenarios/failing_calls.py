@@ -236,7 +236,7 @@ def the_context_of_an_error_in_an_always_called_hook(lib, kit):
     try:
         failing(1)
     except ValueError as error:
-        return (type(error.__context__).__name__, type(error.__cause__).__name__)
+        return type(error.__context__).__name__, type(error.__cause__).__name__
 
 
 @scenario
@@ -366,7 +366,7 @@ def one_hook_registered_twice(lib, kit):
     echo(1)
     first.remove()
     echo(1)
-    return (seen, len(echo._forward_hooks))
+    return seen, len(echo._forward_hooks)
 
 
 @scenario
@@ -391,7 +391,7 @@ def a_handle_in_a_block_that_fails(lib, kit):
             raise KeyError
     except KeyError:
         pass
-    return (found, echo(1))
+    return found, echo(1)
 
 
 @scenario
@@ -451,7 +451,7 @@ def hooks_that_are_methods_follow_a_deep_copy(lib, kit):
     module(1)
     copied = copy.deepcopy(module)
     copied(1)
-    return (module.calls, copied.calls)
+    return module.calls, copied.calls
 
 
 @scenario
@@ -465,7 +465,7 @@ def a_partial_as_hook(lib, kit):
 def keywords_with_the_names_of_internals(lib, kit):
     class Model(lib.nn.Module):
         def forward(self, input, args=None, kwargs=None, hook=None):
-            return (input, args, kwargs, hook)
+            return input, args, kwargs, hook
 
     module = Model()
     found = [module(1, args=2, kwargs=3, hook=4)]
@@ -478,7 +478,7 @@ def keywords_with_the_names_of_internals(lib, kit):
 def a_keyword_named_module(lib, kit):
     class Model(lib.nn.Module):
         def forward(self, input, module=None):
-            return (input, module)
+            return input, module
 
     module = Model()
     module.register_forward_hook(lambda *args: None)
@@ -531,9 +531,9 @@ def forward_as_static_and_class_method(lib, kit):
     class Other(lib.nn.Module):
         @classmethod
         def forward(cls, input):
-            return (cls.__name__, input)
+            return cls.__name__, input
 
-    return (Model()(3), Other()(3))
+    return Model()(3), Other()(3)
 
 
 @scenario

@@ -47,7 +47,7 @@ def setattr_overridden_under_another_name(lib, kit):
 
     module = Model()
     module.w = lib.nn.Parameter(lib.ones(1))
-    return (list(module._parameters), hasattr(module, "w"))
+    return list(module._parameters), hasattr(module, "w")
 
 
 @scenario
@@ -139,7 +139,7 @@ def a_property_with_setter_and_a_module(lib, kit):
 
     module = Model()
     module.child = kit.Echo()
-    return (list(module._modules), hasattr(module, "_kept"))
+    return list(module._modules), hasattr(module, "_kept")
 
 
 @scenario
@@ -200,7 +200,7 @@ def a_parameter_over_a_slot(lib, kit):
     module = Model()
     module.w = 3
     module.w = lib.nn.Parameter(lib.ones(1))
-    return (list(module._parameters), module.w)
+    return list(module._parameters), module.w
 
 
 @scenario
@@ -273,7 +273,7 @@ def a_dataclass_initialized_in_new(lib, kit):
             return made
 
     module = Model(kit.Echo())
-    return (list(module._modules), repr(module))
+    return list(module._modules), repr(module)
 
 
 @scenario
@@ -296,7 +296,7 @@ def a_generic_class(lib, kit):
             return input
 
     module = Model[int]()
-    return (module(3), module.__orig_class__ is not None)
+    return module(3), module.__orig_class__ is not None
 
 
 @scenario
@@ -316,7 +316,7 @@ def a_mixin_after_module_with_call_super_init(lib, kit):
             super().__init__(1, x=2)
 
     module = Model()
-    return (log, module.mixed, module.training)
+    return log, module.mixed, module.training
 
 
 @scenario
@@ -362,7 +362,7 @@ def a_mixin_that_assigns_too_early(lib, kit):
 def a_mixin_with_call_impl(lib, kit):
     class Mixin:
         def _call_impl(self, *args, **kwargs):
-            return ("mix", super()._call_impl(*args, **kwargs))
+            return "mix", super()._call_impl(*args, **kwargs)
 
     class Model(Mixin, lib.nn.Module):
         def forward(self, input):
@@ -375,7 +375,7 @@ def a_mixin_with_call_impl(lib, kit):
 def a_mixin_with_call(lib, kit):
     class Mixin:
         def __call__(self, *args, **kwargs):
-            return ("mix", super().__call__(*args, **kwargs))
+            return "mix", super().__call__(*args, **kwargs)
 
     class Model(Mixin, lib.nn.Module):
         def forward(self, input):
@@ -458,7 +458,7 @@ def forward_that_assigns(lib, kit):
     module = Model()
     module(lib.ones(1))
     module(lib.zeros(1))
-    return (module.last, list(module._modules))
+    return module.last, list(module._modules)
 
 
 @scenario
@@ -486,4 +486,4 @@ def keywords_of_a_class_definition(lib, kit):
         def forward(self, input):
             return input
 
-    return (Model.tag, Model()(1))
+    return Model.tag, Model()(1)

@@ -45,7 +45,7 @@ def a_name_that_was_a_module_and_a_parameter(lib, kit):
     module = kit.Net()
     module.first = lib.nn.Parameter(lib.ones(1))
     module.first = None
-    return (list(module._modules), dict(module._parameters))
+    return list(module._modules), dict(module._parameters)
 
 
 @scenario
@@ -71,14 +71,14 @@ def a_buffer_object_decides_about_saving(lib, kit):
 def a_parameter_over_the_training_flag(lib, kit):
     module = kit.Echo()
     module.training = lib.nn.Parameter(lib.ones(1))
-    return (list(module._parameters), module.training)
+    return list(module._parameters), module.training
 
 
 @scenario
 def a_module_over_forward(lib, kit):
     module = kit.Echo()
     module.forward = kit.Echo()
-    return (list(module._modules), module(1))
+    return list(module._modules), module(1)
 
 
 @scenario
