@@ -28,21 +28,21 @@ class LinearMap(NamedTuple):
     differentiate the map, which higher derivatives and accelerators do; the transpose is for a CPU.
 
     Attributes:
-        apply: From ``(fixed, linear)`` to an array, linear in ``linear``.
-        transpose: From ``(fixed, cotangent)`` to the cotangents of ``linear``, a tuple. What it
+        apply: From ``(fixed, linear)`` to a tuple of arrays, linear in ``linear``.
+        transpose: From ``(fixed, cotangents)`` to the cotangents of ``linear``, a tuple. What it
             gives for a ``None`` does not matter.
     """
 
-    apply: Callable[[Arrays, Arrays], Any]
-    transpose: Callable[[Arrays, Any], Arrays]
+    apply: Callable[[Arrays, Arrays], Arrays]
+    transpose: Callable[[Arrays, Arrays], Arrays]
 
-    def __call__(self, fixed: Arrays, linear: Arrays) -> Any:
-        """The result of the map."""
+    def __call__(self, fixed: Arrays, linear: Arrays) -> Arrays:
+        """The results of the map."""
         arrays, fixed_tree = tree_util.tree_flatten(fixed)
         moving, linear_tree = tree_util.tree_flatten(linear)
         avals = tuple(map(jax.typeof, moving))
         call = _Call(self, fixed_tree, linear_tree, avals)
-        return _primitives().apply.bind(*arrays, *moving, call=call)
+        return tuple(_primitives().apply.bind(*arrays, *moving, call=call))
 
 
 class _Call(NamedTuple):
@@ -58,7 +58,7 @@ class _Call(NamedTuple):
         count = self.fixed_tree.num_leaves
         return tuple(arrays[:count]), tuple(arrays[count:])
 
-    def apply(self, *arrays: Any) -> Any:
+    def apply(self, *arrays: Any) -> Arrays:
         fixed, linear = self.split(arrays)
         return self.map.apply(
             tree_util.tree_unflatten(self.fixed_tree, fixed),
@@ -68,16 +68,16 @@ class _Call(NamedTuple):
     def transpose(self, *arrays: Any) -> list[Any]:
         if not only_cpu():
             return self.plain_transpose(*arrays)
-        fixed, (cotangent,) = self.split(arrays)
-        found = self.map.transpose(tree_util.tree_unflatten(self.fixed_tree, fixed), cotangent)
+        fixed, cotangents = self.split(arrays)
+        found = self.map.transpose(tree_util.tree_unflatten(self.fixed_tree, fixed), cotangents)
         wanted = tree_util.tree_unflatten(self.linear_tree, self.linear)
         return [each for each, aval in zip(found, wanted, strict=True) if aval is not None]
 
     def plain_transpose(self, *arrays: Any) -> list[Any]:
         """`transpose` as JAX writes it, which it can differentiate."""
-        fixed, (cotangent,) = self.split(arrays)
+        fixed, cotangents = self.split(arrays)
         transposed = jax.linear_transpose(functools.partial(self.apply, *fixed), *self.linear)
-        return list(transposed(cotangent))
+        return list(transposed(cotangents))
 
 
 class _Primitives(NamedTuple):
@@ -89,15 +89,12 @@ class _Primitives(NamedTuple):
 def _primitives() -> _Primitives:
     """A map as a primitive of JAX and its transpose as another, each the other's transpose."""
     apply, transpose = map(jax_core().Primitive, ("linear_map", "linear_map_transpose"))
-    transpose.multiple_results = True
     _define(apply, _Call.apply, _Call.apply)
     _define(transpose, _Call.transpose, _Call.plain_transpose)
 
-    def transpose_apply(cotangent: Any, *arrays: Any, call: _Call) -> list[Any]:
+    def transpose_apply(cotangents: Any, *arrays: Any, call: _Call) -> list[Any]:
         fixed, linear = call.split(arrays)
-        if type(cotangent) is ad.Zero:
-            return [None] * len(arrays)
-        found = transpose.bind(*fixed, cotangent, call=call)
+        found = transpose.bind(*fixed, *map(ad.instantiate_zeros, cotangents), call=call)
         return [None] * len(fixed) + [
             each if ad.is_undefined_primal(variable) else None
             for each, variable in zip(found, linear, strict=True)
@@ -105,8 +102,8 @@ def _primitives() -> _Primitives:
 
     def transpose_transpose(cotangents: Any, *arrays: Any, call: _Call) -> list[Any]:
         fixed, _ = call.split(arrays)
-        given = map(ad.instantiate_zeros, cotangents)
-        return [None] * len(fixed) + [apply.bind(*fixed, *given, call=call)]
+        found = apply.bind(*fixed, *map(ad.instantiate_zeros, cotangents), call=call)
+        return [None] * len(fixed) + found
 
     ad.primitive_transposes[apply] = transpose_apply
     ad.primitive_transposes[transpose] = transpose_transpose
@@ -115,18 +112,17 @@ def _primitives() -> _Primitives:
 
 def _define(primitive: Any, compute: Callable[..., Any], plain: Callable[..., Any]) -> None:
     """Say how a primitive is computed, and how JAX's transformations see it."""
-    several = primitive.multiple_results
+    primitive.multiple_results = True
 
     def run(*arrays: Any, call: _Call) -> Any:
         return compute(call, *arrays)
 
     def shapes(*arrays: Any, call: _Call) -> Any:
-        found = jax.make_jaxpr(functools.partial(plain, call))(*arrays).out_avals
-        return found if several else found[0]
+        return jax.make_jaxpr(functools.partial(plain, call))(*arrays).out_avals
 
     def batched(arrays: Any, axes: Any, *, call: _Call) -> Any:
         found = jax.vmap(functools.partial(plain, call), axes)(*arrays)
-        return found, [0] * len(found) if several else 0
+        return found, [0] * len(found)
 
     def pushed(primals: Any, tangents: Any, *, call: _Call) -> Any:
         fixed, linear = call.split(primals)
@@ -137,12 +133,12 @@ def _define(primitive: Any, compute: Callable[..., Any], plain: Callable[..., An
         if _any_moves(d_fixed):
             d_fixed = tuple(map(ad.instantiate_zeros, d_fixed))
             parts.append(jax.jvp(lambda *x: plain(call, *x, *linear), fixed, d_fixed)[1])
-        moved = functools.reduce(functools.partial(tree_util.tree_map, jnp.add), parts)
+        moved = [functools.reduce(jnp.add, each) for each in zip(*parts, strict=True)]
         return primitive.bind(*primals, call=call), moved
 
     primitive.def_impl(functools.partial(jax.jit, static_argnames="call")(run))
     primitive.def_abstract_eval(shapes)
-    mlir.register_lowering(primitive, mlir.lower_fun(run, multiple_results=several))
+    mlir.register_lowering(primitive, mlir.lower_fun(run, multiple_results=True))
     batching.primitive_batchers[primitive] = batched
     ad.primitive_jvps[primitive] = pushed
 

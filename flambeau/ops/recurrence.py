@@ -1,19 +1,22 @@
 """One direction of one recurrent layer: a scan over the steps, and its tangent.
 
 JAX's own derivative of a scan would add to the gradient of the weights at each step. The tangent
-here is arranged so that only the part that is truly sequential stays in the loop: the derivatives
-of all steps are computed at once before it, and the gradient of the weights at once after it.
+here is arranged so that this leaves the loop: all steps' gradients of the weights are one product.
+The slopes of a step, on the other hand, are computed in the loop, from the gates that the forward
+keeps. Stored for all steps, they would be one more array of that size to write and to read.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from flambeau.ops.linear_maps import LinearMap
 from flambeau.ops.recurrent_cells import CELLS, State
 from flambeau.ops.trilinear import trilinear
 
@@ -108,7 +111,6 @@ def _recurrence_jvp(kind: str, reverse: bool, primals: Any, tangents: Any) -> An
     before = tuple(
         _shifted(each, start, reverse) for each, start in zip(states, first, strict=True)
     )
-    slopes = cell.slopes(gates, before)
     d_gates, d_first, d_recurrent, _ = tangents
     # What moves while the hidden states stay where they are.
     d_hidden = at_all_steps(before[0], d_recurrent.weight)
@@ -118,20 +120,93 @@ def _recurrence_jvp(kind: str, reverse: bool, primals: Any, tangents: Any) -> An
     d_projected = None
     if recurrent.projection is not None:
         d_projected = cell.step(gates, before)[0] @ d_recurrent.projection
-    linear = recurrent._replace(bias=None)
+    # Turned round here, the weight lies in the loop of the gradient as its product needs it.
+    fixed = (Step(gates, before, states, active), recurrent.weight.T, recurrent.projection)
+    d_outputs, *d_last = _motion(kind, reverse)(fixed, (d_pre, d_projected, *d_first))
+    return (outputs, last), (d_outputs, tuple(d_last))
+
+
+class Step(NamedTuple):
+    """What a step, or each of several, has come to.
+
+    Attributes:
+        gates: As the cell's ``activate`` makes them.
+        before: The state that the step began with.
+        after: The state that it led to.
+        active: See `recurrence`.
+    """
+
+    gates: Any
+    before: State
+    after: State
+    active: Any
+
+
+@functools.cache
+def _motion(kind: str, reverse: bool) -> LinearMap:
+    """How the hidden states of all steps and the last state move.
+
+    The linear arguments are how the pre-activations move at all steps, how the hidden states do
+    besides, or ``None``, and how the first state does.
+    """
+    return LinearMap(
+        functools.partial(_motion_forward, kind, reverse),
+        functools.partial(_motion_backward, kind, reverse),
+    )
+
+
+def _motion_forward(kind: str, reverse: bool, fixed: Any, linear: Any) -> Any:
+    steps, weight, projection = fixed
+    d_pre, d_projected, *d_first = linear
 
     def step(d_state: State, inputs: Any) -> tuple[State, Any]:
-        slopes, d_pre, d_projected, here = inputs
+        here, d_pre, d_projected = inputs
+        move = _motion_of_step(kind, here, weight, projection)
+        d_state = move(d_state, d_pre, d_projected)
+        return d_state, d_state[0]
+
+    inputs = (steps, d_pre, d_projected)
+    d_last, d_outputs = lax.scan(step, tuple(d_first), inputs, reverse=reverse)
+    return d_outputs, *d_last
+
+
+def _motion_backward(kind: str, reverse: bool, fixed: Any, cotangents: Any) -> Any:
+    steps, weight, projection = fixed
+    of_outputs, *of_last = cotangents
+
+    def step(of_state: State, inputs: Any) -> tuple[State, Any]:
+        here, of_output = inputs
+        of_state = (of_state[0] + of_output, *of_state[1:])
+        move = _motion_of_step(kind, here, weight, projection)
+        # Only their shapes count: those of the state, the pre-activations and the hidden state.
+        like = (of_state, here.gates, None if projection is None else of_output)
+        of_state, *of_inputs = jax.linear_transpose(move, *like)(of_state)
+        return of_state, of_inputs
+
+    of_first, of_inputs = lax.scan(step, tuple(of_last), (steps, of_outputs), reverse=not reverse)
+    return *of_inputs, *of_first
+
+
+def _motion_of_step(
+    kind: str, step: Step, weight: Any, projection: Any
+) -> Callable[[State, Any, Any], State]:
+    """How the state after a step moves with that before it, and with what comes in.
+
+    The function is linear and takes how these move: the state before, the pre-activations, and the
+    hidden state by a change of the projection, or ``None``.
+    """
+    cell = CELLS[kind]
+    linear = Recurrent(weight.T, None, projection)
+    slopes = cell.slopes(step.gates, step.before, step.after)
+
+    def move(d_state: State, d_pre: Any, d_projected: Any) -> State:
         d_pre = d_pre + cell.from_hidden(linear.gates(d_state[0]))
         d_new = linear.project(cell.tangent(slopes, d_pre, d_state))
         if d_projected is not None:
             d_new = (d_new[0] + d_projected, *d_new[1:])
-        d_state = _where(here, d_new, d_state)
-        return d_state, d_state[0]
+        return _where(step.active, d_new, d_state)
 
-    inputs = (slopes, d_pre, d_projected, active)
-    d_last, d_outputs = lax.scan(step, d_first, inputs, reverse=reverse)
-    return (outputs, last), (d_outputs, d_last)
+    return move
 
 
 def _course(

@@ -6,7 +6,7 @@ Gated recurrent units: https://arxiv.org/abs/1406.1078.
 
 A cell sees its pre-activations, the sum of what the input and the hidden state contribute to its
 gates, and makes of them what is elementwise in all of them, its gates. Given those it acts
-elementwise on the state, so its derivatives at all steps of a sequence can be computed at once.
+elementwise on the state, so its derivatives are elementwise too, at one step or at all at once.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class RnnCell:
         """The next state."""
         return (gates,)
 
-    def slopes(self, gates: Any, state: State) -> Slopes:
-        """The derivatives of `step` after `activate`."""
+    def slopes(self, gates: Any, before: State, after: State) -> Slopes:
+        """The derivatives of `step` after `activate`, from the states before and after it."""
         if self.relu:
             return Slopes((gates > 0).astype(gates.dtype))
         return Slopes(1 - jnp.square(gates))
@@ -100,13 +100,12 @@ class LstmCell:
         memory = lax.optimization_barrier(f * state[1] + i * g)
         return o * jnp.tanh(memory), memory
 
-    def slopes(self, gates: Any, state: State) -> Slopes:
-        """The derivatives of `step` after `activate`."""
+    def slopes(self, gates: Any, before: State, after: State) -> Slopes:
+        """The derivatives of `step` after `activate`, from the states before and after it."""
         i, f, g, o = jnp.split(gates, 4, -1)
-        before = state[1]
-        shown = jnp.tanh(f * before + i * g)
+        memory, shown = before[1], jnp.tanh(after[1])
         slope = jnp.where(_is_candidate(gates), 1 - jnp.square(gates), gates * (1 - gates))
-        factors = lax.optimization_barrier(jnp.concatenate((g, before, i, shown), -1))
+        factors = lax.optimization_barrier(jnp.concatenate((g, memory, i, shown), -1))
         return Slopes(factors * slope, f, o * (1 - jnp.square(shown)))
 
     def tangent(self, slopes: Slopes, pre: Any, state: State) -> State:
@@ -151,11 +150,11 @@ class GruCell:
         _, z, n, _ = _gru_gates(gates)
         return ((1 - z) * n + z * state[0],)
 
-    def slopes(self, gates: Any, state: State) -> Slopes:
-        """The derivatives of `step`."""
+    def slopes(self, gates: Any, before: State, after: State) -> Slopes:
+        """The derivatives of `step`, from the states before and after it."""
         r, z, n, hidden = _gru_gates(gates)
         by_n = (1 - z) * (1 - jnp.square(n))
-        by_gate = (by_n * hidden * r * (1 - r), (state[0] - n) * z * (1 - z), by_n, by_n * r)
+        by_gate = (by_n * hidden * r * (1 - r), (before[0] - n) * z * (1 - z), by_n, by_n * r)
         return Slopes(jnp.concatenate(by_gate, -1), z)
 
     def tangent(self, slopes: Slopes, pre: Any, state: State) -> State:

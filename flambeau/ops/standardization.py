@@ -62,10 +62,9 @@ def _standardized_rows_jvp(eps: float, primals: Any, tangents: Any) -> Any:
     normalized = (rows - mean) * scale
     by_deviation = -scale * jnp.mean(normalized * d_rows, 1, keepdims=True)
     by_mean = -scale * jnp.mean(d_rows, 1, keepdims=True)
-    moved = _affine(scale * d_rows, weight, None)
-    moved = moved + _row_shift(
-        (rows, mean, scale, weight), (by_deviation, by_mean, d_weight, d_bias)
-    )
+    shift = by_deviation, by_mean, d_weight, d_bias
+    (shifted,) = _row_shift((rows, mean, scale, weight), shift)
+    moved = _affine(scale * d_rows, weight, None) + shifted
     return _affine(normalized, weight, bias), moved
 
 
@@ -74,12 +73,12 @@ def _shifted_rows(fixed: Any, linear: Any) -> Any:
     rows, mean, scale, weight = fixed
     by_deviation, by_mean, d_weight, d_bias = linear
     slope, offset = _affine(by_deviation, weight, d_weight), _affine(by_mean, weight, d_bias)
-    return (rows - mean) * scale * slope + offset
+    return ((rows - mean) * scale * slope + offset,)
 
 
-def _sums_of_rows(fixed: Any, cotangent: Any) -> Any:
+def _sums_of_rows(fixed: Any, cotangents: Any) -> Any:
     """The transpose of `_shifted_rows`."""
-    rows, mean, scale, weight = fixed
+    (rows, mean, scale, weight), (cotangent,) = fixed, cotangents
     if weight is None:
         normalized = (rows - mean) * scale
         by_deviation, by_mean = fused_row_sums(cotangent * normalized, cotangent)
@@ -190,7 +189,8 @@ def _standardized_groups_jvp(groups: int, eps: float, primals: Any, tangents: An
     if d_bias is not None:
         offset = offset + d_bias[:, None]
     steepness = _scaled(scale, weight)
-    moved = d_channels * steepness + _channel_shift((channels, mean), (slope * scale, offset))
+    (shifted,) = _channel_shift((channels, mean), (slope * scale, offset))
+    moved = d_channels * steepness + shifted
     return _affine(centered, steepness, _column(bias)), moved
 
 
@@ -198,12 +198,12 @@ def _shifted_channels(fixed: Any, linear: Any) -> Any:
     """How channels move with a slope and an offset for each."""
     channels, mean = fixed
     slope, offset = linear
-    return (channels - mean) * slope + offset
+    return ((channels - mean) * slope + offset,)
 
 
-def _sums_of_channels(fixed: Any, cotangent: Any) -> Any:
+def _sums_of_channels(fixed: Any, cotangents: Any) -> Any:
     """The transpose of `_shifted_channels`."""
-    channels, mean = fixed
+    (channels, mean), (cotangent,) = fixed, cotangents
     slope, offset = fused_row_sums(cotangent * (channels - mean), cotangent)
     return slope[..., None], offset[..., None]
 

@@ -14,12 +14,14 @@ transposed = []
 
 def scaled(fixed, linear):
     (scale,), (first, second) = fixed, linear
-    return jnp.sin(scale) * (first if second is None else first - second)
+    moved = jnp.sin(scale) * (first if second is None else first - second)
+    return moved, 2 * moved[:1]
 
 
-def transpose_of_scaled(fixed, cotangent):
-    transposed.append(cotangent)
-    product = jnp.sin(fixed[0]) * cotangent
+def transpose_of_scaled(fixed, cotangents):
+    transposed.append(cotangents)
+    cotangent, of_first = cotangents
+    product = jnp.sin(fixed[0]) * cotangent.at[:1].add(2 * of_first)
     return product, -product
 
 
@@ -31,7 +33,8 @@ def plain(fixed, linear):
 
 
 def total(function, scale, first, second):
-    return jnp.sum(jnp.exp(function((scale,), (first, second))))
+    moved, begun = function((scale,), (first, second))
+    return jnp.sum(jnp.exp(moved)) + jnp.sin(begun[0])
 
 
 def gradient(function, *args):
@@ -54,7 +57,7 @@ DERIVATIVES = {
         lambda scale, first: gradient(function, scale, first, SECOND), (None, 0)
     )(SCALE, np.stack([FIRST, SECOND])),
     "only one": lambda function: jax.grad(
-        lambda first: jnp.sum(function((SCALE,), (first, None)) ** 2)
+        lambda first: jnp.sum(function((SCALE,), (first, None))[1] ** 2)
     )(FIRST),
 }
 
