@@ -79,3 +79,8 @@ def test_scenario_names_are_unique_within_their_topic() -> None:
     for topic in TOPICS:
         names = [entry.name for entry in topic.scenario]
         assert len(names) == len(set(names)), topic.__name__
+
+
+def test_module_takes_no_names_that_pytorch_leaves_to_subclasses() -> None:
+    ours, theirs = set(dir(flambeau.nn.Module)), set(dir(torch.nn.Module))
+    assert ours - theirs == {"materialize"}

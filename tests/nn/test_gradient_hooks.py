@@ -153,3 +153,46 @@ def test_hooks_inside_a_compiled_step():
     weighted.zero_grad()
     assert flambeau.compile(step)(x).tolist() == [21.0, 31.0]
     assert weighted.weight.grad.tolist() == [10.0, 10.0]
+
+
+class First(nn.Module):
+    """Returns the first of its inputs, doubled."""
+
+    def forward(self, first, second):
+        return first * 2
+
+
+def test_input_without_influence_has_a_gradient_of_zeros():
+    seen = []
+    module = First()
+    module.register_full_backward_hook(lambda module, grads, _: seen.append(grads))
+    one, other = flambeau.ones(2, requires_grad=True), flambeau.ones(3, requires_grad=True)
+    module(one, other).sum().backward()
+    assert [grad.tolist() for grad in seen[0]] == [[2, 2], [0, 0, 0]]
+    assert other.grad.tolist() == [0, 0, 0]
+
+
+def test_input_without_influence_in_a_compiled_step():
+    module = First()
+    module.register_full_backward_hook(lambda module, grads, _: (grads[0], grads[1] + 7))
+
+    @flambeau.compile
+    def step(one, other):
+        module(one, other).sum().backward()
+
+    one, other = flambeau.ones(2, requires_grad=True), flambeau.ones(2, requires_grad=True)
+    step(one, other)
+    assert one.grad.tolist() == [2, 2]
+    assert other.grad.tolist() == [7, 7]
+
+
+def test_writing_in_place_to_what_hooks_watch_gives_the_right_gradients():
+    seen = []
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(inplace=True))
+    expected = flambeau.func.grad(lambda x: model(x).sum())(flambeau.ones(1, 2))
+    for layer in model:
+        layer.register_full_backward_hook(lambda layer, grads, _: seen.append(grads[0]))
+    x = flambeau.ones(1, 2, requires_grad=True)
+    model(x).sum().backward()
+    assert flambeau.equal(x.grad, expected)
+    assert flambeau.equal(seen[1], expected)

@@ -262,3 +262,24 @@ def test_post_hooks_must_return_none():
     other.register_load_state_dict_post_hook(lambda *given: 3)
     with pytest.raises(AssertionError, match="must return None"):
         other.load_state_dict(Layer().state_dict())
+
+
+def test_uninitialized_tensors_of_ordinary_modules_are_named():
+    lazy, ordinary = nn.Module(), nn.Linear(1, 1, bias=False)
+    lazy.weight = nn.UninitializedParameter()
+    with pytest.raises(RuntimeError, match="weight: the model has an uninitialized tensor"):
+        lazy.load_state_dict({"weight": flambeau.ones(1, 1)})
+    with pytest.raises(RuntimeError, match="weight: the state dict has an uninitialized tensor"):
+        ordinary.load_state_dict({"weight": lazy.weight})
+
+
+def test_subclass_may_use_any_private_name():
+    class Model(nn.Linear):
+        def _load_members(self):
+            raise AssertionError("not what loading calls")
+
+        _load_member = _check_name = _is_taken = _take_over = saved_members = _load_members
+
+    model = Model(1, 1)
+    model.weight = nn.Parameter(flambeau.zeros(1, 1))
+    model.load_state_dict(model.state_dict())

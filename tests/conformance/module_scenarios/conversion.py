@@ -244,3 +244,70 @@ def setting_data_keeps_the_parameter(lib, kit):
     weight = model.weight
     model.weight.data = lib.zeros(3)
     return model.weight is weight, weight, weight.requires_grad
+
+
+def forms_of_to(lib):
+    """Arguments of `to`, some of which fit together."""
+    double, cpu, other = lib.float64, lib.device("cpu"), lib.ones(1, dtype=lib.float64)
+    return [
+        ((), {}),
+        ((None,), {}),
+        ((None, double), {}),
+        (("cpu", None), {}),
+        ((cpu, double, True), {}),
+        ((double, True), {}),
+        ((other, True), {}),
+        ((), {"tensor": other}),
+        ((), {"device": "cpu", "dtype": double, "non_blocking": True}),
+        ((double,), {"memory_format": lib.preserve_format}),
+        ((double,), {"memory_format": None}),
+        ((), {"memory_format": lib.contiguous_format}),
+        ((double, "cpu"), {}),
+        ((double,), {"device": "cpu"}),
+        ((double,), {"dtype": double}),
+        ((other, double), {}),
+        ((other,), {"dtype": double}),
+        (("cpu", True), {}),
+        ((double, 1), {}),
+        ((double,), {"non_blocking": None}),
+        ((), {"memory_format": 3}),
+        ((), {"other_name": 3}),
+        (("cpu", double, True, True, True), {}),
+    ]
+
+
+def what_to_does(convert, lib):
+    results = []
+    for args, kwargs in forms_of_to(lib):
+        try:
+            results.append(convert().to(*args, **kwargs).dtype)
+        except (TypeError, RuntimeError) as error:
+            results.append(type(error).__name__)
+    return results
+
+
+@scenario
+def forms_of_to_on_tensors(lib, kit):
+    return what_to_does(lambda: lib.ones(2), lib)
+
+
+@scenario
+def forms_of_to_on_modules(lib, kit):
+    class Typed(kit.Scale):
+        @property
+        def dtype(self):
+            return self.weight.dtype
+
+    copying = [((lib.float64, False, True), {}), ((lib.float64,), {"copy": False})]
+    refused = []
+    for args, kwargs in copying:
+        try:
+            kit.Scale().to(*args, **kwargs)
+        except RuntimeError as error:
+            refused.append(type(error).__name__)
+    return what_to_does(Typed, lib), refused
+
+
+@scenario
+def a_function_that_gives_nothing(lib, kit):
+    kit.Scale()._apply(lambda tensor: None)

@@ -1,5 +1,6 @@
 """Lazy layers from construction to their first call, and uninitialized tensors."""
 
+import copy
 import pickle
 
 from tests.conformance.scenario import Table
@@ -101,7 +102,49 @@ def uninitialized_into_initialized(lib, name):
     target.load_state_dict(make(lib, name)[0].state_dict())
 
 
+def copied_after_the_first_call(lib, name):
+    layer, x = make(lib, name)
+    layer(x)
+    found = [copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), copy.copy(layer)]
+    return [(each(x).shape, described(lib, each)) for each in found]
+
+
+def without_gradients(lib, name):
+    layer, x = make(lib, name)
+    layer.requires_grad_(False)
+    with lib.no_grad():
+        layer(x)
+    return described(lib, layer)
+
+
+def in_a_chain_with_hooks(lib, name):
+    seen = []
+    layer, x = make(lib, name)
+
+    def note(module, *given):
+        seen.append((type(module).__name__, len(given)))
+
+    layer.register_forward_pre_hook(note)
+    layer.register_forward_pre_hook(note, prepend=True)
+    layer.register_forward_hook(note)
+    layer.register_full_backward_hook(note)
+    chain = lib.nn.Sequential(lib.nn.Identity(), layer)
+    for _ in range(2):
+        chain(x.clone().requires_grad_()).sum().backward()
+    return seen, described(lib, layer)
+
+
+def built_on_meta(lib, name):
+    layer, x = make(lib, name, device="meta")
+    output = layer(x.to("meta"))
+    return output.shape, described(lib, layer)
+
+
 for each in (
+    copied_after_the_first_call,
+    without_gradients,
+    in_a_chain_with_hooks,
+    built_on_meta,
     first_call,
     with_a_dtype,
     cast_before_the_first_call,

@@ -249,3 +249,45 @@ def a_custom_class_whose_override_of_detach_loses_it(lib, kit):
 @scenario
 def requires_grad_must_be_a_bool(lib, kit):
     lib.nn.Parameter(lib.ones(2), "weight")
+
+
+@scenario
+def overrides_of_a_subclass_of_parameter(lib, kit):
+    seen = []
+
+    class Watched(lib.nn.Parameter):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    made = lib.add(Watched(lib.ones(2)), 1)
+    return seen, made, type(made).__name__
+
+
+@scenario
+def repr_of_parameters_of_other_classes(lib, kit):
+    class Special(lib.Tensor):
+        pass
+
+    class Named(lib.nn.Parameter):
+        pass
+
+    flagged = lib.ones(1)
+    flagged._is_param = True
+    parameter = lib.nn.Parameter(lib.ones(2).as_subclass(Special))
+    return repr(parameter), repr(Named(lib.ones(1))), repr(flagged)
+
+
+@scenario
+def materializing_with_a_number_as_shape(lib, kit):
+    parameter = lib.nn.parameter.UninitializedParameter()
+    parameter.materialize(3)
+    return parameter.shape
+
+
+@scenario
+def loading_into_an_uninitialized_parameter_of_a_plain_module(lib, kit):
+    module = lib.nn.Module()
+    module.weight = lib.nn.parameter.UninitializedParameter()
+    module.load_state_dict({"weight": lib.ones(2)})

@@ -521,3 +521,8 @@ def loading_what_belongs_to_the_model_itself(lib, kit):
     swapped = {"first.weight": state["second.offset"], "second.offset": state["first.weight"]}
     model.load_state_dict(swapped)
     return model.state_dict()
+
+
+@scenario
+def too_many_positional_arguments(lib, kit):
+    return list(kit.Net().state_dict(None, "p.", True, 5))

@@ -328,3 +328,34 @@ def set_submodule_over_a_plain_attribute(lib, kit):
 @scenario("gone")
 def set_submodule_under_nothing(lib, kit):
     kit.Deep().set_submodule("gone.first", kit.Echo())
+
+
+@scenario
+def named_members_of_ones_own(lib, kit):
+    module = kit.Deep()
+    children = module._named_members(lambda each: each._modules.items())
+    pairs = [("one", 1), ("none", None), ("one", 1)]
+    own = module._named_members(lambda each: pairs, "prefix", False, False)
+    return [name for name, _ in children], list(own)
+
+
+@scenario
+def named_members_overridden(lib, kit):
+    class Renamed(kit.Scale):
+        def _named_members(self, *args, **kwargs):
+            for name, member in super()._named_members(*args, **kwargs):
+                yield f"renamed.{name}", member
+
+    return [name for name, _ in Renamed().named_parameters()], list(Renamed().state_dict())
+
+
+@scenario
+def odd_paths(lib, kit):
+    module, found = kit.Deep(), []
+    for path in ("", "net.", "..", ".net", "net..first", "net.first.weight.data", "forward", None):
+        for get in (module.get_submodule, module.get_parameter, module.get_buffer):
+            try:
+                found.append(type(get(path)).__name__)
+            except (AttributeError, TypeError) as error:
+                found.append(type(error).__name__)
+    return found
