@@ -64,7 +64,8 @@ def pad_by_rule(input: Array, pad: tuple[int, ...], mode: str) -> Array:
 
     Raises:
         NotImplementedError: The mode is unknown, or not defined for so many dimensions.
-        RuntimeError: The padding exceeds what the mode can take from the input.
+        RuntimeError: The padding exceeds what the mode can take from the input, or more than the
+            batch is empty.
     """
     if mode not in _RULES:
         raise NotImplementedError(f"pad(): mode must be 'constant' or of {_RULES}, got {mode!r}")
@@ -73,6 +74,10 @@ def pad_by_rule(input: Array, pad: tuple[int, ...], mode: str) -> Array:
         raise NotImplementedError(
             f"pad() with mode={mode!r} pads all dimensions but the first one or two of a tensor of "
             f"2 to 5; got shape {list(input.shape)} and pad={list(pad)}"
+        )
+    if mode != "circular" and 0 in input.shape[input.ndim - 1 - len(pad) // 2 :]:
+        raise RuntimeError(
+            f"pad(): with mode={mode!r} only the batch may be empty, got shape {list(input.shape)}"
         )
     for axis, (before, behind) in enumerate(pairs):
         if (before, behind) != (0, 0):

@@ -174,6 +174,10 @@ def probability_rows() -> Iterator[Row]:
     yield Row("gaussian_nll_loss of fewer variances", gaussian, (A, B, shares(6)), 1e-5, node=False)
     yield Row("gaussian_nll_loss of odd variances", gaussian, (A, B, shares(5)))
     yield Row("gaussian_nll_loss of a negative variance", gaussian, (A, B, -shares(6, 5)))
+    name = "binary_cross_entropy_with_logits"
+    wide = (A[0], shares(5), shares(6, 5))
+    yield Row(f"{name} of wide weights", with_weight(name), wide)
+    yield Row(f"{name} of wide positive weights", positive, wide)
     for name in ("binary_cross_entropy", "binary_cross_entropy_with_logits"):
         yield Row(f"{name} of other shapes", call(name), (shares(6, 5), shares(5)))
 
@@ -248,6 +252,9 @@ def margin_rows() -> Iterator[Row]:
         }  # fmt: skip
         for name, (row, inputs) in rows.items():
             yield Row(f"{name} {reduction}", row, inputs, 1e-5, node=False)
+    for name in ("hinge_embedding_loss", "cosine_embedding_loss", "soft_margin_loss"):
+        inputs = (A, B, signs(6)) if name.startswith("cosine") else (A, signs(6, 5))
+        yield Row(f"{name} of targets that require grad", call(name), inputs, 1e-5, node=False)
     yield Row("multi_margin_loss of one", call("multi_margin_loss"), (A[0], CLASSES[0]), node=False)
     yield Row("multi_margin_loss of p=3", call("multi_margin_loss", 3), (A, CLASSES))
     yield Row("margin_ranking_loss of ranks", call("margin_ranking_loss"), (A, B, signs(6)))

@@ -66,6 +66,12 @@ def channel_rows() -> Iterator[Row]:
     half = (X.astype(ml_dtypes.bfloat16), MEAN, VAR)
     row = batch_norm(None, None, True)
     yield Row("batch_norm of bfloat16", row, half, gradient=False, node=False)
+    for training in (True, False):
+        for eps in (0.0, -1.0):
+            row = lambda lib, x, m, v, t=training, e=eps: lib.nn.functional.batch_norm(  # noqa: E731
+                x, m.detach(), v.detach(), training=t, eps=e
+            )
+            yield Row(f"batch_norm {training} of eps {eps}", row, (X, MEAN, VAR), 2e-5)
     yield Row("instance_norm without statistics", call("instance_norm"), (X,), 2e-5, node=False)
     yield Row("instance_norm of one value", call("instance_norm"), (X[:, :, :1, :1],))
 
@@ -94,6 +100,10 @@ def feature_rows() -> Iterator[Row]:
     yield Row("group_norm plain", call("group_norm", 2), (X,), 2e-5)
     yield Row("group_norm of odd groups", call("group_norm", 3), (X,))
     yield Row("group_norm of a vector", call("group_norm", 3), (W,))
+    yield Row("group_norm of one value", call("group_norm", 4), (X[:1, :, 0, 0],))
+    yield Row("group_norm of no batch", call("group_norm", 2), (X[:0],), node=False)
+    yield Row("rms_norm of fewer dimensions", call("rms_norm", (3, 5)), (X[0, 0, 0],))
+    yield Row("layer_norm of fewer dimensions", call("layer_norm", (3, 5)), (X[0, 0, 0],))
 
 
 def other_rows() -> Iterator[Row]:

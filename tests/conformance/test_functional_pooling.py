@@ -91,6 +91,16 @@ def adaptive_rows() -> Iterator[Row]:
             yield Row(f"adaptive_max_pool{n}d {size}", greatest, (x,), node=False)
         yield Row(f"adaptive_avg_pool{n}d unbatched", call(f"adaptive_avg_pool{n}d", 2), (x[0],),
                   node=False)  # fmt: skip
+        for kind in ("avg", "max"):
+            row = call(f"adaptive_{kind}_pool{n}d", 2)
+            yield Row(f"adaptive_{kind}_pool{n}d of no batch", row, (x[:0],), node=False)
+            row = call(f"adaptive_{kind}_pool{n}d", (2,) * n)
+            yield Row(f"adaptive_{kind}_pool{n}d of too few", row, (x[0, 0],))
+        if n < 3:
+            row = call(f"adaptive_avg_pool{n}d", 2)
+            yield Row(f"adaptive_avg_pool{n}d of no channels", row, (x[:, :0],), gradient=False)
+        row = call(f"adaptive_max_pool{n}d", 2)
+        yield Row(f"adaptive_max_pool{n}d of no channels", row, (x[:, :0],))
         yield Row(f"adaptive_avg_pool{n}d of a vector", call(f"adaptive_avg_pool{n}d", 2),
                   (random(3),))  # fmt: skip
 
@@ -109,6 +119,7 @@ def unpooling_rows() -> Iterator[Row]:
         size = x.shape[2:]
         yield Row(f"max_unpool{n}d", unpooled(n, 2, output_size=size), (x,), node=False)
         shared = unpooled(n, 3, 2, 1, output_size=x.shape)
+        yield Row(f"max_unpool{n}d of no batch", unpooled(n, 2), (x[:0],), node=False)
         yield Row(f"max_unpool{n}d of shared maxima", shared, (x,), node=False)
         wrong = unpooled(n, 2, output_size=(50,) * n)
         yield Row(f"max_unpool{n}d to a wrong size", wrong, (x,))
@@ -123,6 +134,14 @@ def seeded(compute: Callable[..., Any]) -> Callable[..., Any]:
     return with_seed
 
 
+def at_places(name: str, *args: Any) -> Callable[..., Any]:
+    def compute(lib: Any, x: Any, places: Any) -> Any:
+        pool = getattr(lib.nn.functional, name)
+        return pool(x, *args, return_indices=True, _random_samples=places.detach())
+
+    return compute
+
+
 def fractional_rows() -> Iterator[Row]:
     for n in (2, 3):
         name, x = f"fractional_max_pool{n}d", INPUTS[n]
@@ -134,6 +153,17 @@ def fractional_rows() -> Iterator[Row]:
         yield Row(f"{name} unbatched", seeded(call(name, 2, 1)), (x[0],), node=False)
         yield Row(f"{name} too large", seeded(call(name, 2, 7)), (x,))
         yield Row(f"{name} of no size", seeded(call(name, 2)), (x,))
+        yield Row(f"{name} of no batch", seeded(call(name, 2, 2)), (x[:0],), node=False)
+    inputs = {2: random(2, 3, 9, 8), 3: random(2, 3, 7, 8, 9)}
+    for n, x in inputs.items():
+        name, kernel, size = f"fractional_max_pool{n}d", (2, 3, 2)[:n], (3, 4, 5)[:n]
+        places = RANDOM.uniform(size=(3, 3, n)).astype(np.float32)
+        for count in (1, 2, 3):
+            row = at_places(name, kernel, size)
+            yield Row(f"{name} at {count} places", row, (x, places[:count]), node=False)
+        row = at_places(name, kernel, size)
+        yield Row(f"{name} at places unbatched", row, (x[0], places), node=False)
+        yield Row(f"{name} at places of others", row, (x, places[:, :2]))
 
 
 @table(window_rows())

@@ -42,6 +42,10 @@ def padding_rows() -> Iterator[Row]:
         yield Row(f"{mode} of one dimension of four", call("pad", (1, 2), mode), (IMAGE,))
         yield Row(f"{mode} of a vector", call("pad", (1, 2), mode), (LINE[0, 0],))
         yield Row(f"{mode} with a value", call("pad", (1, 2), mode, 3.0), (LINE,))
+        yield Row(f"{mode} of no batch", call("pad", (1, 2), mode), (LINE[:0],), node=False)
+    for mode in ("reflect", "replicate"):
+        yield Row(f"{mode} of no channels", call("pad", (1, 2), mode), (LINE[:, :0],))
+        yield Row(f"{mode} of no channels unbatched", call("pad", (1, 2), mode), (LINE[0, :0],))
     yield Row("another mode", call("pad", (1, 2), "mirror"), (LINE,))
 
 
@@ -94,6 +98,10 @@ def resampling_rows() -> Iterator[Row]:
                     "interpolate", mode=mode, align_corners=corners, antialias=True, **options
                 )
                 yield Row(f"{mode} smooth {corners} {options}", row, (IMAGE,), 1e-4, node=False)
+        row = call("interpolate", mode="lanczos", antialias=True, **options)
+        yield Row(f"lanczos {options}", row, (IMAGE,), 1e-4, node=False)
+    row = call("interpolate", size=(9, 3), mode="lanczos", antialias=True)
+    yield Row("lanczos of doubles", row, (IMAGE.astype(np.float64),), node=False)
 
 
 def refused_resampling_rows() -> Iterator[Row]:
@@ -110,6 +118,17 @@ def refused_resampling_rows() -> Iterator[Row]:
         "smooth nearest": (IMAGE, {"size": 3, "antialias": True}),
         "recomputed size": (IMAGE, {"size": 3, "recompute_scale_factor": True}),
         "of a matrix": (LINE[0], {"size": 3}),
+        "a size of 2.5": (IMAGE, {"size": 2.5}),
+        "sizes of 2.5": (IMAGE, {"size": (2.5, 3)}),
+        "corners of another mode": (IMAGE, {"size": 3, "mode": "sharp", "align_corners": True}),
+        "another mode, size and factor": (IMAGE, {"size": 3, "scale_factor": 2, "mode": "sharp"}),
+        "lanczos that is not smooth": (IMAGE, {"size": 3, "mode": "lanczos"}),
+        "lanczos by corners": (
+            IMAGE,
+            {"size": 3, "mode": "lanczos", "antialias": True, "align_corners": True},
+        ),
+        "lanczos of lines": (LINE, {"size": 3, "mode": "lanczos"}),
+        "smooth lines": (LINE, {"size": 3, "mode": "bilinear", "antialias": True}),
     }
     for name, (x, options) in refused.items():
         yield Row(name, call("interpolate", **options), (x,))
@@ -127,7 +146,15 @@ def grid_rows() -> Iterator[Row]:
                 yield Row(f"{name} images", row, (IMAGE, points), 2e-4, node=mode != "bicubic")
                 if mode != "bicubic":
                     yield Row(f"{name} volumes", row, (VOLUME, places), 2e-4, node=False)
+    nowhere = points.copy()
+    nowhere[0, 0, 0, 0] = nowhere[1, 2, 3, 1] = np.nan
+    # Of volumes PyTorch takes the last edge instead, unlike what it documents.
+    for mode in ("bilinear", "nearest"):
+        for padding in ("border", "reflection"):
+            row = call("grid_sample", mode, padding, False)
+            yield Row(f"{mode} {padding} at nan", row, (IMAGE, nowhere), 2e-4, False, False)
     row = call("grid_sample", align_corners=False)
+    yield Row("no images", row, (IMAGE[:0], points[:0]), node=False)
     yield Row("another batch", row, (IMAGE, points[:1]))
     yield Row("another rank", row, (IMAGE, places))
     yield Row("another size", row, (IMAGE, random(2, 4, 5, 3)))

@@ -325,6 +325,12 @@ PARAMETRIZE = {
     "spectral_norm of no such dimension": lambda lib: lib.nn.utils.parametrizations.spectral_norm(
         lib.nn.Linear(1, 1), dim=2
     ),
+    "weight_norm of no such dimension": lambda lib: lib.nn.utils.parametrizations.weight_norm(
+        lib.nn.Linear(1, 1), dim=2
+    ),
+    "older weight_norm of no such dimension": lambda lib: lib.nn.utils.weight_norm(
+        lib.nn.Linear(1, 1), dim=2
+    ),
     "spectral_norm of nothing": lambda lib: lib.nn.utils.parametrizations.spectral_norm(
         lib.nn.Linear(1, 1), "wait"
     ),

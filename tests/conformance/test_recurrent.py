@@ -221,6 +221,9 @@ REFUSED = {
     "size of a packed state": lambda lib: lib.nn.GRU(3, 4)(
         lib.nn.utils.rnn.pack_sequence([sequence(lib, 2, 3)]), sequence(lib, 1, 2, 4)
     ),
+    "no steps, batch first": lambda lib: lib.nn.LSTM(3, 4, batch_first=True)(
+        sequence(lib, 2, 0, 3)
+    ),
     "cell input of 3 dimensions": lambda lib: lib.nn.LSTMCell(3, 4)(sequence(lib, 1, 1, 3)),
     "cell state of 3 dimensions": lambda lib: lib.nn.GRUCell(3, 4)(
         sequence(lib, 1, 3), sequence(lib, 1, 1, 4)

@@ -311,7 +311,13 @@ VIEWS = {
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_dropout_of_a_view_draws_in_the_order_of_memory(name: str) -> None:
-    check(lambda lib: lib.nn.functional.dropout(VIEWS[name](seeded(lib).ones(2, 3, 4)), 0.4), CLOSE)
+    for kind in ("dropout", "alpha_dropout"):
+        check(
+            lambda lib, kind=kind: getattr(lib.nn.functional, kind)(
+                VIEWS[name](seeded(lib).ones(2, 3, 4)), 0.4, training=True
+            ),
+            CLOSE,
+        )
 
 
 def seeded(lib: Any) -> Any:

@@ -64,6 +64,18 @@ for name, shape in {
     "FeatureAlphaDropout": (3, 4, 2),
 }.items():
     row(name, lambda lib, name=name: getattr(lib.nn, name)(), normal(*shape))
+# Anything but five dimensions has no batch, and its first dimension is its channels.
+for count in (1, 2, 3, 4):
+    row(f"Dropout3d-{count}", lambda lib: lib.nn.Dropout3d(), normal(*(5, 4, 3, 2)[:count]))
+row("Dropout2d-2", lambda lib: lib.nn.Dropout2d(), normal(3, 4))
+row("FeatureAlphaDropout-2", lambda lib: lib.nn.FeatureAlphaDropout(), normal(3, 4))
+for name in ("Dropout2d", "FeatureAlphaDropout"):
+    row(
+        f"{name}-1",
+        lambda lib, name=name: getattr(lib.nn, name)(),
+        normal(4),
+        modes=("evaluation",),
+    )
 row("Dropout-inplace", lambda lib: lib.nn.Dropout(0.4, inplace=True), Constant(normal(4, 5)))
 row("Dropout-1", lambda lib: lib.nn.Dropout(1.0), normal(4, 5))
 row("Dropout-0", lambda lib: lib.nn.Dropout(0.0), normal(4, 5))

@@ -157,3 +157,19 @@ row(
     normal(8),
     np.array(7),
 )
+# Clusters without a target take no gradient at all.
+row(
+    "AdaptiveLogSoftmaxWithLoss-unused",
+    lambda lib: lib.nn.AdaptiveLogSoftmaxWithLoss(8, 10, [2, 5, 7], div_value=2.0),
+    normal(3, 8),
+    np.array([0, 6, 1]),
+)
+for name, inputs in {
+    "HingeEmbeddingLoss": (normal(4, 3), signs(4, 3)),
+    "CosineEmbeddingLoss": (normal(4, 3), normal(4, 3), signs(4)),
+}.items():
+    row(
+        f"{name}-target",
+        lambda lib, name=name: getattr(lib.nn, name)(),
+        *inputs,
+    )

@@ -66,6 +66,14 @@ row(
     call={"output_size": (2, 10, 11)},
 )
 row("ConvTranspose3d", lambda lib: lib.nn.ConvTranspose3d(2, 2, 2), normal(1, 2, 2, 2, 2))
+row("Conv1d-empty", lambda lib: lib.nn.Conv1d(4, 4, 3, groups=2), normal(0, 4, 6))
+row(
+    "Conv2d-empty",
+    lambda lib: lib.nn.Conv2d(2, 2, 3, padding=1, padding_mode="replicate"),
+    normal(0, 2, 4, 4),
+)
+row("Conv3d-empty", lambda lib: lib.nn.Conv3d(2, 4, 2, padding="same"), normal(0, 2, 3, 3, 3))
+row("ConvTranspose2d-empty", lambda lib: lib.nn.ConvTranspose2d(2, 2, 2), normal(0, 2, 3, 3))
 row("LazyConv1d", lambda lib: lib.nn.LazyConv1d(4, 3, groups=2), normal(2, 2, 6))
 row("LazyConv2d", lambda lib: lib.nn.LazyConv2d(4, 3, bias=False), normal(2, 5, 5))
 row("LazyConv3d", lambda lib: lib.nn.LazyConv3d(2, 2, padding=1), normal(1, 2, 3, 3, 3))
@@ -97,6 +105,14 @@ for name, options in {
         lambda lib, options=options: lib.nn.BatchNorm2d(3, **options),
         normal(2, 3, 2, 2),
     )
+for dims, shape in ((1, (0, 3)), (2, (0, 3, 2, 2)), (3, (2, 3, 0, 2, 2))):
+    row(
+        f"BatchNorm{dims}d-empty",
+        lambda lib, dims=dims: getattr(lib.nn, f"BatchNorm{dims}d")(3, momentum=1.0),
+        normal(*shape),
+    )
+row("GroupNorm-empty", lambda lib: lib.nn.GroupNorm(2, 4), normal(0, 4, 3))
+row("LayerNorm-empty", lambda lib: lib.nn.LayerNorm(4), normal(0, 4))
 row("SyncBatchNorm", lambda lib: lib.nn.SyncBatchNorm(3), normal(2, 3, 2, 2))
 row(
     "convert_sync_batchnorm",

@@ -73,6 +73,17 @@ row(
 )
 row("FractionalMaxPool2d-size", lambda lib: lib.nn.FractionalMaxPool2d(2, 3), normal(1, 2, 6, 6))
 row("FractionalMaxPool3d", lambda lib: lib.nn.FractionalMaxPool3d(2, 2), normal(1, 2, 4, 4, 4))
+row(
+    "FractionalMaxPool3d-windows",
+    lambda lib: lib.nn.FractionalMaxPool3d((2, 3, 2), (3, 4, 5), return_indices=True),
+    normal(2, 2, 7, 8, 9),
+)
+for name in ("FractionalMaxPool2d", "FractionalMaxPool3d"):
+    row(
+        f"{name}-empty",
+        lambda lib, name=name: getattr(lib.nn, name)(2, 2),
+        normal(0, 2, *(4, 4, 4)[: int(name[-2])]),
+    )
 
 # Padding
 

@@ -70,6 +70,7 @@ class Outcome(NamedTuple):
     first_repr: str
     last_repr: str
     constants: tuple[str, ...]
+    attributes: dict[str, Any]
     version: Any
     state: dict[str, Any]
     results: dict[str, Any]
@@ -79,6 +80,7 @@ def run(lib, to_tensor, each: Row) -> Outcome:
     lib.manual_seed(5)
     layer = each.build(lib)
     first_repr = repr(layer)
+    attributes = own_attributes(lib, layer)
     results: dict[str, Any] = {}
     state = dict(layer.state_dict()) if "Lazy" not in type(layer).__name__ else {}
     for mode in each.modes:
@@ -114,10 +116,21 @@ def run(lib, to_tensor, each: Row) -> Outcome:
         first_repr,
         repr(layer),
         tuple(getattr(layer, "__constants__", ())),
+        attributes,
         metadata,
         {name: as_numpy(value) for name, value in state.items()},
         {name: as_numpy(value) for name, value in results.items()},
     )
+
+
+def own_attributes(lib, layer):
+    """What a layer has besides what every module has: names, and values that are plain."""
+    plain = bool | int | float | str | tuple | list | None
+    return {
+        name: value if isinstance(value, plain) else None
+        for name, value in sorted(vars(layer).items())
+        if name not in vars(lib.nn.Module()) and name != "_forward_pre_hooks"
+    }
 
 
 def flattened(value):
@@ -147,6 +160,7 @@ def check(each: Row) -> None:
     assert ours.first_repr == theirs.first_repr
     assert ours.last_repr == theirs.last_repr
     assert ours.constants == theirs.constants
+    assert ours.attributes == theirs.attributes
     assert ours.version == theirs.version
     assert list(ours.state) == list(theirs.state)
     for key, value in theirs.state.items():
