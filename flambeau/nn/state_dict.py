@@ -84,7 +84,8 @@ class Persistence(ModuleState):
         # Attributes of a class with `__getattr__` are slow to read.
         state = self.__dict__
         if state["_state_dict_pre_hooks"]:
-            for hook in state["_state_dict_pre_hooks"].values():
+            # Copied, here and below, since a hook may remove itself.
+            for hook in tuple(state["_state_dict_pre_hooks"].values()):
                 hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
         for name, module in state["_modules"].items():
@@ -183,7 +184,7 @@ class Persistence(ModuleState):
             strict: Whether to note keys in the next two lists.
             missing_keys, unexpected_keys, error_msgs: What does not fit is added to them.
         """
-        for hook in self._load_state_dict_pre_hooks.values():
+        for hook in tuple(self._load_state_dict_pre_hooks.values()):
             hook(
                 state_dict, prefix, local_metadata, strict,
                 missing_keys, unexpected_keys, error_msgs,
@@ -254,7 +255,7 @@ def _run_state_dict_hooks(
     module: Persistence, destination: Any, prefix: str, local_metadata: dict[str, Any]
 ) -> Any:
     """The dictionary as the hooks after saving leave it."""
-    for hook in module._state_dict_hooks.values():
+    for hook in tuple(module._state_dict_hooks.values()):
         result = hook(module, destination, prefix, local_metadata)
         if result is None:
             continue
@@ -413,7 +414,7 @@ class _Load:
 
     def _run_post_hooks(self, module: Any) -> None:
         keys = _IncompatibleKeys(self.missing_keys, self.unexpected_keys)
-        for hook in module._load_state_dict_post_hooks.values():
+        for hook in tuple(module._load_state_dict_post_hooks.values()):
             if hook(module, keys) is not None:
                 raise AssertionError(
                     f"the hook {hook!r} after loading a state dict must return None; "

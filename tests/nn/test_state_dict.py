@@ -283,3 +283,27 @@ def test_subclass_may_use_any_private_name():
     model = Model(1, 1)
     model.weight = nn.Parameter(flambeau.zeros(1, 1))
     model.load_state_dict(model.state_dict())
+
+
+@pytest.mark.parametrize(
+    "register",
+    [
+        nn.Module.register_state_dict_pre_hook,
+        nn.Module.register_state_dict_post_hook,
+        nn.Module.register_load_state_dict_pre_hook,
+        nn.Module.register_load_state_dict_post_hook,
+    ],
+)
+def test_hook_that_removes_itself_runs_once(register):
+    seen = []
+
+    def once(*given):
+        seen.append(len(given))
+        handle.remove()
+
+    layer = nn.Linear(1, 1)
+    handle = register(layer, once)
+    register(layer, lambda *given: None)
+    for _ in range(2):
+        layer.load_state_dict(layer.state_dict())
+    assert len(seen) == 1
