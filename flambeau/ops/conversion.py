@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
-from flambeau.core import tape
+from flambeau.core import plan, tape
 from flambeau.core.convert import place
 from flambeau.core.device import as_device, device
 from flambeau.core.layout import memory_format
@@ -225,7 +225,8 @@ def contiguous(self: Tensor, memory_format: Any = None) -> Any:
 def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Any:
     """Overwrite this tensor with the elements of ``src``, broadcast and converted.
 
-    Nothing happens on the meta device, where there are no elements.
+    On the meta device, where there are no elements, what is to be materialized remembers it, and
+    otherwise nothing happens.
 
     Raises:
         TypeError: ``src`` is no tensor.
@@ -241,7 +242,8 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Any:
     if not self.is_meta and src.is_meta:
         raise NotImplementedError("copy_(): the source is on the meta device and has no elements")
     if src.device != self.device:
-        src = _moved(src, self.device)
+        with plan.following(self._cell.array):
+            src = _moved(src, self.device)
     if not recorded and src.shape == self.shape and src.dtype is self.dtype:
         self._store(src._read())
         return self

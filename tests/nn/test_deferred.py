@@ -235,6 +235,7 @@ LATER = {
     "cast": lambda model: model.double(),
     "initialized anew": lambda model: model.apply(initialize),
     "written": lambda model: model.linear.weight.data.fill_(2.0).add_(1.0),
+    "copied into": lambda model: model.linear.bias.data.copy_(flambeau.arange(4.0)),
     "drawn": lambda model: model.linear.weight.data.normal_(),
     "tied": lambda model: setattr(model, "scaled", model.embedding.weight),
     "copied": copy.deepcopy,
@@ -360,3 +361,12 @@ def test_a_saved_state_can_be_pickled_while_draws_are_planned():
         flambeau.rand(2)
         state = flambeau.get_rng_state()
     assert flambeau.equal(pickle.loads(pickle.dumps(state)), state)
+
+
+def test_values_loaded_without_assigning_are_there_in_the_end():
+    given = nn.Linear(2, 2).state_dict()
+    with flambeau.device("meta"):
+        layer = nn.Linear(2, 2)
+    with pytest.warns(UserWarning, match="assign=True"):
+        layer.load_state_dict(given)
+    assert flambeau.equal(layer.materialize().weight, given["weight"])
