@@ -311,8 +311,8 @@ def _load_member(
         return load_report.kind_mismatch(key, given, member)
     if member.is_meta and not given.is_meta and not assign:
         warnings.warn(
-            f"{key} is on the meta device and has no elements to load into: use assign=True to take "
-            "the given tensors over, or to_empty() first",
+            f"{key} is on the meta device and has no elements to load into: use assign=True to "
+            "take the given tensors over, or to_empty() first",
             stacklevel=2,
         )
     try:
