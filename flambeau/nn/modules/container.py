@@ -6,7 +6,7 @@ import operator
 import warnings
 from collections import OrderedDict
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Self
 
 from flambeau.nn.module import Module, indented
@@ -51,19 +51,22 @@ class _Numbered(Module):
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if not name.isdigit()]
 
-    def _name_at(self, index: int) -> str:
-        """The name of the submodule at a position, which may count from the end.
+    def _position(self, index: int) -> int:
+        """A position counted from the start, from one that may count from the end.
 
         Raises:
-            IndexError: There is none.
+            IndexError: Nothing is there.
         """
-        names = list(self._modules)
-        index = operator.index(index)
-        if not -len(names) <= index < len(names):
+        size, position = len(self), operator.index(index)
+        if not -size <= position < size:
             raise IndexError(
-                f"index {index} is out of range for a {type(self).__name__} of {len(names)}"
+                f"index {position} is out of range for a {type(self).__name__} of {size}"
             )
-        return names[index]
+        return position % size
+
+    def _name_at(self, index: int) -> str:
+        """The name of the submodule at a position."""
+        return next(islice(self._modules, self._position(index), None))
 
     def __setitem__(self, idx: int, module: Module) -> None:
         setattr(self, self._name_at(idx), module)
@@ -197,6 +200,9 @@ class ModuleList(_Numbered):
         super().__init__()
         if modules is not None:
             self.extend(modules)
+
+    def _name_at(self, index: int) -> str:
+        return str(self._position(index))
 
     def __getitem__(self, idx: int | slice) -> Any:
         if isinstance(idx, slice):
