@@ -1,3 +1,14 @@
 """Small things that PyTorch users look for under ``utils``."""
 
+from typing import Any
+
 from flambeau.utils import hooks as hooks
+
+
+def __getattr__(name: str) -> Any:
+    # Few programs use it, and it needs rooms that `hooks` does not.
+    if name == "checkpoint":
+        from importlib import import_module
+
+        return import_module("flambeau.utils.checkpoint")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

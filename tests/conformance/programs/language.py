@@ -1,4 +1,4 @@
-"""A language model: rotary positions in complex numbers, grouped queries, tied weights, a cache."""
+"""A language model: rotary positions, grouped queries, tied weights, checkpoints, a cache."""
 
 import math
 
@@ -74,7 +74,13 @@ def train(lib, compiled):
 
         def forward(self, tokens, start=0):
             rotations = self.rotations[start : start + tokens.size(1)]
-            return self.output(self.norm(self.block(self.words(tokens), start, rotations)))
+            x = self.words(tokens)
+            if self.training:
+                call = lib.utils.checkpoint.checkpoint
+                x = call(self.block, x, start, rotations, use_reentrant=False)
+            else:
+                x = self.block(x, start, rotations)
+            return self.output(self.norm(x))
 
     lib.manual_seed(1)
     model = Model()
