@@ -81,13 +81,13 @@ class Persistence(ModuleState):
         local_metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = local_metadata
-        # Attributes of a class with `__getattr__` are slow to read.
-        state = self.__dict__
-        if state["_state_dict_pre_hooks"]:
+        if self._state_dict_pre_hooks:
             # Copied, here and below, since a hook may remove itself.
-            for hook in tuple(state["_state_dict_pre_hooks"].values()):
+            for hook in tuple(self._state_dict_pre_hooks.values()):
                 hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
+        # Attributes of a class with `__getattr__` are slow to read.
+        state = self.__dict__
         for name, module in state["_modules"].items():
             if module is not None:
                 module.state_dict(

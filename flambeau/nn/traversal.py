@@ -17,7 +17,7 @@ class Traversal(ModuleState):
 
     def children(self) -> Iterator[Any]:
         """The modules registered directly in this one, each once."""
-        if not self._modules:
+        if not self._modules and type(self).named_children is Traversal.named_children:
             return iter(())
         return (module for _, module in self.named_children())
 

@@ -487,3 +487,96 @@ def keywords_of_a_class_definition(lib, kit):
             return input
 
     return Model.tag, Model()(1)
+
+
+def uses_before_init(lib):
+    """What can be done with a module, by name."""
+    return {
+        "call": lambda module: module(1),
+        "state_dict": lambda module: module.state_dict(),
+        "load_state_dict": lambda module: module.load_state_dict({}),
+        "parameters": lambda module: list(module.parameters()),
+        "buffers": lambda module: list(module.buffers()),
+        "modules": lambda module: list(module.modules()),
+        "to": lambda module: module.to("cpu"),
+        "double": lambda module: module.double(),
+        "eval": lambda module: module.eval(),
+        "zero_grad": lambda module: module.zero_grad(),
+        "apply": lambda module: module.apply(print),
+        "repr": lambda module: repr(module),
+        "dir": lambda module: dir(module),
+        "hook": lambda module: module.register_forward_hook(print),
+        "backward hook": lambda module: module.register_full_backward_hook(print),
+        "get_submodule": lambda module: module.get_submodule("child"),
+    }
+
+
+@scenario
+def every_use_before_init(lib, kit):
+    class Empty(lib.nn.Module):
+        def __init__(self):
+            pass
+
+        def forward(self, input):
+            return input
+
+    found = {}
+    for name, use in uses_before_init(lib).items():
+        try:
+            found[name] = use(Empty())
+        except (AttributeError, KeyError) as error:
+            found[name] = type(error).__name__
+    return found
+
+
+@scenario
+def classes_that_are_containers_too(lib, kit):
+    class Mapping(lib.nn.Module, dict):
+        pass
+
+    module = Mapping()
+    module["key"] = 1
+    module.weight = lib.nn.Parameter(lib.ones(1))
+    return dict(module), list(module._parameters), module["key"]
+
+
+@scenario
+def a_module_of_length_zero(lib, kit):
+    class Empty(kit.Scale):
+        def __len__(self):
+            return 0
+
+    chain = lib.nn.Sequential(Empty())
+    chain[0].register_full_backward_hook(lambda module, grads, _: (grads[0] * 2,))
+    chain[0].register_load_state_dict_pre_hook(lambda *given: None)
+    chain.load_state_dict(chain.state_dict())
+    input = lib.ones(2, requires_grad=True)
+    chain(input).sum().backward()
+    return input.grad, list(chain.state_dict()), len(list(chain.modules()))
+
+
+@scenario
+def registration_overridden(lib, kit):
+    log = []
+
+    class Model(lib.nn.Module):
+        def register_parameter(self, name, parameter):
+            log.append(name)
+            super().register_parameter(name, parameter)
+
+        def register_buffer(self, name, buffer, persistent=True):
+            log.append((name, persistent))
+            super().register_buffer(name, buffer, persistent)
+
+        def add_module(self, name, module):
+            log.append(name)
+            super().add_module(name, module)
+
+    module = Model()
+    module.weight = lib.nn.Parameter(lib.ones(1))
+    module.weight = None
+    module.mean = lib.nn.Buffer(lib.ones(1), persistent=False)
+    module.mean = lib.zeros(1)
+    module.child = kit.Echo()
+    module.register_module("other", kit.Echo())
+    return log

@@ -359,3 +359,17 @@ def odd_paths(lib, kit):
             except (AttributeError, TypeError) as error:
                 found.append(type(error).__name__)
     return found
+
+
+@scenario
+def named_children_overridden_without_members(lib, kit):
+    class Wrapper(lib.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.__dict__["hidden"] = kit.Scale()
+
+        def named_children(self):
+            yield "hidden", self.hidden
+
+    module = Wrapper().eval().double()
+    return module.hidden.training, module.hidden.weight.dtype, len(list(module.parameters()))
