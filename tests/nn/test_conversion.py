@@ -108,6 +108,7 @@ def test_another_class_of_tensor_becomes_a_new_parameter():
         (lambda m: m._apply(lambda tensor: None), TypeError, ["'weight'", "NoneType"]),
         (lambda m: m.to("meta").to("cpu"), NotImplementedError, ["meta", "to_empty"]),
         (lambda m: m.xpu(), RuntimeError, ["xpu", "cpu", "cuda", "tpu"]),
+        (lambda m: m.share_memory(), NotImplementedError, ["processes", "state dict"]),
         (lambda m: m.train(1), ValueError, ["True or False", "1"]),
         (lambda m: m.train("yes"), ValueError, ["'yes'"]),
     ],
@@ -170,3 +171,19 @@ def test_requires_grad_freezes_a_tree():
     model = tied()
     assert model.requires_grad_(False) is model
     assert not any(each.requires_grad for each in model.parameters())
+
+
+def test_memory_format_is_for_members_of_four_and_five_dimensions():
+    seen = {}
+
+    class Watched(flambeau.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            if func is flambeau.Tensor.to:
+                seen[args[0].dim()] = dict(kwargs or {})
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    model = nn.ParameterList(flambeau.ones((1,) * n).as_subclass(Watched) for n in range(2, 7))
+    model.to(memory_format=flambeau.channels_last)
+    given = {"memory_format": flambeau.channels_last}
+    assert seen == {2: {}, 3: {}, 4: given, 5: given, 6: {}}
