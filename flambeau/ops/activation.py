@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.op import Array, Number, op
-from flambeau.ops.checks import needs_inexact, needs_real_number
+from flambeau.ops.checks import needs_floating, needs_inexact, needs_real_number
 
 __all__ = ["celu", "hardshrink", "prelu", "relu", "selu", "threshold"]
 
@@ -41,6 +41,8 @@ def relu6(input: Array) -> Array:
 
 
 def _clamped(input: Array, low: float, high: float) -> Array:
+    if input.dtype == bool:
+        raise RuntimeError("hardtanh() and relu6() are not defined for bool; convert it first")
     # Not jnp.clip, whose gradient at the bounds is one half.
     bottom = jnp.asarray(low, input.dtype)
     top = jnp.asarray(high, input.dtype)
@@ -112,7 +114,7 @@ def gelu(input: Array, *, approximate: str = "none") -> Array:
     Raises:
         RuntimeError: ``approximate`` is neither.
     """
-    needs_inexact("gelu", input)
+    needs_floating("gelu", input)
     if approximate not in ("none", "tanh"):
         raise RuntimeError(f"gelu(): approximate must be 'none' or 'tanh', got {approximate!r}")
     if approximate == "none":
@@ -183,6 +185,10 @@ def logsigmoid(input: Array) -> Array:
 @op(node="SubBackward0")
 def tanhshrink(input: Array) -> Array:
     """``x - tanh(x)``, elementwise."""
+    if input.dtype == bool:
+        raise RuntimeError(
+            "tanhshrink() subtracts, which is not defined for bool; convert it first"
+        )
     if not jnp.issubdtype(input.dtype, jnp.inexact):
         return input.astype(dtypes.get_default_dtype().numpy) - jnp.tanh(
             input.astype(dtypes.get_default_dtype().numpy)
@@ -271,6 +277,7 @@ def glu(input: Array, dim: int = -1) -> Array:
         raise RuntimeError(
             f"glu(): the size of dimension {dim} must be even, got shape {list(input.shape)}"
         )
+    needs_inexact("glu", input)
     left, right = jnp.split(input, 2, dim)
     return left * jax.nn.sigmoid(right)
 

@@ -120,7 +120,7 @@ def _bounded(point: Any, size: int, padding_mode: str, align_corners: bool) -> A
         return point
     if padding_mode == "reflection":
         point = _reflected(point, size, align_corners)
-    # Without a gradient on and beyond the border, which jnp.clip would halve; NaN is the first edge.
+    # Without a gradient on and beyond the border, which jnp.clip would halve; NaN is at the first.
     top = jnp.asarray(size - 1, point.dtype)
     return jnp.where(point >= top, top, jnp.where(point > 0, point, 0)).astype(point.dtype)
 

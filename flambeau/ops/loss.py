@@ -22,8 +22,11 @@ def reduced(losses: Any, reduction: str) -> Any:
 
     Raises:
         ValueError: ``reduction`` is neither ``"none"``, ``"mean"`` nor ``"sum"``.
+        RuntimeError: A mean of integers is wanted.
     """
     if reduction == "mean":
+        if not jnp.issubdtype(losses.dtype, jnp.inexact):
+            raise RuntimeError(f"the mean of {losses.dtype} is none; convert the input, or sum")
         return jnp.mean(losses)
     if reduction == "sum":
         return jnp.sum(losses)
@@ -283,6 +286,11 @@ def binary_cross_entropy_with_logits(
         RuntimeError: ``weight`` or ``pos_weight`` does not broadcast to the shape of ``input``.
     """
     _check_same_shape("binary_cross_entropy_with_logits", input, target)
+    needs_floating("binary_cross_entropy_with_logits", input)
+    if not jnp.issubdtype(target.dtype, jnp.inexact):
+        raise RuntimeError(
+            f"binary_cross_entropy_with_logits(): target must be floating point, got {target.dtype}"
+        )
     for argument, each in (("weight", weight), ("pos_weight", pos_weight)):
         if each is not None and jnp.broadcast_shapes(each.shape, input.shape) != input.shape:
             raise RuntimeError(
@@ -307,7 +315,11 @@ def kl_div(
         target: Probabilities, or with ``log_target`` their logarithms.
         reduction: ``"batchmean"`` divides the sum by the size of the first dimension.
         log_target: See ``target``.
+
+    Raises:
+        NotImplementedError: The tensors are integers or complex.
     """
+    needs_floating("kl_div", input, target)
     if log_target:
         losses = jnp.exp(target) * (target - input)
     else:

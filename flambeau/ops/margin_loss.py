@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core.op import Array, Operand, TensorOperand, op
+from flambeau.ops.checks import needs_floating
 from flambeau.ops.distance import norm_of
 from flambeau.ops.loss import reduced
 
@@ -33,6 +34,7 @@ def hinge_embedding_loss(
 @op(promote="type")
 def soft_margin_loss(input: TensorOperand, target: TensorOperand, reduction: str = "mean") -> Array:
     """``log(1 + exp(-t * x))`` for targets of 1 and -1."""
+    needs_floating("soft_margin_loss", input)
     scores = -target * input
     return reduced(jnp.logaddexp(scores, jnp.zeros_like(scores)), reduction)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -14,9 +15,17 @@ __all__: list[str] = []
 _SELU_FLOOR = 1.7580993408473766
 
 
+def _check_result_type(name: str, input: Any) -> None:
+    if not jnp.issubdtype(input.dtype, jnp.inexact):
+        raise RuntimeError(
+            f"{name}(): the result is floating point, the input {input.dtype}; convert it first"
+        )
+
+
 @op(node="MulBackward0", linear=True)
 def keep_scaled(input: Array, mask: Array, p: float) -> Array:
     """The elements that ``mask`` keeps divided by ``1 - p``, zeros elsewhere."""
+    _check_result_type("dropout", input)
     scale = 0.0 if p == 1 else 1.0 / (1.0 - p)
     # A product rather than a choice, so that a NaN shows even where it is dropped.
     return input * jnp.where(mask, scale, 0.0).astype(input.dtype)
@@ -25,6 +34,7 @@ def keep_scaled(input: Array, mask: Array, p: float) -> Array:
 @op(node="AddBackward0", linear=True)
 def keep_self_normalizing(input: Array, mask: Array, p: float) -> Array:
     """The elements that ``mask`` keeps, SELU's floor elsewhere, at unchanged mean and variance."""
+    _check_result_type("alpha_dropout", input)
     if p == 1:
         return input * 0
     scale = 1.0 / math.sqrt((_SELU_FLOOR**2 * p + 1) * (1 - p))

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from flambeau.core.op import Array, op
 from flambeau.ops.attention import attention, softmax_of_scores
+from flambeau.ops.checks import needs_floating, same_dtype
 
 __all__: list[str] = []
 
@@ -105,7 +106,13 @@ def multi_head_attention(
     Returns:
         ``(L, N, E)``, and with ``need_weights`` the weights: ``(N, L, S')``, or
         ``(N, num_heads, L, S')`` of each head.
+
+    Raises:
+        RuntimeError: The dtypes differ.
     """
+    projected = (query, key, value, in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight)
+    same_dtype("multi_head_attention_forward", *(each for each in projected if each is not None))
+    needs_floating("multi_head_attention_forward", query)
     length, batch, size = query.shape
     head = size // num_heads
     weights = Projections(in_proj_weight, in_proj_bias, q_proj_weight, k_proj_weight, v_proj_weight)

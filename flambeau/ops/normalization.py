@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from flambeau.core.op import Array, Number, op
-from flambeau.ops.checks import needs_floating, wrap_dims
+from flambeau.ops.checks import needs_floating, needs_inexact, wrap_dims
 from flambeau.ops.derivatives import magnitude
 from flambeau.ops.norms import norm_of_magnitudes
 from flambeau.ops.standardization import standardized_groups, standardized_rows
@@ -27,6 +27,18 @@ Shape: TypeAlias = int | tuple[int, ...] | list[int]
 def _widened(input: Any) -> Any:
     """``input`` in a precision that sums of squares can be taken in."""
     return input.astype(jnp.float32) if input.dtype.itemsize < 4 else input
+
+
+def _check_precisions(name: str, input: Any, **given: Any) -> None:
+    """Fail unless all are of one dtype, or a half precision goes with float32."""
+    for argument, each in given.items():
+        if each is None or each.dtype == input.dtype:
+            continue
+        if not (input.dtype.itemsize == 2 and each.dtype == jnp.float32):
+            raise RuntimeError(
+                f"{name}(): {argument} of {each.dtype} does not go with an input of {input.dtype}; "
+                "convert one of them with to()"
+            )
 
 
 def _channels(array: Any, ndim: int) -> Any:
@@ -71,7 +83,7 @@ def batch_norm(
 
     Raises:
         ValueError: ``training`` with a single value per channel, or ``eps`` is not positive.
-        RuntimeError: Sizes do not match.
+        RuntimeError: Sizes or dtypes do not match.
     """
     _check_batch_norm(input, running_mean, running_var, weight, bias, training, eps)
     axes = (0, *range(2, input.ndim))
@@ -142,6 +154,7 @@ def _check_channels(
                 f"{name}(): {argument} must have {input.shape[1]} elements for an input of shape "
                 f"{list(input.shape)}, got {each.size}"
             )
+    _check_precisions(name, input, **given)
 
 
 @op(node="NativeLayerNormBackward0")
@@ -161,9 +174,11 @@ def layer_norm(
         eps: Added to the variance.
 
     Raises:
-        RuntimeError: The shapes do not match.
+        RuntimeError: The shapes or dtypes do not match.
     """
     axes = _check_normalized_shape("layer_norm", input, normalized_shape, weight, bias)
+    needs_floating("layer_norm", input)
+    _check_precisions("layer_norm", input, weight=weight, bias=bias)
     features = math.prod(input.shape[axes[0] :])
     rows = _widened(input).reshape(math.prod(input.shape[: axes[0]]), features)
     weight, bias = (_as_vector(each, rows.dtype) for each in (weight, bias))
@@ -178,7 +193,6 @@ def _as_vector(array: Any, dtype: Any) -> Any:
 def _check_normalized_shape(
     name: str, input: Any, normalized_shape: Any, weight: Any, bias: Any = None
 ) -> tuple[int, ...]:
-    needs_floating(name, input)
     trailing = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not trailing:
         raise RuntimeError(f"{name}(): normalized_shape must name at least one dimension")
@@ -212,7 +226,7 @@ def rms_norm(
 
     Raises:
         ValueError: ``input`` has fewer dimensions than ``normalized_shape``.
-        RuntimeError: The shapes do not match.
+        RuntimeError: The shapes or dtypes do not match.
     """
     if not isinstance(normalized_shape, int) and input.ndim < len(normalized_shape):
         raise ValueError(
@@ -220,6 +234,7 @@ def rms_norm(
             f"{len(normalized_shape)} dimensions, got shape {list(input.shape)}"
         )
     axes = _check_normalized_shape("rms_norm", input, normalized_shape, weight)
+    needs_inexact("rms_norm", input)
     wide = _widened(input)
     epsilon = jnp.finfo(wide.dtype).eps if eps is None else eps
     square = jnp.mean(jnp.square(wide), axes, keepdims=True)
@@ -267,6 +282,7 @@ def group_norm(
                 f"group_norm(): {name} must have shape [{channels}] for an input of shape "
                 f"{list(input.shape)}, got {list(each.shape)}"
             )
+    _check_precisions("group_norm", input, weight=weight, bias=bias)
     return _standardized(input, weight, bias, num_groups, eps)
 
 
@@ -295,7 +311,7 @@ def instance_norm(
     See `batch_norm`; the running statistics take the mean over the samples.
 
     Raises:
-        RuntimeError: Sizes do not match.
+        RuntimeError: Sizes or dtypes do not match.
     """
     _check_channels("instance_norm", input, running_mean, running_var, weight, bias)
     if not use_input_stats:

@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from flambeau.core.op import Array, op
+from flambeau.ops.checks import needs_real_number
 from flambeau.ops.convolution import Sizes
 from flambeau.ops.windows import Windows
 
@@ -59,6 +60,7 @@ def _unrolled_maximum_jvp(windows: Windows, primals: Any, tangents: Any) -> Any:
 
 def _max_pool(name: str, spatial: int, input: Any, kernel: Any, stride: Any, padding: Any,
               dilation: Any, ceil_mode: bool) -> Any:  # fmt: skip
+    needs_real_number(name, input)
     windows = Windows(name, input, spatial, kernel, stride, padding, dilation, ceil_mode)
     if math.prod(windows.kernel) <= _UNROLLED_TAPS:
         return _unrolled_maximum(windows, input)[0]
@@ -75,6 +77,7 @@ def _max_pool(name: str, spatial: int, input: Any, kernel: Any, stride: Any, pad
 
 def _max_pool_with_indices(name: str, spatial: int, input: Any, kernel: Any, stride: Any,
                            padding: Any, dilation: Any, ceil_mode: bool) -> Any:  # fmt: skip
+    needs_real_number(name, input)
     windows = Windows(name, input, spatial, kernel, stride, padding, dilation, ceil_mode)
     lowest = _lowest(input.dtype)
     if math.prod(windows.kernel) <= _UNROLLED_TAPS:
@@ -341,6 +344,7 @@ def adaptive_avg_pool3d(input: Array, output_size: OutputSize) -> Array:
 def adaptive_max_pool(input: Array, spatial: int, output_size: OutputSize) -> Array:
     """Maxima of ``output_size`` windows, and their positions in the flattened spatial input."""
     name = f"adaptive_max_pool{spatial}d"
+    needs_real_number(name, input)
     outputs = _adaptive_sizes(name, input, output_size, spatial)
     if 0 in input.shape[1:]:
         raise RuntimeError(f"{name}(): only the batch may be empty, got shape {list(input.shape)}")

@@ -121,6 +121,14 @@ def random_rows() -> Iterator[Row]:
     for hard in (False, True):
         row = seeded("gumbel_softmax", 0.7, hard)
         yield Row(f"gumbel_softmax hard={hard}", row, (A[:, :, 0],), 1e-4, node=False)
+    whole = np.arange(6).reshape(2, 3)
+    for name in ("dropout", "alpha_dropout"):
+        yield Row(f"{name} of integers", call(name, 0.5, True), (whole,))
+    for name in ("relu6", "hardtanh", "tanhshrink", "relu"):
+        yield Row(f"{name} of bools", call(name), (whole > 2,))
+    for name in ("gelu", "glu"):
+        yield Row(f"{name} of integers", call(name), (whole.T.copy(),))
+    yield Row("gelu of complexes", call("gelu"), (whole * 1j,), gradient=False)
     for name in ("dropout", "alpha_dropout", "feature_alpha_dropout"):
         for p in (0.3, 0.0, 1.0, 1.5):
             yield Row(f"{name} {p}", seeded(name, p, True), (A,), node=False)

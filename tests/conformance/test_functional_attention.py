@@ -153,6 +153,8 @@ def head_rows() -> Iterator[Row]:
         )
         single = tuple(each[:, 0] for each in inputs)
         yield Row(f"unbatched {need_weights}", row, (*single, *weights), 1e-4, node=False)
+    wider = forward(shared="all")
+    yield Row("a wider query", wider, (inputs[0].astype(np.float64), *inputs[1:], *weights))
     odd = forward(attn_mask=random(3, 5, 6))
     yield Row("unbatched, mask of another number of heads", odd, (*single, *weights))
     yield Row("other ranks", forward(), (inputs[0], *single[1:], *weights))

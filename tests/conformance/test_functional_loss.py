@@ -176,6 +176,10 @@ def probability_rows() -> Iterator[Row]:
     yield Row("gaussian_nll_loss of a negative variance", gaussian, (A, B, -shares(6, 5)))
     name = "binary_cross_entropy_with_logits"
     wide = (A[0], shares(5), shares(6, 5))
+    whole = np.arange(30).reshape(6, 5) % 2
+    yield Row(f"{name} to integers", call(name), (A, whole))
+    for other in ("l1_loss", "kl_div", "soft_margin_loss"):
+        yield Row(f"{other} of integers", call(other), (whole, whole))
     yield Row(f"{name} of wide weights", with_weight(name), wide)
     yield Row(f"{name} of wide positive weights", positive, wide)
     for name in ("binary_cross_entropy", "binary_cross_entropy_with_logits"):

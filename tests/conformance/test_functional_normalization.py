@@ -85,6 +85,19 @@ def feature_rows() -> Iterator[Row]:
         yield Row(f"layer_norm {shape!r}", row, inputs, 2e-5)
         row = lambda lib, x, w, s=shape: lib.nn.functional.rms_norm(x, s, w)  # noqa: E731
         yield Row(f"rms_norm {shape!r}", row, inputs[:2], 2e-5, node=False)
+    for kind in (np.float64, ml_dtypes.bfloat16):
+        row = lambda lib, x, w: lib.nn.functional.layer_norm(x, (5,), w)  # noqa: E731
+        yield Row(f"layer_norm of {kind.__name__}, weight of float32", row, (X.astype(kind), w[0]),
+                  2e-2, node=False)  # fmt: skip
+        yield Row(f"layer_norm of float32, weight of {kind.__name__}", row, (X, w[0].astype(kind)))
+        row = lambda lib, x, w: lib.nn.functional.group_norm(x, 2, w)  # noqa: E731
+        yield Row(f"group_norm of {kind.__name__}, weight of float32", row, (X.astype(kind), W),
+                  2e-2, node=False)  # fmt: skip
+        row = batch_norm(True)
+        given = (X.astype(kind), MEAN, VAR, W, B)
+        yield Row(f"batch_norm of {kind.__name__}, weight of float32", row, given, 5e-2, node=False)
+    complexes = X + 1j * X[::-1]
+    yield Row("rms_norm of complexes", call("rms_norm", (5,)), (complexes,), 2e-5, node=False)
     yield Row("layer_norm plain", call("layer_norm", (5,), eps=0.1), (X,), 2e-5)
     yield Row("rms_norm plain", call("rms_norm", (5,), eps=0.1), (X,), 2e-5, node=False)
     yield Row("layer_norm of another size", call("layer_norm", (4,)), (X,))

@@ -65,6 +65,8 @@ def window_rows() -> Iterator[Row]:
         for p in (1, 2, 3.0):
             row = call(f"lp_pool{n}d", p, 2, ceil_mode=True)
             yield Row(f"lp_pool{n}d {p}", row, (np.abs(x) + 0.1,), 1e-3, node=False)
+    for name in ("max_pool2d", "adaptive_max_pool2d"):
+        yield Row(f"{name} of complexes", call(name, 2), (INPUTS[2] * 1j,))
     for divisor in (5, 0):
         row = call("avg_pool2d", 3, 2, 1, divisor_override=divisor)
         yield Row(f"avg_pool2d divided by {divisor}", row, (INPUTS[2],))
