@@ -2,8 +2,9 @@
 
 JAX's own derivative of a scan would add to the gradient of the weights at each step. The tangent
 here is arranged so that this leaves the loop: all steps' gradients of the weights are one product.
-The slopes of a step, on the other hand, are computed in the loop, from the gates that the forward
-keeps. Stored for all steps, they would be one more array of that size to write and to read.
+The slopes of all steps could be computed at once too. On a CPU the gradient computes them in its
+loop, from the gates that the forward keeps: stored, they would be one more array of that size to
+write and to read.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from flambeau.ops.linear_maps import LinearMap
-from flambeau.ops.recurrent_cells import CELLS, State
+from flambeau.ops.recurrent_cells import CELLS, Slopes, State
 from flambeau.ops.trilinear import trilinear
 
 
@@ -160,12 +161,12 @@ def _motion_forward(kind: str, reverse: bool, fixed: Any, linear: Any) -> Any:
     d_pre, d_projected, *d_first = linear
 
     def step(d_state: State, inputs: Any) -> tuple[State, Any]:
-        here, d_pre, d_projected = inputs
-        move = _motion_of_step(kind, here, weight, projection)
+        slopes, active, d_pre, d_projected = inputs
+        move = _motion_of_step(kind, slopes, active, weight, projection)
         d_state = move(d_state, d_pre, d_projected)
         return d_state, d_state[0]
 
-    inputs = (steps, d_pre, d_projected)
+    inputs = (_slopes(kind, steps), steps.active, d_pre, d_projected)
     d_last, d_outputs = lax.scan(step, tuple(d_first), inputs, reverse=reverse)
     return d_outputs, *d_last
 
@@ -177,7 +178,7 @@ def _motion_backward(kind: str, reverse: bool, fixed: Any, cotangents: Any) -> A
     def step(of_state: State, inputs: Any) -> tuple[State, Any]:
         here, of_output = inputs
         of_state = (of_state[0] + of_output, *of_state[1:])
-        move = _motion_of_step(kind, here, weight, projection)
+        move = _motion_of_step(kind, _slopes(kind, here), here.active, weight, projection)
         # Only their shapes count: those of the state, the pre-activations and the hidden state.
         like = (of_state, here.gates, None if projection is None else of_output)
         of_state, *of_inputs = jax.linear_transpose(move, *like)(of_state)
@@ -187,8 +188,12 @@ def _motion_backward(kind: str, reverse: bool, fixed: Any, cotangents: Any) -> A
     return *of_inputs, *of_first
 
 
+def _slopes(kind: str, steps: Step) -> Slopes:
+    return CELLS[kind].slopes(steps.gates, steps.before, steps.after)
+
+
 def _motion_of_step(
-    kind: str, step: Step, weight: Any, projection: Any
+    kind: str, slopes: Slopes, active: Any, weight: Any, projection: Any
 ) -> Callable[[State, Any, Any], State]:
     """How the state after a step moves with that before it, and with what comes in.
 
@@ -197,14 +202,13 @@ def _motion_of_step(
     """
     cell = CELLS[kind]
     linear = Recurrent(weight.T, None, projection)
-    slopes = cell.slopes(step.gates, step.before, step.after)
 
     def move(d_state: State, d_pre: Any, d_projected: Any) -> State:
         d_pre = d_pre + cell.from_hidden(linear.gates(d_state[0]))
         d_new = linear.project(cell.tangent(slopes, d_pre, d_state))
         if d_projected is not None:
             d_new = (d_new[0] + d_projected, *d_new[1:])
-        return _where(step.active, d_new, d_state)
+        return _where(active, d_new, d_state)
 
     return move
 
