@@ -1,5 +1,7 @@
 """Full backward hooks where gradients are missing, replaced or shared."""
 
+import importlib
+
 from tests.conformance.scenario import Table
 
 scenario = Table()
@@ -503,3 +505,24 @@ def a_parameter_that_forward_assigns_is_not_registered(lib, kit):
     module.register_full_backward_hook(lambda *args: None)
     module(lib.nn.Parameter(lib.ones(2)))
     return list(module._parameters)
+
+
+@scenario
+def hooks_around_and_inside_a_checkpoint(lib, kit):
+    checkpoint = importlib.import_module(f"{lib.__name__}.utils.checkpoint").checkpoint
+    seen = []
+
+    class Model(lib.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = kit.Scale()
+
+        def forward(self, input):
+            return checkpoint(self.inner, input, use_reentrant=False) * 2
+
+    module = Model()
+    module.register_full_backward_hook(recorder(seen, "outer"))
+    module.inner.register_full_backward_hook(recorder(seen, "inner"))
+    input = leaf(lib)
+    module(module(input)).sum().backward()
+    return seen, input.grad, module.inner.weight.grad
