@@ -153,7 +153,7 @@ class CompiledFunction:
         return program.run(leaves)
 
     def __getattr__(self, name: str) -> Any:
-        # What a module offers besides being called: parameters(), train(), its submodules.
+        # What a callable object offers besides being called.
         if name == "function":
             raise AttributeError(name)
         return getattr(self.function, name)
@@ -204,7 +204,8 @@ def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
             ``disable``); accepted, and without effect except ``disable``.
 
     Returns:
-        A callable with the same arguments and results.
+        A callable with the same arguments and results; for a module, another handle on it, of a
+        subclass of its class, that shares its members and attributes.
 
     Raises:
         CompileError: At the first call: the function needs a tensor's value in Python.
@@ -225,4 +226,10 @@ def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         return functools.partial(compile, **options)
     if options.get("disable"):
         return function
-    return CompiledFunction(function)
+    return with_calls(function, CompiledFunction(function))
+
+
+@functools.singledispatch
+def with_calls(function: Any, calls: CompiledFunction) -> Any:
+    """What `compile` gives for a function; for a module, something that is a module as well."""
+    return calls

@@ -361,8 +361,10 @@ class _ModuleWatchingTrace(Trace):
 
     def enter(self, module: Any, anew: bool = False) -> None:
         """Note that ``module`` was called, or with ``anew`` that it has changed for good."""
-        if anew or id(module) not in self.snapshots:
-            snapshot = self.snapshots[id(module)] = ModuleSnapshot(module)
+        # Several handles on a module have one dictionary.
+        key = id(vars(module))
+        if anew or key not in self.snapshots:
+            snapshot = self.snapshots[key] = ModuleSnapshot(module)
             if module in self.switched:
                 # The function has chosen the mode itself.
                 snapshot.ignore([guard.TRAINING])

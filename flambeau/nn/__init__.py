@@ -1,5 +1,6 @@
 """Modules, layers and everything they are made of."""
 
+from flambeau.nn import compiled as _compiled  # noqa: F401 (tells `compile` what a module is)
 from flambeau.nn import functional as functional
 from flambeau.nn import init as init
 from flambeau.nn import modules as modules

@@ -1,0 +1,64 @@
+"""A module whose calls are compiled, and that is the module itself in everything else."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.compile.function import compile, with_calls
+from flambeau.core.modes import modes
+from flambeau.nn.module import Module
+
+
+class CompiledModule:
+    """What `flambeau.compile` adds to the class of a module, to make another handle on it.
+
+    Both handles have one ``__dict__``: parameters, submodules, hooks, modes and plain attributes of
+    the one are those of the other. A program is traced through the module that was compiled.
+    """
+
+    __slots__ = ()
+
+    _calls: Any
+    _orig_mod: Any
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        call = self._calls if modes.trace is None else self._orig_mod
+        return call(*args, **kwargs)
+
+    @property
+    def program_count(self) -> int:
+        """How many programs have been compiled."""
+        return self._calls.program_count
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return compile, (self._orig_mod,)
+
+
+@with_calls.register(Module)
+def compiled_module(module: Module, calls: Callable[..., Any]) -> Any:
+    """Another handle on ``module``, whose calls are ``calls``.
+
+    Args:
+        module: The module, or a handle on it.
+        calls: Does what calling it does.
+    """
+    if isinstance(module, CompiledModule):
+        module = module._orig_mod
+    handle = object.__new__(_class_of(type(module)))
+    object.__setattr__(handle, "__dict__", vars(module))
+    object.__setattr__(handle, "_calls", calls)
+    object.__setattr__(handle, "_orig_mod", module)
+    return handle
+
+
+@functools.cache
+def _class_of(cls: type) -> type:
+    members = {
+        "__slots__": ("_calls", "_orig_mod"),
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "__doc__": cls.__doc__,
+    }
+    return type(cls)(cls.__name__, (CompiledModule, cls), members)
