@@ -16,7 +16,6 @@ import numpy as np
 
 from flambeau.compile.split import Split, placeholder
 from flambeau.core import tape
-from flambeau.core.compiler import compiled_convolution
 from flambeau.core.engine import Backward
 from flambeau.core.kernel import Kernel
 from flambeau.core.lazy_cotangent import value_of
@@ -132,7 +131,6 @@ class History:
         split: The forward and the backward function.
         roots: For each result that takes a cotangent, its shape and dtype.
         sources: For each gradient, whose it is.
-        convolves: The program has convolutions, which XLA compiles with options of their own.
         refusal: Why there are no gradients, if there are none.
     """
 
@@ -141,18 +139,16 @@ class History:
         split: Split,
         roots: Sequence[Any],
         sources: Sequence[Source],
-        convolves: bool,
         refusal: Exception | None,
     ) -> None:
         self.roots = roots
         self.sources = sources
         self.refusal = refusal
-        jit = compiled_convolution if convolves else jax.jit
-        self.forward = jit(split.forward)
-        self.backward = jit(split.backward)
+        self.forward = jax.jit(split.forward)
+        self.backward = jax.jit(split.backward)
         self.kernel = Kernel(
             _gradients_of(split, len(roots)), "compiled_function_backward",
-            "CompiledFunctionBackwardBackward0", convolves=convolves,
+            "CompiledFunctionBackwardBackward0",
         )  # fmt: skip
 
     def node(self, arrays: list[Any], residuals: Any, leaves: Sequence[Any]) -> Node:

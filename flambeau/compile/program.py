@@ -26,7 +26,6 @@ from flambeau.compile.recording import (
 from flambeau.compile.split import Split, without_constants
 from flambeau.core import tape, world
 from flambeau.core.cell import Cell
-from flambeau.core.compiler import compiled_convolution, has_convolution
 from flambeau.core.donation import take
 from flambeau.core.node import Node
 from flambeau.core.tensor import Tensor
@@ -117,7 +116,6 @@ class Program:
         sources = [order[each] if isinstance(each, Cell | Slot) else None for each in constants]
         fixed = [None if isinstance(each, Cell | Slot) else each for each in constants]
         jaxpr = without_constants(closed)
-        convolves = has_convolution(jaxpr)
 
         def operands(arrays: Sequence[Any]) -> list[Any]:
             values = [
@@ -134,7 +132,6 @@ class Program:
                 split,
                 [jax.ShapeDtypeStruct(each.shape, each.dtype) for _, each in recording.roots],
                 [source_of(each.tensor) for each in recording.arrivals],
-                convolves,
                 recording.refusal,
             )
             return
@@ -143,8 +140,7 @@ class Program:
             values, count = operands(arrays), len(jaxpr.constvars)
             return tuple(eval_jaxpr(jaxpr, values[:count], *values[count:]))
 
-        jit = compiled_convolution if convolves else jax.jit
-        self.executable = jit(program, donate_argnums=tuple(range(len(self.donated))))
+        self.executable = jax.jit(program, donate_argnums=tuple(range(len(self.donated))))
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Run the program on the leaves of a call's arguments."""

@@ -18,7 +18,6 @@ from jax.interpreters.partial_eval import dce_jaxpr
 from jaxlib._jax import ArrayImpl
 
 from flambeau.core import dtype as dtypes
-from flambeau.core.compiler import compiled_convolution
 
 Arrays = tuple[Any, ...]
 
@@ -38,16 +37,14 @@ class Kernel:
             tensor, ``n`` for a number and ``-`` for ``None``.
         linear: The gradient needs only the shapes of floating point and complex inputs, so the tape
             keeps those instead of the arrays. Indices, masks and numbers it keeps as they are.
-        convolves: The function has convolutions, which XLA compiles with options of their own.
         keep_residuals: The forward keeps JAX's residuals, so that the gradient does not run the
             forward again; for functions that are dear to recompute.
         differentiable: ``False`` for functions whose results never take a gradient.
     """
 
     __slots__ = (
-        "_abstract", "_followed", "_gradients", "_used", "convolves", "differentiable", "face",
-        "forward", "function", "keep_residuals", "linear", "name", "node_name", "overloads",
-        "returns",
+        "_abstract", "_followed", "_gradients", "_used", "differentiable", "face", "forward",
+        "function", "keep_residuals", "linear", "name", "node_name", "overloads", "returns",
     )  # fmt: skip
 
     #: The compiled function, made when it is first asked for.
@@ -64,7 +61,6 @@ class Kernel:
         *,
         linear: bool = False,
         keep_residuals: bool = False,
-        convolves: bool = False,
         differentiable: bool = True,
         returns: Any = None,
         face: Any = None,
@@ -76,7 +72,6 @@ class Kernel:
         self.overloads = overloads
         self.linear = linear
         self.keep_residuals = keep_residuals
-        self.convolves = convolves
         self.differentiable = differentiable
         self.returns = returns
         self.face = face
@@ -89,8 +84,7 @@ class Kernel:
         # Only called while the slot is empty, so later reads cost no call.
         if name != "forward":
             raise AttributeError(f"a Kernel has no attribute '{name}'")
-        jit = compiled_convolution if self.convolves else jax.jit
-        self.forward = jit(_named(self.function, self.name))
+        self.forward = jax.jit(_named(self.function, self.name))
         return self.forward
 
     def on_meta(self, arrays: Arrays) -> Any:
@@ -139,10 +133,7 @@ class Kernel:
         kernel = self._gradients.get(key)
         if kernel is None:
             function = functools.partial(_cotangents, self.function, needs, given, avals)
-            kernel = Kernel(
-                function, f"{self.name}_backward", f"{self.node_name[:-1]}Backward0",
-                convolves=self.convolves,
-            )  # fmt: skip
+            kernel = Kernel(function, f"{self.name}_backward", f"{self.node_name[:-1]}Backward0")
             self._gradients[key] = kernel
         return kernel, arrays
 
@@ -159,10 +150,7 @@ class Kernel:
         kernel = self._followed.get((other, count))
         if kernel is None:
             function = functools.partial(_chained, self.function, count, other.function)
-            kernel = Kernel(
-                function, f"{self.name}_{other.name}", other.node_name,
-                convolves=self.convolves or other.convolves,
-            )  # fmt: skip
+            kernel = Kernel(function, f"{self.name}_{other.name}", other.node_name)
             self._followed[other, count] = kernel
         return kernel
 
@@ -171,8 +159,7 @@ class Kernel:
         key = "residuals"
         compiled = self._gradients.get(key)
         if compiled is None:
-            jit = compiled_convolution if self.convolves else jax.jit
-            compiled = jit(functools.partial(_with_residuals, self.function), static_argnums=0)
+            compiled = jax.jit(functools.partial(_with_residuals, self.function), static_argnums=0)
             self._gradients[key] = compiled  # type: ignore[assignment]
         return compiled  # type: ignore[return-value]
 
@@ -287,7 +274,7 @@ def pull_back(vjp: Any, cotangents: Arrays) -> Arrays:
     return tuple(_conjugate(each) for each in vjp(tuple(_conjugate(each) for each in cotangents)))
 
 
-pull_back_compiled = compiled_convolution(pull_back)
+pull_back_compiled = jax.jit(pull_back)
 
 
 @jax.jit

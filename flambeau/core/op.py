@@ -66,7 +66,6 @@ class Op:
         self.kernel_options: dict[str, Any] = {
             "linear": options["linear"],
             "keep_residuals": options["keep_residuals"],
-            "convolves": options["convolves"],
             "differentiable": options["differentiable"],
             "returns": options["returns"],
             "overloads": options["overloads"],
@@ -260,7 +259,6 @@ def op(
     overloads: dict[str, str] | None = None,
     linear: bool = False,
     keep_residuals: bool = False,
-    convolves: bool = False,
     differentiable: bool = True,
     returns: Any = None,
     name: str | None = None,
@@ -281,7 +279,6 @@ def op(
         overloads: The names that it has where it depends on which inputs are tensors; see `Kernel`.
         linear: The gradient needs the shapes of the inputs only.
         keep_residuals: Keep JAX's residuals rather than running the forward again.
-        convolves: Compile with the options that XLA needs for fast convolutions.
         differentiable: ``False`` if the result never takes a gradient.
         returns: The named tuple type that several results come in.
         name: The operator's name, where the function's cannot be used.
@@ -291,8 +288,8 @@ def op(
     """
     options = {
         "promote": promote, "node": node, "overloads": overloads, "linear": linear,
-        "keep_residuals": keep_residuals, "convolves": convolves,
-        "differentiable": differentiable, "returns": returns, "name": name,
+        "keep_residuals": keep_residuals, "differentiable": differentiable, "returns": returns,
+        "name": name,
     }  # fmt: skip
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:

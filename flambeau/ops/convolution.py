@@ -139,7 +139,7 @@ def _finished(output: Any, bias: Any, unbatched: bool) -> Any:
     return output[0] if unbatched else output
 
 
-@op(node="ConvolutionBackward0", convolves=True)
+@op(node="ConvolutionBackward0")
 def conv1d(input: Array, weight: Array, bias: Array | None = None, stride: Sizes = 1,
            padding: Sizes | str = 0, dilation: Sizes = 1, groups: int = 1) -> Array:  # fmt: skip
     """A 1-d cross-correlation of ``input`` with each filter of ``weight``.
@@ -163,7 +163,7 @@ def conv1d(input: Array, weight: Array, bias: Array | None = None, stride: Sizes
     return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@op(node="ConvolutionBackward0", convolves=True)
+@op(node="ConvolutionBackward0")
 def conv2d(input: Array, weight: Array, bias: Array | None = None, stride: Sizes = 1,
            padding: Sizes | str = 0, dilation: Sizes = 1, groups: int = 1) -> Array:  # fmt: skip
     """A 2-d cross-correlation of ``input`` with each filter of ``weight``.
@@ -192,7 +192,7 @@ def conv2d(input: Array, weight: Array, bias: Array | None = None, stride: Sizes
     return _convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@op(node="ConvolutionBackward0", convolves=True)
+@op(node="ConvolutionBackward0")
 def conv3d(input: Array, weight: Array, bias: Array | None = None, stride: Sizes = 1,
            padding: Sizes | str = 0, dilation: Sizes = 1, groups: int = 1) -> Array:  # fmt: skip
     """A 3-d cross-correlation of ``(N, C, D, H, W)``; see `conv2d`."""
@@ -248,7 +248,7 @@ def _transpose_convolve(
     return _finished(output, bias, unbatched)
 
 
-@op(node="ConvolutionBackward0", convolves=True)
+@op(node="ConvolutionBackward0")
 def conv_transpose1d(input: Array, weight: Array, bias: Array | None = None, stride: Sizes = 1,
                      padding: Sizes = 0, output_padding: Sizes = 0, groups: int = 1,
                      dilation: Sizes = 1) -> Array:  # fmt: skip
@@ -257,7 +257,7 @@ def conv_transpose1d(input: Array, weight: Array, bias: Array | None = None, str
                                output_padding, groups, dilation)  # fmt: skip
 
 
-@op(node="ConvolutionBackward0", convolves=True)
+@op(node="ConvolutionBackward0")
 def conv_transpose2d(input: Array, weight: Array, bias: Array | None = None, stride: Sizes = 1,
                      padding: Sizes = 0, output_padding: Sizes = 0, groups: int = 1,
                      dilation: Sizes = 1) -> Array:  # fmt: skip
@@ -284,7 +284,7 @@ def conv_transpose2d(input: Array, weight: Array, bias: Array | None = None, str
                                output_padding, groups, dilation)  # fmt: skip
 
 
-@op(node="ConvolutionBackward0", convolves=True)
+@op(node="ConvolutionBackward0")
 def conv_transpose3d(input: Array, weight: Array, bias: Array | None = None, stride: Sizes = 1,
                      padding: Sizes = 0, output_padding: Sizes = 0, groups: int = 1,
                      dilation: Sizes = 1) -> Array:  # fmt: skip
@@ -293,7 +293,7 @@ def conv_transpose3d(input: Array, weight: Array, bias: Array | None = None, str
                                output_padding, groups, dilation)  # fmt: skip
 
 
-@op(node="ConvTbcBackward0", convolves=True)
+@op(node="ConvTbcBackward0")
 def conv_tbc(input: Array, weight: Array, bias: Array, pad: int = 0) -> Array:
     """A 1-d cross-correlation with time first.
 

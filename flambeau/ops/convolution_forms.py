@@ -1,8 +1,8 @@
 """Convolutions in the forms that XLA is fast at.
 
-On an accelerator that is one operator of XLA's. On a CPU its kernel takes ungrouped convolutions
+On an accelerator that is one operator of XLA's. On a CPU its kernels take ungrouped convolutions
 over one or two dimensions and their gradients; grouped, three-dimensional and transposed ones run
-up to 70 times as long as they need to, and are put into terms of that kernel, of products of
+up to 70 times as long as they need to, and are put into terms of those kernels, of products of
 matrices, or of sums that become one loop.
 """
 
@@ -18,6 +18,7 @@ from jax import lax
 from flambeau.core.compiler import only_cpu
 from flambeau.ops import volumes
 from flambeau.ops.depthwise import Geometry, depthwise
+from flambeau.ops.plain_convolution import plain_convolution
 from flambeau.ops.taps import Borders, Numbers, counts_of, padded, taps
 
 __all__: list[str] = []
@@ -62,23 +63,7 @@ def convolve(
         return _as_product(input, weight, stride, borders, dilation, 1)
     if len(kernel) == 3:
         return _slice_by_slice(input, weight, stride, borders, dilation)
-    input, borders = _padded_where_needed(input, kernel, stride, borders, dilation)
-    return _one_operator(input, weight, stride, borders, dilation, 1)
-
-
-def _padded_where_needed(
-    input: Any, kernel: Numbers, stride: Numbers, borders: Borders, dilation: Numbers
-) -> tuple[Any, Borders]:
-    """The input and what is left to pad.
-
-    With more outputs than inputs XLA takes the one for the other in the gradient of the filters,
-    and then has only its slowest loop for it.
-    """
-    counts = counts_of(input, kernel, stride, borders, dilation)
-    extents = ((count - 1) * step + 1 for count, step in zip(counts, stride, strict=True))
-    if all(extent <= size for extent, size in zip(extents, input.shape[2:], strict=True)):
-        return input, borders
-    return padded(input, borders), [(0, 0)] * len(kernel)
+    return plain_convolution(input, weight, stride, borders, dilation)
 
 
 def _one_operator(
@@ -137,9 +122,7 @@ def _slice_by_slice(
     input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers
 ) -> Any:
     """A 3-d convolution as a 2-d one."""
-    kernel, depth = weight.shape[2:], borders[0]
-    input, borders = _padded_where_needed(input, kernel, stride, [(0, 0), *borders[1:]], dilation)
-    geometry = volumes.Geometry(input.shape, weight.shape, stride, (depth, *borders[1:]), dilation)
+    geometry = volumes.Geometry(input.shape, weight.shape, stride, tuple(borders), dilation)
     if stride[0] == 1 and weight.shape[0] <= weight.shape[1]:
         return volumes.in_one_step(input, weight, geometry)
     return volumes.slices_as_channels(input, weight, geometry)

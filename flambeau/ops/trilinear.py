@@ -13,10 +13,10 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.core import ShapedArray
 from jax.interpreters import ad, batching, mlir
 
-from flambeau.core.compiler import CONVOLVING
 from flambeau.core.jax_core import jax_core
 
 # Takes two arrays and what is static.
@@ -24,7 +24,7 @@ Map = Callable[[Any, Any, Any], Any]
 
 
 def trilinear(
-    name: str, plain: Map, product: Map, by_left: Map, by_right: Map, *, convolves: bool = False
+    name: str, plain: Map, product: Map, by_left: Map, by_right: Map, *, samples: bool = False
 ) -> Map:
     """``product`` as a function whose gradients are ``by_left`` and ``by_right``.
 
@@ -34,16 +34,14 @@ def trilinear(
         product: From ``(a, b, static)`` to ``c``, linear in ``a`` and in ``b``.
         by_left: From ``(c, b, static)`` to the cotangent of ``a``.
         by_right: From ``(c, a, static)`` to the cotangent of ``b``.
-        convolves: Programs with these maps are compiled as those with convolutions are.
+        samples: The first dimensions of ``a`` and ``c`` count samples, which ``b`` does not know.
 
     Returns:
         A function of two arrays and a hashable third argument, which says the shapes of ``a`` and
         ``b`` at its attributes ``left`` and ``right``.
     """
     names = name, f"{name}_left", f"{name}_right"
-    if convolves:
-        CONVOLVING.update(names)
-    primitive = functools.cache(lambda: _defined(names, plain, product, by_left, by_right))
+    primitive = functools.cache(lambda: _defined(names, plain, product, by_left, by_right, samples))
 
     def call(left: Any, right: Any, static: Hashable) -> Any:
         return primitive().bind(left, right, static=static)
@@ -51,7 +49,9 @@ def trilinear(
     return call
 
 
-def _defined(names: tuple[str, ...], plain: Map, product: Map, by_left: Map, by_right: Map) -> Any:
+def _defined(
+    names: tuple[str, ...], plain: Map, product: Map, by_left: Map, by_right: Map, samples: bool
+) -> Any:
     """The primitive of the product; those of its gradients are known to it."""
     whole, of_left, of_right = map(jax_core().Primitive, names)
 
@@ -61,9 +61,9 @@ def _defined(names: tuple[str, ...], plain: Map, product: Map, by_left: Map, by_
     def plain_right(c: Any, a: Any, static: Any) -> Any:
         return jax.linear_transpose(lambda b: plain(a, b, static), _like(static.right, c))(c)[0]
 
-    _define(whole, product, plain)
-    _define(of_left, by_left, plain_left)
-    _define(of_right, by_right, plain_right)
+    _define(whole, product, plain, samples)
+    _define(of_left, by_left, plain_left, samples)
+    _define(of_right, by_right, plain_right, samples=False)
     ad.defbilinear(
         whole,
         lambda c, a, b, static: of_left.bind(c, b, static=static),
@@ -87,7 +87,7 @@ def _like(shape: tuple[int, ...], array: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, array.dtype)
 
 
-def _define(primitive: Any, compute: Map, plain: Map) -> None:
+def _define(primitive: Any, compute: Map, plain: Map, samples: bool) -> None:
     def run(left: Any, right: Any, *, static: Any) -> Any:
         return compute(left, right, static)
 
@@ -96,7 +96,18 @@ def _define(primitive: Any, compute: Map, plain: Map) -> None:
         return ShapedArray(found.shape, found.dtype)
 
     def batched(arrays: Any, axes: Any, *, static: Any) -> Any:
+        if samples and axes[1] is None:
+            left, right = arrays
+            return more_samples(left, right, axes[0], static), 0
         return jax.vmap(lambda a, b: plain(a, b, static), axes)(*arrays), 0
+
+    def more_samples(left: Any, right: Any, axis: int, static: Any) -> Any:
+        left = jnp.moveaxis(left, axis, 0)
+        count, first = left.shape[:2]
+        all_of_them = static._replace(left=(count * static.left[0], *static.left[1:]))
+        left = left.reshape(count * first, *left.shape[2:])
+        found = primitive.bind(left, right, static=all_of_them)
+        return found.reshape(count, -1, *found.shape[1:])
 
     primitive.def_impl(functools.partial(jax.jit, static_argnames="static")(run))
     primitive.def_abstract_eval(shape)

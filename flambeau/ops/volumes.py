@@ -15,10 +15,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from flambeau.ops.plain_convolution import plain_convolution
 from flambeau.ops.taps import Borders, Numbers, counts_of, padded, taps
 from flambeau.ops.trilinear import trilinear
-
-_PLANES = ("NCHW", "OIHW", "NCHW")
 
 
 class Geometry(NamedTuple):
@@ -40,10 +39,8 @@ class Geometry(NamedTuple):
 
     def planes(self, slices: Any, filters: Any) -> Any:
         """The convolution of ``(N, C, H, W)`` with ``(O, C, KH, KW)``."""
-        return lax.conv_general_dilated(
-            slices, filters, self.stride[1:], self.borders[1:], rhs_dilation=self.dilation[1:],
-            dimension_numbers=_PLANES,
-        )  # fmt: skip
+        borders: Borders = list(self.borders[1:])
+        return plain_convolution(slices, filters, self.stride[1:], borders, self.dilation[1:])
 
     def depth(self, input: Any) -> int:
         """How deep the output is."""
@@ -90,9 +87,19 @@ def _input_gradient(cotangent: Any, filters: Any, geometry: Geometry) -> Any:
 
 
 def _filter_gradient(cotangent: Any, input: Any, geometry: Geometry) -> Any:
-    filters = jax.ShapeDtypeStruct(geometry.right, cotangent.dtype)
-    pull = jax.linear_transpose(lambda w: _slices_as_outputs(input, w, geometry), filters)
-    return pull(cotangent)[0]
+    batch, channels, size = input.shape[:3]
+    outputs, _, depth, *kernel = geometry.right
+    before, count = geometry.borders[0][0], cotangent.shape[2]
+    starts = [before - place * geometry.dilation[0] for place in range(depth)]
+    sides = [(0, 0)] * len(kernel)
+    # For each slice of the filters, what came of the slices of the input.
+    moved = [padded(cotangent, [(-at, size + at - count), *sides]) for at in starts]
+    spread = jnp.moveaxis(jnp.stack(moved, 1), 3, 1)
+    spread = spread.reshape(batch * size, depth * outputs, *cotangent.shape[3:])
+    slices = jnp.moveaxis(input, 2, 1).reshape(batch * size, channels, *input.shape[3:])
+    split = jax.ShapeDtypeStruct((depth * outputs, channels, *kernel), cotangent.dtype)
+    (found,) = jax.linear_transpose(lambda w: geometry.planes(slices, w), split)(spread)
+    return jnp.moveaxis(found.reshape(depth, outputs, channels, *kernel), 0, 2)
 
 
 in_one_step = trilinear(
@@ -101,5 +108,4 @@ in_one_step = trilinear(
     _slices_as_outputs,
     _input_gradient,
     _filter_gradient,
-    convolves=True,
 )
