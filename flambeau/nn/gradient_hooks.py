@@ -195,7 +195,7 @@ class BackwardHook:
         grad_outputs = self._grad_outputs
         if grad_outputs is None:
             return None
-        # A tensor that the result does not depend on has a gradient too: zero.
+        # As in PyTorch, a tensor that takes no gradient shows zeros beside others that take one.
         grads = self._inputs.with_zeros(self._inputs.spread(grad_inputs))
         for hook in self.user_hooks:
             replaced = hook(self.module, grads, grad_outputs)
