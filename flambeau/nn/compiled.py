@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,9 @@ class CompiledModule:
     """What `flambeau.compile` adds to the class of a module, to make another handle on it.
 
     Both handles have one ``__dict__``: parameters, submodules, hooks, modes and plain attributes of
-    the one are those of the other. A program is traced through the module that was compiled.
+    the one are those of the other. A program is traced through the module that was compiled, and
+    the methods that the user's classes add are those of that module: where they call ``self``, as
+    a loop that generates text does, nothing is compiled.
     """
 
     __slots__ = ()
@@ -34,6 +37,20 @@ class CompiledModule:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return compile, (self._orig_mod,)
+
+
+class _MethodOfOriginal:
+    """A method that is found on the module that was compiled.
+
+    Args:
+        name: Its name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, handle: Any, owner: type) -> Any:
+        return getattr(owner.__mro__[2] if handle is None else handle._orig_mod, self.name)
 
 
 @with_calls.register(Module)
@@ -55,7 +72,14 @@ def compiled_module(module: Module, calls: Callable[..., Any]) -> Any:
 
 @functools.cache
 def _class_of(cls: type) -> type:
+    added = {
+        name
+        for each in cls.__mro__
+        for name, value in vars(each).items()
+        if inspect.isfunction(value) and not hasattr(Module, name)
+    }
     members = {
+        **{name: _MethodOfOriginal(name) for name in added if not name.startswith("__")},
         "__slots__": ("_calls", "_orig_mod"),
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,

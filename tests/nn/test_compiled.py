@@ -120,6 +120,32 @@ def test_hooks_get_the_module_that_was_compiled(layer):
     assert flambeau.allclose(doubled, compiled(X) * 2)
 
 
+def test_methods_of_ones_own_call_the_module_that_was_compiled():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.layer(x)
+
+        def train(self, mode=True):
+            super().train(mode)
+            self.layer.eval()
+            return self
+
+        def generate(self, x):
+            return self(self(x))
+
+    compiled = flambeau.compile(Model())
+    assert compiled.generate(X).shape == (1, 2)
+    assert compiled.program_count == 0
+    assert compiled.generate.__self__ is compiled._orig_mod
+    assert type(compiled).generate is Model.generate
+    assert compiled.train() is compiled
+    assert (compiled.training, compiled.layer.training) == (True, False)
+
+
 def test_containers_stay_containers(layer):
     compiled = flambeau.compile(nn.Sequential(layer, nn.ReLU()))
     assert len(compiled) == 2
