@@ -180,6 +180,8 @@ def probability_rows() -> Iterator[Row]:
     yield Row(f"{name} to integers", call(name), (A, whole))
     for other in ("l1_loss", "kl_div", "soft_margin_loss"):
         yield Row(f"{other} of integers", call(other), (whole, whole))
+    for other in ("cross_entropy", "nll_loss"):
+        yield Row(f"{other} of another batch and of no classes", call(other), (A, CLASSES[:3] + 9))
     yield Row(f"{name} of wide weights", with_weight(name), wide)
     yield Row(f"{name} of wide positive weights", positive, wide)
     for name in ("binary_cross_entropy", "binary_cross_entropy_with_logits"):

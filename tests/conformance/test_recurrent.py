@@ -128,6 +128,17 @@ def test_layer_is_pytorchs(name, form):
     compare(Observer(flambeau, name, form).run(), theirs)
 
 
+@pytest.mark.parametrize("name", ["RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"])
+def test_attributes_are_pytorchs(name):
+    def public(lib):
+        layer = getattr(lib.nn, name)(3, 4)
+        own = vars(layer).keys() - vars(lib.nn.Module()).keys()
+        return {each: getattr(layer, each) for each in own if not each.startswith("_")}
+
+    assert public(flambeau) == public(torch)
+    assert getattr(flambeau.nn, name).__constants__ == getattr(torch.nn, name).__constants__
+
+
 def test_layers_draw_the_same_weights_one_after_the_other():
     def draw(lib):
         lib.manual_seed(11)

@@ -305,7 +305,8 @@ def gaussian_nll_loss(
 
 def _check_classes(name: str, input: Tensor, target: Tensor, ignore_index: int) -> None:
     shape = input.shape
-    if shape:
+    # Another batch size is told before what is wrong in it.
+    if shape and (len(shape) == 1 or target.shape[:1] == shape[:1]):
         check_below(name, "target", target, shape[1 if len(shape) > 1 else 0], ignore_index)
 
 

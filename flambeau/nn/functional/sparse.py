@@ -139,12 +139,12 @@ def _check_bags(
             "embedding_bag() takes offsets with a 1-d input, and none with a 2-d input; got an "
             f"input of shape {list(input.shape)}" + ("" if offsets is None else " and offsets")
         )
-    if offsets is not None:
-        _check_offsets(offsets, input)
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(
             f"embedding_bag(): per_sample_weights are for mode='sum', not for {mode!r}"
         )
+    if offsets is not None:
+        _check_offsets(offsets, input)
 
 
 def _check_offsets(offsets: Tensor, input: Tensor) -> None:
