@@ -101,18 +101,18 @@ def _choosable(images: Any) -> bool:
 
 
 def _by_xla(images: Any, filters: Any, window: Window) -> Any:
-    """With every second row of the images, and of what goes over them, left out.
+    """With a gap after each row of the images, over which the windows step.
 
-    That is the same, but YNNPACK does not take images with gaps.
+    That is the same, and no more work, but YNNPACK does not take images with gaps.
     """
     (before, behind), *others = window.borders
-    sparse = Window(
+    gapped = Window(
         (2 * window.stride[0], *window.stride[1:]),
         ((2 * before, 2 * behind), *others),
         (2 * window.spread[0], *window.spread[1:]),
         (2 * window.dilation[0], *window.dilation[1:]),
     )
-    return _channels_last(images, filters, sparse)
+    return _channels_last(images, filters, gapped)
 
 
 def _by_ynnpack(images: Any, filters: Any, window: Window) -> Any:
