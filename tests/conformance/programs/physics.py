@@ -6,7 +6,7 @@ def train(lib, compiled):
     default = lib.get_default_dtype()
     lib.set_default_dtype(lib.float64)
     lib.manual_seed(6)
-    network = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1))
+    network = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
     viscosity = nn.Parameter(lib.tensor(0.1))
     parameters = [*network.parameters(), viscosity]
     adam = lib.optim.Adam(parameters, lr=1e-2)
