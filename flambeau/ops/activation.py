@@ -13,7 +13,12 @@ import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.op import Array, Number, op
-from flambeau.ops.checks import needs_floating, needs_inexact, needs_real_number
+from flambeau.ops.checks import (
+    needs_floating,
+    needs_inexact,
+    needs_real_number,
+    wrap_dims,
+)
 
 __all__ = ["celu", "hardshrink", "prelu", "relu", "selu", "threshold"]
 
@@ -290,7 +295,11 @@ def gumbel_softmax(
 
     The gradient is that of the softmax either way. Gumbel noise is minus the logarithm of
     ``exponentials``, which are exponentially distributed.
+
+    Raises:
+        IndexError: There is no dimension ``dim``.
     """
+    wrap_dims(dim, logits.ndim, "gumbel_softmax")
     soft = jax.nn.softmax((logits - jnp.log(exponentials)) / tau, dim).astype(logits.dtype)
     if not hard:
         return soft

@@ -13,13 +13,26 @@ from flambeau.ops.loss import reduced
 __all__: list[str] = []
 
 
+def _times(losses: Any, weight: Any) -> Any:
+    if weight.shape != losses.shape:
+        raise ValueError(
+            f"a weight must have the shape of the losses, {list(losses.shape)}, got "
+            f"{list(weight.shape)}"
+        )
+    return losses * weight
+
+
 def _weighted(losses: Any, weight: Any, reduction: str) -> Any:
-    """`reduced`, where a weight, if given, multiplies the losses and divides their mean."""
+    """`reduced`, where a weight, if given, multiplies the losses and divides their mean.
+
+    Raises:
+        ValueError: The weight has not the shape of the losses.
+    """
     if weight is None:
         return reduced(losses, reduction)
-    losses = losses * weight
+    losses = _times(losses, weight)
     if reduction == "mean":
-        return jnp.sum(losses) / jnp.sum(jnp.broadcast_to(weight, losses.shape))
+        return jnp.sum(losses) / jnp.sum(weight)
     return reduced(losses, reduction)
 
 
@@ -78,4 +91,4 @@ def huber_loss(
     far = delta * (size - 0.5 * delta)
     losses = jnp.where(size <= delta, 0.5 * jnp.square(difference), far)
     # Here the mean is not weighted, unlike those above: PyTorch's choice.
-    return reduced(losses if weight is None else losses * weight, reduction)
+    return reduced(losses if weight is None else _times(losses, weight), reduction)

@@ -121,6 +121,7 @@ def random_rows() -> Iterator[Row]:
     for hard in (False, True):
         row = seeded("gumbel_softmax", 0.7, hard)
         yield Row(f"gumbel_softmax hard={hard}", row, (A[:, :, 0],), 1e-4, node=False)
+    yield Row("gumbel_softmax beyond", seeded("gumbel_softmax", 0.7, True, 1e-10, 3), (A,))
     whole = np.arange(6).reshape(2, 3)
     for name in ("dropout", "alpha_dropout"):
         yield Row(f"{name} of integers", call(name, 0.5, True), (whole,))

@@ -207,6 +207,9 @@ def regression_rows() -> Iterator[Row]:
                 row = with_weight(name, **options)
                 yield Row(f"{name} weighted {reduction}", row, (A, B, shares(6, 5)), node=False)
     yield Row("mse_loss broadcast", call("mse_loss"), (A, B[0]), node=False)
+    for name in ("mse_loss", "l1_loss", "huber_loss"):
+        yield Row(f"{name} of a smaller weight", with_weight(name), (A, B, shares(5)))
+        yield Row(f"{name} weighted", with_weight(name), (A, B, shares(6, 5)), 1e-5, node=False)
     yield Row("mse_loss of other shapes", call("mse_loss"), (A, random(4)))
     yield Row("mse_loss to integers", call("mse_loss"), (A[:, 0], CLASSES), node=False)
     yield Row("smooth_l1_loss of negative beta", call("smooth_l1_loss", beta=-1.0), (A, B))
