@@ -192,7 +192,8 @@ def _phase_by_phase(input: Any, weight: Any, stride: Numbers, borders: Borders, 
         input, _mirrored(filters, groups), (1,) * spatial, around, (1,) * spatial, groups
     )
     sizes = found.shape[2:]
-    found = found.reshape(input.shape[0], -1, *stride, *sizes)
+    outputs = found.shape[1] // math.prod(stride)
+    found = found.reshape(input.shape[0], outputs, *stride, *sizes)
     pairs = ((2 + spatial + i, 2 + i) for i in range(spatial))
     found = found.transpose(0, 1, *itertools.chain(*pairs))
     found = found.reshape(*found.shape[:2], *(n * s for n, s in zip(sizes, stride, strict=True)))

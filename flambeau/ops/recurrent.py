@@ -63,8 +63,8 @@ def recurrent_layers(
     cell = CELLS[kind]
     directions = 2 if bidirectional else 1
     per_direction = len(weights) // (num_layers * directions)
-    _check_operands(kind, input, states, weights)
-    output = jnp.swapaxes(input, 0, 1) if batch_first else input
+    output = jnp.swapaxes(input, 0, 1) if batch_first and input.ndim == 3 else input
+    _check_operands(kind, output, states, weights)
     active = None
     if lengths is not None:
         active = jnp.arange(output.shape[0])[:, None, None] < lengths[None, :, None]

@@ -257,8 +257,12 @@ def test_pytorchs_type_of_error(name):
 
 
 def test_an_empty_batch_gives_empty_results():
-    ours, theirs = (lib.nn.GRU(3, 4)(sequence(lib, 2, 0, 3)) for lib in (flambeau, torch))
-    assert [tuple(each.shape) for each in ours] == [tuple(each.shape) for each in theirs]
+    for shape, batch_first in (((2, 0, 3), False), ((0, 2, 3), True)):
+        ours, theirs = (
+            lib.nn.GRU(3, 4, batch_first=batch_first)(sequence(lib, *shape))
+            for lib in (flambeau, torch)
+        )
+        assert [tuple(each.shape) for each in ours] == [tuple(each.shape) for each in theirs]
 
 
 @pytest.mark.parametrize("kind", ["rnn_tanh", "rnn_relu", "lstm", "gru"])

@@ -74,6 +74,11 @@ row(
 )
 row("Conv3d-empty", lambda lib: lib.nn.Conv3d(2, 4, 2, padding="same"), normal(0, 2, 3, 3, 3))
 row("ConvTranspose2d-empty", lambda lib: lib.nn.ConvTranspose2d(2, 2, 2), normal(0, 2, 3, 3))
+row(
+    "ConvTranspose3d-empty",
+    lambda lib: lib.nn.ConvTranspose3d(4, 3, (3, 1, 1), stride=2),
+    normal(0, 4, 4, 3, 5),
+)
 row("LazyConv1d", lambda lib: lib.nn.LazyConv1d(4, 3, groups=2), normal(2, 2, 6))
 row("LazyConv2d", lambda lib: lib.nn.LazyConv2d(4, 3, bias=False), normal(2, 5, 5))
 row("LazyConv3d", lambda lib: lib.nn.LazyConv3d(2, 2, padding=1), normal(1, 2, 3, 3, 3))
