@@ -10,10 +10,10 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = ("accelerator", "backends", "compiler", "cuda", "fft", "jit", "signal", "special")
-# Functions, by the module that has them, in `flambeau.ops` where not said otherwise.
+# Functions, by the module of `flambeau` that has them.
 _FUNCTIONS = {
-    "flambeau.autograd.anomaly_mode": "is_anomaly_check_nan_enabled is_anomaly_enabled",
-    "flambeau.functional_forms": (
+    "autograd.anomaly_mode": "is_anomaly_check_nan_enabled is_anomaly_enabled",
+    "functional_forms": (
         "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout alpha_dropout_ batch_norm "
         "binary_cross_entropy_with_logits celu_ convolution cosine_embedding_loss ctc_loss dropout "
         "dropout_ embedding feature_alpha_dropout feature_alpha_dropout_ feature_dropout "
@@ -21,33 +21,33 @@ _FUNCTIONS = {
         "hinge_embedding_loss instance_norm kl_div layer_norm margin_ranking_loss "
         "max_pool1d_with_indices poisson_nll_loss rrelu rrelu_ selu_ threshold_ triplet_margin_loss"
     ),
-    "flambeau.numerics": (
+    "numerics": (
         "are_deterministic_algorithms_enabled get_deterministic_debug_mode "
         "get_float32_matmul_precision is_deterministic_algorithms_warn_only_enabled "
         "set_deterministic_debug_mode set_flush_denormal set_float32_matmul_precision "
         "use_deterministic_algorithms"
     ),
-    "flambeau.threads": (
-        "get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads"
-    ),
-    "buffers": "frombuffer",
-    "coordinates": "unravel_index",
-    "copies": (
+    "threads": ("get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads"),
+    "ops.buffers": "frombuffer",
+    "ops.coordinates": "unravel_index",
+    "ops.copies": (
         "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy narrow_copy permute_copy "
         "select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy "
         "transpose_copy unbind_copy unfold_copy unsqueeze_copy view_as_complex_copy "
         "view_as_real_copy view_copy"
     ),
-    "finite_differences": "gradient",
-    "histograms": "histogram histogramdd",
-    "older_factorizations": ("geqrf lu lu_solve lu_unpack orgqr ormqr pca_lowrank svd_lowrank"),
-    "older_names": (
+    "ops.finite_differences": "gradient",
+    "ops.histograms": "histogram histogramdd",
+    "ops.matrices.older_factorizations": (
+        "geqrf lu lu_solve lu_unpack orgqr ormqr pca_lowrank svd_lowrank"
+    ),
+    "ops.older_names": (
         "fill frobenius_norm norm_except_dim nuclear_norm range set_default_tensor_type to_dlpack "
         "typename unsafe_split_with_sizes"
     ),
-    "resizing": "as_strided_ as_strided_scatter empty_permuted empty_strided resize_as_",
-    "short_time_fourier": "istft stft",
-    "window_functions": (
+    "ops.resizing": "as_strided_ as_strided_scatter empty_permuted empty_strided resize_as_",
+    "ops.signals.short_time_fourier": "istft stft",
+    "ops.signals.window_functions": (
         "bartlett_window blackman_window hamming_window hann_window kaiser_window"
     ),
 }
@@ -68,8 +68,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"flambeau.{name}")
     if name in _HOMES:
-        home = _HOMES[name]
-        found = getattr(import_module(home if "." in home else f"flambeau.ops.{home}"), name)
+        found = getattr(import_module(f"flambeau.{_HOMES[name]}"), name)
     elif name in _METHODS:
         found = getattr(import_module("flambeau.core.tensor").Tensor, name)
     else:

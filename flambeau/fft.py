@@ -1,6 +1,6 @@
 """Discrete Fourier transforms under PyTorch's names: `torch.fft`."""
 
-from flambeau.ops.fourier import (
+from flambeau.ops.signals.fourier import (
     fft,
     fft2,
     fftfreq,

@@ -1,6 +1,6 @@
 """Linear algebra under PyTorch's names: `torch.linalg`."""
 
-from flambeau.ops.factorization import (
+from flambeau.ops.matrices.factorization import (
     LinAlgError,
     cholesky,
     cholesky_ex,
@@ -14,11 +14,11 @@ from flambeau.ops.factorization import (
     lu_factor_ex,
     svdvals,
 )
-from flambeau.ops.factorization import linalg_qr as qr
-from flambeau.ops.factorization import linalg_svd as svd
-from flambeau.ops.linalg import linalg_cross as cross
-from flambeau.ops.linalg import matmul
-from flambeau.ops.matrix_functions import (
+from flambeau.ops.matrices.factorization import linalg_qr as qr
+from flambeau.ops.matrices.factorization import linalg_svd as svd
+from flambeau.ops.matrices.linalg import linalg_cross as cross
+from flambeau.ops.matrices.linalg import matmul
+from flambeau.ops.matrices.matrix_functions import (
     cond,
     det,
     matrix_exp,
@@ -29,11 +29,11 @@ from flambeau.ops.matrix_functions import (
     slogdet,
     vecdot,
 )
-from flambeau.ops.matrix_functions import linalg_diagonal as diagonal
-from flambeau.ops.matrix_functions import linalg_norm as norm
-from flambeau.ops.matrix_functions import linalg_vander as vander
-from flambeau.ops.matrix_functions import linalg_vector_norm as vector_norm
-from flambeau.ops.solving import (
+from flambeau.ops.matrices.matrix_functions import linalg_diagonal as diagonal
+from flambeau.ops.matrices.matrix_functions import linalg_norm as norm
+from flambeau.ops.matrices.matrix_functions import linalg_vander as vander
+from flambeau.ops.matrices.matrix_functions import linalg_vector_norm as vector_norm
+from flambeau.ops.matrices.solving import (
     inv_ex,
     lstsq,
     lu_solve,
@@ -44,8 +44,8 @@ from flambeau.ops.solving import (
     tensorinv,
     tensorsolve,
 )
-from flambeau.ops.solving import inverse as inv
-from flambeau.ops.symmetric_indefinite import ldl_factor, ldl_factor_ex, ldl_solve
+from flambeau.ops.matrices.solving import inverse as inv
+from flambeau.ops.matrices.symmetric_indefinite import ldl_factor, ldl_factor_ex, ldl_solve
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh",

@@ -1,8 +1,8 @@
 """Functions of mathematical physics and statistics under PyTorch's names: `torch.special`."""
 
+from flambeau.ops.neural.softmax import log_softmax, logsumexp, softmax
 from flambeau.ops.pointwise import exp2, expm1, log1p, round
 from flambeau.ops.pointwise import sigmoid as expit
-from flambeau.ops.softmax import log_softmax, logsumexp, softmax
 from flambeau.ops.special import (
     digamma,
     erf,

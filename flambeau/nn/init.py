@@ -16,7 +16,7 @@ from flambeau.core.op import function
 from flambeau.core.plan import following, has_plan, is_recording
 from flambeau.core.tensor import Tensor
 from flambeau.ops.creation import eye as identity
-from flambeau.ops.factorization import orthonormal_columns
+from flambeau.ops.matrices.factorization import orthonormal_columns
 from flambeau.ops.ranges import arange
 from flambeau.ops.sampling import permutations, redraw, truncated_normal_
 

@@ -14,12 +14,12 @@ _METHODS = {
     "buffers": ("apply_", "map2_", "map_"),
     "copies": ("narrow_copy",),
     "histograms": ("histogram",),
-    "older_factorizations": ("geqrf", "lu", "lu_solve", "orgqr", "ormqr"),
+    "matrices.older_factorizations": ("geqrf", "lu", "lu_solve", "orgqr", "ormqr"),
     "older_names": ("unsafe_split_with_sizes",),
     "resizing": (
         "as_strided_", "as_strided_scatter", "new", "new_empty_strided", "resize_", "resize_as_",
     ),
-    "short_time_fourier": ("istft", "stft"),
+    "signals.short_time_fourier": ("istft", "stft"),
 }  # fmt: skip
 
 

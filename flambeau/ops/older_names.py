@@ -9,8 +9,8 @@ from flambeau.core.dtype import INTEGER, get_default_dtype, set_default_dtype
 from flambeau.core.op import function
 from flambeau.core.tensor import Tensor
 from flambeau.ops.conversion import TYPE_NAMES
-from flambeau.ops.matrix_functions import matrix_norm
-from flambeau.ops.norms import norm
+from flambeau.ops.matrices.matrix_functions import matrix_norm
+from flambeau.ops.matrices.norms import norm
 from flambeau.ops.ranges import arange
 
 __all__ = [

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.ops.window_functions import bessel, cosines, triangle, windowed
+from flambeau.ops.signals.window_functions import bessel, cosines, triangle, windowed
 
 __all__ = [
     "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine",

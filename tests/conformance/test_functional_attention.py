@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from flambeau.core.op import forget_kernels
-from flambeau.ops import attention
+from flambeau.ops.neural import attention
 from tests.conformance.operators import Row, compare, table
 
 RANDOM = np.random.default_rng(0)

@@ -7,8 +7,10 @@ import warnings
 from flambeau.core.dtype import dtype as DType
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._in_place import stored
-from flambeau.ops import activation as ops
-from flambeau.ops.activation import (
+from flambeau.ops.arithmetic import neg
+from flambeau.ops.creation import empty_like
+from flambeau.ops.neural import activation as ops
+from flambeau.ops.neural.activation import (
     gelu,
     glu,
     hardshrink,
@@ -19,12 +21,10 @@ from flambeau.ops.activation import (
     softsign,
     tanhshrink,
 )
-from flambeau.ops.arithmetic import neg
-from flambeau.ops.creation import empty_like
+from flambeau.ops.neural.softmax import log_softmax as _log_softmax
+from flambeau.ops.neural.softmax import softmax as _softmax
 from flambeau.ops.pointwise import sigmoid, tanh
 from flambeau.ops.sampling import exponential_, uniform_
-from flambeau.ops.softmax import log_softmax as _log_softmax
-from flambeau.ops.softmax import softmax as _softmax
 
 __all__ = [
     "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid",

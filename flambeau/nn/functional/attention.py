@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flambeau.core.dtype import bool as BOOL
 from flambeau.core.tensor import Tensor
-from flambeau.ops import attention as ops
-from flambeau.ops.multihead import multi_head_attention
+from flambeau.ops.neural import attention as ops
+from flambeau.ops.neural.multihead import multi_head_attention
 from flambeau.ops.sampling import keep_mask
 
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]

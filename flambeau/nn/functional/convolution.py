@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flambeau.ops.convolution import (
+from flambeau.ops.neural.convolution import (
     conv1d,
     conv2d,
     conv3d,

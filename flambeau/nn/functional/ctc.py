@@ -8,7 +8,7 @@ from flambeau.core.convert import make, to_numpy
 from flambeau.core.dtype import int64
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
-from flambeau.ops import ctc as ops
+from flambeau.ops.neural import ctc as ops
 
 __all__ = ["ctc_loss"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._reductions import resolved
-from flambeau.ops import loss as ops
-from flambeau.ops.linear_cross_entropy import linear_cross_entropy as _linear_cross_entropy
-from flambeau.ops.loss import REDUCTIONS
+from flambeau.ops.neural import loss as ops
+from flambeau.ops.neural.linear_cross_entropy import linear_cross_entropy as _linear_cross_entropy
+from flambeau.ops.neural.loss import REDUCTIONS
 from flambeau.ops.values import at_hand, check_below
 
 __all__ = [

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._reductions import resolved
-from flambeau.ops import margin_loss as ops
-from flambeau.ops.distance import pairwise_distance
+from flambeau.ops.neural import margin_loss as ops
+from flambeau.ops.neural.distance import pairwise_distance
 from flambeau.ops.values import at_hand
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flambeau.core.tensor import Tensor
-from flambeau.ops import normalization as ops
-from flambeau.ops.normalization import group_norm, layer_norm, local_response_norm, rms_norm
+from flambeau.ops.neural import normalization as ops
+from flambeau.ops.neural.normalization import group_norm, layer_norm, local_response_norm, rms_norm
 
 __all__ = [
     "batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.core.tensor import Tensor
-from flambeau.ops import pooling as ops
-from flambeau.ops.pooling import (
+from flambeau.ops.neural import pooling as ops
+from flambeau.ops.neural.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
@@ -14,7 +14,7 @@ from flambeau.ops.pooling import (
     avg_pool2d,
     avg_pool3d,
 )
-from flambeau.ops.unpooling import lp_pool
+from flambeau.ops.neural.unpooling import lp_pool
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",

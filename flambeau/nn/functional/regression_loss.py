@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._reductions import resolved, warn_of_broadcast
-from flambeau.ops import regression_loss as ops
+from flambeau.ops.neural import regression_loss as ops
 
 __all__ = ["huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"]
 

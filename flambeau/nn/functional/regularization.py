@@ -8,7 +8,7 @@ from typing import Any
 from flambeau.core.strides import memory_order
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._in_place import stored
-from flambeau.ops.masking import keep_scaled, keep_self_normalizing
+from flambeau.ops.neural.masking import keep_scaled, keep_self_normalizing
 from flambeau.ops.sampling import keep_mask
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flambeau.core.dtype import int64
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
-from flambeau.ops import embedding as ops
+from flambeau.ops.neural import embedding as ops
 from flambeau.ops.values import at_hand, check_below
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.core.tensor import Tensor
+from flambeau.ops.neural.unpooling import fractional_max_pool, max_unpool
 from flambeau.ops.sampling import rand
-from flambeau.ops.unpooling import fractional_max_pool, max_unpool
 from flambeau.ops.values import at_hand
 
 __all__ = [

@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.core.tensor import Tensor
-from flambeau.ops import pooling
-from flambeau.ops.folding import (
+from flambeau.ops.neural import pooling
+from flambeau.ops.neural.folding import (
     channel_shuffle,
     fold,
     pixel_shuffle,
     pixel_unshuffle,
     unfold,
 )
-from flambeau.ops.grids import affine_grid_generator
-from flambeau.ops.grids import grid_sample as _grid_sample
-from flambeau.ops.padding import constant_pad_nd, pad_by_rule
-from flambeau.ops.resampling import interpolate_nearest, interpolate_smoothly
+from flambeau.ops.neural.grids import affine_grid_generator
+from flambeau.ops.neural.grids import grid_sample as _grid_sample
+from flambeau.ops.neural.padding import constant_pad_nd, pad_by_rule
+from flambeau.ops.neural.resampling import interpolate_nearest, interpolate_smoothly
 
 __all__ = [
     "affine_grid", "channel_shuffle", "fold", "grid_sample", "interpolate",

@@ -15,7 +15,7 @@ from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
 from flambeau.ops.creation import empty
 from flambeau.ops.known import is_unknown
-from flambeau.ops.recurrent import run_layers
+from flambeau.ops.neural.recurrent import run_layers
 
 __all__ = ["RNNBase"]
 

@@ -11,7 +11,7 @@ from flambeau.nn import init
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.ops.creation import empty, zeros
-from flambeau.ops.recurrent import gru_cell, lstm_cell, rnn_relu_cell, rnn_tanh_cell
+from flambeau.ops.neural.recurrent import gru_cell, lstm_cell, rnn_relu_cell, rnn_tanh_cell
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 

@@ -11,10 +11,10 @@ from flambeau.nn import functional as F
 from flambeau.nn.module import Module
 from flambeau.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from flambeau.nn.utils.parametrize import register_parametrization
-from flambeau.ops import reparametrization
 from flambeau.ops.comparison import allclose
 from flambeau.ops.creation import eye, zeros_like
-from flambeau.ops.orthogonal_maps import orthogonal_map, orthonormalized, reflections_of
+from flambeau.ops.matrices.orthogonal_maps import orthogonal_map, orthonormalized, reflections_of
+from flambeau.ops.neural import reparametrization
 from flambeau.ops.sampling import randn
 from flambeau.ops.shape import cat
 

@@ -16,7 +16,7 @@ from flambeau.core import dtype as dtypes
 from flambeau.core.tensor import Tensor
 from flambeau.ops.from_data import from_numpy
 from flambeau.ops.known import known_values
-from flambeau.ops.packing import lengths_of, pack_steps, pad_all, pad_steps, sizes_of
+from flambeau.ops.neural.packing import lengths_of, pack_steps, pad_all, pad_steps, sizes_of
 
 __all__ = [
     "PackedSequence",

@@ -10,7 +10,7 @@ from flambeau.nn import functional as F
 from flambeau.nn.module import Module
 from flambeau.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from flambeau.nn.parameter import Parameter, UninitializedParameter
-from flambeau.ops.reparametrization import divided_by_sigma, power_iterations, right_vector
+from flambeau.ops.neural.reparametrization import divided_by_sigma, power_iterations, right_vector
 from flambeau.ops.sampling import randn
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from flambeau.core.tensor import Tensor
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter, UninitializedParameter
-from flambeau.ops import reparametrization
+from flambeau.ops.neural import reparametrization
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 

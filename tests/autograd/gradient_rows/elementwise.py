@@ -5,7 +5,7 @@ from __future__ import annotations
 import flambeau
 from flambeau import special
 from flambeau.nn import functional as F
-from flambeau.ops import activation, masking
+from flambeau.ops.neural import activation, masking
 from tests.autograd.gradient_rows.row import (
     MASK,
     POSITIVE,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import flambeau
 from flambeau import fft
 from flambeau.nn import functional as F
-from flambeau.ops import multihead, short_time_fourier, unpooling
-from flambeau.ops.recurrent import recurrent_layers
+from flambeau.ops.neural import multihead, unpooling
+from flambeau.ops.neural.recurrent import recurrent_layers
+from flambeau.ops.signals import short_time_fourier
 from tests.autograd.gradient_rows.row import (
     BATCH,
     IMAGE,

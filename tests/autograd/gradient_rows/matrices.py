@@ -8,7 +8,8 @@ from __future__ import annotations
 import flambeau
 from flambeau import linalg
 from flambeau.nn import functional as F
-from flambeau.ops import factorization, orthogonal_maps, reparametrization
+from flambeau.ops.matrices import factorization, orthogonal_maps
+from flambeau.ops.neural import reparametrization
 from tests.autograd.gradient_rows.row import (
     BATCH,
     EYE,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import flambeau
 from flambeau.nn import functional as F
-from flambeau.ops import many, packing
+from flambeau.ops import many
+from flambeau.ops.neural import packing
 from tests.autograd.gradient_rows.row import (
     BATCH,
     IMAGE,

@@ -12,7 +12,7 @@ import pytest
 
 import flambeau
 from flambeau.nn import functional as F
-from flambeau.ops import attention
+from flambeau.ops.neural import attention
 
 LENGTH = 16_384
 RANDOM = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import flambeau
 from flambeau import nn
 from flambeau.nn.utils import parametrizations
 from flambeau.nn.utils.rnn import pack_padded_sequence, pack_sequence, pad_packed_sequence
-from flambeau.ops.recurrent import recurrent_layers
+from flambeau.ops.neural.recurrent import recurrent_layers
 
 
 def steps(*shape):

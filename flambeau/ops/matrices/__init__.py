@@ -1,0 +1,1 @@
+"""Operators of linear algebra: products, factorizations, equations, functions of matrices."""

@@ -1,0 +1,1 @@
+"""Operators of layers: what `nn.functional` computes, in the forms that XLA is fast at."""

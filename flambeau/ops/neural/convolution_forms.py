@@ -1,0 +1,204 @@
+"""Convolutions in the forms that XLA is fast at.
+
+On an accelerator that is one operator of XLA's. On a CPU its kernels take ungrouped convolutions
+over one or two dimensions and their gradients; grouped, three-dimensional and transposed ones run
+up to 70 times as long as they need to, and are put into terms of those kernels, of products of
+matrices, or of sums that become one loop.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from flambeau.core.compiler import only_cpu
+from flambeau.ops.neural import volumes
+from flambeau.ops.neural.depthwise import Geometry, depthwise
+from flambeau.ops.neural.plain_convolution import plain_convolution
+from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded, taps
+
+__all__: list[str] = []
+
+_LAYOUTS = {1: ("NCH", "OIH", "NCH"), 2: ("NCHW", "OIHW", "NCHW"), 3: ("NCDHW", "OIDHW", "NCDHW")}
+
+# Up to so many groups are convolved one by one, more of them as one product of matrices.
+_SEPARATE_GROUPS = 8
+# A filter of more taps than this is not unrolled.
+_UNROLLED_TAPS = 64
+# Windows of up to so many elements, of all channels together, are copied out: in XLA's kernel such
+# short products take twice as long.
+_SMALL_WINDOW = 36
+
+
+def convolve(
+    input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers, groups: int
+) -> Any:
+    """The cross-correlation of ``(N, C, *spatial)`` with ``(O, C / groups, *kernel)``.
+
+    Args:
+        input: What is convolved.
+        weight: The filters.
+        stride: The step from output to output along each spatial dimension.
+        borders: Zeros before and behind each spatial dimension; negative numbers crop.
+        dilation: The step between the taps of a filter.
+        groups: How many groups the channels are split into.
+    """
+    kernel = weight.shape[2:]
+    if not only_cpu():
+        return _one_operator(input, weight, stride, borders, dilation, groups)
+    if groups > 1 and groups == input.shape[1] and math.prod(kernel) <= _UNROLLED_TAPS:
+        return _channel_by_channel(input, weight, stride, borders, dilation)
+    if groups > _SEPARATE_GROUPS:
+        return _as_product(input, weight, stride, borders, dilation, groups)
+    if groups > 1:
+        parts = zip(jnp.split(input, groups, 1), jnp.split(weight, groups, 0), strict=True)
+        return jnp.concatenate(
+            [convolve(own, filters, stride, borders, dilation, 1) for own, filters in parts], 1
+        )
+    if math.prod(kernel) == 1 or input.shape[1] * math.prod(kernel) <= _SMALL_WINDOW:
+        return _as_product(input, weight, stride, borders, dilation, 1)
+    if len(kernel) == 3:
+        return _slice_by_slice(input, weight, stride, borders, dilation)
+    return plain_convolution(input, weight, stride, borders, dilation)
+
+
+def _one_operator(
+    input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers, groups: int
+) -> Any:
+    return lax.conv_general_dilated(
+        input,
+        weight,
+        stride,
+        borders,
+        rhs_dilation=dilation,
+        dimension_numbers=_LAYOUTS[len(stride)],
+        feature_group_count=groups,
+    )
+
+
+def _channel_by_channel(
+    input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers
+) -> Any:
+    """Each channel with its own filters."""
+    kernel = weight.shape[2:]
+    counts = counts_of(input, kernel, stride, borders, dilation)
+    dtype = input.dtype
+    if dtype.itemsize == 2:
+        # Not to round after each tap.
+        input, weight = input.astype(jnp.float32), weight.astype(jnp.float32)
+    input = padded(input, borders)
+    multiple = weight.shape[0] // input.shape[1]
+    if multiple > 1:
+        input = jnp.repeat(input, multiple, 1)
+    filters = weight[:, 0]
+    geometry = Geometry(input.shape, filters.shape, counts, stride, dilation)
+    return depthwise(input, filters, geometry).astype(dtype)
+
+
+def _as_product(
+    input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers, groups: int
+) -> Any:
+    """One product of matrices for each group and sample: filters by the windows' elements."""
+    kernel = weight.shape[2:]
+    counts = counts_of(input, kernel, stride, borders, dilation)
+    found = taps(padded(input, borders), kernel, counts, stride, dilation)
+    windows = jnp.stack(found, 2) if len(found) > 1 else found[0]
+    if groups == 1:
+        filters = weight.reshape(weight.shape[0], math.prod(weight.shape[1:]))
+        windows = windows.reshape(input.shape[0], filters.shape[1], math.prod(counts))
+        product = jnp.einsum("ok,nkp->nop", filters, windows)
+    else:
+        filters = weight.reshape(groups, weight.shape[0] // groups, math.prod(weight.shape[1:]))
+        windows = windows.reshape(input.shape[0], groups, filters.shape[2], math.prod(counts))
+        product = jnp.einsum("gok,ngkp->ngop", filters, windows)
+    return product.reshape(input.shape[0], weight.shape[0], *counts)
+
+
+def _slice_by_slice(
+    input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers
+) -> Any:
+    """A 3-d convolution as a 2-d one."""
+    geometry = volumes.Geometry(input.shape, weight.shape, stride, tuple(borders), dilation)
+    if stride[0] == 1 and weight.shape[0] <= weight.shape[1]:
+        return volumes.in_one_step(input, weight, geometry)
+    return volumes.slices_as_channels(input, weight, geometry)
+
+
+def convolve_transposed(
+    input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers, groups: int
+) -> Any:
+    """The transpose of a convolution, of ``(N, C, *spatial)`` by ``(C, O / groups, *kernel)``.
+
+    Args:
+        input: What is spread.
+        weight: The filters.
+        stride: The step from input to input, seen in the output.
+        borders: How much the output is cropped before and behind, from ``(size - 1) * stride +
+            dilation * (kernel - 1) + 1``; negative numbers enlarge it.
+        dilation: The step between the taps of a filter.
+        groups: How many groups the channels are split into.
+    """
+    kernel = weight.shape[2:]
+    if only_cpu() and max(stride) > 1 and max(dilation) == 1:
+        return _phase_by_phase(input, weight, stride, borders, groups)
+    around = [
+        (d * (k - 1) - before, d * (k - 1) - after)
+        for k, d, (before, after) in zip(kernel, dilation, borders, strict=True)
+    ]
+    filters = _mirrored(weight, groups)
+    if max(stride) == 1:
+        return convolve(input, filters, stride, around, dilation, groups)
+    return lax.conv_general_dilated(
+        input,
+        filters,
+        (1,) * len(kernel),
+        around,
+        lhs_dilation=stride,
+        rhs_dilation=dilation,
+        dimension_numbers=_LAYOUTS[len(kernel)],
+        feature_group_count=groups,
+    )
+
+
+def _mirrored(weight: Any, groups: int) -> Any:
+    """The filters of a transposed convolution as those of a convolution."""
+    inputs, outputs = weight.shape[:2]
+    kernel = weight.shape[2:]
+    weight = lax.rev(weight, tuple(range(2, weight.ndim)))
+    grouped = weight.reshape((groups, inputs // groups, outputs, *kernel)).swapaxes(1, 2)
+    return grouped.reshape((groups * outputs, inputs // groups, *kernel))
+
+
+def _phase_by_phase(input: Any, weight: Any, stride: Numbers, borders: Borders, groups: int) -> Any:
+    """The outputs that lie alike between the inputs as channels of one convolution.
+
+    Those at ``stride * i + phase`` see the taps ``phase, phase + stride, ...`` of the filters only.
+    """
+    kernel, spatial = weight.shape[2:], len(stride)
+    per_phase = tuple(-(-k // s) for k, s in zip(kernel, stride, strict=True))
+    room = [(0, m * s - k) for m, s, k in zip(per_phase, stride, kernel, strict=True)]
+    split = padded(weight, room).reshape(
+        *weight.shape[:2], *itertools.chain(*zip(per_phase, stride, strict=True))
+    )
+    phases = tuple(range(3, 2 + 2 * spatial, 2))
+    split = split.transpose(0, 1, *phases, *(each - 1 for each in phases))
+    filters = split.reshape(weight.shape[0], -1, *per_phase)
+    around = [(m - 1, m - 1) for m in per_phase]
+    found = convolve(
+        input, _mirrored(filters, groups), (1,) * spatial, around, (1,) * spatial, groups
+    )
+    sizes = found.shape[2:]
+    outputs = found.shape[1] // math.prod(stride)
+    found = found.reshape(input.shape[0], outputs, *stride, *sizes)
+    pairs = ((2 + spatial + i, 2 + i) for i in range(spatial))
+    found = found.transpose(0, 1, *itertools.chain(*pairs))
+    found = found.reshape(*found.shape[:2], *(n * s for n, s in zip(sizes, stride, strict=True)))
+    # The filters were filled up behind by `room`, and so was the output.
+    cropped = [
+        (-before, -after - extra) for (before, after), (_, extra) in zip(borders, room, strict=True)
+    ]
+    return padded(found, cropped)

@@ -1,0 +1,85 @@
+"""Convolutions in which each channel has a filter of its own, for a CPU.
+
+Each place in the filter is a product of the whole input, shifted, with one number per channel.
+The sum of those is one loop; so is the gradient of the input, which is a convolution with the
+mirrored filters; and the gradient of the filters is one loop for each place.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from flambeau.ops.neural.fused_sum import fused_sum
+from flambeau.ops.neural.taps import taps
+from flambeau.ops.neural.trilinear import trilinear
+
+Numbers = tuple[int, ...]
+
+
+class Geometry(NamedTuple):
+    """What a convolution's result does not depend on smoothly.
+
+    Attributes:
+        left: The input's shape, ``(N, C, *spatial)``; it is padded already.
+        right: The shape of the filters, ``(C, *kernel)``.
+        counts: How many outputs there are along each spatial dimension.
+        stride: The step from output to output.
+        dilation: The step between the taps of a filter.
+    """
+
+    left: Numbers
+    right: Numbers
+    counts: Numbers
+    stride: Numbers
+    dilation: Numbers
+
+    def taps(self, input: Any) -> list[Any]:
+        """What each place in the filters is multiplied with."""
+        return taps(input, self.right[1:], self.counts, self.stride, self.dilation)
+
+
+def _by_channel(filters: Any) -> Any:
+    """``(C, *kernel)`` as one factor ``(C, 1, ...)`` for each place."""
+    spatial = filters.ndim - 1
+    flat = filters.reshape(filters.shape[0], -1, *(1,) * spatial)
+    return [flat[:, place] for place in range(flat.shape[1])]
+
+
+def _output(input: Any, filters: Any, geometry: Geometry) -> Any:
+    found = zip(geometry.taps(input), _by_channel(filters), strict=True)
+    return functools.reduce(jnp.add, [shifted * factor for shifted, factor in found])
+
+
+def _input_gradient(cotangent: Any, filters: Any, geometry: Geometry) -> Any:
+    spatial = len(geometry.counts)
+    around = [(0, 0, 0)] * 2
+    for size, count, kernel, stride, dilation in zip(
+        geometry.left[2:], geometry.counts, geometry.right[1:], geometry.stride, geometry.dilation,
+        strict=True,
+    ):  # fmt: skip
+        reach = dilation * (kernel - 1)
+        # Behind the last window there may be elements that no output sees.
+        unseen = size - (count - 1) * stride - 1 - reach
+        around.append((reach, reach + unseen, stride - 1))
+    spread = lax.pad(cotangent, np.zeros((), cotangent.dtype), around)
+    mirrored = lax.rev(filters, tuple(range(1, filters.ndim)))
+    back = geometry._replace(left=spread.shape, counts=geometry.left[2:], stride=(1,) * spatial)
+    return _output(spread, mirrored, back)
+
+
+def _filter_gradient(cotangent: Any, input: Any, geometry: Geometry) -> Any:
+    # Along a dimension that is not the last, so that neighbours are summed side by side.
+    axis = cotangent.ndim - 2 if cotangent.ndim > 3 else 0
+    input = lax.optimization_barrier(input)
+    sums = jnp.stack([fused_sum(shifted * cotangent, axis) for shifted in geometry.taps(input)])
+    channels = 2 if axis > 0 else 1
+    others = tuple(each for each in range(1, sums.ndim) if each != channels)
+    return jnp.sum(sums, others).T.reshape(geometry.right)
+
+
+depthwise = trilinear("depthwise", _output, _output, _input_gradient, _filter_gradient)

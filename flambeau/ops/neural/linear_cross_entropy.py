@@ -1,0 +1,94 @@
+"""A linear map and the cross-entropy of its outputs, which need never exist all at once."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from flambeau.core.op import Array, op
+from flambeau.ops.matrices.linalg import one_dtype
+from flambeau.ops.neural.loss import (
+    cross_entropy_of,
+    likelihood_losses,
+    reduced,
+    scores_of,
+    weighted_mean,
+)
+
+__all__: list[str] = []
+
+
+@op(node="NllLossBackward0")
+def linear_cross_entropy(
+    input: Array,
+    linear_weight: Array,
+    target: Array,
+    linear_bias: Array | None,
+    weight: Array | None,
+    reduction: str,
+    ignore_index: int,
+    label_smoothing: float,
+    chunk: int | None,
+) -> Array:
+    """The cross-entropy of the logits ``input @ linear_weight.T + linear_bias``.
+
+    Args:
+        input: ``(N, in_features)`` or ``(in_features,)``.
+        linear_weight: ``(C, ..., in_features)``.
+        target: Class indices, or probabilities shaped as the logits.
+        linear_bias: ``(C, ...)``.
+        weight: ``(C,)``, a factor for each class.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        ignore_index: A target that counts for nothing.
+        label_smoothing: The share of the uniform distribution in the target.
+        chunk: Compute so many samples at a time, forward and backward; for class indices of a
+            single output each. ``None`` for all at once.
+
+    Raises:
+        RuntimeError: Shapes or dtypes do not match.
+    """
+    one_dtype("linear_cross_entropy", input, linear_weight, linear_bias)
+    shape = (*input.shape[:-1], *linear_weight.shape[:-1])
+    rows = linear_weight.reshape(-1, linear_weight.shape[-1])
+    bias = None if linear_bias is None else linear_bias.reshape(-1)
+    if chunk is None:
+        logits = _logits(input, rows, bias).reshape(shape)
+        return cross_entropy_of(logits, target, weight, ignore_index, reduction, label_smoothing)
+    single = input.ndim == 1
+    samples, classes = (input[None], target[None]) if single else (input, target)
+    losses, shares = _in_chunks(
+        samples, classes, rows, bias, weight, ignore_index, label_smoothing, chunk
+    )
+    if reduction == "mean":
+        return weighted_mean(losses, shares).astype(input.dtype)
+    return reduced(losses[0] if single else losses, reduction).astype(input.dtype)
+
+
+def _logits(input: Any, weight: Any, bias: Any) -> Any:
+    product = jnp.matmul(input, weight.T)
+    return product if bias is None else product + bias
+
+
+def _in_chunks(
+    input: Any, target: Any, rows: Any, bias: Any, weight: Any, ignore_index: int,
+    label_smoothing: float, chunk: int,
+) -> tuple[Any, Any]:  # fmt: skip
+    """The loss and the share of each sample, logits for one chunk at a time."""
+    count = input.shape[0]
+    chunks = math.ceil(count / chunk)
+    behind = chunks * chunk - count
+    inputs = jnp.pad(input, ((0, behind), (0, 0))).reshape(chunks, chunk, -1)
+    targets = jnp.pad(target, (0, behind), constant_values=ignore_index).reshape(chunks, chunk)
+
+    @jax.checkpoint
+    def losses_of(part: Any) -> Any:
+        samples, classes = part
+        scores = scores_of(_logits(samples, rows, bias), 1)
+        return likelihood_losses(scores, classes, weight, ignore_index, label_smoothing, 1)
+
+    losses, shares = lax.map(losses_of, (inputs, targets))
+    return losses.reshape(-1)[:count], shares.reshape(-1)[:count]

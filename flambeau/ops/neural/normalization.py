@@ -1,0 +1,384 @@
+"""Normalization by statistics of a batch, of features, of groups, or of neighbouring channels.
+
+Half precisions are normalized in float32 and rounded once, as PyTorch does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from flambeau.core.op import Array, Number, op
+from flambeau.ops.checks import needs_floating, needs_inexact, wrap_dims
+from flambeau.ops.derivatives import magnitude
+from flambeau.ops.matrices.norms import norm_of_magnitudes
+from flambeau.ops.neural.standardization import standardized_groups, standardized_rows
+
+__all__ = ["rms_norm"]
+
+
+Shape: TypeAlias = int | tuple[int, ...] | list[int]
+
+
+def _widened(input: Any) -> Any:
+    """``input`` in a precision that sums of squares can be taken in."""
+    return input.astype(jnp.float32) if input.dtype.itemsize < 4 else input
+
+
+def _check_precisions(name: str, input: Any, **given: Any) -> None:
+    """Fail unless all are of one dtype, or a half precision goes with float32."""
+    for argument, each in given.items():
+        if each is None or each.dtype == input.dtype:
+            continue
+        if not (input.dtype.itemsize == 2 and each.dtype == jnp.float32):
+            raise RuntimeError(
+                f"{name}(): {argument} of {each.dtype} does not go with an input of {input.dtype}; "
+                "convert one of them with to()"
+            )
+
+
+def _channels(array: Any, ndim: int) -> Any:
+    """``(C,)`` as it broadcasts against ``(N, C, ...)``."""
+    return array.reshape((1, -1) + (1,) * (ndim - 2))
+
+
+def _scaled(normalized: Any, weight: Any, bias: Any, dtype: Any) -> Any:
+    if weight is not None:
+        normalized = normalized * weight
+    if bias is not None:
+        normalized = normalized + bias
+    return normalized.astype(dtype)
+
+
+@op(node="NativeBatchNormBackward0")
+def batch_norm(
+    input: Array,
+    running_mean: Array | None,
+    running_var: Array | None,
+    weight: Array | None,
+    bias: Array | None,
+    training: bool,
+    momentum: Array | Number,
+    eps: float,
+) -> Array:
+    """Each channel with mean 0 and variance 1, scaled and shifted, and the new running statistics.
+
+    Args:
+        input: ``(N, C, ...)``.
+        running_mean: ``(C,)``; with ``training``, only blended into the new one.
+        running_var: ``(C,)``.
+        weight: ``(C,)``.
+        bias: ``(C,)``.
+        training: Normalize by the batch's own statistics.
+        momentum: The share of this batch in the new running statistics.
+        eps: Added to the variance.
+
+    Returns:
+        The normalized input; with ``training`` and running statistics also their new values, the
+        variance unbiased.
+
+    Raises:
+        ValueError: ``training`` with a single value per channel, or ``eps`` is not positive.
+        RuntimeError: Sizes or dtypes do not match.
+    """
+    _check_batch_norm(input, running_mean, running_var, weight, bias, training, eps)
+    axes = (0, *range(2, input.ndim))
+    wide = _widened(input)
+    if training and not input.size:
+        # An empty batch says nothing about its statistics.
+        mean, variance = jnp.zeros(input.shape[1], wide.dtype), jnp.ones(input.shape[1], wide.dtype)
+        centered = wide
+    elif training:
+        mean = jnp.mean(wide, axes)
+        centered = wide - _channels(mean, input.ndim)
+        variance = jnp.mean(jnp.square(centered), axes)
+    else:
+        assert running_mean is not None
+        assert running_var is not None
+        mean, variance = running_mean.astype(wide.dtype), running_var.astype(wide.dtype)
+        centered = wide - _channels(mean, input.ndim)
+    scale = lax.rsqrt(variance + jnp.asarray(eps, variance.dtype))
+    if weight is not None:
+        scale = scale * weight
+    shift = None if bias is None else _channels(bias, input.ndim)
+    output = _scaled(centered * _channels(scale, input.ndim), None, shift, input.dtype)
+    if not training or running_mean is None:
+        return output
+    if not input.size:
+        return output, running_mean, running_var
+    count = input.size // input.shape[1]
+    unbiased = lax.stop_gradient(variance) * (count / max(count - 1, 1))
+    return (
+        output,
+        _blended(running_mean, lax.stop_gradient(mean), momentum),
+        _blended(running_var, unbiased, momentum),
+    )
+
+
+def _blended(running: Any, new: Any, momentum: Any) -> Any:
+    return (running * (1 - momentum) + momentum * new).astype(running.dtype)
+
+
+def _check_batch_norm(
+    input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool,
+    eps: float,
+) -> None:  # fmt: skip
+    _check_channels("batch_norm", input, running_mean, running_var, weight, bias)
+    if training and input.size == input.shape[1]:
+        raise ValueError(
+            "batch_norm(): training needs more than 1 value per channel, got an input of "
+            f"shape {list(input.shape)}"
+        )
+    if eps < 0 or (training and eps == 0):
+        raise ValueError(f"batch_norm(): eps must be positive, in evaluation at least 0; got {eps}")
+    if not training and (running_mean is None or running_var is None):
+        raise RuntimeError("batch_norm(): running_mean and running_var are needed outside training")
+
+
+def _check_channels(
+    name: str, input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any
+) -> None:
+    needs_floating(name, input)
+    if input.ndim < 2:
+        raise RuntimeError(f"{name}() takes an input of shape (N, C, ...), got {list(input.shape)}")
+    given = {
+        "running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias,
+    }  # fmt: skip
+    for argument, each in given.items():
+        if each is not None and each.size != input.shape[1]:
+            raise RuntimeError(
+                f"{name}(): {argument} must have {input.shape[1]} elements for an input of shape "
+                f"{list(input.shape)}, got {each.size}"
+            )
+    _check_precisions(name, input, **given)
+
+
+@op(node="NativeLayerNormBackward0")
+def layer_norm(
+    input: Array, normalized_shape: Shape, weight: Array | None = None, bias: Array | None = None,
+    eps: float = 1e-5,
+) -> Array:  # fmt: skip
+    """``input`` with mean 0 and variance 1 over its trailing dimensions, scaled and shifted.
+
+    ``(x - mean) / sqrt(var + eps) * weight + bias``, with the biased variance.
+
+    Args:
+        input: ``(*, *normalized_shape)``.
+        normalized_shape: The sizes of the trailing dimensions to normalize over.
+        weight: Of ``normalized_shape``.
+        bias: Of ``normalized_shape``.
+        eps: Added to the variance.
+
+    Raises:
+        RuntimeError: The shapes or dtypes do not match.
+    """
+    axes = _check_normalized_shape("layer_norm", input, normalized_shape, weight, bias)
+    needs_floating("layer_norm", input)
+    _check_precisions("layer_norm", input, weight=weight, bias=bias)
+    features = math.prod(input.shape[axes[0] :])
+    rows = _widened(input).reshape(math.prod(input.shape[: axes[0]]), features)
+    weight, bias = (_as_vector(each, rows.dtype) for each in (weight, bias))
+    output = standardized_rows(rows, weight, bias, eps)
+    return output.reshape(input.shape).astype(input.dtype)
+
+
+def _as_vector(array: Any, dtype: Any) -> Any:
+    return None if array is None else array.reshape(-1).astype(dtype)
+
+
+def _check_normalized_shape(
+    name: str, input: Any, normalized_shape: Any, weight: Any, bias: Any = None
+) -> tuple[int, ...]:
+    trailing = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not trailing:
+        raise RuntimeError(f"{name}(): normalized_shape must name at least one dimension")
+    for argument, each in (("weight", weight), ("bias", bias)):
+        if each is not None and each.shape != trailing:
+            raise RuntimeError(
+                f"{name}(): {argument} must have shape {list(trailing)}, as normalized_shape, "
+                f"got {list(each.shape)}"
+            )
+    if input.shape[-len(trailing) :] != trailing:
+        raise RuntimeError(
+            f"{name}(): normalized_shape={list(trailing)} needs an input of shape "
+            f"[*, {', '.join(map(str, trailing))}], got {list(input.shape)}"
+        )
+    return tuple(range(input.ndim - len(trailing), input.ndim))
+
+
+@op(node="FusedRmsNormBackward0")
+def rms_norm(
+    input: Array, normalized_shape: Shape, weight: Array | None = None, eps: float | None = None
+) -> Array:
+    """``input`` divided by its root mean square over its trailing dimensions, and scaled.
+
+    ``x / sqrt(mean(x ** 2) + eps) * weight``.
+
+    Args:
+        input: ``(*, *normalized_shape)``.
+        normalized_shape: The sizes of the trailing dimensions to normalize over.
+        weight: Of ``normalized_shape``.
+        eps: By default the machine epsilon of the precision computed in.
+
+    Raises:
+        ValueError: ``input`` has fewer dimensions than ``normalized_shape``.
+        RuntimeError: The shapes or dtypes do not match.
+    """
+    if not isinstance(normalized_shape, int) and input.ndim < len(normalized_shape):
+        raise ValueError(
+            f"rms_norm(): normalized_shape={list(normalized_shape)} needs an input of at least "
+            f"{len(normalized_shape)} dimensions, got shape {list(input.shape)}"
+        )
+    axes = _check_normalized_shape("rms_norm", input, normalized_shape, weight)
+    needs_inexact("rms_norm", input)
+    wide = _widened(input)
+    epsilon = jnp.finfo(wide.dtype).eps if eps is None else eps
+    square = jnp.mean(jnp.square(wide), axes, keepdims=True)
+    normalized = wide * lax.rsqrt(square + jnp.asarray(epsilon, wide.dtype))
+    return _scaled(normalized, weight, None, input.dtype)
+
+
+@op(node="NativeGroupNormBackward0")
+def group_norm(
+    input: Array, num_groups: int, weight: Array | None = None, bias: Array | None = None,
+    eps: float = 1e-5,
+) -> Array:  # fmt: skip
+    """``input`` with mean 0 and variance 1 over each group of channels, scaled and shifted.
+
+    Args:
+        input: ``(N, C, ...)``.
+        num_groups: How many groups the channels are split into.
+        weight: ``(C,)``.
+        bias: ``(C,)``.
+        eps: Added to the variance.
+
+    Raises:
+        RuntimeError: ``num_groups`` does not divide the channels, or the shapes do not match.
+        ValueError: The batch has a single value per group.
+    """
+    needs_floating("group_norm", input)
+    if input.ndim < 2:
+        raise RuntimeError(
+            f"group_norm() takes an input of shape (N, C, ...), got {list(input.shape)}"
+        )
+    channels = input.shape[1]
+    if num_groups <= 0 or channels % num_groups:
+        raise RuntimeError(
+            f"group_norm(): num_groups={num_groups} does not divide the {channels} channels of an "
+            f"input of shape {list(input.shape)}"
+        )
+    if input.shape[0] * channels // num_groups * math.prod(input.shape[2:]) == 1:
+        raise ValueError(
+            f"group_norm(): more than 1 value per group is needed, got {num_groups} groups and an "
+            f"input of shape {list(input.shape)}"
+        )
+    for name, each in (("weight", weight), ("bias", bias)):
+        if each is not None and each.shape != (channels,):
+            raise RuntimeError(
+                f"group_norm(): {name} must have shape [{channels}] for an input of shape "
+                f"{list(input.shape)}, got {list(each.shape)}"
+            )
+    _check_precisions("group_norm", input, weight=weight, bias=bias)
+    return _standardized(input, weight, bias, num_groups, eps)
+
+
+def _standardized(input: Any, weight: Any, bias: Any, groups: int, eps: float) -> Any:
+    """``(N, C, ...)`` normalized over groups of channels, scaled and shifted."""
+    batch, channels = input.shape[:2]
+    wide = _widened(input).reshape(batch, channels, math.prod(input.shape[2:]))
+    weight, bias = (_as_vector(each, wide.dtype) for each in (weight, bias))
+    output = standardized_groups(wide, weight, bias, groups, eps)
+    return output.reshape(input.shape).astype(input.dtype)
+
+
+@op(node="NativeBatchNormBackward0")
+def instance_norm(
+    input: Array,
+    running_mean: Array | None,
+    running_var: Array | None,
+    weight: Array | None,
+    bias: Array | None,
+    use_input_stats: bool,
+    momentum: Array | Number,
+    eps: float,
+) -> Array:
+    """Each channel of each sample with mean 0 and variance 1, and the new running statistics.
+
+    See `batch_norm`; the running statistics take the mean over the samples.
+
+    Raises:
+        RuntimeError: Sizes or dtypes do not match.
+    """
+    _check_channels("instance_norm", input, running_mean, running_var, weight, bias)
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise RuntimeError(
+                "instance_norm(): use_input_stats=False needs running_mean and running_var"
+            )
+        return _by_running_statistics(input, running_mean, running_var, weight, bias, eps)
+    output = _standardized(input, weight, bias, input.shape[1], eps)
+    if running_mean is None or not input.size:
+        return output
+    axes = tuple(range(2, input.ndim))
+    fixed = _widened(lax.stop_gradient(input))
+    mean = jnp.mean(fixed, axes, keepdims=True)
+    variance = jnp.mean(jnp.square(fixed - mean), (0, *axes))
+    count = input.size // max(input.shape[0] * input.shape[1], 1)
+    return (
+        output,
+        _blended(running_mean, jnp.mean(mean, (0, *axes)), momentum),
+        _blended(running_var, variance * (count / max(count - 1, 1)), momentum),
+    )
+
+
+def _by_running_statistics(
+    input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, eps: float
+) -> Any:
+    wide = _widened(input)
+    mean = _channels(running_mean.astype(wide.dtype), input.ndim)
+    variance = _channels(running_var.astype(wide.dtype), input.ndim)
+    return _scaled(
+        (wide - mean) * lax.rsqrt(variance + jnp.asarray(eps, wide.dtype)),
+        None if weight is None else _channels(weight, input.ndim),
+        None if bias is None else _channels(bias, input.ndim),
+        input.dtype,
+    )
+
+
+@op(node="DivBackward0")
+def local_response_norm(input: Array, size: int, alpha: float = 1e-4, beta: float = 0.75,
+                        k: float = 1.0) -> Array:  # fmt: skip
+    """Each channel divided by a power of the mean square of ``size`` channels around it.
+
+    ``x / (k + alpha * mean(x ** 2)) ** beta``, with zeros beyond the first and last channel.
+
+    Raises:
+        ValueError: ``input`` has fewer than 3 dimensions.
+    """
+    if input.ndim < 3:
+        raise ValueError(
+            f"local_response_norm() takes an input of shape (N, C, ...), got {list(input.shape)}"
+        )
+    squares = jnp.square(input)
+    window = (1, size, *(1,) * (input.ndim - 2))
+    padding = [(0, 0), (size // 2, (size - 1) // 2)] + [(0, 0)] * (input.ndim - 2)
+    total = lax.reduce_window(
+        squares, np.zeros((), input.dtype), lax.add, window, (1,) * input.ndim, padding
+    )
+    return input / jnp.power(k + alpha / size * total, beta)
+
+
+@op(node="DivBackward0")
+def normalize(input: Array, p: float = 2.0, dim: Shape = 1, eps: float = 1e-12) -> Array:
+    """``input`` divided by its ``p``-norm along ``dim``, or by ``eps`` where that is greater.
+
+    Raises:
+        IndexError: There is no such dimension.
+    """
+    dims = wrap_dims(dim, input.ndim, "normalize")
+    norm = norm_of_magnitudes(magnitude(input), float(p), dims, True)
+    return input / jnp.maximum(norm, jnp.asarray(eps, norm.dtype))

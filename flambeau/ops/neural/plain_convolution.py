@@ -1,0 +1,235 @@
+"""Ungrouped convolutions over one or two dimensions, for a CPU.
+
+XLA has two kernels for them there, and takes YNNPACK's for two dimensions whenever it can. That one
+is up to twice as fast as XLA's own where there are few outputs, and up to four times as slow where
+windows are large, which is in the gradient of the filters, or where nothing is padded. So the
+output and the two gradients are each written in a form that the faster kernel takes, channels last:
+XLA turns other layouts round by itself, but not within loops.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+
+from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded
+from flambeau.ops.neural.trilinear import trilinear
+
+__all__: list[str] = []
+
+_LAYOUTS = {1: ("NCH", "OIH", "NCH"), 2: ("NCHW", "OIHW", "NCHW")}
+_CHANNELS_LAST = {1: ("NHC", "HIO", "NHC"), 2: ("NHWC", "HWIO", "NHWC")}
+
+# What YNNPACK's kernel would take; bfloat16 is computed as float32.
+_CHOOSABLE = ("float32", "bfloat16")
+# XLA's own kernel is the faster one with more outputs than this, unless there are few inputs.
+_FEW_OUTPUTS = 64
+_FEW_INPUTS = 16
+# What is computed in vain, so that the faster kernel is taken, may be one part in so many.
+_PARTS = 8
+# Leaving a row out is worth it with at least so many.
+_LEAST_ROWS = 16
+
+
+class Window(NamedTuple):
+    """How filters go over images.
+
+    Attributes:
+        stride: The step from window to window.
+        borders: Zeros before and behind each dimension; negative numbers crop.
+        spread: The step between the elements of the images, with zeros in between.
+        dilation: The step between the taps of a filter.
+    """
+
+    stride: Numbers
+    borders: tuple[tuple[int, int], ...]
+    spread: Numbers
+    dilation: Numbers
+
+
+class Geometry(NamedTuple):
+    """What a convolution's result does not depend on smoothly.
+
+    Attributes:
+        left: The input's shape, ``(N, C, *spatial)``.
+        right: The shape of the filters, ``(O, C, *kernel)``.
+        stride: The step from output to output.
+        borders: Zeros before and behind each dimension; negative numbers crop.
+        dilation: The step between the taps of a filter.
+    """
+
+    left: Numbers
+    right: Numbers
+    stride: Numbers
+    borders: tuple[tuple[int, int], ...]
+    dilation: Numbers
+
+    @property
+    def once(self) -> Numbers:
+        return (1,) * len(self.stride)
+
+
+def _channels_last(images: Any, filters: Any, window: Window) -> Any:
+    """The correlation of ``(N, C, *spatial)`` with ``(O, C, *kernel)``, as ``(N, O, *counts)``."""
+    spatial = tuple(range(2, images.ndim))
+    found = lax.conv_general_dilated(
+        images.transpose(0, *spatial, 1),
+        filters.transpose(*spatial, 1, 0),
+        window.stride,
+        window.borders,
+        lhs_dilation=window.spread,
+        rhs_dilation=window.dilation,
+        dimension_numbers=_CHANNELS_LAST[len(spatial)],
+    )
+    return jnp.moveaxis(found, -1, 1)
+
+
+def _correlated(images: Any, filters: Any, window: Window) -> Any:
+    """The same in the form for the faster kernel, where filters are small."""
+    if not _choosable(images) or max(window.spread) > 1:
+        return _channels_last(images, filters, window)
+    outputs, inputs = filters.shape[:2]
+    if outputs > _FEW_OUTPUTS and inputs > _FEW_INPUTS:
+        return _by_xla(images, filters, window)
+    return _by_ynnpack(images, filters, window)
+
+
+def _choosable(images: Any) -> bool:
+    return images.ndim == 4 and images.dtype in _CHOOSABLE
+
+
+def _by_xla(images: Any, filters: Any, window: Window) -> Any:
+    """With a gap after each row of the images, over which the windows step.
+
+    That is the same, and no more work, but YNNPACK does not take images with gaps.
+    """
+    (before, behind), *others = window.borders
+    gapped = Window(
+        (2 * window.stride[0], *window.stride[1:]),
+        ((2 * before, 2 * behind), *others),
+        (2 * window.spread[0], *window.spread[1:]),
+        (2 * window.dilation[0], *window.dilation[1:]),
+    )
+    return _channels_last(images, filters, gapped)
+
+
+def _by_ynnpack(images: Any, filters: Any, window: Window) -> Any:
+    """With a border, if there is none: one column more, and what is seen of it cut off."""
+    if any(map(any, window.borders)):
+        return _channels_last(images, filters, window)
+    kernel = filters.shape[2:]
+    count = _count(images, kernel, window)
+    bordered = window._replace(borders=(*window.borders[:-1], (0, 1)))
+    beyond = _count(images, kernel, bordered) - count
+    if beyond * _PARTS > count:
+        return _by_xla(images, filters, window)
+    return _channels_last(images, filters, bordered)[..., :count]
+
+
+def _count(images: Any, kernel: Numbers, window: Window) -> int:
+    borders: Borders = list(window.borders)
+    return counts_of(images, kernel, window.stride, borders, window.dilation)[-1]
+
+
+def _plain(input: Any, filters: Any, geometry: Geometry) -> Any:
+    return lax.conv_general_dilated(
+        input, filters, geometry.stride, geometry.borders, rhs_dilation=geometry.dilation,
+        dimension_numbers=_LAYOUTS[len(geometry.stride)],
+    )  # fmt: skip
+
+
+def _output(input: Any, filters: Any, geometry: Geometry) -> Any:
+    window = Window(geometry.stride, geometry.borders, geometry.once, geometry.dilation)
+    return _correlated(input, filters, window)
+
+
+def _input_gradient(cotangent: Any, filters: Any, geometry: Geometry) -> Any:
+    """The cotangent, spread by the stride, under the mirrored filters."""
+    spatial = range(2, cotangent.ndim)
+    borders = []
+    for axis, stride, (before, _), dilation in zip(
+        spatial, geometry.stride, geometry.borders, geometry.dilation, strict=True
+    ):
+        reach = dilation * (geometry.right[axis] - 1)
+        last = (cotangent.shape[axis] - 1) * stride
+        borders.append((reach - before, geometry.left[axis] - 1 - last + before))
+    mirrored = lax.rev(filters, tuple(spatial)).swapaxes(0, 1)
+    window = Window(geometry.once, tuple(borders), geometry.stride, geometry.dilation)
+    return _correlated(cotangent, mirrored, window)
+
+
+def _filter_gradient(cotangent: Any, input: Any, geometry: Geometry) -> Any:
+    """The cotangent as filters over the input, with samples for channels."""
+    borders = []
+    for axis, stride, (before, _), dilation in zip(
+        range(2, input.ndim), geometry.stride, geometry.borders, geometry.dilation, strict=True
+    ):
+        reach = dilation * (geometry.right[axis] - 1)
+        last = (cotangent.shape[axis] - 1) * stride
+        borders.append((before, reach + last + 1 - input.shape[axis] - before))
+    images, filters = input.swapaxes(0, 1), cotangent.swapaxes(0, 1)
+    window = Window(geometry.dilation, tuple(borders), geometry.once, geometry.stride)
+    return _under_large_filters(images, filters, window).swapaxes(0, 1)
+
+
+def _under_large_filters(images: Any, filters: Any, window: Window) -> Any:
+    """The correlation by XLA's own kernel, with filters almost as large as the images.
+
+    XLA exchanges the two where the filters are the larger ones, and then has no fast kernel at all.
+    Padding beforehand keeps it from that.
+    """
+    height, *width = filters.shape[2:]
+    if _choosable(images) and window.dilation == window.stride == (1, 1) and height >= _LEAST_ROWS:
+        wide = padded(images, [(0, 0), window.borders[1]])
+        rows, columns = wide.shape[2:]
+        if height == rows and height * width[0] <= (rows - 1) * columns:
+            return _without_the_last_row(wide, filters, window.borders[0])
+    whole = padded(images, list(window.borders))
+    window = window._replace(borders=((0, 0),) * len(window.borders))
+    return (_by_xla if _choosable(images) else _channels_last)(whole, filters, window)
+
+
+def _without_the_last_row(images: Any, filters: Any, border: tuple[int, int]) -> Any:
+    """Images as high as the filters, without their last row, and that row by itself.
+
+    YNNPACK takes no filters that are higher than the images. Gaps would do as well, but there XLA's
+    kernel reads numbers one by one.
+    """
+    once = (1, 1)
+    before, behind = border
+    last = images.shape[2] - 1
+    most = _channels_last(
+        images[:, :, :last], filters, Window(once, ((before, behind + 1), (0, 0)), once, once)
+    )
+    # The last row meets the last row of the filters at output `before`, those above it later.
+    reached = most.shape[2] - before
+    if reached <= 0:
+        return most
+    rows = filters[:, :, last + 1 - reached :]
+    width = filters.shape[3]
+    places = jnp.stack([images[:, :, last, at : at + width] for at in range(most.shape[3])])
+    rest = lax.rev(jnp.einsum("tcnw,knrw->ckrt", places, rows), (2,))
+    return most + jnp.pad(rest, ((0, 0), (0, 0), (before, 0), (0, 0)))
+
+
+_convolution = trilinear(
+    "plain_convolution", _plain, _output, _input_gradient, _filter_gradient, samples=True
+)
+
+
+def plain_convolution(
+    input: Any, filters: Any, stride: Numbers, borders: Borders, dilation: Numbers
+) -> Any:
+    """The cross-correlation of ``(N, C, *spatial)`` with ``(O, C, *kernel)``.
+
+    Args:
+        input: What is convolved; over one or two dimensions.
+        filters: The filters.
+        stride: The step from output to output along each spatial dimension.
+        borders: Zeros before and behind each spatial dimension; negative numbers crop.
+        dilation: The step between the taps of a filter.
+    """
+    geometry = Geometry(input.shape, filters.shape, stride, tuple(borders), dilation)
+    return _convolution(input, filters, geometry)

@@ -1,0 +1,375 @@
+"""Pooling over windows: maxima with their places, averages, and their adaptive forms."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from flambeau.core.op import Array, op
+from flambeau.ops.checks import needs_real_number
+from flambeau.ops.neural.convolution import Sizes
+from flambeau.ops.neural.windows import Windows
+
+__all__ = ["avg_pool1d", "max_pool1d", "max_pool2d", "max_pool3d"]
+
+OutputSize: TypeAlias = int | tuple[int | None, ...] | list[int | None] | None
+
+# Up to this many taps a window is unrolled into one slice per tap, which XLA fuses into one loop.
+_UNROLLED_TAPS = 32
+# Sums are cheaper one dimension after the other, unless the window is as small as this.
+_UNROLLED_SUM = 4
+
+
+def _lowest(dtype: Any) -> Any:
+    # A NumPy value, which lax recognizes as the neutral element of max.
+    if jnp.issubdtype(dtype, jnp.floating):
+        return np.array(-np.inf, dtype)
+    return np.array(np.iinfo(dtype).min, dtype)
+
+
+def _first_maximum(taps: list[Any]) -> tuple[Any, Any]:
+    """The greatest of ``taps``, and the number of the first that reaches it; NaN is greatest."""
+    best = taps[0]
+    inexact = jnp.issubdtype(best.dtype, jnp.inexact)
+    place = jnp.zeros(best.shape, jnp.int32)
+    for number, each in enumerate(taps[1:], 1):
+        better = (each > best) | jnp.isnan(each) if inexact else each > best
+        best = jnp.where(better, each, best)
+        place = jnp.where(better, number, place)
+    return best, place
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _unrolled_maximum(windows: Windows, input: Any) -> Any:
+    """The maximum of each window and, as a number among its taps, the place of the first."""
+    return _first_maximum(windows.taps(input, _lowest(input.dtype)))
+
+
+@_unrolled_maximum.defjvp
+def _unrolled_maximum_jvp(windows: Windows, primals: Any, tangents: Any) -> Any:
+    best, place = _unrolled_maximum(windows, *primals)
+    no_tangent = np.zeros(place.shape, jax.dtypes.float0)
+    return (best, place), (windows.pick(tangents[0], place), no_tangent)
+
+
+def _max_pool(name: str, spatial: int, input: Any, kernel: Any, stride: Any, padding: Any,
+              dilation: Any, ceil_mode: bool) -> Any:  # fmt: skip
+    needs_real_number(name, input)
+    windows = Windows(name, input, spatial, kernel, stride, padding, dilation, ceil_mode)
+    if math.prod(windows.kernel) <= _UNROLLED_TAPS:
+        return _unrolled_maximum(windows, input)[0]
+    if max(windows.dilation) == 1:
+        lead = (1,) * (input.ndim - spatial)
+        borders = [(0, 0)] * len(lead) + windows.borders()
+        if min(map(min, borders)) >= 0:
+            return lax.reduce_window(
+                input, _lowest(input.dtype), lax.max, lead + windows.kernel, lead + windows.stride,
+                borders,
+            )  # fmt: skip
+    return jnp.max(windows.gathered(input, _lowest(input.dtype)), -1)
+
+
+def _max_pool_with_indices(name: str, spatial: int, input: Any, kernel: Any, stride: Any,
+                           padding: Any, dilation: Any, ceil_mode: bool) -> Any:  # fmt: skip
+    needs_real_number(name, input)
+    windows = Windows(name, input, spatial, kernel, stride, padding, dilation, ceil_mode)
+    lowest = _lowest(input.dtype)
+    if math.prod(windows.kernel) <= _UNROLLED_TAPS:
+        best, place = _unrolled_maximum(windows, input)
+    else:
+        found = windows.gathered(input, lowest)
+        place = jnp.argmax(found, -1).astype(jnp.int32)
+        best = jnp.take_along_axis(found, place[..., None], -1)[..., 0]
+    return best, _flat_positions(windows, place)
+
+
+def _flat_positions(windows: Windows, place: Any) -> Any:
+    """Places within the windows as positions in the flattened spatial dimensions of the input."""
+    flat = jnp.zeros(place.shape, jnp.int64)
+    remaining = place
+    factor = 1
+    for i in reversed(range(windows.spatial)):
+        kernel = windows.kernel[i]
+        starts = windows.positions(i)[:, 0].reshape((-1,) + (1,) * (windows.spatial - 1 - i))
+        along = jnp.asarray(starts) + (remaining % kernel) * windows.dilation[i]
+        flat = flat + along.astype(jnp.int64) * factor
+        remaining = remaining // kernel
+        factor *= windows.sizes[i]
+    return flat
+
+
+@op(node="SqueezeBackward1")
+def max_pool1d(
+    input: Array,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+) -> Array:
+    """The maximum of each window of ``(N, C, L)`` or ``(C, L)``; see `max_pool2d`."""
+    return _max_pool("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+@op(node="MaxPool2DWithIndicesBackward0")
+def max_pool2d(
+    input: Array,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+) -> Array:
+    """The maximum of each window; among equals the gradient goes to the first.
+
+    Args:
+        input: ``(N, C, H, W)`` or ``(C, H, W)``.
+        kernel_size: Size of a window; one number or one per dimension, as the following.
+        stride: Step from window to window, by default ``kernel_size``.
+        padding: Minus infinities on both sides, at most half of ``kernel_size``.
+        dilation: Step between the elements of a window.
+        ceil_mode: Keep a last window that reaches over the edge.
+
+    Raises:
+        RuntimeError: The shape does not match, or a number is out of range.
+    """
+    return _max_pool("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+@op(node="MaxPool3DWithIndicesBackward0")
+def max_pool3d(
+    input: Array,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+) -> Array:
+    """The maximum of each window of ``(N, C, D, H, W)``; see `max_pool2d`."""
+    return _max_pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+@op(node="MaxPool2DWithIndicesBackward0")
+def max_pool_with_indices(
+    input: Array,
+    spatial: int,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+) -> Array:
+    """The maxima of `max_pool2d` and, as int64, their positions in the flattened spatial input."""
+    name = f"max_pool{spatial}d_with_indices"
+    return _max_pool_with_indices(
+        name, spatial, input, kernel_size, stride, padding, dilation, ceil_mode
+    )
+
+
+def _window_sums(windows: Windows, input: Any) -> Any:
+    zero = np.zeros((), input.dtype)
+    if math.prod(windows.kernel) <= _UNROLLED_SUM:
+        return functools.reduce(jnp.add, windows.taps(input, zero))
+    # One dimension after the other: a 7 x 7 window takes 14 additions, not 49.
+    total = windows.padded(input, zero)
+    for i, (size, step) in enumerate(zip(windows.kernel, windows.stride, strict=True)):
+        axis = input.ndim - windows.spatial + i
+        window, steps = [1] * input.ndim, [1] * input.ndim
+        window[axis], steps[axis] = size, step
+        total = lax.reduce_window(total, zero, lax.add, window, steps, "VALID")
+    return total
+
+
+def average_pool(name: str, spatial: int, input: Any, kernel: Any, stride: Any, padding: Any,
+              ceil_mode: bool, count_include_pad: bool, divisor_override: Any) -> Any:  # fmt: skip
+    """The averages of all windows; see `avg_pool2d`."""
+    if divisor_override == 0:
+        raise RuntimeError(f"{name}(): divisor_override must not be 0")
+    windows = Windows(name, input, spatial, kernel, stride, padding, 1, ceil_mode)
+    wide = input.astype(jnp.float32) if input.dtype.itemsize < 4 else input
+    total = _window_sums(windows, wide)
+    if divisor_override is not None:
+        return (total / divisor_override).astype(input.dtype)
+    counts = [_counts(windows, i, count_include_pad) for i in range(spatial)]
+    divisor = counts[0]
+    for each in counts[1:]:
+        divisor = divisor[..., None] * each
+    if divisor.min() == divisor.max():
+        divisor = divisor.flat[0]
+    return (total / jnp.asarray(divisor, total.dtype)).astype(input.dtype)
+
+
+def _counts(windows: Windows, i: int, count_include_pad: bool) -> np.ndarray:
+    """How many elements each window along dimension ``i`` is the average of."""
+    starts = windows.positions(i)[:, 0]
+    size, padding = windows.sizes[i], windows.padding[i]
+    stops = np.minimum(starts + windows.kernel[i], size + padding)
+    if count_include_pad:
+        return stops - starts
+    return np.minimum(stops, size) - np.maximum(starts, 0)
+
+
+@op(node="SqueezeBackward1")
+def avg_pool1d(input: Array, kernel_size: Sizes, stride: Sizes | None = None,
+               padding: Sizes = 0, ceil_mode: bool = False,
+               count_include_pad: bool = True) -> Array:  # fmt: skip
+    """The average of each window of ``(N, C, L)`` or ``(C, L)``; see `avg_pool2d`."""
+    return average_pool("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode,
+                     count_include_pad, None)  # fmt: skip
+
+
+@op(node="AvgPool2DBackward0")
+def avg_pool2d(input: Array, kernel_size: Sizes, stride: Sizes | None = None,
+               padding: Sizes = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+               divisor_override: int | None = None) -> Array:  # fmt: skip
+    """The average of each window.
+
+    Args:
+        input: ``(N, C, H, W)`` or ``(C, H, W)``.
+        kernel_size: Size of a window; one number or one per dimension, as the following.
+        stride: Step from window to window, by default ``kernel_size``.
+        padding: Zeros on both sides, at most half of ``kernel_size``.
+        ceil_mode: Keep a last window that reaches over the edge.
+        count_include_pad: Count the zeros of the padding as elements.
+        divisor_override: Divide each sum by this number.
+
+    Raises:
+        RuntimeError: The shape does not match, or a number is out of range.
+    """
+    return average_pool("avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode,
+                     count_include_pad, divisor_override)  # fmt: skip
+
+
+@op(node="AvgPool3DBackward0")
+def avg_pool3d(input: Array, kernel_size: Sizes, stride: Sizes | None = None,
+               padding: Sizes = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+               divisor_override: int | None = None) -> Array:  # fmt: skip
+    """The average of each window of ``(N, C, D, H, W)``; see `avg_pool2d`."""
+    return average_pool("avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode,
+                     count_include_pad, divisor_override)  # fmt: skip
+
+
+# Adaptive: the windows are those that divide the input evenly into a given number
+
+
+def _adaptive_sizes(name: str, input: Any, output_size: Any, spatial: int) -> tuple[int, ...]:
+    if spatial > 1 and not isinstance(output_size, int) and input.ndim <= spatial:
+        raise ValueError(
+            f"{name}(): the input must have at least {spatial + 1} dimensions, got shape "
+            f"{list(input.shape)}"
+        )
+    if input.ndim not in (spatial + 1, spatial + 2):
+        raise RuntimeError(
+            f"{name}(): the input must be {spatial + 1}-d or {spatial + 2}-d, "
+            f"got shape {list(input.shape)}"
+        )
+    if isinstance(output_size, int) or output_size is None:
+        output_size = (output_size,) * spatial
+    if len(output_size) != spatial:
+        raise RuntimeError(
+            f"{name}(): output_size must be one number or {spatial}, got {list(output_size)}"
+        )
+    sizes = input.shape[-spatial:]
+    found = tuple(
+        have if want is None else want for have, want in zip(sizes, output_size, strict=True)
+    )
+    if min(found) < 0:
+        raise RuntimeError(f"{name}(): output_size must not be negative, got {list(found)}")
+    if 0 in sizes:
+        raise RuntimeError(f"{name}(): no spatial size may be 0, got shape {list(input.shape)}")
+    return found
+
+
+def _spans(size: int, outputs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where the windows begin and end."""
+    i = np.arange(outputs)
+    return i * size // outputs, -(-(i + 1) * size // outputs)
+
+
+def _adaptive_avg_pool(name: str, spatial: int, input: Any, output_size: Any) -> Any:
+    outputs = _adaptive_sizes(name, input, output_size, spatial)
+    lead = input.shape[:-spatial]
+    wide = input.astype(jnp.float32) if input.dtype.itemsize < 4 else input
+    for i, count in enumerate(outputs):
+        axis = len(lead) + i
+        size = wide.shape[axis]
+        if count == size:
+            continue
+        if count and size % count == 0:
+            split = (*wide.shape[:axis], count, size // count, *wide.shape[axis + 1 :])
+            wide = jnp.mean(wide.reshape(split), axis + 1)
+            continue
+        starts, stops = _spans(size, count)
+        inside = (np.arange(size) >= starts[:, None]) & (np.arange(size) < stops[:, None])
+        weights = inside / (stops - starts)[:, None]
+        averaged = jnp.tensordot(wide, jnp.asarray(weights, wide.dtype), ((axis,), (1,)))
+        wide = jnp.moveaxis(averaged, -1, axis)
+    return wide.astype(input.dtype)
+
+
+@op(node="SqueezeBackward1")
+def adaptive_avg_pool1d(input: Array, output_size: OutputSize) -> Array:
+    """Averages of ``output_size`` windows of ``(N, C, L)`` or ``(C, L)``."""
+    return _adaptive_avg_pool("adaptive_avg_pool1d", 1, input, output_size)
+
+
+@op(node="AdaptiveAvgPool2DBackward0")
+def adaptive_avg_pool2d(input: Array, output_size: OutputSize) -> Array:
+    """Averages of ``output_size`` windows that cover the input evenly.
+
+    Args:
+        input: ``(N, C, H, W)`` or ``(C, H, W)``.
+        output_size: One number, or one per dimension; ``None`` keeps the input's size.
+
+    Raises:
+        RuntimeError: The shape does not match.
+        ValueError: ``output_size`` has as many numbers as ``input`` has dimensions, or more.
+    """
+    return _adaptive_avg_pool("adaptive_avg_pool2d", 2, input, output_size)
+
+
+@op(node="AdaptiveAvgPool3DBackward0")
+def adaptive_avg_pool3d(input: Array, output_size: OutputSize) -> Array:
+    """Averages of ``output_size`` windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``."""
+    return _adaptive_avg_pool("adaptive_avg_pool3d", 3, input, output_size)
+
+
+@op(node="AdaptiveMaxPool2DBackward0")
+def adaptive_max_pool(input: Array, spatial: int, output_size: OutputSize) -> Array:
+    """Maxima of ``output_size`` windows, and their positions in the flattened spatial input."""
+    name = f"adaptive_max_pool{spatial}d"
+    needs_real_number(name, input)
+    outputs = _adaptive_sizes(name, input, output_size, spatial)
+    if 0 in input.shape[1:]:
+        raise RuntimeError(f"{name}(): only the batch may be empty, got shape {list(input.shape)}")
+    sizes = input.shape[-spatial:]
+    lead = input.shape[:-spatial]
+    found, flat = input, jnp.zeros((1,) * spatial, jnp.int64)
+    for i, (size, count) in enumerate(zip(sizes, outputs, strict=True)):
+        starts, stops = _spans(size, count)
+        width = int((stops - starts).max()) if count else 1
+        # Windows differ in width by at most one; the shorter ones repeat their last element.
+        places = np.minimum(starts[:, None] + np.arange(width), stops[:, None] - 1)
+        axis = len(lead) + 2 * i
+        found = jnp.take(found, places.reshape(-1), axis=axis)
+        found = found.reshape((*found.shape[:axis], count, width, *found.shape[axis + 1 :]))
+        shape = [1] * (2 * spatial)
+        shape[2 * i : 2 * i + 2] = places.shape
+        flat = (flat.reshape((1,) * (2 * spatial)) if not i else flat * size) + jnp.asarray(
+            places, jnp.int64
+        ).reshape(shape)
+    n = len(lead)
+    order = [*range(n), *range(n, n + 2 * spatial, 2), *range(n + 1, n + 2 * spatial, 2)]
+    taps = math.prod(found.shape[n + 1 :: 2])
+    windows = found.transpose(order).reshape((*lead, *outputs, taps))
+    positions = flat.transpose([each - n for each in order[n:]]).reshape((*outputs, taps))
+    place = jnp.argmax(windows, -1)[..., None]
+    best = jnp.take_along_axis(windows, place, -1)[..., 0]
+    chosen = jnp.take_along_axis(jnp.broadcast_to(positions, windows.shape), place, -1)[..., 0]
+    return best, chosen

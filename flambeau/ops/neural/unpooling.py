@@ -1,0 +1,155 @@
+"""Pooling with powers and at random places, and the reverse of max pooling."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from flambeau.core.op import Array, op
+from flambeau.ops.derivatives import magnitude
+from flambeau.ops.neural.convolution import Sizes, per_dimension
+from flambeau.ops.neural.pooling import average_pool
+
+__all__: list[str] = []
+
+
+@op(node="PowBackward0")
+def lp_pool(
+    input: Array,
+    spatial: int,
+    norm_type: float,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    ceil_mode: bool = False,
+) -> Array:
+    """The ``norm_type``-norm of each window, without regard to signs inside it.
+
+    ``sum(x ** p) ** (1 / p)``, where a negative sum counts as 0.
+
+    Args:
+        input: With ``spatial`` trailing dimensions after the channels.
+        spatial: How many dimensions to pool over.
+        norm_type: The power p.
+        kernel_size: Size of a window.
+        stride: Step from window to window, by default ``kernel_size``.
+        ceil_mode: Keep a last window that reaches over the edge.
+    """
+    name = f"lp_pool{spatial}d"
+    taps = math.prod(per_dimension(name, "kernel_size", kernel_size, spatial))
+    powers = jnp.power(input, norm_type)
+    mean = average_pool(name, spatial, powers, kernel_size, stride, 0, ceil_mode, True, None)
+    size = magnitude(mean)
+    positive = jnp.sign(mean) * jnp.where(size <= 0, jnp.zeros_like(size), size)
+    return jnp.power(positive * taps, 1.0 / norm_type)
+
+
+@op(node="MaxUnpool2DBackward0")
+def max_unpool(input: Array, indices: Array, spatial: int, output_size: tuple[int, ...]) -> Array:
+    """Zeros, with each element of ``input`` at the place that ``indices`` gives.
+
+    Args:
+        input: ``(N, C, ...)`` or ``(C, ...)`` with ``spatial`` further dimensions.
+        indices: As ``input``: positions in the flattened output.
+        spatial: How many dimensions there are to unpool.
+        output_size: Their sizes.
+
+    Raises:
+        RuntimeError: The shapes differ, or ``indices`` are no integers.
+    """
+    name = f"max_unpool{spatial}d"
+    if indices.dtype != jnp.int64:
+        raise RuntimeError(f"{name}(): indices must be int64, got {indices.dtype}")
+    if input.ndim not in (spatial + 1, spatial + 2) or indices.shape != input.shape:
+        raise RuntimeError(
+            f"{name}() takes an input of {spatial + 1} or {spatial + 2} dimensions and indices of "
+            f"the same shape, got {list(input.shape)} and {list(indices.shape)}"
+        )
+    lead = input.shape[:-spatial]
+    planes = math.prod(lead)
+    flat = jnp.zeros((planes, math.prod(output_size)), input.dtype)
+    elements = math.prod(input.shape[-spatial:])
+    at = flat.at[jnp.arange(planes)[:, None], indices.reshape(planes, elements)]
+    values = input.reshape(planes, elements)
+    # The value is that of the assignment; the gradient that of a sum, which reaches all who share
+    # a place, as PyTorch's does.
+    added = at.add(values)
+    filled = added + lax.stop_gradient(at.set(values) - added)
+    return filled.reshape((*lead, *output_size))
+
+
+@op(node="FractionalMaxPool2DBackward0")
+def fractional_max_pool(
+    input: Array, samples: Array, kernel_size: tuple[int, ...], output_size: tuple[int, ...]
+) -> Array:
+    """The maxima of windows that lie at random, and their positions in the flattened input.
+
+    Graham, Fractional Max-Pooling, https://arxiv.org/abs/1412.6071
+
+    Args:
+        input: ``(N, C, ...)`` or ``(C, ...)``.
+        samples: ``(N, C, spatial)`` or for more samples than there are, uniform of [0, 1). Those of
+            images begin with the last dimension, those of volumes with the first.
+        kernel_size: Size of a window, per dimension.
+        output_size: How many windows there are, per dimension.
+
+    Raises:
+        RuntimeError: The shapes do not match.
+    """
+    spatial = len(kernel_size)
+    name = f"fractional_max_pool{spatial}d"
+    if input.ndim not in (spatial + 1, spatial + 2):
+        raise RuntimeError(
+            f"{name}(): the input must be {spatial + 1}-d or {spatial + 2}-d, "
+            f"got shape {list(input.shape)}"
+        )
+    batched = input if input.ndim == spatial + 2 else input[None]
+    lead, sizes = batched.shape[:2], batched.shape[2:]
+    count = lead[0]
+    if samples.ndim != 3 or samples.shape[0] < count or samples.shape[1:] != (lead[1], spatial):
+        raise RuntimeError(
+            f"{name}(): samples must have shape {[*lead, spatial]}, got {list(samples.shape)}"
+        )
+    if any(o + k - 1 > s for o, k, s in zip(output_size, kernel_size, sizes, strict=True)):
+        raise RuntimeError(
+            f"{name}(): {list(output_size)} windows of size {list(kernel_size)} do not fit into "
+            f"an input of size {list(sizes)}"
+        )
+    samples = samples[:count] if spatial == 3 else samples[:count, :, ::-1]
+    flat = jnp.zeros((*lead, *(1,) * (2 * spatial)), jnp.int64)
+    for i in range(spatial):
+        starts = _random_starts(samples[..., i], sizes[i], output_size[i], kernel_size[i])
+        places = starts[..., None] + jnp.arange(kernel_size[i])
+        shape = [*places.shape[:2], *(1,) * (2 * spatial)]
+        shape[2 + i], shape[2 + spatial + i] = places.shape[2:]
+        flat = flat * sizes[i] + places.reshape(shape)
+    return _greatest_of(
+        batched, flat, output_size, math.prod(kernel_size), input.ndim == spatial + 1
+    )
+
+
+def _random_starts(sample: Any, size: int, outputs: int, kernel: int) -> Any:
+    """Where the windows begin: nearly even steps, shifted at random, the last at the edge."""
+    if outputs == 1:
+        return jnp.full((*sample.shape, 1), size - kernel)
+    step = (size - kernel) / (outputs - 1)
+    shifted = jnp.arange(outputs) + sample[..., None]
+    starts = jnp.floor(shifted * step) - jnp.floor(sample[..., None] * step)
+    last = jnp.arange(outputs) == outputs - 1
+    return jnp.where(last, size - kernel, starts).astype(jnp.int64)
+
+
+def _greatest_of(
+    batched: Any, flat: Any, output_size: tuple[int, ...], taps: int, unbatched: bool
+) -> Any:
+    lead = batched.shape[:2]
+    windows = flat.reshape((*lead, math.prod(output_size), taps))
+    elements = batched.reshape((*lead, math.prod(batched.shape[2:])))
+    found = jnp.take_along_axis(elements[..., None, :], windows, -1)
+    place = jnp.argmax(found, -1)[..., None]
+    shape = (*lead, *output_size)
+    best = jnp.take_along_axis(found, place, -1).reshape(shape)
+    positions = jnp.take_along_axis(windows, place, -1).reshape(shape)
+    return (best[0], positions[0]) if unbatched else (best, positions)

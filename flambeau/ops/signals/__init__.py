@@ -1,0 +1,1 @@
+"""Operators on signals: Fourier transforms, and the windows before them."""
