@@ -37,7 +37,8 @@ MORE = {
     **dict.fromkeys(
         ["alpha_dropout", "alpha_dropout_", "dropout", "dropout_", "unique", "vander",
          "linalg.vander", "norm_except_dim", "nn.functional.alpha_dropout",
-         "nn.functional.dropout"],
+         "nn.functional.dropout", "nn.functional.dropout3d",
+         "nn.functional.feature_alpha_dropout"],
         "numbers of another kind than the documented one",
     ),
     **dict.fromkeys(
@@ -54,10 +55,6 @@ FEWER = {
         "two numbers are Python's matter; the factor of `add` and `sub` has a name",
     ),
     "nn.functional.elu_": "the other factors are SELU's",
-    **dict.fromkeys(
-        ["nn.functional.dropout3d", "nn.functional.feature_alpha_dropout"],
-        "drops channels, which a tensor of one dimension has not",
-    ),
 }  # fmt: skip
 SPACES = ["", "linalg", "special", "nn.functional"]
 
