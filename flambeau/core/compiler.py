@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 
 from flambeau.core.device import available_devices
 
@@ -11,3 +12,11 @@ from flambeau.core.device import available_devices
 def only_cpu() -> bool:
     """Whether the machine has no accelerator."""
     return all(each.startswith("cpu") for each in available_devices())
+
+
+@functools.cache
+def only_one_core() -> bool:
+    """Whether programs for the CPU run on one core."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) == 1
+    return os.cpu_count() == 1

@@ -1,10 +1,11 @@
 """Ungrouped convolutions over one or two dimensions, for a CPU.
 
-XLA has two kernels for them there, and takes YNNPACK's for two dimensions whenever it can. That one
-is up to twice as fast as XLA's own where there are few outputs, and up to four times as slow where
-windows are large, which is in the gradient of the filters, or where nothing is padded. So the
-output and the two gradients are each written in a form that the faster kernel takes, channels last:
-XLA turns other layouts round by itself, but not within loops.
+XLA has two kernels for them there, and takes YNNPACK's for two dimensions whenever it can. On one
+core that one is up to twice as fast as XLA's own where there are few outputs, and up to four times
+as slow where windows are large, which is in the gradient of the filters, or where nothing is
+padded; and it never uses more than one core. So the output and the two gradients are each written
+in a form that the faster kernel takes, channels last: XLA turns other layouts round by itself, but
+not within loops.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
+from flambeau.core.compiler import only_one_core
 from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded
 from flambeau.ops.neural.trilinear import trilinear
 
@@ -24,7 +26,8 @@ _CHANNELS_LAST = {1: ("NHC", "HIO", "NHC"), 2: ("NHWC", "HWIO", "NHWC")}
 
 # What YNNPACK's kernel would take; bfloat16 is computed as float32.
 _CHOOSABLE = ("float32", "bfloat16")
-# XLA's own kernel is the faster one with more outputs than this, unless there are few inputs.
+# On one core XLA's own kernel is the faster one with more outputs than this, unless there are few
+# inputs.
 _FEW_OUTPUTS = 64
 _FEW_INPUTS = 16
 # What is computed in vain, so that the faster kernel is taken, may be one part in so many.
@@ -91,7 +94,7 @@ def _correlated(images: Any, filters: Any, window: Window) -> Any:
     if not _choosable(images) or max(window.spread) > 1:
         return _channels_last(images, filters, window)
     outputs, inputs = filters.shape[:2]
-    if outputs > _FEW_OUTPUTS and inputs > _FEW_INPUTS:
+    if not only_one_core() or (outputs > _FEW_OUTPUTS and inputs > _FEW_INPUTS):
         return _by_xla(images, filters, window)
     return _by_ynnpack(images, filters, window)
 
