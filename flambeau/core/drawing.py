@@ -149,10 +149,10 @@ def current_scope(generator: Any) -> key_scope | None:
         RuntimeError: The draw is inside a function that JAX transforms, and there is no key, or a
             generator is named.
     """
-    trace, place = modes.trace, modes.place
-    if trace is not None and (place is None or place.trace is not trace):
+    if _is_in_program():
         return None
-    if transformations() != (no_transformations() if place is None else place.state):
+    place = modes.place
+    if _is_among_transformations(place):
         if jax.config.eager_constant_folding:  # type: ignore[attr-defined]
             # Inside jax.ensure_compile_time_eval() numbers are meant to be constants.
             return None

@@ -100,21 +100,19 @@ class MersenneTwister:
 
     def random_uint32(self, count: int) -> NDArray[np.uint32]:
         """The next `count` words."""
-        start, stop = self._taken, self._taken + count
-        if stop <= len(self._ahead):
-            self._untouched &= count == 0
-            self._taken = stop
-            return self._ahead[start:stop].copy()
-        rest = self._ahead[start:]
-        count -= len(rest)
+        self._untouched &= count == 0
+        words = self._ahead[self._taken : self._taken + count]
+        self._taken += len(words)
+        count -= len(words)
+        if not count:
+            return words.copy()
         if count <= _KEY_WORDS:
             self._look_ahead()
             more = self.random_uint32(count)
         else:
-            self._untouched = False
             more = self._words.randint(0, 2**32, count, dtype=np.uint32)
             self._forget_ahead(self._left - count)
-        return np.concatenate((rest, more)) if len(rest) else more
+        return np.concatenate((words, more)) if len(words) else more
 
     def _look_ahead(self) -> None:
         """Take what is left of the current key, or the next one, ahead."""
