@@ -2,23 +2,51 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
 from pathlib import Path
 
 import jax
+
+from flambeau.core.compiler import cores
 
 
 def enable() -> None:
     """Keep XLA's compilations between runs.
 
-    In ``JAX_COMPILATION_CACHE_DIR`` where that is set, in the user's cache folder otherwise;
+    In ``JAX_COMPILATION_CACHE_DIR`` where that is set, in `folder` otherwise;
     ``FLAMBEAU_CACHE=0`` keeps nothing. Settings that the user has made through JAX stand.
     """
     if os.environ.get("FLAMBEAU_CACHE") == "0":
         return
     if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
-        root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        jax.config.update("jax_compilation_cache_dir", str(Path(root) / "flambeau" / "xla"))
+        jax.config.update("jax_compilation_cache_dir", str(folder()))
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         # An eager operator compiles in 30 ms and loads in 5: all of them are worth keeping.
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+def folder() -> Path:
+    """Where the compilations of this kind of machine are: one folder of the user's cache.
+
+    XLA divides the work among the cores that it sees while it compiles and uses the instructions
+    that they have, and JAX knows a kept program by neither: one that was compiled on one core would
+    run on one core for ever, and one from a newer machine with the same home would not run at all.
+    """
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    machine = hashlib.sha256(_instructions().encode()).hexdigest()[:8]
+    return Path(root) / "flambeau" / f"xla-{machine}-{cores()}"
+
+
+def _instructions() -> str:
+    """What tells the processors' sets of instructions apart."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            # The first processor's features; the others' follow, and would take long on many cores.
+            for line in file:
+                if line.startswith(("flags", "Features")):
+                    return line
+    except OSError:
+        pass  # Not Linux.
+    return platform.machine()

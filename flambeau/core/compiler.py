@@ -1,4 +1,4 @@
-"""Which compiler the programs are for."""
+"""Which machine the programs are compiled for."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def only_cpu() -> bool:
 
 
 @functools.cache
-def only_one_core() -> bool:
-    """Whether programs for the CPU run on one core."""
+def cores() -> int:
+    """Over how many cores XLA spreads programs for the CPU."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0)) == 1
-    return os.cpu_count() == 1
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
-from flambeau.core.compiler import only_one_core
+from flambeau.core.compiler import cores
 from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded
 from flambeau.ops.neural.trilinear import trilinear
 
@@ -94,7 +94,7 @@ def _correlated(images: Any, filters: Any, window: Window) -> Any:
     if not _choosable(images) or max(window.spread) > 1:
         return _channels_last(images, filters, window)
     outputs, inputs = filters.shape[:2]
-    if not only_one_core() or (outputs > _FEW_OUTPUTS and inputs > _FEW_INPUTS):
+    if cores() > 1 or (outputs > _FEW_OUTPUTS and inputs > _FEW_INPUTS):
         return _by_xla(images, filters, window)
     return _by_ynnpack(images, filters, window)
 
