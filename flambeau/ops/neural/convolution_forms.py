@@ -19,6 +19,7 @@ from flambeau.core.compiler import only_cpu
 from flambeau.ops.neural import volumes
 from flambeau.ops.neural.depthwise import Geometry, depthwise
 from flambeau.ops.neural.plain_convolution import plain_convolution
+from flambeau.ops.neural.shared_product import shared_product
 from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded, taps
 
 __all__: list[str] = []
@@ -30,8 +31,8 @@ _SEPARATE_GROUPS = 8
 # A filter of more taps than this is not unrolled.
 _UNROLLED_TAPS = 64
 # Windows of up to so many elements, of all channels together, are copied out: in XLA's kernel such
-# short products take twice as long.
-_SMALL_WINDOW = 36
+# short products take twice as long. Longer ones only where there are outputs enough to pay for it.
+_SMALL_WINDOW, _LARGER_WINDOW = 36, 144
 
 
 def convolve(
@@ -59,11 +60,18 @@ def convolve(
         return jnp.concatenate(
             [convolve(own, filters, stride, borders, dilation, 1) for own, filters in parts], 1
         )
-    if math.prod(kernel) == 1 or input.shape[1] * math.prod(kernel) <= _SMALL_WINDOW:
+    if math.prod(kernel) == 1 or _pays_to_copy_windows(weight, stride):
         return _as_product(input, weight, stride, borders, dilation, 1)
     if len(kernel) == 3:
         return _slice_by_slice(input, weight, stride, borders, dilation)
     return plain_convolution(input, weight, stride, borders, dilation)
+
+
+def _pays_to_copy_windows(weight: Any, stride: Numbers) -> bool:
+    outputs, *window = weight.shape
+    if max(stride) > 1:
+        return math.prod(window) <= _SMALL_WINDOW
+    return math.prod(window) <= max(_SMALL_WINDOW, min(_LARGER_WINDOW, outputs * 3 // 2))
 
 
 def _one_operator(
@@ -110,11 +118,10 @@ def _as_product(
     if groups == 1:
         filters = weight.reshape(weight.shape[0], math.prod(weight.shape[1:]))
         windows = windows.reshape(input.shape[0], filters.shape[1], math.prod(counts))
-        product = jnp.einsum("ok,nkp->nop", filters, windows)
     else:
         filters = weight.reshape(groups, weight.shape[0] // groups, math.prod(weight.shape[1:]))
         windows = windows.reshape(input.shape[0], groups, filters.shape[2], math.prod(counts))
-        product = jnp.einsum("gok,ngkp->ngop", filters, windows)
+    product = shared_product(filters, windows)
     return product.reshape(input.shape[0], weight.shape[0], *counts)
 
 

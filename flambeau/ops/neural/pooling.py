@@ -296,8 +296,9 @@ def _adaptive_avg_pool(name: str, spatial: int, input: Any, output_size: Any) ->
     outputs = _adaptive_sizes(name, input, output_size, spatial)
     lead = input.shape[:-spatial]
     wide = input.astype(jnp.float32) if input.dtype.itemsize < 4 else input
-    for i, count in enumerate(outputs):
-        axis = len(lead) + i
+    # From the last on, which lies in memory side by side: so only the rest is turned round.
+    for axis in reversed(range(len(lead), input.ndim)):
+        count = outputs[axis - len(lead)]
         size = wide.shape[axis]
         if count == size:
             continue

@@ -1,0 +1,67 @@
+"""One matrix times many, for a CPU.
+
+Of a product of one matrix with each of many, XLA makes a single one. For that it turns all of the
+many round, and the result back, which may take three times as long as the product itself. Where
+each has a matrix of its own it turns nothing round. So the one is repeated, where that is little
+against what would be turned round.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from flambeau.ops.neural.taps import Numbers
+from flambeau.ops.neural.trilinear import trilinear
+
+__all__: list[str] = []
+
+# What is repeated may be one part in so many of what would be turned round.
+_PARTS = 4
+
+
+class _Shapes(NamedTuple):
+    """Of the many, ``(N, *groups, K, P)``, and of the one, ``(*groups, O, K)``."""
+
+    left: Numbers
+    right: Numbers
+
+
+def shared_product(matrix: Any, arrays: Any) -> Any:
+    """``matrix @ each`` for each of ``arrays``.
+
+    Args:
+        matrix: ``(*groups, O, K)``.
+        arrays: ``(N, *groups, K, P)``.
+
+    Returns:
+        ``(N, *groups, O, P)``.
+    """
+    shapes = _Shapes(arrays.shape, matrix.shape)
+    rows, columns = matrix.shape[-2:]
+    positions = arrays.shape[-1]
+    product = _product if rows * columns * _PARTS <= positions * (rows + columns) else _plain
+    return product(arrays, matrix, shapes)
+
+
+def _plain(arrays: Any, matrix: Any, shapes: _Shapes) -> Any:
+    return jnp.einsum("...ok,n...kp->n...op", matrix, arrays)
+
+
+def _repeated(arrays: Any, matrix: Any, shapes: _Shapes) -> Any:
+    """With a matrix for each of the arrays."""
+    return jnp.matmul(jnp.broadcast_to(matrix, (len(arrays), *matrix.shape)), arrays)
+
+
+def _by_arrays(cotangents: Any, matrix: Any, shapes: _Shapes) -> Any:
+    return _repeated(cotangents, matrix.swapaxes(-1, -2), shapes)
+
+
+def _by_matrix(cotangents: Any, arrays: Any, shapes: _Shapes) -> Any:
+    wide = jnp.promote_types(arrays.dtype, jnp.float32)
+    each = jnp.matmul(cotangents, arrays.swapaxes(-1, -2), preferred_element_type=wide)
+    return jnp.sum(each, 0).astype(arrays.dtype)
+
+
+_product = trilinear("shared_product", _plain, _repeated, _by_arrays, _by_matrix, samples=True)
