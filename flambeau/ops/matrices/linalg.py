@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
 
+from flambeau.core.compiler import only_cpu
 from flambeau.core.op import Array, Number, Operand, function, op
 from flambeau.core.promotion import result_dtype
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import same_dtype
+from flambeau.ops.matrices.shared_product import shared_product
 
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bilinear", "bmm", "cross", "dot", "ger",
@@ -133,6 +136,10 @@ def matmul(input: Array, other: Array | Number) -> Array:
         RuntimeError: A tensor is 0-d, the sizes do not match, or the dtypes differ.
     """
     _check_matmul(input, other)
+    if input.ndim == 2 and other.ndim > 2 and only_cpu():
+        *lead, inner, columns = other.shape
+        found = shared_product(input, other.reshape(math.prod(lead), inner, columns))
+        return found.reshape(*lead, input.shape[0], columns)
     return jnp.matmul(input, other)
 
 

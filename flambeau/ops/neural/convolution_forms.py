@@ -16,10 +16,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from flambeau.core.compiler import only_cpu
+from flambeau.ops.matrices.shared_product import shared_product
 from flambeau.ops.neural import volumes
 from flambeau.ops.neural.depthwise import Geometry, depthwise
 from flambeau.ops.neural.plain_convolution import plain_convolution
-from flambeau.ops.neural.shared_product import shared_product
 from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded, taps
 
 __all__: list[str] = []

@@ -16,7 +16,7 @@ from jax import lax
 
 from flambeau.ops.neural.fused_sum import fused_sum
 from flambeau.ops.neural.taps import taps
-from flambeau.ops.neural.trilinear import trilinear
+from flambeau.ops.trilinear import trilinear
 
 Numbers = tuple[int, ...]
 

@@ -17,7 +17,7 @@ from jax import lax
 
 from flambeau.core.compiler import cores
 from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded
-from flambeau.ops.neural.trilinear import trilinear
+from flambeau.ops.trilinear import trilinear
 
 __all__: list[str] = []
 

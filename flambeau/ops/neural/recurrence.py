@@ -19,7 +19,7 @@ from jax import lax
 
 from flambeau.ops.neural.linear_maps import LinearMap
 from flambeau.ops.neural.recurrent_cells import CELLS, Slopes, State
-from flambeau.ops.neural.trilinear import trilinear
+from flambeau.ops.trilinear import trilinear
 
 
 class Shapes(NamedTuple):

@@ -17,7 +17,7 @@ from jax import lax
 
 from flambeau.ops.neural.plain_convolution import plain_convolution
 from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded, taps
-from flambeau.ops.neural.trilinear import trilinear
+from flambeau.ops.trilinear import trilinear
 
 
 class Geometry(NamedTuple):

@@ -12,20 +12,21 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from flambeau.ops.neural.taps import Numbers
-from flambeau.ops.neural.trilinear import trilinear
+from flambeau.ops.trilinear import trilinear
 
 __all__: list[str] = []
 
-# What is repeated may be one part in so many of what would be turned round.
+# What is repeated may be one part in so many of what would be turned round, or as much if it has up
+# to so many elements.
 _PARTS = 4
+_SMALL = 1 << 12
 
 
 class _Shapes(NamedTuple):
     """Of the many, ``(N, *groups, K, P)``, and of the one, ``(*groups, O, K)``."""
 
-    left: Numbers
-    right: Numbers
+    left: tuple[int, ...]
+    right: tuple[int, ...]
 
 
 def shared_product(matrix: Any, arrays: Any) -> Any:
@@ -41,8 +42,9 @@ def shared_product(matrix: Any, arrays: Any) -> Any:
     shapes = _Shapes(arrays.shape, matrix.shape)
     rows, columns = matrix.shape[-2:]
     positions = arrays.shape[-1]
-    product = _product if rows * columns * _PARTS <= positions * (rows + columns) else _plain
-    return product(arrays, matrix, shapes)
+    parts = 1 if rows * columns <= _SMALL else _PARTS
+    repeats = rows * columns * parts <= positions * (rows + columns)
+    return (_product if repeats else _plain)(arrays, matrix, shapes)
 
 
 def _plain(arrays: Any, matrix: Any, shapes: _Shapes) -> Any:

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from flambeau.ops.neural.shared_product import shared_product
+from flambeau.ops.matrices.shared_product import shared_product
 
 # The shapes of the matrix and of the arrays.
 REPEATED = (4, 3), (2, 3, 60)
-TURNED = (40, 30), (2, 30, 5)
+TURNED = (80, 60), (2, 60, 5)
 GROUPED = (2, 4, 3), (3, 2, 3, 60)
 
 
