@@ -16,6 +16,7 @@ from jax import lax
 
 from flambeau.core.op import Array, op
 from flambeau.ops.checks import needs_floating, same_dtype
+from flambeau.ops.neural.softmax import moved_weights
 
 __all__: list[str] = []
 
@@ -149,6 +150,7 @@ def _attend(query: Any, key: Any, value: Any, masks: Masks, scale: Any, first: A
     return found.astype(query.dtype)
 
 
+@jax.custom_jvp
 def softmax_of_scores(scores: Any) -> Any:
     """The softmax over the last dimension, zeros where every score is minus infinity."""
     greatest = lax.stop_gradient(jnp.max(scores, -1, keepdims=True, initial=-jnp.inf))
@@ -156,6 +158,12 @@ def softmax_of_scores(scores: Any) -> Any:
     exponentials = jnp.exp(scores - greatest)
     total = jnp.sum(exponentials, -1, keepdims=True)
     return exponentials / jnp.where(total == 0, jnp.ones_like(total), total)
+
+
+@softmax_of_scores.defjvp
+def _softmax_of_scores_jvp(primals: Any, tangents: Any) -> Any:
+    weights = softmax_of_scores(*primals)
+    return weights, moved_weights(weights, tangents[0], -1)
 
 
 def _attend_in_blocks(

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from flambeau.core.compiler import only_cpu
+from flambeau.core.compiler import cores, only_cpu
 
 # How long the lines of a block are, and how many they are at most and at least.
 _LANES = (16, 8, 4)
@@ -45,7 +45,7 @@ def _fused_sum_jvp(axis: int, primals: Any, tangents: Any) -> Any:
 
 @jax.custom_jvp
 def fused_row_sums(*arrays: Any) -> tuple[Any, ...]:
-    """The sums of arrays along their last axis, in one loop and without storing the arrays.
+    """The sums of arrays along their last axis, without storing the arrays.
 
     Along a row XLA would add one element at a time. So a row is cut into blocks of a few lines, and
     the lines are added, all their elements side by side; what is left of each block is a line.
@@ -61,8 +61,17 @@ def fused_row_sums(*arrays: Any) -> tuple[Any, ...]:
     shape = (*lead, size // (lines * lanes), lines, lanes)
     zeros = tuple(np.zeros((), each.dtype) for each in arrays)
     blocks = tuple(each.reshape(shape) for each in arrays)
-    partial = lax.reduce(blocks, zeros, _all_added, (len(lead) + 1,))
+    partial = _sums_of_lines(blocks, zeros, len(lead) + 1)
     return tuple(jnp.sum(each, (-2, -1)) for each in partial)
+
+
+def _sums_of_lines(blocks: tuple[Any, ...], zeros: tuple[Any, ...], axis: int) -> Any:
+    if cores() == 1:
+        return lax.reduce(blocks, zeros, _all_added, (axis,))
+    # XLA divides loops with one result among the cores, those with several it does not.
+    return [
+        lax.reduce(each, zero, _added, (axis,)) for each, zero in zip(blocks, zeros, strict=True)
+    ]
 
 
 def _all_added(left: Any, right: Any) -> Any:

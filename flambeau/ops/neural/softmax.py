@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from flambeau.core import dtype as dtypes
 from flambeau.core.dtype import COMPLEX, FLOATING, from_numpy_dtype, get_default_dtype
 from flambeau.core.op import Array, op
 from flambeau.ops.checks import Dims, cast_real, category, needs_floating, wrap_dim, wrap_dims
+from flambeau.ops.neural.linear_maps import LinearMap
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 
@@ -45,7 +47,40 @@ def softmax(input: Array, dim: int, dtype: dtypes.dtype | None = None) -> Array:
     wide, result = _widened("softmax", input, dtype)
     if wide.ndim == 0:
         return jnp.exp(wide - wide).astype(result)
-    return jax.nn.softmax(wide, dim).astype(result)
+    return _softmax(wide, dim).astype(result)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _softmax(array: Any, dim: int) -> Any:
+    return jax.nn.softmax(array, dim)
+
+
+@_softmax.defjvp
+def _softmax_jvp(dim: int, primals: Any, tangents: Any) -> Any:
+    weights = _softmax(primals[0], dim)
+    return weights, moved_weights(weights, tangents[0], dim)
+
+
+def moved_weights(weights: Any, moved: Any, dim: int) -> Any:
+    """How the results of a softmax move with what it is taken of.
+
+    Args:
+        weights: The results.
+        moved: How the exponents move.
+        dim: Along which the weights sum to one.
+    """
+    return _jacobian(dim)((weights,), (moved,))[0]
+
+
+@functools.cache
+def _jacobian(dim: int) -> LinearMap:
+    """A symmetric matrix; JAX would write its transpose as a sum of two products instead."""
+
+    def apply(fixed: Any, linear: Any) -> Any:
+        (weights,), (moved,) = fixed, linear
+        return (weights * (moved - jnp.sum(weights * moved, dim, keepdims=True)),)
+
+    return LinearMap(apply, apply)
 
 
 @op(method=True)
