@@ -30,7 +30,8 @@ _CHOOSABLE = ("float32", "bfloat16")
 # inputs.
 _FEW_OUTPUTS = 64
 _FEW_INPUTS = 16
-_FEW_SAMPLES = 128
+# On several cores the gradient of filters is computed in halves with up to so many inputs.
+_FEW_IMAGES = 128
 # What is computed in vain, so that the faster kernel is taken, may be one part in so many.
 _PARTS = 8
 # Leaving a row out is worth it with at least so many.
@@ -175,11 +176,11 @@ def _filter_gradient(cotangent: Any, input: Any, geometry: Geometry) -> Any:
         borders.append((before, reach + last + 1 - input.shape[axis] - before))
     images, filters = input.swapaxes(0, 1), cotangent.swapaxes(0, 1)
     window = Window(geometry.dilation, tuple(borders), geometry.once, geometry.stride)
-    parts = 1
-    if cores() > 1 and geometry.stride == geometry.dilation == (1, 1):
-        parts = 2 if len(images) <= _FEW_SAMPLES else 1
-    found = [_under_large_filters(part, filters, window) for part in jnp.array_split(images, parts)]
-    return jnp.concatenate(found).swapaxes(0, 1)
+    # Side by side, since XLA's kernel uses one core where there are few outputs.
+    halved = cores() > 1 == max(geometry.stride) and 1 < len(images) <= _FEW_IMAGES
+    parts = jnp.array_split(images, 2) if halved else [images]
+    found = jnp.concatenate([_under_large_filters(each, filters, window) for each in parts])
+    return found.swapaxes(0, 1)
 
 
 def _under_large_filters(images: Any, filters: Any, window: Window) -> Any:
