@@ -37,7 +37,9 @@ def below_one(name: str, value: Any) -> None:
 
 
 def check_betas(betas: Any) -> None:
-    """Fail unless all of ``betas`` are in [0, 1)."""
+    """Fail unless ``betas`` are two numbers in [0, 1)."""
+    if len(betas) != 2:
+        raise ValueError(f"betas must be two numbers, got {len(betas)}")
     for i, beta in enumerate(betas):
         below_one(f"beta parameter at index {i}", beta)
 

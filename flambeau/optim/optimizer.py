@@ -48,7 +48,7 @@ required: Any = _Required()
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(optimizer, args, kwargs)`` before each step of every optimizer.
 
-    It returns ``None`` or the new ``(args, kwargs)``.
+    ``args`` starts with the optimizer. The hook returns ``None`` or the new ``(args, kwargs)``.
     """
     return _registered(_global_optimizer_pre_hooks, hook)
 
@@ -171,8 +171,8 @@ class Optimizer:
         for i, group in enumerate(self.param_groups):
             names = sorted(name for name in group if name != "params")
             lines = [f"Parameter Group {i}", *(f"    {name}: {group[name]}" for name in names)]
-            parts.append("\n".join(lines))
-        return f"{type(self).__name__} (\n" + "\n\n".join(parts) + "\n)"
+            parts.append("\n" + "\n".join(lines) + "\n")
+        return f"{type(self).__name__} ({''.join(parts)})"
 
     # Steps
 
@@ -281,7 +281,7 @@ class Optimizer:
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` before each step.
 
-        It returns ``None`` or the new ``(args, kwargs)``.
+        ``args`` starts with the optimizer. The hook returns ``None`` or the new ``(args, kwargs)``.
         """
         return _registered(self._optimizer_step_pre_hooks, hook)
 
@@ -335,8 +335,8 @@ class Optimizer:
         groups, start = [], 0
         for group in self.param_groups:
             params = group["params"]
-            for i, param in enumerate(params, start):
-                numbers.setdefault(id(param), i)
+            # One that occurs twice has its last number.
+            numbers |= {id(param): i for i, param in enumerate(params, start)}
             start += len(params)
             packed = {name: value for name, value in group.items() if name != "params"}
             packed["params"] = [numbers[id(param)] for param in params]
@@ -444,7 +444,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             return step(self, *args, **kwargs)
         self._in_step = True
         try:
-            return _run_hooked(step, self, args, kwargs)
+            return _run_hooked(step, self, (self, *args), kwargs)
         finally:
             self._in_step = False
 
@@ -464,7 +464,7 @@ def _run_hooked(
                 f"a step pre-hook must return None or the new (args, kwargs), got {changed!r}"
             )
         args, kwargs = changed
-    result = step(optimizer, *args, **kwargs)
+    result = step(*args, **kwargs)
     after = (optimizer._optimizer_step_post_hooks, _global_optimizer_post_hooks)
     for hook in [hook for hooks in after for hook in hooks.values()]:
         hook(optimizer, args, kwargs)

@@ -87,4 +87,6 @@ class Rprop(RuleOptimizer):
         size = jnp.clip(state["step_size"] * factor, smallest, largest)
         grad = jnp.where(turned, 0.0, grad)
         new = {"step": state["step"] + 1, "prev": grad, "step_size": size}
-        return param - jnp.sign(grad) * size, new
+        # Not by jnp.sign: that of NaN is NaN, and here it is to move nothing.
+        move = jnp.where(grad > 0, size, jnp.where(grad < 0, -size, 0.0))
+        return param - move, new

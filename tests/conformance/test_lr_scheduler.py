@@ -340,5 +340,12 @@ def test_arguments_are_pytorchs(name):
     assert ours == theirs
 
 
+def test_the_older_name_is_a_class_of_its_own():
+    for lib in (torch, flambeau):
+        s = lib.optim.lr_scheduler
+        assert s._LRScheduler.__name__ == "_LRScheduler"
+        assert not issubclass(s.StepLR, s._LRScheduler)
+
+
 def test_every_scheduler_of_pytorch_is_here():
     assert set(torch.optim.lr_scheduler.__all__) == set(optim.lr_scheduler.__all__)

@@ -371,6 +371,7 @@ INVALID = [
     ("Adam", {"betas": (1.0, 0.9)}),
     ("Adam", {"betas": (0.9, -0.1)}),
     ("Adam", {"betas": (0, 0.9)}),
+    ("Adam", {"betas": (1.0, 0.9, 0.5)}),
     ("Adam", {"eps": -1}),
     ("AdamW", {"weight_decay": -1}),
     ("AdamW", {"betas": (0.9, torch.tensor(0.9))}),
@@ -429,6 +430,57 @@ def test_numbers_that_are_tensors_agree():
             rate.mul_(0.5)
         results.append(params[0])
     assert_close(*results, "Adam", 1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in CLASS_IDS if name != "Muon"])
+def test_a_gradient_that_is_no_number_does_the_same(name):
+    results = []
+    for lib in (flambeau, torch):
+        param = lib.ones(2, 2, requires_grad=True)
+        optimizer = getattr(lib.optim, name)([param])
+        for gradient in (1.0, float("nan"), 1.0):
+            param.grad = lib.full((2, 2), gradient)
+            optimizer.step()
+        results.append(param)
+    assert_close(*results, name)
+
+
+def test_a_parameter_twice_in_a_group_has_the_same_number():
+    for lib in (flambeau, torch):
+        param = lib.ones(2, requires_grad=True)
+        with pytest.warns(UserWarning, match="parameter"):
+            optimizer = lib.optim.Adam([param, lib.ones(2), param])
+        param.grad = lib.ones(2)
+        optimizer.step()
+        state = optimizer.state_dict()
+        assert list(state["state"]) == [2]
+        assert state["param_groups"][0]["params"] == [2, 1, 2]
+
+
+def test_hooks_of_a_step_get_and_give_what_pytorchs_do():
+    seen = []
+    for lib in (flambeau, torch):
+        optimizer = lib.optim.SGD([lib.ones(2, requires_grad=True)])
+
+        def doubled(own, args, kwargs):
+            assert args[0] is own
+            return (own, lambda: 2 * args[1]()), {}
+
+        optimizer.register_step_pre_hook(doubled)
+        optimizer.register_step_post_hook(
+            lambda own, args, kwargs: seen.append((args[0] is own, len(args), kwargs))
+        )
+        assert optimizer.step(lambda: 3) == 6
+    assert seen[0] == seen[1]
+
+
+def test_the_text_without_groups_is_the_same():
+    texts = []
+    for lib in (flambeau, torch):
+        optimizer = lib.optim.SGD([lib.ones(2)])
+        del optimizer.param_groups[:]
+        texts.append(repr(optimizer))
+    assert texts[0] == texts[1]
 
 
 def signature_of(cls):

@@ -89,7 +89,7 @@ def test_without_a_first_rate_nothing_can_be_resumed():
 
 
 def test_a_users_own_scheduler():
-    class Halves(lr_scheduler.LRScheduler):
+    class Halves(lr_scheduler._LRScheduler):
         def get_lr(self):
             return [rate * 0.5**self.last_epoch for rate in self.base_lrs]
 
@@ -99,7 +99,7 @@ def test_a_users_own_scheduler():
         optimizer.step()
         scheduler.step()
     assert rates(optimizer) == [0.25, 0.25]
-    assert issubclass(Halves, lr_scheduler._LRScheduler)
+    assert isinstance(scheduler, lr_scheduler.LRScheduler)
 
 
 def test_a_scheduler_without_rates_says_so():

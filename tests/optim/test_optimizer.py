@@ -241,10 +241,14 @@ def test_step_hooks_run_in_order_and_can_replace_arguments():
         calls.append("closure")
         return 7
 
+    def after(opt, args, kwargs):
+        assert args[0] is opt is optimizer
+        calls.append(("post", args[1:]))
+
     handles = [
         register_optimizer_step_pre_hook(lambda *each: calls.append("everybody's pre")),
-        optimizer.register_step_pre_hook(lambda opt, args, kwargs: ((closure,), {})),
-        optimizer.register_step_post_hook(lambda opt, args, kwargs: calls.append(("post", args))),
+        optimizer.register_step_pre_hook(lambda opt, args, kwargs: ((opt, closure), {})),
+        optimizer.register_step_post_hook(after),
         register_optimizer_step_post_hook(lambda *each: calls.append("everybody's post")),
     ]
     assert optimizer.step() == 7

@@ -184,8 +184,8 @@ class LRScheduler:
         return [group["lr"] * factor for group in self.optimizer.param_groups]
 
 
-# The older name, from which many users' schedulers are derived.
-_LRScheduler = LRScheduler
+class _LRScheduler(LRScheduler):
+    """`LRScheduler` under its older name, from which many users' schedulers are derived."""
 
 
 def _has_stepped(optimizer: Optimizer, start: bool = False) -> bool:
