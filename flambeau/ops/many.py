@@ -7,7 +7,9 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from flambeau.core.dtype import FLOATING, from_numpy_dtype
 from flambeau.core.op import Array, Arrays, Number, op
+from flambeau.ops.checks import category, needs_floating
 
 __all__: list[str] = []
 
@@ -37,6 +39,7 @@ def clipped_to_norm(tensors: Arrays, max_norm: Array | Number, order: float) -> 
 @op(differentiable=False)
 def clipped_to_value(tensors: Arrays, limit: Array | Number) -> Array:
     """The tensors with elements beyond ``±limit`` set to it."""
+    needs_floating("clip_grad_value_", *tensors)
     return tuple(_clamped(each, jnp.asarray(limit, each.dtype)) for each in tensors)
 
 
@@ -57,6 +60,12 @@ def _clamped(array: Any, limit: Any) -> Any:
 
 
 def _total(tensors: tuple[Any, ...], order: float) -> Any:
+    for each in tensors:
+        if category(each) < FLOATING:
+            raise RuntimeError(
+                "a common norm needs floating point or complex tensors, but one is "
+                f"{from_numpy_dtype(each.dtype).name}; convert it with float()"
+            )
     norms = [_norm(each, order).astype(jnp.abs(each).dtype) for each in tensors]
     dtype = jnp.result_type(*norms)
     return _norm(jnp.stack([each.astype(dtype) for each in norms]), order).astype(dtype)

@@ -202,6 +202,9 @@ class AveragedModel(Module):
 
         Args:
             model: The model, of the same structure.
+
+        Raises:
+            RuntimeError: A weight has another shape than its average. Nothing has changed then.
         """
         if modes.trace is not None:
             for module in (*self.modules(), *model.modules()):
@@ -216,6 +219,7 @@ class AveragedModel(Module):
             for average, value in zip(averages, values, strict=False)
         ]
         averages = [average.detach() for average in averages[: len(values)]]
+        _check_shapes(averages, values)
         self._average(averages, values)
         if not self.use_buffers:
             for mine, other in zip(self.module.buffers(), model.buffers(), strict=True):
@@ -253,6 +257,15 @@ class AveragedModel(Module):
         update(averages, values, count)
         for average, value in zip(averages, values, strict=True):
             average.copy_(where(count == 0, value.to(average.dtype), average))
+
+
+def _check_shapes(averages: Tensors, values: Tensors) -> None:
+    for number, (average, value) in enumerate(zip(averages, values, strict=True)):
+        if average.shape != value.shape:
+            raise RuntimeError(
+                f"an AveragedModel averages models of one structure, but tensor {number} of this "
+                f"one has shape {list(value.shape)}, and its average {list(average.shape)}"
+            )
 
 
 def _by_kind(averages: Tensors, values: Tensors) -> list[tuple[list[Tensor], list[Tensor]]]:

@@ -34,6 +34,12 @@ def in_half(lib, clip, *args):
     return getattr(lib.nn.utils, clip)(parameters, *args), parameters[0].grad.float()
 
 
+def of_complex(lib, clip, *args):
+    parameter = lib.zeros(2, dtype=lib.complex64)
+    parameter.grad = lib.tensor([3 + 4j, 1j])
+    return getattr(lib.nn.utils, clip)(parameter, *args), parameter.grad
+
+
 def with_nan(lib, **kwargs):
     parameters = with_grads(lib, (3,))
     parameters[0].grad[1] = float("nan")
@@ -65,6 +71,10 @@ CLIPPING = {
     "total norm of inf": lambda lib: lib.nn.utils.get_total_norm(
         [lib.full((2,), float("inf"))], error_if_nonfinite=True
     ),
+    "total norm of integers": lambda lib: lib.nn.utils.get_total_norm([lib.arange(3)]),
+    "with a number as the norm": lambda lib: clipped(lib, "clip_grads_with_norm_", 1.0, 4.0),
+    "value of complex numbers": lambda lib: of_complex(lib, "clip_grad_value_", 0.5),
+    "norm of complex numbers": lambda lib: of_complex(lib, "clip_grad_norm_", 0.5),
     "with norm": lambda lib: clipped(lib, "clip_grads_with_norm_", 1.0, lib.tensor(4.0))[1:],
     "with a small norm": lambda lib: clipped(lib, "clip_grads_with_norm_", 1, lib.tensor(0.5))[1:],
 }

@@ -155,6 +155,9 @@ INVALID = {
     "strategy": lambda lib, u: u.SWALR(sgd(lib), 0.1, anneal_strategy="steps"),
     "epochs": lambda lib, u: u.SWALR(sgd(lib), 0.1, anneal_epochs=-1),
     "fraction of an epoch": lambda lib, u: u.SWALR(sgd(lib), 0.1, anneal_epochs=0.5),
+    "another structure": lambda lib, u: u.AveragedModel(lib.nn.Linear(2, 2)).update_parameters(
+        lib.nn.Linear(2, 3)
+    ),
     "rates": lambda lib, u: u.SWALR(sgd(lib), [0.1, 0.2]),
 }
 
@@ -165,7 +168,7 @@ def sgd(lib):
 
 @pytest.mark.parametrize("case", INVALID)
 def test_wrong_arguments_raise_as_in_pytorch(case):
-    with pytest.raises((AssertionError, ValueError)) as expected:
+    with pytest.raises((AssertionError, ValueError, RuntimeError)) as expected:
         INVALID[case](torch, torch.optim.swa_utils)
     with pytest.raises(expected.type):
         INVALID[case](flambeau, swa_utils)

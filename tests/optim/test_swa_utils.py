@@ -128,3 +128,12 @@ def test_a_model_without_statistics_is_not_run():
             raise AssertionError("was run")
 
     swa_utils.update_bn([flambeau.ones(1)], Refuses())
+
+
+def test_a_model_of_another_structure_changes_no_average():
+    averaged = swa_utils.AveragedModel(nn.Linear(2, 1))
+    before = {name: value.tolist() for name, value in averaged.state_dict().items()}
+    # These shapes broadcast, so that nothing else would refuse them.
+    with pytest.raises(RuntimeError, match=r"tensor 0 .* \[3, 2\], and its average \[1, 2\]"):
+        averaged.update_parameters(nn.Linear(2, 3))
+    assert {name: value.tolist() for name, value in averaged.state_dict().items()} == before

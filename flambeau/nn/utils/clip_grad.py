@@ -51,8 +51,8 @@ def clip_grad_norm_(
         The norm before the scaling, 0-d.
 
     Raises:
-        RuntimeError: The norm is not finite, and ``error_if_nonfinite`` is set; no gradient has
-            been touched then.
+        RuntimeError: The norm is not finite, and ``error_if_nonfinite`` is set, or a gradient holds
+            integers; no gradient has been touched then.
 
     >>> import flambeau
     >>> weight = flambeau.tensor([3.0, 4.0], requires_grad=True)
@@ -106,7 +106,8 @@ def get_total_norm(
         foreach: Accepted for PyTorch's sake.
 
     Raises:
-        RuntimeError: The norm is not finite, and ``error_if_nonfinite`` is set.
+        RuntimeError: The norm is not finite, and ``error_if_nonfinite`` is set, or a tensor holds
+            integers.
     """
     listed = _listed(tensors)
     order = float(norm_type)
@@ -132,7 +133,14 @@ def clip_grads_with_norm_(
         max_norm: The greatest norm that is left as it is.
         total_norm: The norm that the gradients have, 0-d; see `get_total_norm`.
         foreach: Accepted for PyTorch's sake.
+
+    Raises:
+        TypeError: ``total_norm`` is no Tensor.
     """
+    if not isinstance(total_norm, Tensor):
+        raise TypeError(
+            f"clip_grads_with_norm_() takes the norm as a Tensor, got {type(total_norm).__name__}"
+        )
     with no_grad():
         for group in _by_device(_grads(_listed(parameters))):
             total = total_norm.to(group[0].device)
@@ -146,6 +154,9 @@ def clip_grad_value_(parameters: _Tensors, clip_value: float, foreach: bool | No
         parameters: Tensors, those with a ``.grad`` count.
         clip_value: The greatest magnitude that is left as it is.
         foreach: Accepted for PyTorch's sake.
+
+    Raises:
+        NotImplementedError: A gradient is not of real floating point numbers.
     """
     with no_grad():
         for group in _by_device(_grads(_listed(parameters))):
