@@ -98,6 +98,10 @@ def adaptive_rows() -> Iterator[Row]:
             yield Row(f"adaptive_{kind}_pool{n}d of no batch", row, (x[:0],), node=False)
             row = call(f"adaptive_{kind}_pool{n}d", (2,) * n)
             yield Row(f"adaptive_{kind}_pool{n}d of too few", row, (x[0, 0],))
+        holes = x.copy()
+        holes.reshape(-1)[[3, 40]] = np.inf, np.nan
+        row = call(f"adaptive_avg_pool{n}d", 4)
+        yield Row(f"adaptive_avg_pool{n}d of nan", row, (holes,), 1e-5, node=False)
         if n < 3:
             row = call(f"adaptive_avg_pool{n}d", 2)
             yield Row(f"adaptive_avg_pool{n}d of no channels", row, (x[:, :0],), gradient=False)

@@ -14,6 +14,7 @@ from jax import lax
 from flambeau.core.op import Array, op
 from flambeau.ops.checks import needs_real_number
 from flambeau.ops.neural.convolution import Sizes
+from flambeau.ops.neural.linear_maps import LinearMap
 from flambeau.ops.neural.windows import Windows
 
 __all__ = ["avg_pool1d", "max_pool1d", "max_pool2d", "max_pool3d"]
@@ -24,6 +25,8 @@ OutputSize: TypeAlias = int | tuple[int | None, ...] | list[int | None] | None
 _UNROLLED_TAPS = 32
 # Sums are cheaper one dimension after the other, unless the window is as small as this.
 _UNROLLED_SUM = 4
+# So are those over windows of different lengths, up to this many elements.
+_UNROLLED_AVERAGE = 128
 
 
 def _lowest(dtype: Any) -> Any:
@@ -292,6 +295,45 @@ def _spans(size: int, outputs: int) -> tuple[np.ndarray, np.ndarray]:
     return i * size // outputs, -(-(i + 1) * size // outputs)
 
 
+@functools.cache
+def _averages(axis: int, size: int, outputs: int) -> LinearMap:
+    """Averages along a dimension over windows of different lengths.
+
+    The transpose is a product with a matrix of weights. The averages are none: that would spread an
+    infinity or a NaN over all of them.
+    """
+    starts, stops = _spans(size, outputs)
+    lengths = stops - starts
+    seen = (np.arange(size) >= starts[:, None]) & (np.arange(size) < stops[:, None])
+
+    def apply(_: Any, arrays: Any) -> Any:
+        sums = _sums_over(arrays[0], axis, starts, lengths)
+        divisors = lengths.reshape(-1, *(1,) * (sums.ndim - axis - 1))
+        # As terms of what follows they would be computed several times.
+        return (lax.optimization_barrier(sums / jnp.asarray(divisors, sums.dtype)),)
+
+    def transpose(_: Any, cotangents: Any) -> Any:
+        weights = jnp.asarray(seen / lengths[:, None], cotangents[0].dtype)
+        spread = jnp.tensordot(cotangents[0], weights, ((axis,), (0,)))
+        return (jnp.moveaxis(spread, -1, axis),)
+
+    return LinearMap(apply, transpose)
+
+
+def _sums_over(array: Any, axis: int, starts: np.ndarray, lengths: np.ndarray) -> Any:
+    """The sums of so many elements from each start on along a dimension."""
+    offsets = np.arange(lengths.max(initial=0))
+    inside = offsets < lengths[:, None]
+    places = np.where(inside, starts[:, None] + offsets, 0)
+    inside = inside.reshape(*inside.shape, *(1,) * (array.ndim - axis - 1))
+    if not 0 < len(offsets) <= _UNROLLED_AVERAGE:
+        taken = jnp.take(array, places, axis, mode="clip")
+        return jnp.sum(jnp.where(inside, taken, 0), axis + 1)
+    taken = (jnp.take(array, places[:, i], axis, mode="clip") for i in offsets)
+    taps = (jnp.where(inside[:, i], tap, 0) for i, tap in enumerate(taken))
+    return functools.reduce(jnp.add, taps)
+
+
 def _adaptive_avg_pool(name: str, spatial: int, input: Any, output_size: Any) -> Any:
     outputs = _adaptive_sizes(name, input, output_size, spatial)
     lead = input.shape[:-spatial]
@@ -306,11 +348,7 @@ def _adaptive_avg_pool(name: str, spatial: int, input: Any, output_size: Any) ->
             split = (*wide.shape[:axis], count, size // count, *wide.shape[axis + 1 :])
             wide = jnp.mean(wide.reshape(split), axis + 1)
             continue
-        starts, stops = _spans(size, count)
-        inside = (np.arange(size) >= starts[:, None]) & (np.arange(size) < stops[:, None])
-        weights = inside / (stops - starts)[:, None]
-        averaged = jnp.tensordot(wide, jnp.asarray(weights, wide.dtype), ((axis,), (1,)))
-        wide = jnp.moveaxis(averaged, -1, axis)
+        (wide,) = _averages(axis, size, count)((), (wide,))
     return wide.astype(input.dtype)
 
 
