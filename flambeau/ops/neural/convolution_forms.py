@@ -13,6 +13,7 @@ import math
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from flambeau.core.compiler import only_cpu
@@ -157,12 +158,16 @@ def convolve_transposed(
         for k, d, (before, after) in zip(kernel, dilation, borders, strict=True)
     ]
     filters = _mirrored(weight, groups)
-    if max(stride) == 1:
-        return convolve(input, filters, stride, around, dilation, groups)
+    once = (1,) * len(kernel)
+    if only_cpu():
+        # XLA's operator for gaps is slow, and aborts at some second derivatives.
+        gaps = [(0, 0, 0)] * 2 + [(0, 0, each - 1) for each in stride]
+        spread = lax.pad(input, np.zeros((), input.dtype), gaps)
+        return convolve(spread, filters, once, around, dilation, groups)
     return lax.conv_general_dilated(
         input,
         filters,
-        (1,) * len(kernel),
+        once,
         around,
         lhs_dilation=stride,
         rhs_dilation=dilation,

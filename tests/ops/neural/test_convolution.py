@@ -120,6 +120,18 @@ def test_a_transposed_convolution_is_the_gradient_of_a_convolution():
     np.testing.assert_allclose(x.grad.numpy(), expected.numpy(), rtol=1e-5, atol=1e-4)
 
 
+def test_a_transposed_convolution_with_stride_and_dilation_has_second_derivatives():
+    """XLA's own operator for it aborts the process while it compiles these."""
+    x = flambeau.tensor(numbers(5, 2, 4, 4)).requires_grad_()
+    weight = flambeau.tensor(numbers(2, 5, 1, 3)).requires_grad_()
+    y = F.conv_transpose2d(x, weight, None, (2, 1), (1, 3), (1, 0), 1, (1, 2))
+    (gradient,) = flambeau.autograd.grad(y.sum(), weight, create_graph=True)
+    squares = gradient.square().sum()
+    (slope,) = flambeau.autograd.grad(squares, x)
+    # The squares are a homogeneous function of degree two.
+    np.testing.assert_allclose((slope * x).sum().item(), 2 * squares.item(), rtol=1e-5)
+
+
 def test_without_a_batch():
     np.testing.assert_array_equal(F.conv1d(X[0], K).numpy(), F.conv1d(X, K)[0].numpy())
     k = K.transpose(0, 1).contiguous()
