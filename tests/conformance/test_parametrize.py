@@ -331,6 +331,9 @@ PARAMETRIZE = {
     "older weight_norm of no such dimension": lambda lib: lib.nn.utils.weight_norm(
         lib.nn.Linear(1, 1), dim=2
     ),
+    "older weight_norm of no bias": lambda lib: lib.nn.utils.weight_norm(
+        lib.nn.Linear(1, 1, bias=False), "bias"
+    ),
     "spectral_norm of nothing": lambda lib: lib.nn.utils.parametrizations.spectral_norm(
         lib.nn.Linear(1, 1), "wait"
     ),

@@ -106,6 +106,13 @@ OTHER_PRUNING = {
     "mask of another shape": lambda lib: pruned(
         lib, lambda prune, layer: prune.custom_from_mask(layer, "weight", mask=lib.ones(3))
     ),
+    "of no bias": lambda lib: lib.nn.utils.prune.identity(lib.nn.Linear(1, 1, bias=False), "bias"),
+    "of a buffer": lambda lib: lib.nn.utils.prune.identity(lib.nn.BatchNorm1d(1), "running_mean"),
+    "of nothing": lambda lib: lib.nn.utils.prune.identity(lib.nn.Linear(1, 1), "wait"),
+    "of a parametrized tensor": lambda lib: lib.nn.utils.prune.identity(
+        lib.nn.utils.parametrizations.weight_norm(lib.nn.Linear(1, 1)), "weight"
+    ),
+    "of a lazy layer": lambda lib: lib.nn.utils.prune.identity(lib.nn.LazyLinear(1), "weight"),
     "removed from nothing": lambda lib: pruned(lib, STEPS["removed"]),
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from flambeau.core.tensor import Tensor
 from flambeau.nn.module import Module
+from flambeau.nn.parameter import Parameter, UninitializedParameter
 from flambeau.ops.creation import ones_like
 
 __all__ = ["BasePruningMethod", "PruningContainer"]
@@ -62,11 +63,15 @@ class BasePruningMethod(ABC):
 
         Raises:
             AssertionError: ``importance_scores`` has another shape. The module is as before then.
+            TypeError: There is no parameter of this name, but something else.
+            ValueError: It has no shape yet.
         """
         method = cls(*args, **kwargs)
         method._tensor_name = name
         key, old = _method_of(module, name)
         original = getattr(module, name)
+        if old is None:
+            _check_parameter(module, name, original)
         scores = original if importance_scores is None else importance_scores
         if scores.shape != original.shape:
             raise AssertionError(
@@ -123,6 +128,16 @@ class BasePruningMethod(ABC):
         del module._parameters[f"{name}_orig"]
         del module._buffers[f"{name}_mask"]
         setattr(module, name, original)
+
+
+def _check_parameter(module: Module, name: str, original: Any) -> None:
+    if not isinstance(original, Parameter):
+        raise TypeError(
+            f"only parameters can be pruned, but '{name}' of {type(module).__name__} is "
+            f"{'None' if original is None else 'a ' + type(original).__name__}"
+        )
+    if isinstance(original, UninitializedParameter):
+        raise ValueError(f"'{name}' has no shape yet; call the module once before pruning it")
 
 
 def _method_of(module: Module, name: str) -> tuple[Any, list[BasePruningMethod] | None]:

@@ -39,6 +39,8 @@ class WeightNorm:
             raise RuntimeError(f"'{name}' already has a weight_norm; remove it first")
         hook = WeightNorm(name, dim)
         weight = getattr(module, name)
+        if weight is None:
+            raise TypeError(f"weight_norm() needs a weight, but '{name}' is None")
         if isinstance(weight, UninitializedParameter):
             raise ValueError(
                 f"'{name}' has no shape yet; call the module once before weight_norm()"
@@ -80,6 +82,7 @@ def weight_norm(module: AnyModule, name: str = "weight", dim: int | None = 0) ->
 
     Raises:
         RuntimeError: The weight is normalized already.
+        TypeError: The weight is ``None``.
         ValueError: The weight has no shape yet.
         IndexError: There is no such dimension.
     """
