@@ -98,6 +98,7 @@ RNN_TOOLS = {
     "stack gradient": stacked_gradient,
     "stack left gradient": lambda lib: stacked_gradient(lib, padding_side="left"),
     "stack nothing": lambda lib: lib.nn.utils.rnn.pad_sequence([]),
+    "stack lists": lambda lib: lib.nn.utils.rnn.pad_sequence([[1, 2], [3]]),
     "stack a number": lambda lib: lib.nn.utils.rnn.pad_sequence(3),
     "stack on a third side": lambda lib: lib.nn.utils.rnn.pad_sequence(
         sequences(lib), padding_side="top"

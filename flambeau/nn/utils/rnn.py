@@ -290,6 +290,7 @@ def pad_sequence(
     Raises:
         RuntimeError: There are no sequences, or they differ in more than the length, or
             ``padding_side`` is something else.
+        TypeError: One of the sequences is no Tensor.
 
     >>> import flambeau
     >>> pad_sequence([flambeau.tensor([1, 2, 3]), flambeau.tensor([4])], batch_first=True)
@@ -304,7 +305,13 @@ def pad_sequence(
         raise RuntimeError(
             f"pad_sequence(): padding_side must be 'left' or 'right', got {padding_side!r}"
         )
-    return pad_all(tuple(sequences), batch_first, padding_value, padding_side == "left")
+    sequences = tuple(sequences)
+    for number, each in enumerate(sequences):
+        if not isinstance(each, Tensor):
+            raise TypeError(
+                f"pad_sequence() takes Tensors, but sequence {number} is a {type(each).__name__}"
+            )
+    return pad_all(sequences, batch_first, padding_value, padding_side == "left")
 
 
 def unpad_sequence(
