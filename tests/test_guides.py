@@ -1,13 +1,16 @@
-"""The code in the guides runs, and its assertions hold."""
+"""The code on the pages runs, and its assertions hold."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parent.parent / "docs"
-GUIDES = ["functional.md"]
+import flambeau
+from flambeau import nn
+
+ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = [each.name for each in sorted(ROOT.glob("docs/*.md")) if BLOCK.search(each.read_text())]
 
 
 def program(text):
@@ -20,12 +23,29 @@ def program(text):
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("name", GUIDES)
-def test_the_code_of_a_guide_runs_from_top_to_bottom(name):
-    page = DOCS / name
-    code = program(page.read_text())
-    assert code.count("assert ") > 10
-    exec(compile(code, str(page), "exec"), {"__name__": "guide"})
+def run(page):
+    """The names that the code of a page leaves."""
+    names = {"__name__": "page"}
+    exec(compile(program(page.read_text()), str(page), "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_code_of_a_page_runs_from_top_to_bottom(name):
+    page = ROOT / "docs" / name
+    assert program(page.read_text()).count("assert ") > 10
+    run(page)
+
+
+def test_the_code_of_the_readme_trains_and_loads(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    saved = nn.ModuleDict({"hidden": nn.Linear(64, 128), "output": nn.Linear(128, 10)})
+    flambeau.save(saved.state_dict(), "model.safetensors")
+    names = run(ROOT / "README.md")
+    losses = re.findall(r"tensor\(([\d.]+)", capsys.readouterr().out)
+    assert float(losses[1]) < float(losses[0])
+    assert names["step"].program_count == 1
+    assert flambeau.equal(names["model"].output.weight, saved["output"].weight)
 
 
 def test_lines_keep_their_numbers():

@@ -18,7 +18,8 @@ from flambeau.core.modes import modes
 from flambeau.core.overrides import OverrideNeeded, overrides
 from flambeau.core.plan import on_meta
 from flambeau.core.tensor import PLAIN_TYPES, Tensor
-from flambeau.core.transform import constant, lifted
+from flambeau.core.tracers import constant, no_longer_known
+from flambeau.core.transform import lifted
 
 # What may stand where a tensor is expected and takes no gradient.
 _CONSTANT_TYPES: set[type] = {int, float, bool, complex, type(None)}
@@ -262,6 +263,8 @@ def _returned(kernel: Kernel, wrapped: list[Tensor]) -> Any:
 
 def _recover(kernel: Kernel, arrays: list[Any], error: Exception) -> Any:
     """Run again after what PyTorch allows and JAX does not, or explain the failure."""
+    if isinstance(error, jax.errors.UnexpectedTracerError):
+        raise no_longer_known() from None
     places = {
         min(each.devices(), key=lambda d: d.id)
         for each in arrays

@@ -12,6 +12,7 @@ from jax.core import Tracer
 from flambeau.core import dtype as dtypes
 from flambeau.core.cell import is_abstract
 from flambeau.core.modes import modes
+from flambeau.core.tracers import check_alive
 
 
 class HostAccess:
@@ -47,8 +48,10 @@ class HostAccess:
 
     def _host_array(self) -> np.ndarray:
         array = self.jax()
-        if isinstance(array, Tracer) and modes.trace is not None:
-            modes.trace.refuse_value()
+        if isinstance(array, Tracer):
+            if modes.trace is not None:
+                modes.trace.refuse_value()
+            check_alive(array)
         return np.asarray(array)
 
     def jax(self) -> jax.Array:
@@ -153,6 +156,7 @@ def _known_value(tracer: Tracer) -> Any:
     """
     if modes.trace is not None:
         modes.trace.refuse_value()
+    check_alive(tracer)
     try:
         return np.asarray(tracer.reshape(()).item(), tracer.dtype)[()]
     except jax.errors.ConcretizationTypeError:

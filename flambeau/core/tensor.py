@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 
 import numpy as np
-from jax import lax
 from jax.core import Tracer
 
 from flambeau.core import device as devices
@@ -22,6 +21,7 @@ from flambeau.core.history import History
 from flambeau.core.host import HostAccess
 from flambeau.core.layout import strided
 from flambeau.core.modes import modes
+from flambeau.core.tracers import constant
 from flambeau.core.view import View
 
 
@@ -150,9 +150,9 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
     def _constant(self, cls: type[Tensor]) -> Any:
         """`_alias`, through which JAX's transformations send no gradient either."""
         if isinstance(self._cell.array, Tracer) and (modes.trace is None or modes.entered):
-            constant = object.__new__(cls)
-            constant._cell = Cell(lax.stop_gradient(self._read()))
-            return constant
+            made = object.__new__(cls)
+            made._cell = Cell(constant(self._read()))
+            return made
         return self._alias(cls)
 
     @staticmethod
@@ -420,10 +420,8 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
         return f"Parameter({text})" if not is_plain and self.__dict__.get("_is_param") else text
 
     def _shown_value(self) -> Any:
-        array = self._read()
-        if isinstance(array, Tracer):
-            return None
-        return array
+        array = None if isinstance(self._cell.array, Tracer) else self._read()
+        return None if isinstance(array, Tracer) else array
 
     # Copies
 

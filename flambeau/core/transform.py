@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from jax import lax
-from jax.core import Tracer
-
 from flambeau.core import cell
 from flambeau.core.modes import modes
 from flambeau.core.node import sequence_now
@@ -152,8 +149,3 @@ def drawn(make: Callable[[], Any], until: Capture | None = None) -> Any:
     """
     capture = modes.capture
     return make() if capture is None or capture is until else capture.draw(make, until)
-
-
-def constant(array: Any) -> Any:
-    """``array``, through which JAX's transformations send no gradient."""
-    return lax.stop_gradient(array) if isinstance(array, Tracer) else array

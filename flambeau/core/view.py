@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from flambeau.core import plan
 from flambeau.core.cell import abstract
 from flambeau.core.steps import Step
+from flambeau.core.tracers import no_longer_known
 
 
 def result_of(
@@ -157,7 +158,10 @@ class View:
         if isinstance(array, jax.ShapeDtypeStruct):
             part = jax.ShapeDtypeStruct(self.shape, self.numpy_dtype)
             return plan.applied(reader(self.steps), (array, self.starts), part)
-        return reader(self.steps)(array, self.starts)
+        try:
+            return reader(self.steps)(array, self.starts)
+        except jax.errors.UnexpectedTracerError:
+            raise no_longer_known() from None
 
     def write(self, array: Any, part: Any) -> Any:
         """The base ``array`` with the viewed part replaced by a number or array that fits it."""

@@ -271,6 +271,27 @@ def test_asking_for_a_value_names_the_line(name):
         flambeau.compile(REFUSED[name])(flambeau.ones(2))
 
 
+TOO_LATE = {
+    "item": lambda x: x.item(),
+    "numpy": lambda x: x.detach().numpy(),
+    "tolist": lambda x: x.tolist(),
+    "operator": lambda x: x + 1,
+    "gradient": lambda x: (2 * x).backward(),
+    "view": lambda x: x[None].tolist(),
+}
+
+
+@pytest.mark.parametrize("name", TOO_LATE)
+def test_a_tensor_that_a_list_has_kept_says_so_when_it_is_used(name):
+    kept, layer = [], nn.Linear(2, 1)
+    layer.register_forward_hook(lambda module, inputs, output: kept.append(output.sum()))
+    with pytest.warns(CompileWarning, match="kept"):
+        flambeau.compile(layer)(flambeau.ones(1, 2))
+    assert "..." in repr(kept[0])
+    with pytest.raises(RuntimeError, match="Return it from that function instead"):
+        TOO_LATE[name](kept[0])
+
+
 def test_an_error_leaves_no_tracer_behind():
     module = Memory()
     weight = flambeau.ones(2, requires_grad=True)

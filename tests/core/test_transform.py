@@ -6,7 +6,8 @@ import jax
 import pytest
 
 import flambeau
-from flambeau.core.transform import Capture, Inside, constant, lifted
+from flambeau.core.tracers import constant
+from flambeau.core.transform import Capture, Inside, lifted
 
 
 def leaf(*values):
