@@ -1,5 +1,6 @@
 """The code on the pages runs, and its assertions hold."""
 
+import pickle
 import re
 from pathlib import Path
 
@@ -45,6 +46,9 @@ def test_the_code_of_the_readme_trains_and_loads(tmp_path, monkeypatch, capsys):
     losses = re.findall(r"tensor\(([\d.]+)", capsys.readouterr().out)
     assert float(losses[1]) < float(losses[0])
     assert names["step"].program_count == 1
+    with open("checkpoint.pickle", "rb") as file:
+        checkpoint = pickle.load(file)
+    names["optimizer"].load_state_dict(checkpoint["optimizer"])
     assert flambeau.equal(names["model"].output.weight, saved["output"].weight)
 
 

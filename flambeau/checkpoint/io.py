@@ -103,15 +103,18 @@ def save(
         f.write(safetensors_numpy.save(arrays, texts))
 
 
-def load(f: Source, device: str | device | None = None) -> OrderedDict[str, Tensor]:
+def load(
+    f: Source, map_location: str | device | None = None, *, weights_only: bool = True
+) -> OrderedDict[str, Tensor]:
     """Reads the tensors of a safetensors file, by name and in the order in which they were saved.
 
     Files of other programs are read too; their names come in the order of the file's data.
 
     Args:
         f: a path, or a file open for reading bytes.
-        device: where the tensors are put: ``"cpu"``, ``"cuda:0"``, ``"meta"`` for shapes and
-            dtypes alone; by default the default device.
+        map_location: the device that the tensors are put on: ``"cpu"``, ``"cuda:0"``, ``"meta"``
+            for shapes and dtypes alone; by default the default device.
+        weights_only: nothing but tensors is read in either case.
 
     Returns:
         Tensors that do not require grad. A state dict's ``_metadata`` is there again, as the
@@ -123,7 +126,7 @@ def load(f: Source, device: str | device | None = None) -> OrderedDict[str, Tens
             no such device.
         TypeError: the named tensor is of a dtype that flambeau does not have.
     """
-    where = as_device(device)
+    where = as_device(map_location)
     content = _content(f)
     own = _own_facts(content)
     found = {name: Tensor._wrap(place(array, where)) for name, array in content.arrays}
@@ -173,12 +176,13 @@ def _check_entry(name: Any, value: Any) -> None:
     if isinstance(value, Mapping):
         raise TypeError(
             f"{name!r} is a dict: save() writes a flat dict of tensors; give its entries names "
-            f"such as '{name}.{next(iter(value), 'key')}', or save it to a file of its own"
+            f"such as '{name}.{next(iter(value), 'key')}', save it to a file of its own, or pickle "
+            "the whole dict"
         )
     if not isinstance(value, Tensor):
         raise TypeError(
             f"{name!r} is no tensor but of type {type(value).__name__}; "
-            "make it a tensor, or keep it as text in metadata="
+            "make it a tensor, keep it as text in metadata=, or pickle the whole dict"
         )
     if value.is_meta:
         raise NotImplementedError(
