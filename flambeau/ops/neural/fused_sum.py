@@ -15,6 +15,8 @@ from flambeau.core.compiler import cores, only_cpu
 # How long the lines of a block are, and how many they are at most and at least.
 _LANES = (16, 8, 4)
 _MOST_LINES, _LEAST_LINES = 16, 4
+# Longer sums XLA cuts into pieces of this length, and then stores the terms after all.
+_LONGEST = 32
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -31,7 +33,17 @@ def fused_sum(array: Any, axis: int) -> Any:
     """
     if not only_cpu():
         return jnp.sum(array, axis)
-    return lax.reduce(array, np.zeros((), array.dtype), _added, (axis,))
+    axis %= array.ndim
+    whole = array.shape[axis] // _LONGEST * _LONGEST
+    rest = lax.slice_in_dim(array, whole, None, axis=axis)
+    zero = np.zeros((), array.dtype)
+    total = lax.reduce(rest, zero, _added, (axis,))
+    if not whole:
+        return total
+    shape = (*array.shape[:axis], whole // _LONGEST, _LONGEST, *array.shape[axis + 1 :])
+    blocks = lax.slice_in_dim(array, 0, whole, axis=axis).reshape(shape)
+    partial = lax.reduce(blocks, zero, _added, (axis + 1,))
+    return jnp.sum(partial, axis) + total
 
 
 def _added(a: Any, b: Any) -> Any:
