@@ -227,10 +227,18 @@ class OptimizerState(defaultdict[Any, Any]):
     """The state of every parameter; one that is asked for and has none gets an empty one."""
 
     def __init__(self, entries: Any, structure: Structure) -> None:
-        self.structure = structure
-        super().__init__(lambda: ParameterState((), structure))
+        super().__init__()
+        self.move_to(structure)
         for key, value in dict(entries).items():
             self[key] = value
+
+    def move_to(self, structure: Structure) -> None:
+        """Become the state of another optimizer, which is told of changes from now on."""
+        self.structure = structure
+        self.default_factory = lambda: ParameterState((), structure)
+        for entries in dict.values(self):
+            if isinstance(entries, ParameterState):
+                entries.structure = structure
 
     # A step written with tensor operators looks for its state here while a program is traced.
 
@@ -311,8 +319,14 @@ class ParameterGroup(dict[str, Any]):
         structure: Structure,
     ) -> None:
         super().__init__(entries)
+        self.move_to(numbers, switches, structure)
+
+    def move_to(
+        self, numbers: tuple[str, ...], switches: tuple[str, ...], structure: Structure
+    ) -> None:
+        """Become a group of another optimizer; arguments as for the class."""
         self.numbers, self.switches, self.structure = numbers, switches, structure
-        dict.__setitem__(self, "params", AnnouncedList(entries.get("params", ()), structure))
+        dict.__setitem__(self, "params", AnnouncedList(dict.get(self, "params", ()), structure))
         values, self.layout, self.tensors = self._lay_out({})
         self.cell = Cell(_vector(values))
 

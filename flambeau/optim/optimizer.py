@@ -87,6 +87,8 @@ class Optimizer:
     # Options that are numbers, mirrored in Cells, and those of them that switch by being zero.
     numbers: ClassVar[tuple[str, ...]] = ()
     switches: ClassVar[tuple[str, ...]] = ()
+    # Whether steps are programs made beforehand, so that every change has to be announced here.
+    plans_ahead: ClassVar[bool] = False
 
     state: OptimizerState
     param_groups: Any
@@ -96,6 +98,12 @@ class Optimizer:
         if "step" in cls.__dict__:
             cls.step = _with_hooks(cls.step)
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        # Here, since optimizers that wrap another do not always call `__init__`.
+        made = super().__new__(cls)
+        made._prepare()
+        return made
+
     def __init__(self, params: Parameters, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError(
@@ -103,7 +111,6 @@ class Optimizer:
                 f"{type(params).__name__}; put it in a list"
             )
         self.defaults = defaults
-        self._prepare()
         self.state = OptimizerState((), self._structure)
         self.param_groups = self._group_list(())
         groups: list[Any] = list(params)
@@ -130,19 +137,44 @@ class Optimizer:
         return AnnouncedList(groups, self._structure, self._as_group)
 
     def _as_group(self, entries: dict[str, Any]) -> ParameterGroup:
-        if isinstance(entries, ParameterGroup) and entries.structure is self._structure:
-            return entries
+        if isinstance(entries, ParameterGroup):
+            if self._holds(entries):
+                return entries
+            if self._takes_over(entries):
+                entries.move_to(self.numbers, self.switches, self._structure)
+                # Programs of the optimizer that it comes from may have frozen its numbers in.
+                self._structure.numbers_are_frozen = True
+                return entries
         return ParameterGroup(entries, self.numbers, self.switches, self._structure)
 
     def __setattr__(self, name: str, value: Any) -> None:
         # A script may assign these; what it assigns has to announce its changes, too.
-        if name == "param_groups" and not _belongs(value, self._structure):
-            value = self._group_list(value)
-            self._structure.change()
-        elif name == "state" and not _belongs(value, self._structure):
-            value = OptimizerState(value, self._structure)
+        if name in ("param_groups", "state") and not self._holds(value):
+            if not self._takes_over(value):
+                groups = name == "param_groups"
+                value = (
+                    self._group_list(value) if groups else OptimizerState(value, self._structure)
+                )
+            elif name == "state":
+                value.move_to(self._structure)
+            else:
+                value.structure, value.convert = self._structure, self._as_group
+                value[:] = list(value)
             self._structure.change()
         object.__setattr__(self, name, value)
+
+    def _holds(self, container: Any) -> bool:
+        """Whether groups or state announce their changes where this optimizer needs it.
+
+        An optimizer without programs can share what is another's, as one that wraps it does.
+        """
+        structure = getattr(container, "structure", None)
+        return structure is self._structure or (structure is not None and not self.plans_ahead)
+
+    def _takes_over(self, container: Any) -> bool:
+        """Whether another optimizer that has the groups or the state can go on without them."""
+        structure = getattr(container, "structure", None)
+        return structure is not None and not structure.owner.plans_ahead
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -157,8 +189,6 @@ class Optimizer:
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if "_structure" not in self.__dict__:
-            self._prepare()
         for name, value in state.items():
             setattr(self, name, value)
         for group in self.param_groups:
@@ -390,10 +420,6 @@ class Optimizer:
             )
             for hook in hooks.values()
         )
-
-
-def _belongs(container: Any, structure: Structure) -> bool:
-    return getattr(container, "structure", None) is structure
 
 
 def _split_names(params: Any) -> tuple[list[Any], list[str] | None]:

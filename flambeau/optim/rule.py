@@ -62,6 +62,7 @@ class RuleOptimizer(Optimizer):
     """
 
     flags: ClassVar[tuple[str, ...]] = ()
+    plans_ahead = True
 
     @classmethod
     def rule(

@@ -471,3 +471,31 @@ def test_a_hand_written_optimizer_trains_with_hooks_and_groups():
     assert second.tolist() == [0.5, 0.5]
     assert calls == [1, 1]
     assert list(optimizer.state_dict()["state"][0]) == ["average"]
+
+
+def test_a_wrapper_shares_groups_and_state_with_the_optimizer_it_wraps():
+    class Wrapper(optim.Optimizer):
+        def __init__(self, base):
+            self.base = base
+            self.param_groups = base.param_groups
+            self.state = base.state
+
+        def step(self, closure=None):
+            return self.base.step(closure)
+
+    (param,), base = trained(optim.SGD, 1, lr=1.0, momentum=0.5)
+    wrapper = Wrapper(base)
+    assert wrapper.param_groups is base.param_groups
+    before = param.tolist()
+    wrapper.param_groups[0]["lr"] = 0.0
+    wrapper.step()
+    assert param.tolist() == before
+    wrapper.state[param]["momentum_buffer"] = flambeau.full_like(param, 4.0)
+    wrapper.param_groups = [{**wrapper.param_groups[0], "lr": 1.0, "own": 1}]
+    base.param_groups = wrapper.param_groups
+    param.grad = flambeau.zeros_like(param)
+    wrapper.step()
+    assert param.tolist() == [each - 2.0 for each in before]
+    wrapper.param_groups[0]["lr"] = 0.0
+    wrapper.step()
+    assert param.tolist() == [each - 2.0 for each in before]
