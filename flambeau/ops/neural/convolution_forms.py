@@ -34,6 +34,8 @@ _UNROLLED_TAPS = 64
 # Windows of up to so many elements, of all channels together, are copied out: in XLA's kernel such
 # short products take twice as long. Longer ones only where there are outputs enough to pay for it.
 _SMALL_WINDOW, _LARGER_WINDOW = 36, 144
+# All windows together may be this many times as large as what they are copied from and made into.
+_MOST_COPIES = 10
 
 
 def convolve(
@@ -52,7 +54,9 @@ def convolve(
     kernel = weight.shape[2:]
     if not only_cpu():
         return _one_operator(input, weight, stride, borders, dilation, groups)
-    if groups > 1 and groups == input.shape[1] and math.prod(kernel) <= _UNROLLED_TAPS:
+    copied = math.prod(kernel) == 1 or _pays_to_copy_windows(weight, stride)
+    alone = groups > 1 or (len(weight) == 1 and not copied)
+    if alone and groups == input.shape[1] and math.prod(kernel) <= _UNROLLED_TAPS:
         return _channel_by_channel(input, weight, stride, borders, dilation)
     if groups > _SEPARATE_GROUPS:
         return _as_product(input, weight, stride, borders, dilation, groups)
@@ -61,7 +65,7 @@ def convolve(
         return jnp.concatenate(
             [convolve(own, filters, stride, borders, dilation, 1) for own, filters in parts], 1
         )
-    if math.prod(kernel) == 1 or _pays_to_copy_windows(weight, stride):
+    if copied:
         return _as_product(input, weight, stride, borders, dilation, 1)
     if len(kernel) == 3:
         return _slice_by_slice(input, weight, stride, borders, dilation)
@@ -69,10 +73,13 @@ def convolve(
 
 
 def _pays_to_copy_windows(weight: Any, stride: Numbers) -> bool:
-    outputs, *window = weight.shape
+    outputs, inputs, *_ = weight.shape
+    window = math.prod(weight.shape[1:])
+    if window > _MOST_COPIES * (inputs + outputs):
+        return False
     if max(stride) > 1:
-        return math.prod(window) <= _SMALL_WINDOW
-    return math.prod(window) <= max(_SMALL_WINDOW, min(_LARGER_WINDOW, outputs * 3 // 2))
+        return window <= _SMALL_WINDOW
+    return window <= max(_SMALL_WINDOW, min(_LARGER_WINDOW, outputs * 3 // 2))
 
 
 def _one_operator(

@@ -12,6 +12,8 @@ from flambeau.ops.neural import convolution_forms as forms
 CONVOLUTIONS = {
     "more outputs than inputs": ((2, 13, 5), (4, 13, 3), (1,), [(3, 4)], (1,), 1),
     "few channels": ((2, 3, 6, 7), (4, 3, 3, 2), (2, 1), [(1, -1), (0, 2)], (1, 2), 1),
+    "one channel": ((2, 1, 9, 8), (1, 1, 5, 5), (1, 2), [(2, 3), (0, 2)], (1, 1), 1),
+    "one channel and two outputs": ((2, 1, 60), (2, 1, 36), (1,), [(3, 4)], (1,), 1),
     "one place": ((2, 3, 5, 6), (4, 3, 1, 1), (1, 2), [(0, 0), (1, 0)], (1, 1), 1),
     "a group for each channel": ((2, 3, 6, 7), (6, 1, 3, 2), (2, 1), [(1, 1), (0, 2)], (1, 2), 3),
     "one for each, one dimension": ((2, 3, 8), (3, 1, 3), (2,), [(0, 1)], (1,), 3),
@@ -84,3 +86,15 @@ def test_a_group_for_each_channel_is_rounded_once_in_half_precision():
     exact = forms.convolve(input.astype("float32"), weight.astype("float32"), *arguments)
     assert found.dtype == jax.numpy.bfloat16
     assert (found == exact.astype("bfloat16")).all()
+
+
+@pytest.mark.parametrize("channels", [(1, 1, 6), (1, 2, 6), (4, 1, 3), (16, 96, 3)])
+def test_windows_are_not_copied_without_measure(channels):
+    inputs, outputs, size = channels
+    input = jax.ShapeDtypeStruct((1, inputs, 64, 64), "float32")
+    weight = jax.ShapeDtypeStruct((outputs, inputs, size, size), "float32")
+    arguments = (1, 1), [(0, 0), (0, 0)], (1, 1), 1
+    compiled = jax.jit(lambda x, w: forms.convolve(x, w, *arguments)).lower(input, weight).compile()
+    memory = compiled.memory_analysis()
+    kept = memory.argument_size_in_bytes + memory.output_size_in_bytes
+    assert memory.temp_size_in_bytes < 15 * kept
