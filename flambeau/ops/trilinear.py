@@ -107,7 +107,7 @@ def _define(primitive: Any, compute: Map, plain: Map, samples: bool) -> None:
         all_of_them = static._replace(left=(count * static.left[0], *static.left[1:]))
         left = left.reshape(count * first, *left.shape[2:])
         found = primitive.bind(left, right, static=all_of_them)
-        return found.reshape(count, -1, *found.shape[1:])
+        return found.reshape(count, first, *found.shape[1:])
 
     primitive.def_impl(functools.partial(jax.jit, static_argnames="static")(run))
     primitive.def_abstract_eval(shape)

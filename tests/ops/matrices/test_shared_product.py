@@ -62,6 +62,15 @@ def test_vmap_over_the_arrays_and_over_the_matrix():
     np.testing.assert_allclose(found, jnp.stack([expected, -expected]), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(("rows", "samples", "examples"), [(0, 2, 3), (4, 0, 3), (4, 2, 0)])
+def test_vmap_of_nothing(rows, samples, examples):
+    matrix, arrays = _arrays(((rows, 3), (examples, samples, 3, 60)))
+    found = jax.vmap(shared_product, (None, 0))(matrix, arrays)
+    assert found.shape == (examples, samples, rows, 60)
+    slope = jax.grad(lambda each: jnp.sum(shared_product(matrix, each)))
+    assert jax.vmap(slope)(arrays).shape == arrays.shape
+
+
 def test_half_precision_sums_the_matrix_gradient_in_float32():
     matrix, arrays = jnp.zeros((1, 1), jnp.bfloat16), jnp.ones((1000, 1, 16), jnp.bfloat16)
     result, pull = jax.vjp(shared_product, matrix, arrays)
