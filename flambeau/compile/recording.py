@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
+import random
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from jax.core import Tracer
 
 from flambeau.compile import arguments, errors, guard
@@ -176,7 +179,9 @@ class Recording:
                 else arguments.stand_in(self.leaves[i], tracer, grads.get(i))
             )
         args, kwargs = arguments.unflatten(self.structure, self.stand_ins)
+        dice = _states_of_dice()
         returned = self.function(*args, **kwargs)
+        _warn_of_dice(dice)
         leaves, self.result_structure = jax.tree_util.tree_flatten(
             arguments.without_keys(returned),
             is_leaf=lambda each: isinstance(each, Tensor) or each is None,
@@ -201,6 +206,7 @@ class Recording:
 
     def _result(self, value: Any) -> Any:
         if not isinstance(value, Tensor):
+            self._check_holds_no_tensor(value)
             return value
         for i in self.inputs:
             if value is self.stand_ins[i]:
@@ -213,6 +219,18 @@ class Recording:
             requires_grad=value.requires_grad,
             cls=type(value),
         )
+
+    def _check_holds_no_tensor(self, value: Any) -> None:
+        if any(value is each for each in self.trace.modules):
+            return  # What a module was assigned is kept.
+        for name, each in getattr(value, "__dict__", {}).items():
+            if isinstance(each, Tensor) and isinstance(each._cell.array, Tracer):
+                raise errors.CompileError(
+                    f"the compiled function returns an object of class {type(value).__name__}, "
+                    f"whose attribute {name!r} is a tensor that would keep no value. Return "
+                    "tensors in tuples, lists, dictionaries or named tuples; or tell JAX what the "
+                    "class holds, as jax.tree_util.register_dataclass does"
+                )
 
     def _number(self, value: Tensor) -> int | None:
         """Which output of the program's node ``value`` is to be."""
@@ -339,6 +357,28 @@ class Recording:
             tensor._grad_fn, tensor._output_nr, tensor._requires_grad = history
         for tensor, flag in self.trace.flags.items():
             tensor._requires_grad = flag
+
+
+def _states_of_dice() -> dict[str, Any]:
+    """The states of the random numbers that are not tensors'."""
+    return {
+        "random": random.getstate(),
+        "numpy.random": pickle.dumps(np.random.get_state(legacy=False)),  # noqa: NPY002 (the user's)
+    }
+
+
+def _warn_of_dice(before: dict[str, Any]) -> None:
+    """Warn if something was drawn since then: the traced program has it as a constant."""
+    after = _states_of_dice()
+    for name, state in before.items():
+        if after[name] != state:
+            warnings.warn(
+                f"the compiled function draws from {name} while it is traced, and will find the "
+                "same numbers at every call. Draw with flambeau, as in flambeau.rand(()) < 0.5, or "
+                "outside, and pass the result as a tensor",
+                errors.CompileWarning,
+                stacklevel=2,
+            )
 
 
 def _is_object(value: Any) -> bool:

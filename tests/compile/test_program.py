@@ -1,8 +1,12 @@
 """Cells come in and go out: what a compiled function reads, writes, returns and leaves behind."""
 
 import collections
+import random
+import types
 import warnings
 
+import jax
+import numpy as np
 import pytest
 
 import flambeau
@@ -269,6 +273,33 @@ REFUSED = {
 def test_asking_for_a_value_names_the_line(name):
     with pytest.raises(CompileError, match=r"test_program\.py, line \d+"):
         flambeau.compile(REFUSED[name])(flambeau.ones(2))
+
+
+@pytest.mark.parametrize("draw", [random.random, np.random.rand], ids=["random", "numpy.random"])
+def test_random_numbers_that_are_not_tensors_are_reported(draw):
+    with pytest.warns(CompileWarning, match="same numbers at every call"):
+        flambeau.compile(lambda x: x * draw())(flambeau.ones(2))
+
+
+class Output:
+    def __init__(self, loss):
+        self.loss = loss
+
+
+def test_an_object_with_tensors_among_the_results_is_refused_unless_jax_knows_it():
+    def forward(x):
+        return {"output": Output(x * 2)}
+
+    with pytest.raises(CompileError, match=r"(?s)Output.*'loss'.*register_dataclass"):
+        flambeau.compile(forward)(flambeau.ones(2))
+    flatten = (lambda each: ((each.loss,), None)), (lambda _, losses: Output(*losses))
+    jax.tree_util.register_pytree_node(Output, *flatten)
+    assert flambeau.compile(forward)(flambeau.ones(2))["output"].loss.tolist() == [2, 2]
+
+
+def test_an_object_without_tensors_is_among_the_results_as_it_is():
+    output = types.SimpleNamespace(loss=None)
+    assert flambeau.compile(lambda x: (x, output))(flambeau.ones(2))[1] is output
 
 
 TOO_LATE = {
