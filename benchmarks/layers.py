@@ -111,6 +111,8 @@ CASES = [
     Case("Conv2d 3x3", lambda lib: lib.nn.Conv2d(32, 32, 3, padding=1), (IMAGES,)),
     Case("Conv2d 3x3, 3 channels", lambda lib: lib.nn.Conv2d(3, 32, 3, padding=1),
          (normal(16, 3, 32, 32),)),
+    Case("Conv2d 3x3, 2x2 images", lambda lib: lib.nn.Conv2d(256, 256, 3, padding=1),
+         (normal(16, 256, 2, 2),)),
     Case("Conv2d 3x3, stride 2", lambda lib: lib.nn.Conv2d(32, 64, 3, 2, 1), (IMAGES,)),
     Case("Conv2d 1x1", lambda lib: lib.nn.Conv2d(32, 64, 1), (IMAGES,)),
     Case("Conv2d 3x3, depthwise", lambda lib: lib.nn.Conv2d(32, 32, 3, padding=1, groups=32),

@@ -54,7 +54,12 @@ def convolve(
     kernel = weight.shape[2:]
     if not only_cpu():
         return _one_operator(input, weight, stride, borders, dilation, groups)
-    copied = math.prod(kernel) == 1 or _pays_to_copy_windows(weight, stride)
+    counts = counts_of(input, kernel, stride, borders, dilation)
+    copied = (
+        math.prod(kernel) == 1
+        or _pays_to_copy_windows(weight, stride)
+        or _are_small(input, weight, counts)
+    )
     alone = groups > 1 or (len(weight) == 1 and not copied)
     if alone and groups == input.shape[1] and math.prod(kernel) <= _UNROLLED_TAPS:
         return _channel_by_channel(input, weight, stride, borders, dilation)
@@ -80,6 +85,18 @@ def _pays_to_copy_windows(weight: Any, stride: Numbers) -> bool:
     if max(stride) > 1:
         return window <= _SMALL_WINDOW
     return window <= max(_SMALL_WINDOW, min(_LARGER_WINDOW, outputs * 3 // 2))
+
+
+def _are_small(input: Any, weight: Any, counts: Numbers) -> bool:
+    """Whether the filters are as large as the images, and few windows fit.
+
+    XLA exchanges the two there, and then has no fast kernel: it may take a hundred times as long.
+    """
+    (outputs, inputs, *kernel), spatial = weight.shape, input.shape[2:]
+    taps, positions = math.prod(kernel), math.prod(counts)
+    copies = inputs * taps * positions
+    arrays = inputs * math.prod(spatial) + outputs * positions
+    return min(positions, math.prod(spatial)) <= taps and copies <= _MOST_COPIES * arrays
 
 
 def _one_operator(

@@ -10,9 +10,11 @@ not within loops.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from flambeau.core.compiler import cores
@@ -93,12 +95,27 @@ def _channels_last(images: Any, filters: Any, window: Window) -> Any:
 
 def _correlated(images: Any, filters: Any, window: Window) -> Any:
     """The same in the form for the faster kernel, where filters are small."""
+    if math.prod(filters.shape[2:]) > math.prod(images.shape[2:]):
+        images, window = _bordered(images, window)
     if not _choosable(images) or max(window.spread) > 1:
         return _channels_last(images, filters, window)
     outputs, inputs = filters.shape[:2]
     if cores() > 1 or (outputs > _FEW_OUTPUTS and inputs > _FEW_INPUTS):
         return _by_xla(images, filters, window)
     return _by_ynnpack(images, filters, window)
+
+
+def _bordered(images: Any, window: Window) -> tuple[Any, Window]:
+    """The images with their zeros, and what is left of the window.
+
+    XLA exchanges images and filters where the filters are the larger ones, and then has no fast
+    kernel at all. Zeros added beforehand keep it from that.
+    """
+    sides = zip(window.borders, window.spread, strict=True)
+    around = [(0, 0, 0)] * 2 + [(before, behind, each - 1) for (before, behind), each in sides]
+    once = (1,) * len(window.spread)
+    left = window._replace(borders=((0, 0),) * len(once), spread=once)
+    return lax.pad(images, np.zeros((), images.dtype), around), left
 
 
 def _choosable(images: Any) -> bool:
@@ -184,20 +201,15 @@ def _filter_gradient(cotangent: Any, input: Any, geometry: Geometry) -> Any:
 
 
 def _under_large_filters(images: Any, filters: Any, window: Window) -> Any:
-    """The correlation by XLA's own kernel, with filters almost as large as the images.
-
-    XLA exchanges the two where the filters are the larger ones, and then has no fast kernel at all.
-    Padding beforehand keeps it from that.
-    """
+    """The correlation by XLA's own kernel, with filters almost as large as the images."""
     height, *width = filters.shape[2:]
     if _choosable(images) and window.dilation == window.stride == (1, 1) and height >= _LEAST_ROWS:
         wide = padded(images, [(0, 0), window.borders[1]])
         rows, columns = wide.shape[2:]
         if height == rows and height * width[0] <= (rows - 1) * columns:
             return _without_the_last_row(wide, filters, window.borders[0])
-    whole = padded(images, list(window.borders))
-    window = window._replace(borders=((0, 0),) * len(window.borders))
-    return (_by_xla if _choosable(images) else _channels_last)(whole, filters, window)
+    images, window = _bordered(images, window)
+    return (_by_xla if _choosable(images) else _channels_last)(images, filters, window)
 
 
 def _without_the_last_row(images: Any, filters: Any, border: tuple[int, int]) -> Any:
