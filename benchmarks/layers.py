@@ -216,7 +216,7 @@ def medians(programs: dict[str, Callable[[], object]]) -> dict[str, float]:
         start = clock()
         for _ in range(calls):
             results = program()
-        # XLA computes beside Python, and in a training loop nobody waits for it before the next call.
+        # XLA computes beside Python; in a training loop nobody waits for it before the next call.
         jax.block_until_ready(results)
         return (clock() - start) / calls
 
