@@ -13,7 +13,6 @@ import math
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from flambeau.core.compiler import only_cpu
@@ -78,6 +77,7 @@ def convolve(
 
 
 def _pays_to_copy_windows(weight: Any, stride: Numbers) -> bool:
+    """Whether a product with windows that are copied out is faster than XLA's kernel."""
     outputs, inputs, *_ = weight.shape
     window = math.prod(weight.shape[1:])
     if window > _MOST_COPIES * (inputs + outputs):
@@ -185,8 +185,7 @@ def convolve_transposed(
     once = (1,) * len(kernel)
     if only_cpu():
         # XLA's operator for gaps is slow, and aborts at some second derivatives.
-        gaps = [(0, 0, 0)] * 2 + [(0, 0, each - 1) for each in stride]
-        spread = lax.pad(input, np.zeros((), input.dtype), gaps)
+        spread = padded(input, [(0, 0)] * len(stride), stride)
         return convolve(spread, filters, once, around, dilation, groups)
     return lax.conv_general_dilated(
         input,

@@ -14,7 +14,6 @@ import math
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from flambeau.core.compiler import cores
@@ -111,11 +110,9 @@ def _bordered(images: Any, window: Window) -> tuple[Any, Window]:
     XLA exchanges images and filters where the filters are the larger ones, and then has no fast
     kernel at all. Zeros added beforehand keep it from that.
     """
-    sides = zip(window.borders, window.spread, strict=True)
-    around = [(0, 0, 0)] * 2 + [(before, behind, each - 1) for (before, behind), each in sides]
     once = (1,) * len(window.spread)
     left = window._replace(borders=((0, 0),) * len(once), spread=once)
-    return lax.pad(images, np.zeros((), images.dtype), around), left
+    return padded(images, list(window.borders), window.spread), left
 
 
 def _choosable(images: Any) -> bool:

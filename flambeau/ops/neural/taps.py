@@ -35,11 +35,17 @@ def taps(array: Any, kernel: Numbers, outputs: Numbers, stride: Numbers, dilatio
     return found
 
 
-def padded(input: Any, borders: Borders) -> Any:
-    """``(N, C, *spatial)`` with zeros around it, or cropped where they are negative."""
-    return lax.pad(
-        input, np.zeros((), input.dtype), [(0, 0, 0)] * 2 + [(a, b, 0) for a, b in borders]
-    )
+def padded(input: Any, borders: Borders, spread: Numbers | None = None) -> Any:
+    """``(N, C, *spatial)`` with zeros around it, or cropped where they are negative.
+
+    Args:
+        input: What is padded.
+        borders: How many zeros come before and behind each spatial dimension.
+        spread: The step between the elements of ``input`` in the result, with zeros in between.
+    """
+    steps = spread or (1,) * len(borders)
+    around = [(a, b, step - 1) for (a, b), step in zip(borders, steps, strict=True)]
+    return lax.pad(input, np.zeros((), input.dtype), [(0, 0, 0)] * 2 + around)
 
 
 def counts_of(
