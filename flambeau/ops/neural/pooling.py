@@ -309,8 +309,7 @@ def _averages(axis: int, size: int, outputs: int) -> LinearMap:
     def apply(_: Any, arrays: Any) -> Any:
         sums = _sums_over(arrays[0], axis, starts, lengths)
         divisors = lengths.reshape(-1, *(1,) * (sums.ndim - axis - 1))
-        # As terms of what follows they would be computed several times.
-        return (lax.optimization_barrier(sums / jnp.asarray(divisors, sums.dtype)),)
+        return (sums / jnp.asarray(divisors, sums.dtype),)
 
     def transpose(_: Any, cotangents: Any) -> Any:
         weights = jnp.asarray(seen / lengths[:, None], cotangents[0].dtype)
