@@ -17,7 +17,7 @@ BELOW = {
     "func": {"core", "ops", "autograd", "compile", "nn"},
     "nn": {"core", "ops", "autograd", "compile", "return_types"},
     "optim": {"core", "ops", "autograd", "compile", "nn"},
-    "checkpoint": {"core", "ops"},
+    "checkpoint": {"core", "ops", "nn"},
 }
 # An older name for something that stands on its room.
 OLD_NAMES = {PACKAGE / "nn" / "utils" / "stateless.py"}

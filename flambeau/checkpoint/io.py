@@ -1,68 +1,47 @@
-"""Saving a flat dict of tensors to a file, and loading it: the safetensors format.
-
-The file can be read by every safetensors reader, and holds no code: loading one from a stranger
-runs nothing. Beside the tensors, the file's text metadata holds what a plain reader has no place
-for, as JSON under one key:
-
-- the order of the names;
-- which names stand for one tensor, whose elements are written once (tied weights);
-- a state dict's ``_metadata``, the versions of the modules that made it.
-
-The layout of a file is the one that the safetensors project documents as its format.
-"""
+"""`save` and `load`: safetensors files, and those of PyTorch."""
 
 from __future__ import annotations
 
-import json
+import io
 import os
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+import pickle
+import zipfile
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO
 
-import ml_dtypes
-import numpy as np
-from safetensors import SafetensorError, deserialize, safe_open
-from safetensors import numpy as safetensors_numpy
-
-from flambeau.checkpoint.atomic import atomic_path
-from flambeau.core import dtype as dtypes
-from flambeau.core.convert import place
+from flambeau.checkpoint.atomic import atomic_write
+from flambeau.checkpoint.safetensors_file import (
+    check_metadata,
+    read_safetensors,
+    write_safetensors,
+)
+from flambeau.checkpoint.torch_reader import (
+    begins_archive,
+    begins_older_file,
+    read_archive,
+    read_older_file,
+)
+from flambeau.checkpoint.torch_writer import write_archive
 from flambeau.core.device import as_device, device
-from flambeau.core.tensor import Tensor
 
-__all__ = ["load", "read_metadata", "save"]
+__all__ = ["load", "save"]
 
 Source = str | os.PathLike[str] | BinaryIO
+Locations = str | device | Mapping[str, str | device] | None
 
-OWN_KEY = "flambeau"
-RESERVED_NAME = "__metadata__"
-
-_NUMPY_DTYPES: dict[str, Any] = {
-    "BOOL": np.bool_,
-    "U8": np.uint8,
-    "U16": np.uint16,
-    "U32": np.uint32,
-    "U64": np.uint64,
-    "I8": np.int8,
-    "I16": np.int16,
-    "I32": np.int32,
-    "I64": np.int64,
-    "F16": np.float16,
-    "F32": np.float32,
-    "F64": np.float64,
-    "BF16": ml_dtypes.bfloat16,
-    "C64": np.complex64,
-    "F8_E4M3": ml_dtypes.float8_e4m3fn,
-    "F8_E5M2": ml_dtypes.float8_e5m2,
-}
-_SAVED_DTYPES = frozenset(np.dtype(each) for each in _NUMPY_DTYPES.values())
+_SAFETENSORS = ".safetensors"
+# As many bytes as tell the formats apart.
+_START = 32
 
 
-def save(
-    obj: Mapping[str, Tensor], f: Source, *, metadata: Mapping[str, str] | None = None
-) -> None:
-    """Writes a flat dict of tensors, such as ``model.state_dict()``, to a safetensors file.
+def save(obj: Any, f: Source, *, metadata: Mapping[str, str] | None = None) -> None:
+    """Write tensors, or what holds them, to a file.
+
+    A file whose name ends in ``.safetensors`` holds a flat dict of tensors, such as
+    ``model.state_dict()``, in the safetensors format. Any other is an archive that `torch.load`
+    reads too: of dicts, lists, numbers, text and tensors, such as a checkpoint with the state of
+    the optimizer, or of anything else that Python can pickle, for `load` with
+    ``weights_only=False``.
 
     A file given by path is written atomically (`flambeau.checkpoint.atomic.atomic_write`): whatever
     happens, the path holds its old content or the new one. Everything is checked before anything
@@ -70,247 +49,135 @@ def save(
 
     Names of one tensor (tied weights) are written once and are one tensor again after `load`.
     Views of *parts* of one tensor are written in full, each as its own. Tensors are saved from
-    whichever device they are on; that they are parameters or require grad is not recorded.
+    whichever device they are on, and as if from the CPU. A safetensors file does not record that
+    they are parameters or require grad.
 
     Args:
-        obj: tensors of any shape by name.
-        f: a path, or a file open for writing bytes.
-        metadata: text to keep with the tensors, which `read_metadata` gives back.
+        obj: What to save.
+        f: A path, or a file open for writing bytes.
+        metadata: Text to keep with the tensors, which `read_metadata` gives back. Only safetensors
+            files have a place for it, so an open file without a name becomes one.
 
     Raises:
-        TypeError: ``obj`` is not a dict, or under the name that the message gives there is no
-            tensor, or one of a dtype that the format does not have (complex128).
-        ValueError: a name is ``__metadata__``, or a metadata key is ``flambeau``.
-        NotImplementedError: a tensor is on the meta device, so has no elements.
+        TypeError: A safetensors file is wanted and ``obj`` is not a dict, or under the name that
+            the message gives there is no tensor, or one of a dtype that the format does not have
+            (complex128). Or Python cannot pickle a part of ``obj``.
+        ValueError: ``metadata`` is given for another file, or has the key ``flambeau``; or a name
+            is ``__metadata__``.
+        NotImplementedError: A tensor for a safetensors file is on the meta device, so has no
+            elements.
+        pickle.PicklingError: Python cannot pickle a part of ``obj``; it may raise AttributeError
+            for that too.
 
     >>> import io
-    >>> from flambeau.core.convert import make
+    >>> import flambeau
     >>> file = io.BytesIO()
-    >>> save({"weight": make(np.ones((2, 3)))}, file, metadata={"epoch": "7"})
+    >>> save({"epoch": 3, "model": {"weight": flambeau.ones(2)}}, file)
     >>> _ = file.seek(0)
-    >>> list(load(file)["weight"].shape)
-    [2, 3]
+    >>> load(file)
+    {'epoch': 3, 'model': {'weight': tensor([1., 1.])}}
     """
-    tensors = _checked(obj)
-    texts = _checked_metadata(metadata)
-    shared = _second_names(tensors)
-    texts[OWN_KEY] = _own_text(list(tensors), shared, getattr(obj, "_metadata", None))
-    arrays = {name: _saved_array(t) for name, t in tensors.items() if name not in shared}
-    if isinstance(f, str | os.PathLike):
-        with atomic_path(f) as temporary:
-            safetensors_numpy.save_file(arrays, temporary, texts)
+    texts = check_metadata(metadata)
+    name = _name_of(f)
+    if name.endswith(_SAFETENSORS) or (metadata is not None and not name):
+        write_safetensors(obj, f, texts)
+    elif metadata is not None:
+        raise ValueError(
+            f"metadata is kept in safetensors files only, and {name!r} does not end in "
+            f"{_SAFETENSORS}; put it into what is saved"
+        )
+    elif isinstance(f, str | os.PathLike):
+        with atomic_write(f) as file:
+            write_archive(obj, file)
     else:
-        f.write(safetensors_numpy.save(arrays, texts))
+        whole = io.BytesIO()
+        write_archive(obj, whole)
+        f.write(whole.getbuffer())
+
+
+def _name_of(f: Any) -> str:
+    name = f if isinstance(f, str | os.PathLike) else getattr(f, "name", "")
+    return os.fspath(name) if isinstance(name, str | os.PathLike) else ""
 
 
 def load(
-    f: Source, map_location: str | device | None = None, *, weights_only: bool = True
-) -> OrderedDict[str, Tensor]:
-    """Reads the tensors of a safetensors file, by name and in the order in which they were saved.
+    f: Source,
+    map_location: Locations = None,
+    *,
+    weights_only: bool = True,
+    mmap: bool | None = None,
+) -> Any:
+    """Read a safetensors file or one of `torch.save`; its first bytes tell which.
 
-    Files of other programs are read too; their names come in the order of the file's data.
+    Of a safetensors file that is an ``OrderedDict`` of tensors, which do not require grad, in the
+    order in which they were saved, or for files of other programs in the order of the data. A state
+    dict's ``_metadata`` is there again, as the attribute of that name.
 
     Args:
-        f: a path, or a file open for reading bytes.
-        map_location: the device that the tensors are put on: ``"cpu"``, ``"cuda:0"``, ``"meta"``
-            for shapes and dtypes alone; by default the default device.
-        weights_only: nothing but tensors is read in either case.
-
-    Returns:
-        Tensors that do not require grad. A state dict's ``_metadata`` is there again, as the
-        attribute of that name.
+        f: A path, or a file open for reading bytes.
+        map_location: The device that the tensors are put on: ``"cpu"``, ``"cuda:0"``, ``"meta"``
+            for shapes and dtypes alone; or one for each that they were saved on, as in
+            ``{"cuda:1": "cuda:0"}``. By default the default device.
+        weights_only: Of PyTorch's files, refuse all but tensors, numbers, text and containers of
+            them. Otherwise they may hold whatever Python can import here, and **run code of whoever
+            made the file**.
+        mmap: Accepted for PyTorch's sake. Tensors are read one after another.
 
     Raises:
-        FileNotFoundError: there is no file of this path.
-        RuntimeError: the file is not in the safetensors format, or damaged; or this machine has
-            no such device.
-        TypeError: the named tensor is of a dtype that flambeau does not have.
+        FileNotFoundError: There is no file of this path.
+        RuntimeError: The file is in none of these formats, or damaged; or this machine has no such
+            device.
+        pickle.UnpicklingError: The file needs something that is not read: code, with
+            ``weights_only``, or what only PyTorch has.
+        TypeError: The named tensor is of a dtype that flambeau does not have; or ``map_location``
+            is a function.
     """
+    placed = _placing(map_location)
+    if isinstance(f, str | os.PathLike):
+        with open(f, "rb") as file:
+            start = file.read(_START)
+            file.seek(0)
+            read = _reader_of(start)
+            if read is not None:
+                return _read(read, file, repr(os.fspath(f)), placed, weights_only)
+        return read_safetensors(f, placed("cpu"))
+    data = f.read()
+    read = _reader_of(data[:_START])
+    if read is None:
+        return read_safetensors(io.BytesIO(data), placed("cpu"))
+    return _read(read, io.BytesIO(data), "the open file", placed, weights_only)
+
+
+def _reader_of(start: bytes) -> Callable[..., Any] | None:
+    if begins_archive(start):
+        return read_archive
+    return read_older_file if begins_older_file(start) else None
+
+
+def _read(
+    read: Callable[..., Any], file: BinaryIO, origin: str, placed: Any, weights_only: bool
+) -> Any:
+    try:
+        return read(file, placed, weights_only)
+    except pickle.UnpicklingError as error:
+        raise pickle.UnpicklingError(f"{origin} cannot be read: {error}") from error
+    except (
+        zipfile.BadZipFile, EOFError, ValueError, KeyError, IndexError, TypeError, AttributeError,
+    ) as error:  # fmt: skip
+        raise RuntimeError(
+            f"{origin} is no file of PyTorch's, or a damaged one: {error}"
+        ) from error
+
+
+def _placing(map_location: Any) -> Callable[[str], device]:
+    if callable(map_location) and not isinstance(map_location, device):
+        raise TypeError(
+            "map_location= is a device, or a dict of devices by the name of those that were saved "
+            "from, not a function; convert the tensors after loading them"
+        )
+    if isinstance(map_location, Mapping):
+        targets = {str(name): as_device(where) for name, where in map_location.items()}
+        default = as_device(None)
+        return lambda location: targets.get(location, default)
     where = as_device(map_location)
-    content = _content(f)
-    own = _own_facts(content)
-    found = {name: Tensor._wrap(place(array, where)) for name, array in content.arrays}
-    for name, first in own.shared.items():
-        if name not in found and first in found:
-            found[name] = found[first]
-    # Another program may have added names or taken some away since.
-    known = [name for name in own.names if name in found]
-    state = OrderedDict((name, found[name]) for name in dict.fromkeys([*known, *found]))
-    if own.state_dict is not None:
-        state._metadata = OrderedDict(own.state_dict)  # type: ignore[attr-defined]
-    return state
-
-
-def read_metadata(f: Source) -> dict[str, str]:
-    """The text that was saved with the tensors of a safetensors file, without reading the tensors.
-
-    Args:
-        f: a path, or a file open for reading bytes.
-
-    Raises:
-        FileNotFoundError: there is no file of this path.
-        RuntimeError: the file is not in the safetensors format, or damaged.
-    """
-    return {key: text for key, text in _content(f).metadata.items() if key != OWN_KEY}
-
-
-# What is saved
-
-
-def _checked(obj: Any) -> dict[str, Tensor]:
-    if not isinstance(obj, Mapping):
-        raise TypeError(
-            f"save() takes a dict of tensors by name, got {type(obj).__name__}; "
-            "for a module, save its state_dict()"
-        )
-    for name, value in obj.items():
-        _check_entry(name, value)
-    return dict(obj)
-
-
-def _check_entry(name: Any, value: Any) -> None:
-    if not isinstance(name, str):
-        raise TypeError(f"names must be str, got {name!r} of type {type(name).__name__}")
-    if name == RESERVED_NAME:
-        raise ValueError(f"{name!r} cannot be a tensor's name: the file format uses it")
-    if isinstance(value, Mapping):
-        raise TypeError(
-            f"{name!r} is a dict: save() writes a flat dict of tensors; give its entries names "
-            f"such as '{name}.{next(iter(value), 'key')}', save it to a file of its own, or pickle "
-            "the whole dict"
-        )
-    if not isinstance(value, Tensor):
-        raise TypeError(
-            f"{name!r} is no tensor but of type {type(value).__name__}; "
-            "make it a tensor, keep it as text in metadata=, or pickle the whole dict"
-        )
-    if value.is_meta:
-        raise NotImplementedError(
-            f"{name!r} is on the meta device and has no elements to save; give it some first"
-        )
-    if value.dtype.numpy not in _SAVED_DTYPES:
-        raise TypeError(
-            f"{name!r} is of dtype {value.dtype}, which safetensors files cannot hold; "
-            "convert it, or save its real and imaginary parts"
-        )
-
-
-def _checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
-    texts = dict(metadata or {})
-    for key, text in texts.items():
-        if not isinstance(key, str) or not isinstance(text, str):
-            raise TypeError(f"metadata must be text by text, got {key!r}: {text!r}")
-    if OWN_KEY in texts:
-        raise ValueError(f"metadata cannot have the key {OWN_KEY!r}, which save() itself uses")
-    return texts
-
-
-def _second_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """For each name of a tensor that has an earlier name, that name."""
-    first_names: dict[Any, str] = {}
-    second_names: dict[str, str] = {}
-    for name, tensor in tensors.items():
-        first = first_names.setdefault(_elements(tensor), name)
-        if first != name:
-            second_names[name] = first
-    return second_names
-
-
-def _elements(tensor: Tensor) -> tuple[Any, ...]:
-    """What is equal for two tensors when a write to either changes all of the other."""
-    view = tensor._view
-    if view is None:
-        return id(tensor._cell), (), b""
-    starts = b"" if view.starts is None else np.asarray(view.starts).tobytes()
-    return id(tensor._cell), view.steps, starts
-
-
-def _own_text(names: list[str], shared: dict[str, str], state_dict: Any) -> str:
-    try:
-        return json.dumps({"names": names, "shared": shared, "state_dict": state_dict})
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"the state dict's _metadata cannot be written as JSON: {error}; "
-            "keep numbers, text, lists and dicts in it"
-        ) from None
-
-
-def _saved_array(tensor: Tensor) -> np.ndarray:
-    return np.asarray(tensor.numpy(force=True), order="C")
-
-
-# What is loaded
-
-
-class _Content(NamedTuple):
-    """What a file holds: its text, and its tensors one at a time, in the order of the data."""
-
-    origin: str
-    metadata: dict[str, str]
-    arrays: Iterator[tuple[str, np.ndarray]]
-
-
-class _OwnFacts(NamedTuple):
-    names: list[str]
-    shared: dict[str, str]
-    state_dict: dict[str, Any] | None
-
-
-def _content(f: Source) -> _Content:
-    is_path = isinstance(f, str | os.PathLike)
-    origin = repr(os.fspath(f)) if is_path else "the open file"
-    try:
-        return _content_of_path(Path(f), origin) if is_path else _content_of(f.read(), origin)
-    except SafetensorError as error:
-        raise _damaged(origin, error) from None
-
-
-def _damaged(origin: str, why: object) -> RuntimeError:
-    return RuntimeError(f"{origin} is no safetensors file, or a damaged one: {why}")
-
-
-def _content_of_path(path: Path, origin: str) -> _Content:
-    with safe_open(path, framework="np") as file:
-        metadata = file.metadata() or {}
-        stored = [file.get_slice(name).get_dtype() for name in file.offset_keys()]
-    if all(dtype in _NUMPY_DTYPES and not dtype.startswith("F8") for dtype in stored):
-        return _Content(origin, metadata, _arrays_of_path(path))
-    # safe_open finds no NumPy dtype for 8-bit floating point.
-    return _content_of(path.read_bytes(), origin)
-
-
-def _arrays_of_path(path: Path) -> Iterator[tuple[str, np.ndarray]]:
-    with safe_open(path, framework="np") as file:
-        for name in file.offset_keys():
-            yield name, file.get_tensor(name)
-
-
-def _content_of(data: bytes, origin: str) -> _Content:
-    entries = deserialize(data)
-    header_size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + header_size])
-    return _Content(origin, header.get(RESERVED_NAME) or {}, _arrays_of_entries(entries))
-
-
-def _arrays_of_entries(entries: Any) -> Iterator[tuple[str, np.ndarray]]:
-    for name, entry in entries:
-        dtype = _NUMPY_DTYPES.get(entry["dtype"])
-        if dtype is None:
-            known = ", ".join(each.name for each in dtypes.ALL_DTYPES)
-            raise TypeError(
-                f"{name!r} is of dtype {entry['dtype']}, which no tensor here can have; "
-                f"there are {known}"
-            )
-        yield name, np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
-
-
-def _own_facts(content: _Content) -> _OwnFacts:
-    text = content.metadata.get(OWN_KEY)
-    if text is None:
-        return _OwnFacts([], {}, None)
-    try:
-        facts = json.loads(text)
-        return _OwnFacts(list(facts["names"]), dict(facts["shared"]), facts["state_dict"])
-    except (ValueError, TypeError, KeyError) as error:
-        why = f"its metadata under {OWN_KEY!r} is not what save() writes there ({error!r})"
-        raise _damaged(content.origin, why) from None
+    return lambda location: where

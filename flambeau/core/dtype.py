@@ -44,15 +44,33 @@ class dtype:
         "numpy",
     )
 
+    name: str
+    numpy: Any
+    category: Any
+    is_floating_point: Any
+    is_complex: Any
+    is_signed: Any
+    itemsize: Any
+
     def __init__(self, name: str, numpy_dtype: Any) -> None:
-        self.name = name
-        self.numpy = np.dtype(numpy_dtype)
+        found = np.dtype(numpy_dtype)
         # NumPy reports kind "V" for the extension floats, which are all floating point.
-        self.category = _CATEGORY_OF_KIND.get(self.numpy.kind, FLOATING)
-        self.is_floating_point = self.category == FLOATING
-        self.is_complex = self.category == COMPLEX
-        self.is_signed = self.category >= FLOATING or self.numpy.kind == "i"
-        self.itemsize = self.numpy.itemsize
+        category = _CATEGORY_OF_KIND.get(found.kind, FLOATING)
+        facts = {
+            "name": name,
+            "numpy": found,
+            "category": category,
+            "is_floating_point": category == FLOATING,
+            "is_complex": category == COMPLEX,
+            "is_signed": category >= FLOATING or found.kind == "i",
+            "itemsize": found.itemsize,
+        }
+        for fact, value in facts.items():
+            object.__setattr__(self, fact, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Everyone shares it, and a file that is read may try.
+        raise AttributeError(f"{name!r} of {self!r} cannot be set: a dtype never changes")
 
     def to_real(self) -> dtype:
         """The real type of the same precision (``complex64`` gives ``float32``)."""

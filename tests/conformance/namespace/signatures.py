@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-FILES = "reads and writes safetensors, which hold neither pickles nor other objects"
+FILES = "has one pickler of its own, and safetensors beside it"
 PLAIN = "an object of a class that PyTorch makes in C++, and nobody constructs"
 ONE_OF_TWO = "PyTorch names the parameter after what it is given; here it has the documented name"
 SCRIPT = "PyTorch's other names are those of TorchScript's overloads"

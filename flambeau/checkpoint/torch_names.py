@@ -1,0 +1,33 @@
+"""What PyTorch's files call dtypes and arrays of them.
+
+Arrays of the older dtypes have a class for each, such as ``torch.FloatStorage``; those of newer
+dtypes are bytes, and the dtype stands beside them.
+"""
+
+from __future__ import annotations
+
+from flambeau.core.dtype import ALL_DTYPES, dtype
+
+__all__: list[str] = []
+
+DTYPES: dict[str, dtype] = {each.name: each for each in ALL_DTYPES}
+
+_CLASSES = {
+    "bool": "BoolStorage",
+    "uint8": "ByteStorage",
+    "int8": "CharStorage",
+    "int16": "ShortStorage",
+    "int32": "IntStorage",
+    "int64": "LongStorage",
+    "float16": "HalfStorage",
+    "bfloat16": "BFloat16Storage",
+    "float32": "FloatStorage",
+    "float64": "DoubleStorage",
+    "complex64": "ComplexFloatStorage",
+    "complex128": "ComplexDoubleStorage",
+}
+#: The class of an array of a dtype; newer dtypes have none.
+CLASS_OF: dict[dtype, str] = {DTYPES[name]: cls for name, cls in _CLASSES.items()}
+#: The dtype of an array of a class.
+DTYPE_OF: dict[str, dtype] = {cls: of for of, cls in CLASS_OF.items()}
+UNTYPED = "UntypedStorage"

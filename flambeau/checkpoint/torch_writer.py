@@ -1,0 +1,202 @@
+"""Writing what `torch.load` reads: a zip archive of a pickle and one file of bytes per tensor.
+
+The pickle names PyTorch's functions, which are not here: it is Python's own pickler that writes it,
+told what to write for a tensor. Bytes begin at multiples of 64, so that a reader can map them into
+memory. The format is described at https://docs.pytorch.org/docs/2.13/notes/serialization.html
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+import zipfile
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any, BinaryIO, ClassVar, NamedTuple
+
+import numpy as np
+
+from flambeau.checkpoint.elements import array_of, elements_of
+from flambeau.checkpoint.torch_names import CLASS_OF, UNTYPED
+from flambeau.core.device import device
+from flambeau.core.dtype import dtype
+from flambeau.core.tensor import Size, Tensor
+from flambeau.nn.parameter import Parameter
+
+__all__ = ["write_archive"]
+
+_FOLDER = "archive"
+_PROTOCOL = 2
+_VERSION = b"3\n"
+_ALIGNMENT = 64
+# Sizes in a zip archive's headers: the fixed part, the head of an extra field, and the field with
+# which files of more than 2 GiB begin.
+_HEADER, _EXTRA_HEAD, _ZIP64_FIELD = 30, 4, 20
+_PADDING_FIELD = b"FB"
+
+
+class _Global(NamedTuple):
+    """Something of a module's, by name."""
+
+    module: str
+    name: str
+
+    def __call__(self, *args: Any) -> Any:
+        # The pickler insists that what stands for a function can be called.
+        raise NotImplementedError(f"{self.module}.{self.name} is only named here")
+
+
+class _Call(NamedTuple):
+    """What a function gives."""
+
+    function: _Global
+    args: tuple[Any, ...]
+
+
+class _Storage(NamedTuple):
+    """The bytes of a tensor, as an entry of the archive."""
+
+    of: dtype
+    key: str
+    elements: int
+
+
+_CLASSES = {of: _Global("torch", name) for of, name in CLASS_OF.items()}
+_UNTYPED = _Global("torch.storage", UNTYPED)
+_TENSOR = _Global("torch", "Tensor")
+_SIZE = _Global("torch", "Size")
+_DEVICE = _Global("torch", "device")
+_REBUILD = _Global("torch._utils", "_rebuild_tensor_v2")
+_REBUILD_WITH_DTYPE = _Global("torch._utils", "_rebuild_tensor_v3")
+_REBUILD_META = _Global("torch._utils", "_rebuild_meta_tensor_no_storage")
+_REBUILD_PARAMETER = _Global("torch._utils", "_rebuild_parameter")
+_REBUILD_PARAMETER_WITH_STATE = _Global("torch._utils", "_rebuild_parameter_with_state")
+_REBUILD_WITH_STATE = _Global("torch._tensor", "_rebuild_from_type_v2")
+
+
+class _Pickler(pickle._Pickler):
+    """Python's pickler, with PyTorch's form of tensors, dtypes, devices and sizes.
+
+    The one in C looks up what it names, and would not find it.
+    """
+
+    dispatch: ClassVar[dict[type, Any]] = {**pickle._Pickler.dispatch}
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(file, _PROTOCOL)
+        # By key, in order; and the keys, by what is equal for tensors with the same elements.
+        self.tensors: dict[str, Tensor] = {}
+        self._keys: dict[Any, str] = {}
+
+    def persistent_id(self, obj: Any) -> Any:
+        if type(obj) is not _Storage:
+            return None
+        cls = _CLASSES.get(obj.of)
+        # Said to be on the CPU, it loads on a machine without the accelerator that it was on.
+        if cls is None:
+            return "storage", _UNTYPED, obj.key, "cpu", obj.elements * obj.of.itemsize
+        return "storage", cls, obj.key, "cpu", obj.elements
+
+    def reducer_override(self, obj: Any) -> Any:
+        kind = type(obj)
+        if kind is Tensor:
+            return self._reduced_tensor(obj)
+        if kind is Parameter:
+            return self._reduced_parameter(obj)
+        if kind is _Call:
+            return tuple(obj)
+        if kind is Size:
+            return _SIZE, (tuple(obj),)
+        if kind is device:
+            return _DEVICE, (obj.type,) if obj.index is None else (obj.type, obj.index)
+        return NotImplemented
+
+    def _save_name(self: Any, obj: _Global) -> None:
+        self.write(pickle.GLOBAL + f"{obj.module}\n{obj.name}\n".encode())
+        self.memoize(obj)
+
+    def _save_dtype(self: Any, obj: dtype) -> None:
+        self.write(pickle.GLOBAL + f"torch\n{obj.name}\n".encode())
+        self.memoize(obj)
+
+    dispatch[_Global] = _save_name
+    dispatch[dtype] = _save_dtype
+
+    def _reduced_tensor(self, tensor: Tensor) -> tuple[Any, ...]:
+        plain = self._elements(tensor, tensor.requires_grad)
+        state = tensor._user_attributes()
+        if not state:
+            return tuple(plain)
+        return _REBUILD_WITH_STATE, (plain.function, _TENSOR, plain.args, state)
+
+    def _reduced_parameter(self, parameter: Parameter) -> tuple[Any, ...]:
+        args = self._elements(parameter, False), parameter.requires_grad, OrderedDict()
+        state = parameter._user_attributes()
+        if not state:
+            return _REBUILD_PARAMETER, args
+        return _REBUILD_PARAMETER_WITH_STATE, (*args, state)
+
+    def _elements(self, tensor: Tensor, requires_grad: bool) -> _Call:
+        shape = tuple(tensor.shape)
+        strides = _strides_of(shape)
+        if tensor.is_meta:
+            return _Call(_REBUILD_META, (tensor.dtype, shape, strides, requires_grad))
+        # Names of one tensor share an entry, and are one tensor again.
+        key = self._keys.setdefault(elements_of(tensor), str(len(self._keys)))
+        self.tensors.setdefault(key, tensor)
+        storage = _Storage(tensor.dtype, key, tensor.numel())
+        args = storage, 0, shape, strides, requires_grad, OrderedDict()
+        if tensor.dtype in _CLASSES:
+            return _Call(_REBUILD, args)
+        return _Call(_REBUILD_WITH_DTYPE, (*args, tensor.dtype))
+
+
+def _strides_of(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def write_archive(obj: Any, file: BinaryIO) -> None:
+    """Write an object that holds tensors to an open file.
+
+    Args:
+        obj: What Python can pickle.
+        file: Open for writing bytes.
+
+    Raises:
+        pickle.PicklingError: Part of the object cannot be pickled; nothing has been written then.
+        TypeError: Likewise.
+        AttributeError: Likewise.
+    """
+    pickled = io.BytesIO()
+    pickler = _Pickler(pickled)
+    pickler.dump(obj)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in _entries(pickled.getbuffer(), pickler.tensors):
+            _add(archive, file.tell(), name, content)
+
+
+def _entries(pickled: Any, tensors: dict[str, Tensor]) -> Iterator[tuple[str, Any]]:
+    yield "data.pkl", pickled
+    yield "byteorder", sys.byteorder.encode()
+    for key, tensor in tensors.items():
+        # As bytes, since not every dtype can be handed over as a buffer.
+        yield f"data/{key}", array_of(tensor).reshape(-1).view(np.uint8).data
+    yield "version", _VERSION
+
+
+def _add(archive: zipfile.ZipFile, start: int, name: str, content: Any) -> None:
+    """Add an entry, at ``start``, so that its bytes begin at a multiple of the alignment."""
+    entry = zipfile.ZipInfo(f"{_FOLDER}/{name}")
+    size = len(content)
+    start += _HEADER + len(entry.filename.encode()) + _EXTRA_HEAD
+    if size * 1.05 > zipfile.ZIP64_LIMIT:
+        start += _ZIP64_FIELD
+    padding = -start % _ALIGNMENT
+    entry.extra = _PADDING_FIELD + padding.to_bytes(2, "little") + bytes(padding)
+    archive.writestr(entry, content)
