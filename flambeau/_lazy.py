@@ -9,6 +9,8 @@ import sys
 from importlib import import_module
 from typing import Any
 
+from flambeau._absent import absent
+
 _MODULES = ("accelerator", "backends", "compiler", "cuda", "fft", "jit", "signal", "special")
 # Functions, by the module of `flambeau` that has them.
 _FUNCTIONS = {
@@ -72,7 +74,7 @@ def __getattr__(name: str) -> Any:
     elif name in _METHODS:
         found = getattr(import_module("flambeau.core.tensor").Tensor, name)
     else:
-        raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
+        raise absent("flambeau", name)
     setattr(sys.modules["flambeau"], name, found)
     return found
 

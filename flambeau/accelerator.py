@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau._absent import Absent as _Absent
 from flambeau.core.device import available_devices, device
 from flambeau.cuda import wait_for
 
 __all__ = ["current_accelerator", "current_device_index", "device_count", "empty_cache",
            "is_available", "synchronize"]  # fmt: skip
+
+__getattr__ = _Absent(__name__)
 
 
 def current_accelerator(check_available: bool = False) -> device | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from flambeau._absent import Absent as _Absent
 from flambeau.compile import compile
 from flambeau.core.modes import modes
 
 __all__ = ["compile", "is_compiling", "is_dynamo_compiling", "is_exporting"]
+
+__getattr__ = _Absent(__name__)
 
 
 def is_compiling() -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 
+from flambeau._absent import Absent as _Absent
 from flambeau.core.device import available_devices, device
 from flambeau.core.generator import generator_for
 from flambeau.core.tensor import Tensor
@@ -23,6 +24,8 @@ __all__ = [
     "mem_get_info", "memory_allocated", "seed", "seed_all", "set_device", "set_rng_state",
     "set_rng_state_all", "synchronize",
 ]  # fmt: skip
+
+__getattr__ = _Absent(__name__)
 
 
 def is_available() -> bool:

@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from flambeau._absent import Absent as _Absent
+
 __all__ = ["Final", "annotate", "export", "ignore", "is_scripting", "is_tracing", "unused"]
+
+__getattr__ = _Absent(__name__)
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

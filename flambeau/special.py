@@ -1,5 +1,6 @@
 """Functions of mathematical physics and statistics under PyTorch's names: `torch.special`."""
 
+from flambeau._absent import Absent as _Absent
 from flambeau.ops.neural.softmax import log_softmax, logsumexp, softmax
 from flambeau.ops.pointwise import exp2, expm1, log1p, round
 from flambeau.ops.pointwise import sigmoid as expit
@@ -49,3 +50,5 @@ __all__ = [
     "round", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "sinc", "softmax",
     "spherical_bessel_j0", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
+
+__getattr__ = _Absent(__name__)

@@ -1,5 +1,6 @@
 """Gradients: the public face of the tape."""
 
+from flambeau._absent import Absent as _Absent
 from flambeau.autograd import functional as functional
 from flambeau.autograd import graph as graph
 from flambeau.autograd.anomaly_mode import *
@@ -8,3 +9,5 @@ from flambeau.autograd.function import *
 from flambeau.autograd.grad_mode import *
 from flambeau.autograd.gradcheck import *
 from flambeau.autograd.variable import *
+
+__getattr__ = _Absent(__name__)

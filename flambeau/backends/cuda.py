@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from flambeau._absent import Absent as _Absent
 from flambeau.cuda import is_available
 from flambeau.numerics import get_float32_matmul_precision, set_float32_matmul_precision
 
 __all__ = ["is_built", "matmul"]
+
+__getattr__ = _Absent(__name__)
 
 
 def is_built() -> bool:

@@ -1,5 +1,6 @@
 """Modules, layers and everything they are made of."""
 
+from flambeau._absent import Absent as _Absent
 from flambeau.nn import compiled as _compiled  # noqa: F401 (tells `compile` what a module is)
 from flambeau.nn import functional as functional
 from flambeau.nn import init as init
@@ -11,3 +12,5 @@ from flambeau.nn.parameter import Buffer as Buffer
 from flambeau.nn.parameter import Parameter as Parameter
 from flambeau.nn.parameter import UninitializedBuffer as UninitializedBuffer
 from flambeau.nn.parameter import UninitializedParameter as UninitializedParameter
+
+__getattr__ = _Absent(__name__)

@@ -1,5 +1,6 @@
 """Optimizers, learning rate schedulers and averaging of weights, under PyTorch's names."""
 
+from flambeau._absent import Absent as _Absent
 from flambeau.optim import lr_scheduler, swa_utils
 from flambeau.optim._adafactor import Adafactor
 from flambeau.optim._muon import Muon
@@ -36,3 +37,5 @@ __all__ = [
     "lr_scheduler",
     "swa_utils",
 ]
+
+__getattr__ = _Absent(__name__)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from flambeau._absent import absent as _absent
 from flambeau.utils import hooks as hooks
 
 
@@ -11,4 +12,4 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return import_module("flambeau.utils.checkpoint")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise _absent(__name__, name)

@@ -1,5 +1,6 @@
 """`torch.nn.functional`: the layers as functions, under PyTorch's names and with its arguments."""
 
+from flambeau._absent import Absent as _Absent
 from flambeau.nn.functional.activation import *
 from flambeau.nn.functional.attention import *
 from flambeau.nn.functional.convolution import *
@@ -15,3 +16,5 @@ from flambeau.nn.functional.regularization import *
 from flambeau.nn.functional.sparse import *
 from flambeau.nn.functional.unpooling import *
 from flambeau.nn.functional.vision import *
+
+__getattr__ = _Absent(__name__)

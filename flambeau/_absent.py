@@ -1,0 +1,49 @@
+"""What is said of PyTorch's names that are not there.
+
+A program that was written for PyTorch meets them one by one. The error is Python's own, and where
+something else does the work, its message goes on to say what.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+
+class Absent:
+    """What a module calls, as its ``__getattr__``, for names that it does not have.
+
+    It is an object, not a function, since for a module with such a function type checkers believe
+    in every name.
+
+    Args:
+        module: The module's name.
+    """
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+
+    def __call__(self, name: str) -> NoReturn:
+        """Fail: the module has no attribute ``name``."""
+        raise absent(self.module, name)
+
+
+def absent(module: str, name: str) -> AttributeError:
+    """The error for a module of `flambeau` that has no attribute ``name``.
+
+    >>> raise absent("flambeau.autograd", "forward_ad")
+    Traceback (most recent call last):
+        ...
+    AttributeError: module 'flambeau.autograd' has no attribute 'forward_ad': forward mode is ...
+    """
+    message = f"module {module!r} has no attribute {name!r}"
+    # Python and its tools ask for many such names, which should cost nothing.
+    if name.startswith("__"):
+        return AttributeError(message)
+    # Most programs never need it.
+    from flambeau._advice import advice
+
+    found = advice().get(f"{module}.{name}".removeprefix("flambeau."))
+    if found is None:
+        return AttributeError(message)
+    # With the name alone, Python adds no guess of its own.
+    return AttributeError(f"{message}: {found}", name=name)

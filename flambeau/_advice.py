@@ -1,0 +1,206 @@
+"""What to do in the place of PyTorch's names that are not there."""
+
+from __future__ import annotations
+
+import functools
+
+# Advice, and the names that it is for, without the first `torch.`.
+_ADVICE = {
+    # Numbers and their types
+    "precision is not chosen by context; convert the model and its inputs by "
+    ".to(flambeau.bfloat16), which needs no GradScaler, or let "
+    'flambeau.set_float32_matmul_precision("medium") speed up products on GPUs and TPUs': """
+        GradScaler amp autocast autocast_decrement_nesting autocast_increment_nesting
+        clear_autocast_cache cuda.amp get_autocast_cpu_dtype get_autocast_dtype
+        get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled
+        is_autocast_enabled set_autocast_cache_enabled set_autocast_cpu_dtype
+        set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype
+    """,
+    "there are no quantized tensors; .to(flambeau.bfloat16) halves the memory of a model": """
+        ao backends.quantized dequantize fake_quantize_per_channel_affine
+        fake_quantize_per_tensor_affine nn.intrinsic nn.qat nn.quantizable nn.quantized
+        per_channel_affine per_channel_affine_float_qparams per_channel_symmetric
+        per_tensor_affine per_tensor_symmetric qint32 qint8 qscheme quantization
+        quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm
+        quantized_max_pool1d quantized_max_pool2d quint2x4 quint4x2 quint8
+    """,
+    "scales are applied by multiplication; convert to flambeau.bfloat16, multiply by the scales, "
+    "and call flambeau.matmul or nn.functional.grouped_mm": """
+        nn.functional.ScalingType nn.functional.SwizzleType nn.functional.scaled_grouped_mm
+        nn.functional.scaled_mm
+    """,
+    "the smallest complex type is flambeau.complex64": "chalf complex32",
+    "the floats of 8 bits are flambeau.float8_e4m3fn and flambeau.float8_e5m2": """
+        float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu
+    """,
+    "sizes are Python's integers, in compiled functions too; use what Python has for them": """
+        SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
+    """,
+    # Kinds of tensors
+    "tensors are dense; flambeau.zeros(size).index_put(tuple(indices), values, accumulate=True) "
+    "makes one of coordinates and values": """
+        dsmm hsmm hspmm saddmm smm sparse sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor
+        sparse_compressed_tensor sparse_coo sparse_coo_tensor sparse_csc sparse_csc_tensor
+        sparse_csr sparse_csr_tensor spmm sspaddmm
+    """,
+    "gradients are dense, those of embeddings too; use flambeau.optim.Adam": "optim.SparseAdam",
+    "pad sequences of several lengths with flambeau.nn.utils.rnn.pad_sequence, and mask what was "
+    "added": "jagged nested",
+    "keep the mask as a tensor of its own, for flambeau.where, masked_fill and masked_select": """
+        masked
+    """,
+    "the elements of a tensor are a JAX array, which has no storage; tensor.jax() gives the "
+    "array, tensor.numpy() a NumPy array": """
+        BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage
+        ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage
+        ShortStorage Storage TypedStorage UntypedStorage cuda.BFloat16Storage cuda.BoolStorage
+        cuda.ByteStorage cuda.CharStorage cuda.ComplexDoubleStorage cuda.ComplexFloatStorage
+        cuda.DoubleStorage cuda.FloatStorage cuda.HalfStorage cuda.IntStorage cuda.LongStorage
+        cuda.ShortStorage is_storage storage
+    """,
+    "a tensor cannot be a file; read it with flambeau.from_numpy(numpy.fromfile(path, dtype))": """
+        from_file
+    """,
+    'name the dtype and the device: flambeau.tensor(data, dtype=flambeau.half, device="cuda")': """
+        cuda.BFloat16Tensor cuda.BoolTensor cuda.ByteTensor cuda.CharTensor cuda.DoubleTensor
+        cuda.FloatTensor cuda.HalfTensor cuda.IntTensor cuda.LongTensor cuda.ShortTensor
+    """,
+    # Functions
+    "PyTorch has removed it; use flambeau.linalg.eig": "eig",
+    "PyTorch has removed it; use flambeau.linalg.eigh": "symeig",
+    "PyTorch has removed it; use flambeau.linalg.lstsq": "lstsq",
+    "PyTorch has removed it; use flambeau.linalg.matrix_rank": "matrix_rank",
+    "PyTorch has removed it; use flambeau.linalg.solve": "solve",
+    "flambeau.linalg.eigh gives all eigenvalues and eigenvectors": "lobpcg",
+    "use flambeau.nn.functional.embedding_bag": "embedding_bag",
+    "flambeau.scatter_reduce reduces the elements that have the same index": "segment_reduce",
+    "use Python's `if`; in a compiled function compute both and choose with flambeau.where": "cond",
+    "use Python's `while`; in a compiled function, a loop of a fixed length": "while_loop",
+    "the functions are in flambeau itself": "functional",
+    "for NumPy arrays, scipy.special has y0, y1, airy, eval_chebyt, eval_chebyu, eval_hermite, "
+    "eval_hermitenorm, eval_laguerre, eval_legendre, eval_sh_chebyt and eval_sh_chebyu": """
+        special.airy_ai special.bessel_y0 special.bessel_y1 special.chebyshev_polynomial_t
+        special.chebyshev_polynomial_u special.hermite_polynomial_h special.hermite_polynomial_he
+        special.laguerre_polynomial_l special.legendre_polynomial_p
+        special.shifted_chebyshev_polynomial_t special.shifted_chebyshev_polynomial_u
+    """,
+    "draw with flambeau.normal, bernoulli, multinomial, poisson or methods such as exponential_, "
+    "and write the log-probability as a formula of tensors": "distributions",
+    "scipy.stats.qmc has such points: flambeau.from_numpy(scipy.stats.qmc.Sobol(d).random(n))": """
+        quasirandom
+    """,
+    "numpy.testing.assert_allclose(a.detach(), b.detach()) compares tensors": "testing",
+    # Gradients
+    "forward mode is flambeau.func.jvp(function, primals, tangents)": "autograd.forward_ad",
+    "functions may write in place to what they make; transform them as they are": """
+        func.functionalize
+    """,
+    "flambeau.autograd.grad gives the gradients of a convolution": "nn.grad",
+    "an operator of your own is a flambeau.autograd.Function, which may compute with JAX: "
+    "flambeau.from_jax(function(x.jax()))": "library utils.cpp_extension",
+    # Layers
+    "there is one scaled_dot_product_attention; leave the choice out, and put a bias or a pattern "
+    "into attn_mask": """
+        backends.cuda.cudnn_sdp_enabled backends.cuda.enable_cudnn_sdp
+        backends.cuda.enable_flash_sdp backends.cuda.enable_math_sdp
+        backends.cuda.enable_mem_efficient_sdp backends.cuda.flash_sdp_enabled
+        backends.cuda.math_sdp_enabled backends.cuda.mem_efficient_sdp_enabled
+        backends.cuda.sdp_kernel nn.attention
+    """,
+    # Programs
+    "there is no TorchScript; flambeau.compile makes an XLA program of a function or a module": """
+        ScriptFunction ScriptModule jit.CompilationUnit jit.ScriptFunction jit.ScriptModule
+        jit.freeze jit.interface jit.optimize_for_inference jit.script jit.script_if_tracing
+        jit.trace jit.trace_module
+    """,
+    "code is not saved; keep the class, flambeau.save(module.state_dict(), path), and for a new "
+    "module call load_state_dict(flambeau.load(path))": "jit.load jit.save package",
+    "use concurrent.futures, if at all: JAX does not wait for a device until a value is read": """
+        Future fork futures jit.Future jit.fork jit.wait wait
+    """,
+    "jax.export.export makes StableHLO of a jitted function of arrays, such as one that calls "
+    "flambeau.func.functional_call": "export onnx",
+    "jax.make_jaxpr(module)(x) shows what a module computes, and forward hooks give what its "
+    "layers return": "fx",
+    "flambeau.compile needs no settings, and its programs are never stale; leave it out": """
+        _dynamo _inductor compiler.assume_constant_result compiler.config
+        compiler.cudagraph_mark_step_begin compiler.list_backends compiler.reset
+        compiler.set_stance
+    """,
+    "a compiled function is one program; call what is not to be compiled outside of it": """
+        compiler.allow_in_graph compiler.disable
+    """,
+    # Data and files
+    "data may come from whatever gives NumPy arrays; Grain and Hugging Face's datasets do, and "
+    "need no PyTorch. flambeau.from_numpy(array) makes a tensor": "utils.data",
+    "flambeau.from_dlpack takes a tensor of another library, whose own takes one of flambeau": """
+        utils.dlpack
+    """,
+    "download the file by other means (huggingface_hub needs no PyTorch), then "
+    "module.load_state_dict(flambeau.load(path))": "hub utils.model_zoo",
+    "flambeau.load runs no code of a file by itself, so no classes need be allowed": """
+        serialization
+    """,
+    "tensorboardX writes the same files, and needs no PyTorch": "utils.tensorboard",
+    # Devices
+    "several devices work together by JAX's sharding: place the batch, and each parameter, as in "
+    "param.data = flambeau.from_jax(jax.device_put(param.jax(), sharding))": """
+        cuda.comm cuda.nccl distributed nn.DataParallel nn.parallel
+    """,
+    'tensors cannot be shared, but pickled; use Python\'s multiprocessing, started by "spawn"': """
+        multiprocessing
+    """,
+    'devices are JAX\'s: "cpu", "cuda" and "tpu"; flambeau.accelerator asks which there is': """
+        cpu mps mtia xpu
+    """,
+    "JAX orders the work on a device itself; tensor.jax().block_until_ready() waits for it": """
+        Event Stream accelerator.current_stream accelerator.set_stream cuda.Event
+        cuda.ExternalStream cuda.Stream cuda.StreamContext cuda.current_stream cuda.default_stream
+        cuda.set_stream cuda.stream cuda.streams
+    """,
+    "flambeau.compile makes one program of a whole step": """
+        accelerator.Graph cuda.CUDAGraph cuda.graph cuda.graph_pool_handle cuda.graphs
+        cuda.make_graphed_callables
+    """,
+    "JAX keeps the memory: jax.local_devices()[0].memory_stats() tells of that of a GPU, and "
+    "XLA_PYTHON_CLIENT_MEM_FRACTION in the environment limits it": """
+        accelerator.get_memory_info accelerator.max_memory_allocated
+        accelerator.max_memory_reserved accelerator.memory_allocated accelerator.memory_reserved
+        accelerator.memory_stats accelerator.reset_accumulated_memory_stats
+        accelerator.reset_peak_memory_stats cuda.CUDAPluggableAllocator cuda.MemPool
+        cuda.caching_allocator_alloc cuda.caching_allocator_delete cuda.change_current_allocator
+        cuda.get_allocator_backend cuda.get_per_process_memory_fraction cuda.max_memory_cached
+        cuda.max_memory_reserved cuda.memory cuda.memory_cached cuda.memory_reserved
+        cuda.memory_snapshot cuda.memory_stats cuda.memory_summary
+        cuda.reset_accumulated_memory_stats cuda.reset_max_memory_allocated
+        cuda.reset_max_memory_cached cuda.reset_peak_memory_stats
+        cuda.set_per_process_memory_fraction cuda.use_mem_pool
+    """,
+    "nvidia-smi tells of the GPU itself": """
+        cuda.clock_rate cuda.device_memory_used cuda.list_gpu_processes cuda.memory_usage
+        cuda.power_draw cuda.temperature cuda.utilization
+    """,
+    "errors of a device are jax.errors.JaxRuntimeError; where memory ran out, the message says "
+    "RESOURCE_EXHAUSTED": """
+        AcceleratorError OutOfMemoryError cuda.AcceleratorError cuda.CudaError
+        cuda.OutOfMemoryError
+    """,
+    # Measuring
+    "jax.profiler.trace(folder) records what runs in its block, and "
+    "jax.profiler.TraceAnnotation(name) names a part": """
+        autograd.profiler cuda.nvtx cuda.profiler profiler
+    """,
+    "use timeit, and wait for results with tensor.jax().block_until_ready()": "utils.benchmark",
+    'jax.jit(module).lower(x).compile().cost_analysis()["flops"] counts them': """
+        utils.flop_counter
+    """,
+    "warnings are Python's: warnings.simplefilter shows and hides them": """
+        is_warn_always_enabled set_warn_always
+    """,
+}
+
+
+@functools.cache
+def advice() -> dict[str, str]:
+    """Advice by name, such as ``"nn.parallel"``."""
+    return {name: text for text, names in _ADVICE.items() for name in names.split()}

@@ -1,0 +1,160 @@
+"""PyTorch's names that are not there: what is said of them, and that nothing else changes."""
+
+import copy
+import doctest
+import inspect
+import pickle
+import re
+import subprocess
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import flambeau
+from flambeau._advice import _ADVICE, advice
+
+ROOT = Path(__file__).parent.parent
+NAMES = sorted(advice())
+REFERENCE = re.compile(r"\b(?:flambeau|jax|numpy|scipy)(?:\.\w+)+")
+
+
+def room_of(name):
+    """The module in which a name is missing, and the last part of the name."""
+    room, _, last = name.rpartition(".")
+    return import_module(f"flambeau.{room}" if room else "flambeau"), last
+
+
+def is_there(name):
+    room, last = room_of(name)
+    is_package = hasattr(room, "__path__")
+    return hasattr(room, last) or (is_package and find_spec(f"{room.__name__}.{last}") is not None)
+
+
+def resolve(reference):
+    """What a dotted name stands for."""
+    first, *rest = reference.split(".")
+    found, path = import_module(first), first
+    for part in rest:
+        path = f"{path}.{part}"
+        found = getattr(found, part) if hasattr(found, part) else import_module(path)
+    return found
+
+
+def test_what_is_said_to_be_absent_is_absent():
+    assert [name for name in NAMES if is_there(name)] == []
+
+
+def test_the_error_says_what_to_do():
+    silent = []
+    for name in NAMES:
+        room, last = room_of(name)
+        with pytest.raises(AttributeError) as error:
+            getattr(room, last)
+        expected = f"module {room.__name__!r} has no attribute {last!r}: {advice()[name]}"
+        if str(error.value) != expected:
+            silent.append(name)
+    assert silent == []
+
+
+def test_no_name_has_two_advices():
+    words = [name for names in _ADVICE.values() for name in names.split()]
+    assert len(words) == len(set(words))
+
+
+def test_what_an_advice_names_is_there():
+    references = {each for text in _ADVICE for each in REFERENCE.findall(text)}
+    assert len(references) > 30
+    for each in references:
+        resolve(each)
+
+
+def test_methods_and_functions_that_an_advice_names_without_a_module_are_there():
+    assert callable(flambeau.Tensor.masked_fill)
+    assert callable(flambeau.Tensor.masked_select)
+    assert callable(flambeau.Tensor.exponential_)
+    for name in ("bernoulli", "multinomial", "poisson"):
+        assert callable(getattr(flambeau, name))
+    assert callable(flambeau.nn.functional.grouped_mm)
+    special = import_module("scipy.special")
+    [text] = [text for text, names in _ADVICE.items() if "special.airy_ai" in names]
+    listed = re.findall(r"\b(?:y\d|airy|eval_\w+)", text)
+    assert len(listed) == 11
+    assert all(callable(getattr(special, name)) for name in listed)
+
+
+def test_coordinates_and_values_make_a_dense_tensor():
+    indices, values = flambeau.tensor([[0, 1, 1], [1, 0, 0]]), flambeau.tensor([3.0, 4.0, 5.0])
+    dense = flambeau.zeros((2, 2)).index_put(tuple(indices), values, accumulate=True)
+    assert dense.tolist() == [[0, 3], [9, 0]]
+
+
+def test_a_model_is_exported_as_the_advice_says():
+    import jax
+    import jax.export
+
+    net = flambeau.nn.Linear(2, 3)
+    weights = {name: each.detach().jax() for name, each in net.named_parameters()}
+    function = jax.jit(lambda weights, x: flambeau.func.functional_call(net, weights, x))
+    exported = jax.export.export(function)(weights, flambeau.ones(1, 2).jax())
+    assert "stablehlo.dot_general" in exported.mlir_module()
+    assert "dot_general" in str(jax.make_jaxpr(net)(flambeau.ones(1, 2)))
+    counted = jax.jit(net).lower(flambeau.ones(1, 2)).compile().cost_analysis()
+    assert counted is not None
+    assert counted["flops"] > 0
+
+
+def test_the_error_is_one_that_python_knows():
+    assert not hasattr(flambeau, "autocast")
+    assert getattr(flambeau.nn, "DataParallel", None) is None
+    with pytest.raises(ImportError, match="cannot import name 'autocast' from 'flambeau'"):
+        from flambeau import autocast  # noqa: F401
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'flambeau\.utils\.data'"):
+        import_module("flambeau.utils.data")
+    with pytest.raises(AttributeError) as error:
+        _ = flambeau.autocast
+    # Without the object, Python does not guess another name.
+    assert (error.value.name, error.value.obj) == ("autocast", None)
+
+
+@pytest.mark.parametrize("room", ["", "nn", "nn.functional", "optim", "utils", "cuda", "jit"])
+def test_of_other_names_python_says_what_it_always_says(room):
+    module = import_module(f"flambeau.{room}" if room else "flambeau")
+    for name in ("nothing", "_nothing", "__nothing__"):
+        with pytest.raises(AttributeError) as error:
+            getattr(module, name)
+        assert str(error.value) == f"module {module.__name__!r} has no attribute {name!r}"
+        assert (error.value.name, error.value.obj) == (name, module)
+
+
+def test_the_advice_is_read_when_a_name_is_missing():
+    code = (
+        "import sys, copy, inspect, flambeau, flambeau.cuda; "
+        "inspect.unwrap(flambeau.nn); inspect.getmembers(flambeau.optim); dir(flambeau.utils); "
+        "before = 'flambeau._advice' in sys.modules; "
+        "hasattr(flambeau, 'autocast'); print(before, 'flambeau._advice' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False True\n"
+
+
+def test_modules_are_looked_into_as_ever():
+    for module in (flambeau.nn, flambeau.optim, flambeau.autograd, flambeau.jit):
+        assert not {"Absent", "absent"} & set(dir(module))
+        assert inspect.unwrap(module) is module
+        assert inspect.getmodule(module) is module
+        assert doctest.DocTestFinder().find(module)
+    assert dict(inspect.getmembers(flambeau.nn))["Linear"] is flambeau.nn.Linear
+    assert pickle.loads(pickle.dumps(flambeau.nn.Linear)) is flambeau.nn.Linear
+    assert copy.copy(flambeau.nn.functional.relu) is flambeau.nn.functional.relu
+
+
+def test_what_the_page_of_differences_advises_is_what_errors_advise():
+    page = (ROOT / "docs" / "differences.md").read_text()
+    section = page.partition("## What is absent\n")[2].partition("\n## ")[0]
+    rows = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
+    named = [name for row in rows for name in re.findall(r"`([\w.]+)`", row)]
+    assert len(named) > 20
+    assert [name for name in named if name not in advice()] == []
