@@ -49,6 +49,7 @@ _ADVICE = {
     "keep the mask as a tensor of its own, for flambeau.where, masked_fill and masked_select": """
         masked
     """,
+    "flambeau.empty gives zeros, so nothing is left to fill": "utils.deterministic",
     "the elements of a tensor are a JAX array, which has no storage; tensor.jax() gives the "
     "array, tensor.numpy() a NumPy array": """
         BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage
@@ -96,6 +97,9 @@ _ADVICE = {
         func.functionalize
     """,
     "flambeau.autograd.grad gives the gradients of a convolution": "nn.grad",
+    "gradients are computed in the thread that asks for them; leave it out": """
+        autograd.set_multithreading_enabled
+    """,
     "an operator of your own is a flambeau.autograd.Function, which may compute with JAX: "
     "flambeau.from_jax(function(x.jax()))": "library utils.cpp_extension",
     # Layers
@@ -124,8 +128,12 @@ _ADVICE = {
     "layers return": "fx",
     "flambeau.compile needs no settings, and its programs are never stale; leave it out": """
         _dynamo _inductor compiler.assume_constant_result compiler.config
-        compiler.cudagraph_mark_step_begin compiler.list_backends compiler.reset
+        compiler.cudagraph_mark_step_begin compiler.get_default_backend compiler.list_backends
+        compiler.nested_compile_region compiler.reset compiler.set_default_backend
         compiler.set_stance
+    """,
+    "compiled programs are kept on disk between runs in any case; leave it out": """
+        compiler.load_cache_artifacts compiler.save_cache_artifacts
     """,
     "a compiled function is one program; call what is not to be compiled outside of it": """
         compiler.allow_in_graph compiler.disable
@@ -152,6 +160,16 @@ _ADVICE = {
     """,
     'devices are JAX\'s: "cpu", "cuda" and "tpu"; flambeau.accelerator asks which there is': """
         cpu mps mtia xpu
+    """,
+    "flambeau.accelerator stands for whichever device there is": "get_device_module",
+    'name the device where it is meant, as device="cuda:1"; without a number it is the first': """
+        accelerator.device_index accelerator.set_device_idx accelerator.set_device_index
+        cuda.device_of
+    """,
+    "use flambeau.accelerator.current_device_index": "accelerator.current_device_idx",
+    "XLA chooses its libraries itself; leave it out": """
+        backends.cusparselt backends.miopen backends.mkl backends.mkldnn backends.nnpack
+        backends.openmp
     """,
     "JAX orders the work on a device itself; tensor.jax().block_until_ready() waits for it": """
         Event Stream accelerator.current_stream accelerator.set_stream cuda.Event
