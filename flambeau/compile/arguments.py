@@ -11,6 +11,7 @@ import numpy as np
 
 from flambeau.core.cell import Cell
 from flambeau.core.device import available_devices
+from flambeau.core.pytree import TUPLES
 from flambeau.core.tensor import Tensor
 
 
@@ -61,14 +62,14 @@ def without_keys(value: Any) -> Any:
     """
     if type(value) is dict:
         return [*map(without_keys, value.values())]
-    return _like(value, map(without_keys, value)) if isinstance(value, list | tuple) else value
+    return _like(value, map(without_keys, value)) if _is_sequence(value) else value
 
 
 def keys_of(value: Any) -> Any:
     """What `with_keys` needs to know of ``value``; ``None`` if there are no dictionaries in it."""
     if type(value) is dict:
         return {key: keys_of(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
+    if _is_sequence(value):
         parts = [*map(keys_of, value)]
         return parts if any(each is not None for each in parts) else None
     return None
@@ -82,6 +83,10 @@ def with_keys(keys: Any, value: Any) -> Any:
         parts = zip(keys.items(), value, strict=True)
         return {key: with_keys(below, each) for (key, below), each in parts}
     return _like(value, map(with_keys, keys, value))
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, list | tuple) and type(value) not in TUPLES
 
 
 def _like(sequence: Any, parts: Iterable[Any]) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 
 from flambeau.compile.surroundings import Outside
 from flambeau.core import world
+from flambeau.core.pytree import TUPLES
 from flambeau.core.trace import Trace
 
 _BY_VALUE = (int, float, bool, complex, str, bytes, type(None), np.generic)
@@ -146,7 +147,7 @@ def freeze(value: Any) -> tuple[Any, Any]:
         return None, (type(value), value)
     if isinstance(value, dict):
         return dict, tuple((key, freeze(each)) for key, each in value.items())
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and type(value) not in TUPLES:
         frozen = tuple(map(freeze, value))
         fixed = isinstance(value, tuple) and all(kind is None for kind, _ in frozen)
         return None if fixed else type(value), frozen

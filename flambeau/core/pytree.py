@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import jax
 
@@ -29,3 +30,27 @@ def register(cls: type[Any]) -> None:
 
 def _flatten(tensor: Any) -> tuple[tuple[Any], bool]:
     return (tensor._read(),), tensor.requires_grad and tensor.is_leaf
+
+
+class OwnParts(NamedTuple):
+    """How a class of tuples is taken apart otherwise than into its elements.
+
+    Attributes:
+        take_apart: Gives the parts, and what else there is to know, which must be hashable.
+        put_together: The inverse, from what else there is to know, and parts of any kind.
+        has_elements: Whether an instance can be taken apart into its elements too.
+    """
+
+    take_apart: Callable[[Any], tuple[Iterable[Any], Any]]
+    put_together: Callable[[Any, Iterable[Any]], Any]
+    has_elements: Callable[[Any], bool]
+
+
+#: The classes of tuples with parts of their own.
+TUPLES: dict[type, OwnParts] = {}
+
+
+def register_tuple(cls: type[Any], parts: OwnParts) -> None:
+    """Make ``parts`` what a class of tuples consists of, in JAX's trees too."""
+    TUPLES[cls] = parts
+    jax.tree_util.register_pytree_node(cls, parts.take_apart, parts.put_together)

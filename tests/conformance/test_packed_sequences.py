@@ -1,5 +1,8 @@
 """Packing and padding sequences with both libraries."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -54,6 +57,118 @@ def stacked_gradient(lib, **options):
 def unchanged(lib):
     found = packed(lib)
     return found.to(lib.float32) is found
+
+
+def plain(value):
+    """Nested tuples as one, with what ``==`` compares in place of other objects."""
+    if isinstance(value, tuple | list):
+        return tuple(leaf for each in value for leaf in plain(each))
+    return (value,)
+
+
+def spread(data, sizes, *others):
+    return others, sizes, data
+
+
+def matched(packed):
+    match packed:
+        case (data, sizes, _, _):
+            return data, sizes
+
+
+# What a named tuple can be asked, before anybody has looked at its steps.
+LOOKS = {
+    "unpacked": lambda p: spread(*p),
+    "indices": lambda p: (p[0], p[-1], p[1:3], p[::-1], len(p)),
+    "matched": matched,
+    "joined": lambda p: (p + (1,), (1,) + p, p * 2, 2 * p),  # noqa: RUF005
+    "found": lambda p: (p.data in p, p.index(p.data), p.count(p.data)),
+    "equal": lambda p: (p == p, p != p, p == tuple(p), p == 3),
+    "replaced": lambda p: p._replace(data=p.data * 2),
+    "named": lambda p: (p._fields, p._asdict()["data"]),
+    "copied": copy.copy,
+    "pickled": lambda p: pickle.loads(pickle.dumps(p.to(p.data.dtype))),
+}
+
+
+def looked_at(name):
+    def look(lib):
+        found = lib.nn.utils.rnn.pack_padded_sequence(
+            padded(lib).detach(), [3, 4, 1], enforce_sorted=False
+        )
+        return plain(LOOKS[name](found))
+
+    return look
+
+
+def written(lib, place):
+    input = lib.zeros(4, 3, 2)
+    found = lib.nn.utils.rnn.pack_padded_sequence(input, [4, 2, 1])
+    (input if place == "input" else found.data).fill_(1.0)
+    return input, *lib.nn.utils.rnn.pad_packed_sequence(found), found.data
+
+
+def course(lib, look=False, state=False, **options):
+    """Through layers of an LSTM and back, by the padded form alone or by the steps as well."""
+    layer = lib.nn.LSTM(2, 3, **options)
+    for number, weight in enumerate(layer.parameters()):
+        weight.data.copy_(normal(lib, *weight.shape, seed=number))
+    leaf = padded(lib)
+    rnn = lib.nn.utils.rnn
+    given = rnn.pack_padded_sequence(leaf * 0.1, [3, 4, 1], enforce_sorted=False)
+    count = len(layer.all_weights)
+    sizes = (options.get("proj_size") or 3, 3)
+    first = tuple(normal(lib, count, 3, size) for size in sizes) if state else None
+    out, (hidden, cell) = layer(given, first)
+    back, lengths = rnn.pad_packed_sequence(out, padding_value=0.5)
+    loss = (back**2).sum() + (hidden * cell.sum()).sum()
+    if look:
+        loss = loss + (out.data**3).sum() + (given.data**2).sum()
+    loss.backward()
+    gradients = [weight.grad for weight in layer.parameters()]
+    return back, lengths, hidden, cell, leaf.grad, *gradients, *out[1:]
+
+
+def of_steps(lib, with_order):
+    """Through a GRU from steps that the user has packed."""
+    leaf = normal(lib, 6, 2).requires_grad_()
+    order = lib.tensor([2, 0, 1]) if with_order else None
+    found = lib.nn.utils.rnn.PackedSequence(leaf, lib.tensor([3, 2, 1]), order)
+    layer = lib.nn.GRU(2, 3, bidirectional=True)
+    for number, weight in enumerate(layer.parameters()):
+        weight.data.copy_(normal(lib, *weight.shape, seed=number))
+    out, hidden = layer(found, normal(lib, 2, 3, 3))
+    back, lengths = lib.nn.utils.rnn.pad_packed_sequence(out, batch_first=True, total_length=5)
+    (back.sum() + (hidden**2).sum()).backward()
+    return back, lengths, hidden, leaf.grad, *(each for each in out if each is not None)
+
+
+def leaf_of_steps(lib):
+    found = lib.nn.utils.rnn.pack_padded_sequence(padded(lib).detach(), [4, 2, 1])
+    found.data.requires_grad_()
+    (lib.nn.utils.rnn.pad_packed_sequence(found)[0] ** 2).sum().backward()
+    return found.data.grad
+
+
+def holes(lib):
+    """Padding that holds no numbers."""
+    input = lib.ones(4, 3, 2)
+    input[3, 1:] = float("nan")
+    input[1:, 2] = float("inf")
+    input.requires_grad_()
+    layer = lib.nn.GRU(2, 3)
+    for number, weight in enumerate(layer.parameters()):
+        weight.data.copy_(normal(lib, *weight.shape, seed=number))
+    out, _ = layer(lib.nn.utils.rnn.pack_padded_sequence(input, [4, 3, 1]))
+    back, _ = lib.nn.utils.rnn.pad_packed_sequence(out, padding_value=7.0)
+    back.sum().backward()
+    return back, input.grad, *(each.grad for each in layer.parameters())
+
+
+def dropped(lib):
+    lib.manual_seed(2)
+    layer = lib.nn.LSTM(2, 3, 3, dropout=0.5)
+    return layer(packed(lib))[0].data
 
 
 RNN_TOOLS = {
@@ -133,6 +248,30 @@ RNN_TOOLS = {
     ),
     "where": lambda lib: (packed(lib).cpu().is_cuda, packed(lib).is_pinned()),
     "the same dtype": unchanged,
+    "pack a vector": lambda lib: lib.nn.utils.rnn.pack_padded_sequence(lib.zeros(3), [1]),
+    "pack an empty sequence": lambda lib: lib.nn.utils.rnn.pack_sequence(
+        [lib.ones(2), lib.ones(0)]
+    ),
+    "pack no sequences": lambda lib: lib.nn.utils.rnn.pack_sequence([]),
+    "write to the padded batch": lambda lib: written(lib, "input"),
+    "write to the steps": lambda lib: written(lib, "steps"),
+    "gradient of the steps": leaf_of_steps,
+    "layers": course,
+    "layers and steps": lambda lib: course(lib, look=True, num_layers=2),
+    "layers both ways": lambda lib: course(lib, look=True, num_layers=2, bidirectional=True),
+    "layers from a state": lambda lib: course(lib, state=True, bidirectional=True),
+    "layers projected": lambda lib: course(lib, state=True, num_layers=2, proj_size=2),
+    "layers of steps": lambda lib: of_steps(lib, with_order=False),
+    "layers of steps in another order": lambda lib: of_steps(lib, with_order=True),
+    "layers drop what PyTorch's drop": dropped,
+    "layers with holes in the padding": holes,
+    "layers of a vector": lambda lib: lib.nn.GRU(2, 3)(
+        lib.nn.utils.rnn.pack_padded_sequence(lib.zeros(2, 3), [2, 1, 1])
+    ),
+    "layers of other features": lambda lib: lib.nn.GRU(3, 3)(packed(lib)),
+    "layers of another dtype": lambda lib: lib.nn.GRU(2, 3)(packed(lib).double()),
+    "layers from a smaller state": lambda lib: lib.nn.GRU(2, 3)(packed(lib), lib.zeros(1, 2, 3)),
+    **{f"{name} as a tuple": looked_at(name) for name in LOOKS},
 }
 
 

@@ -14,7 +14,7 @@ from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
 from flambeau.ops.creation import empty
-from flambeau.ops.known import is_unknown
+from flambeau.ops.neural.packing import Layout
 from flambeau.ops.neural.recurrent import run_layers
 
 __all__ = ["RNNBase"]
@@ -277,32 +277,23 @@ class RNNBase(Module):
         return output, tuple(last)
 
     def _run_packed(self, input: PackedSequence, hx: Any) -> tuple[Any, tuple[Tensor, ...]]:
-        data, batch_sizes, sorted_indices, unsorted_indices = input
-        self.check_input(data, batch_sizes)
-        batch = input._batch
         states = _as_states(hx)
+        # A traced program may know how many sequences there are from the first state only.
+        count = states[0].size(1) if states and states[0].dim() == 3 else None
+        padded, layout = input._as_batch(count)
+        self.check_input(padded, None)
         if states:
-            if batch is None:
-                # A traced program cannot read it.
-                known = not is_unknown(batch_sizes._read())
-                batch = self._batch_of(data, batch_sizes) if known else states[0].size(1)
-            self._check_states(states, batch)
-            states = _as_states(self.permute_hidden(_as_hidden(states), sorted_indices))
-        output, *last = self._compute(data, states, batch_sizes, batch)
-        hidden = self.permute_hidden(_as_hidden(tuple(last)), unsorted_indices)
-        return input._with(output), _as_states(hidden)
+            self._check_states(states, padded.size(1))
+        output, *last = self._compute(padded, states, layout)
+        return input._of_padded(output, layout), tuple(last)
 
     def _compute(
-        self,
-        input: Tensor,
-        states: tuple[Tensor, ...],
-        batch_sizes: Tensor | None = None,
-        batch: int | None = None,
+        self, input: Tensor, states: tuple[Tensor, ...], layout: Layout | None = None
     ) -> tuple[Tensor, ...]:
         return run_layers(
             _MODES[self.mode][0], input, states, self._flat_weights, self.bias, self.num_layers,
             self.dropout, self.training, self.bidirectional,
-            self.batch_first and batch_sizes is None, batch_sizes, batch,
+            self.batch_first and layout is None, layout,
         )  # fmt: skip
 
 

@@ -8,15 +8,23 @@ on. The recurrent layers take both; see https://docs.pytorch.org/docs/2.13/nn.ht
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.tensor import Tensor
+from flambeau.nn.utils.packed_sequence import PackedSequence, invert_permutation
 from flambeau.ops.from_data import from_numpy
-from flambeau.ops.known import known_values
-from flambeau.ops.neural.packing import lengths_of, pack_steps, pad_all, pad_steps, sizes_of
+from flambeau.ops.known import is_traced, known_values
+from flambeau.ops.neural.packing import (
+    Layout,
+    batch_steps,
+    fill_behind,
+    pad_all,
+    rounded,
+    steps_for,
+)
 
 __all__ = [
     "PackedSequence",
@@ -30,142 +38,6 @@ __all__ = [
 ]
 
 
-class _Fields(NamedTuple):
-    data: Tensor
-    batch_sizes: Tensor
-    sorted_indices: Tensor | None
-    unsorted_indices: Tensor | None
-
-
-class PackedSequence(_Fields):
-    """Sequences of several lengths without padding; `pack_padded_sequence` makes them.
-
-    Attributes:
-        data: ``(steps of all sequences, ...)``, on any device and of any dtype.
-        batch_sizes: ``(T,)``, how many sequences have each step; int64 and on the CPU.
-        sorted_indices: ``(N,)``, which sequence of the batch comes first, second, and so on, the
-            longest first; ``None`` if the batch was in that order.
-        unsorted_indices: ``(N,)``, the inverse of that permutation.
-
-    Raises:
-        ValueError: ``batch_sizes`` is not on the CPU.
-        AssertionError: ``batch_sizes`` is missing, and ``data`` is no pair of both.
-
-    >>> import flambeau
-    >>> from flambeau.nn.utils.rnn import pack_sequence
-    >>> packed = pack_sequence([flambeau.tensor([1, 2, 3]), flambeau.tensor([4])])
-    >>> packed.data, packed.batch_sizes
-    (tensor([1, 4, 2, 3]), tensor([2, 1, 1]))
-    """
-
-    # How many sequences there are, if whoever packed them knew.
-    _batch: int | None
-
-    def __new__(
-        cls,
-        data: Any,
-        batch_sizes: Tensor | None = None,
-        sorted_indices: Tensor | None = None,
-        unsorted_indices: Tensor | None = None,
-    ) -> PackedSequence:
-        if batch_sizes is None:
-            if not (isinstance(data, list | tuple) and len(data) == 2):
-                raise AssertionError(
-                    "a PackedSequence without batch_sizes needs a pair (data, batch_sizes) as its "
-                    f"data, got {type(data).__name__}; let pack_sequence() make it"
-                )
-            data, batch_sizes = data
-        elif isinstance(batch_sizes, Tensor) and batch_sizes.device.type != "cpu":
-            raise ValueError(
-                f"the batch_sizes of a PackedSequence must be on the CPU, got {batch_sizes.device};"
-                " let pack_padded_sequence() or pack_sequence() make it"
-            )
-        if unsorted_indices is None:
-            unsorted_indices = invert_permutation(sorted_indices)
-        made = super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)  # type: ignore[arg-type]
-        made._batch = unsorted_indices.size(0) if isinstance(unsorted_indices, Tensor) else None
-        return made
-
-    def _with(self, data: Tensor) -> PackedSequence:
-        """The same sequences with other steps."""
-        made = type(self)(data, *self[1:])
-        made._batch = self._batch
-        return made
-
-    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """``data`` converted as `Tensor.to` does, and the indices moved along."""
-        data = self.data.to(*args, **kwargs)
-        if data is self.data:
-            return self
-        indices = [None if each is None else each.to(data.device) for each in self[2:]]
-        made = type(self)(data, self.batch_sizes, *indices)
-        made._batch = self._batch
-        return made
-
-    def cuda(self, device: Any = None) -> PackedSequence:
-        """The sequences on a GPU, by default the first."""
-        return self.to("cuda" if device is None else device)
-
-    def cpu(self) -> PackedSequence:
-        """The sequences on the CPU."""
-        return self.to("cpu")
-
-    def double(self) -> PackedSequence:
-        """The sequences as float64."""
-        return self.to(dtypes.double)
-
-    def float(self) -> PackedSequence:
-        """The sequences as float32."""
-        return self.to(dtypes.float)
-
-    def half(self) -> PackedSequence:
-        """The sequences as float16."""
-        return self.to(dtypes.half)
-
-    def long(self) -> PackedSequence:
-        """The sequences as int64."""
-        return self.to(dtypes.int64)
-
-    def int(self) -> PackedSequence:
-        """The sequences as int32."""
-        return self.to(dtypes.int32)
-
-    def short(self) -> PackedSequence:
-        """The sequences as int16."""
-        return self.to(dtypes.int16)
-
-    def char(self) -> PackedSequence:
-        """The sequences as int8."""
-        return self.to(dtypes.int8)
-
-    def byte(self) -> PackedSequence:
-        """The sequences as uint8."""
-        return self.to(dtypes.uint8)
-
-    @property
-    def is_cuda(self) -> bool:
-        """Whether ``data`` is on a GPU."""
-        return self.data.is_cuda
-
-    def pin_memory(self) -> PackedSequence:
-        """This; JAX decides how it moves memory."""
-        return self
-
-    def is_pinned(self) -> bool:
-        """``False``; JAX decides how it moves memory."""
-        return False
-
-
-def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The inverse of a permutation ``(N,)``, or ``None`` for ``None``.
-
-    >>> import flambeau
-    >>> invert_permutation(flambeau.tensor([2, 0, 1]))
-    tensor([1, 2, 0])
-    """
-    return None if permutation is None else permutation.argsort()
-
-
 def pack_padded_sequence(
     input: Tensor,
     lengths: Tensor | Sequence[int],
@@ -176,8 +48,8 @@ def pack_padded_sequence(
 
     Args:
         input: ``(T, N, ...)``, or ``(N, T, ...)`` with ``batch_first``.
-        lengths: The N lengths, each from 1 to T. Their values must be known: in a compiled
-            function give a list.
+        lengths: The N lengths, each from 1 to T. In a compiled function a list is a part of the
+            program, while a Tensor may have other values at each call; nothing can check them then.
         batch_first: See ``input``.
         enforce_sorted: The sequences must come in the order of their lengths, the longest first;
             otherwise they are sorted, and the recurrent layers and `pad_packed_sequence` give
@@ -187,51 +59,48 @@ def pack_padded_sequence(
         RuntimeError: The lengths are not one-dimensional, are not as many as the sequences, are
             out of range or not sorted.
     """
-    batch_dim = 0 if batch_first else 1
-    known = _known_lengths("pack_padded_sequence", lengths)
-    _check_lengths(input, known, batch_dim)
-    sorted_indices = None
-    if enforce_sorted:
-        if np.any(np.diff(known) > 0):
-            raise RuntimeError(
-                f"pack_padded_sequence(): the lengths {known.tolist()} are not in decreasing "
-                "order; give enforce_sorted=False to have the sequences sorted"
-            )
+    longest, count = input.size(1 if batch_first else 0), input.size(0 if batch_first else 1)
+    if isinstance(lengths, Tensor) and is_traced(lengths):
+        _check_count(input, tuple(lengths.shape), count)
+        layout = Layout(lengths.to(input.device, dtypes.int64, copy=True), None, enforce_sorted)
+        steps = longest
     else:
-        order = np.argsort(-known, kind="stable")
-        known = known[order]
-        sorted_indices = from_numpy(order).to(input.device)
-        input = input.index_select(batch_dim, sorted_indices)
-    sizes = sizes_of(known)
-    batch_sizes = from_numpy(sizes)
-    steps_first = input.transpose(0, 1) if batch_first else input
-    data = pack_steps(steps_first, batch_sizes, int(sizes.sum()))
-    packed = PackedSequence(data, batch_sizes, sorted_indices)
-    packed._batch = len(known)
-    return packed
+        known = _known_lengths("pack_padded_sequence", lengths)
+        _check_count(input, known.shape, count)
+        _check_lengths(known, longest, enforce_sorted)
+        layout = Layout.of_lengths(known, enforce_sorted, input.device)
+        greatest = int(known.max())
+        steps = greatest if is_traced(input) else steps_for(longest, greatest)
+    padded = batch_steps(input, layout.lengths, steps, batch_first)
+    return PackedSequence._of_padded(padded, layout)
 
 
 def _known_lengths(name: str, lengths: Any) -> np.ndarray:
     if isinstance(lengths, Tensor):
         lengths = known_values(name, lengths, "give the lengths as a list of integers")
-    known = np.asarray(lengths, np.int64)
-    if known.ndim != 1:
-        raise RuntimeError(f"{name}(): lengths must be one-dimensional, got {known.ndim}-d")
-    return known
+    return np.array(lengths, np.int64)
 
 
-def _check_lengths(input: Tensor, known: np.ndarray, batch_dim: int) -> None:
+def _check_count(input: Tensor, shape: tuple[int, ...], count: int) -> None:
     name = "pack_padded_sequence()"
+    if len(shape) != 1:
+        raise RuntimeError(f"{name}: lengths must be one-dimensional, got {len(shape)}-d")
     if input.numel() == 0:
         raise RuntimeError(f"{name} cannot pack an empty tensor, got shape {list(input.shape)}")
-    if len(known) != input.size(batch_dim):
-        raise RuntimeError(
-            f"{name} got {len(known)} lengths for a batch of {input.size(batch_dim)} sequences"
-        )
-    longest = input.size(1 - batch_dim)
+    if shape[0] != count:
+        raise RuntimeError(f"{name} got {shape[0]} lengths for a batch of {count} sequences")
+
+
+def _check_lengths(known: np.ndarray, longest: int, enforce_sorted: bool) -> None:
+    name = "pack_padded_sequence()"
     if known.min() <= 0 or known.max() > longest:
         raise RuntimeError(
             f"{name} needs lengths from 1 to {longest}, the padded length, got {known.tolist()}"
+        )
+    if enforce_sorted and np.any(np.diff(known) > 0):
+        raise RuntimeError(
+            f"{name}: the lengths {known.tolist()} are not in decreasing order; give "
+            "enforce_sorted=False to have the sequences sorted"
         )
 
 
@@ -247,30 +116,27 @@ def pad_packed_sequence(
         sequence: Packed sequences.
         batch_first: Whether to give ``(N, T, ...)`` rather than ``(T, N, ...)``.
         padding_value: What to pad with.
-        total_length: T, by default the greatest length.
+        total_length: T, by default the greatest length; in a program that takes the lengths in, the
+            length that the batch was padded to before.
 
     Returns:
         The padded batch, and the lengths, ``(N,)``.
 
     Raises:
-        ValueError: ``total_length`` is smaller than the greatest length.
+        ValueError: ``total_length`` is smaller than the greatest length, where that is known.
     """
-    longest = sequence.batch_sizes.size(0)
-    if total_length is None:
-        total_length = longest
-    if total_length < longest:
-        raise ValueError(
-            f"pad_packed_sequence(): total_length={total_length} is smaller than the greatest "
-            f"length, {longest}"
-        )
-    lengths = lengths_of(sequence.batch_sizes, sequence._batch)
-    padded = pad_steps(
-        sequence.data, sequence.batch_sizes, lengths.size(0), total_length, padding_value
-    )
-    if sequence.unsorted_indices is not None:
-        padded = padded.index_select(1, sequence.unsorted_indices)
-        lengths = lengths.index_select(0, sequence.unsorted_indices.cpu())
-    return padded.transpose(0, 1) if batch_first else padded, lengths
+    padded, layout = sequence._as_batch()
+    known = layout.known
+    steps = padded.size(0) if known is None else int(known.max())
+    if total_length is not None:
+        if known is not None and total_length < steps:
+            raise ValueError(
+                f"pad_packed_sequence(): total_length={total_length} is smaller than the greatest "
+                f"length, {steps}"
+            )
+        steps = total_length
+    lengths = layout.lengths.clone() if known is None else from_numpy(known)
+    return fill_behind(padded, layout.lengths, steps, padding_value, batch_first), lengths
 
 
 def pad_sequence(
@@ -328,6 +194,8 @@ def unpad_sequence(
         ValueError: There are not as many lengths as sequences.
     """
     known = _known_lengths("unpad_sequence", lengths)
+    if known.ndim != 1:
+        raise RuntimeError(f"unpad_sequence(): lengths must be one-dimensional, got {known.ndim}-d")
     batch = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     if len(known) != batch.size(0):
         raise ValueError(f"unpad_sequence() got {len(known)} lengths for {batch.size(0)} sequences")
@@ -342,7 +210,9 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
         enforce_sorted: See `pack_padded_sequence`.
     """
     lengths = [each.size(0) for each in sequences]
-    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+    steps = rounded(max(lengths, default=0))
+    padded = pad_all(tuple(sequences), False, 0.0, False, steps)
+    return pack_padded_sequence(padded, lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:

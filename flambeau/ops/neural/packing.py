@@ -1,63 +1,116 @@
-"""Packed sequences: the steps of sequences of several lengths, without padding between them.
+"""Batches of sequences of several lengths, padded and packed, and the way from one to the other.
 
-Sequences are sorted, the longest first. Packed, all first steps come first, then the second steps
-of those that have one, and so on; ``batch_sizes`` says how many have each step.
+Packed, all first steps come first, then the second steps of the sequences that have one, and so on,
+the longest sequence first; ``batch_sizes`` says how many have each step. Each total of steps is a
+shape of its own, and so are the programs for it. A padded batch of ``(T, N, ...)``, in whatever
+order, has one shape for all lengths, which are data: so the recurrent layers compute on that.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
+from flambeau.core.cell import is_abstract
+from flambeau.core.modes import modes
 from flambeau.core.op import Array, Arrays, Operand, op
 from flambeau.core.tensor import Tensor
+from flambeau.core.trace import outside
 from flambeau.ops.from_data import from_numpy
-from flambeau.ops.known import is_unknown, known_values
+from flambeau.ops.known import is_traced, is_unknown, known_values
 
 __all__: list[str] = []
 
 
 @op(node="PackPaddedSequenceBackward0", linear=True)
-def pack_steps(input: Array, batch_sizes: Array, count: int) -> Array:
-    """The steps of padded sequences ``(T, N, ...)``, ``(count, ...)``.
+def batch_steps(input: Array, lengths: Array, steps: int, batch_first: bool) -> Array:
+    """Padded sequences as ``(steps, N, ...)``, with zeros behind each.
+
+    What padding held, NaN perhaps, would reach the gradients of weights otherwise.
 
     Args:
-        input: Padded sequences, sorted by length.
-        batch_sizes: ``(T,)``, how many sequences have each step; steps beyond are dropped.
+        input: ``(T, N, ...)``, or ``(N, T, ...)`` with ``batch_first``.
+        lengths: ``(N,)``.
+        steps: How many steps to keep, or to pad to.
+        batch_first: See ``input``.
+    """
+    padded = _resized(jnp.swapaxes(input, 0, 1) if batch_first else input, steps)
+    return jnp.where(_is_within(lengths, padded), padded, jnp.zeros((), input.dtype))
+
+
+@op(node="PadPackedSequenceBackward0", linear=True)
+def fill_behind(
+    padded: Array, lengths: Array, steps: int, value: Operand, batch_first: bool
+) -> Array:
+    """Padded sequences with ``value`` behind each.
+
+    Args:
+        padded: ``(T, N, ...)``.
+        lengths: ``(N,)``.
+        steps: The length to pad to.
+        value: What to pad with.
+        batch_first: Whether to give ``(N, steps, ...)`` rather than ``(steps, N, ...)``.
+    """
+    found = _resized(padded, steps)
+    found = jnp.where(_is_within(lengths, found), found, jnp.asarray(value, padded.dtype))
+    return jnp.swapaxes(found, 0, 1) if batch_first else found
+
+
+def _resized(padded: Any, steps: int) -> Any:
+    missing = steps - padded.shape[0]
+    if missing <= 0:
+        return padded[:steps]
+    return jnp.pad(padded, [(0, missing)] + [(0, 0)] * (padded.ndim - 1))
+
+
+def _is_within(lengths: Any, padded: Any) -> Any:
+    here = jnp.arange(padded.shape[0])[:, None] < lengths
+    return here.reshape(*here.shape, *(1,) * (padded.ndim - 2))
+
+
+@op(node="PackPaddedSequenceBackward0", linear=True)
+def pack_steps(padded: Array, batch_sizes: Array, order: Array | None, count: int) -> Array:
+    """The steps of padded sequences ``(T, N, ...)``, packed: ``(count, ...)``.
+
+    Args:
+        padded: Padded sequences.
+        batch_sizes: How many sequences have each step; steps beyond are dropped.
+        order: ``(N,)``, the sequences from the longest to the shortest; ``None`` if they come so.
         count: The sum of ``batch_sizes``.
     """
     ends = jnp.cumsum(batch_sizes)
     rows = jnp.arange(count)
     step = jnp.searchsorted(ends, rows, side="right")
     sequence = rows - (ends - batch_sizes)[step]
-    return input[step, sequence]
+    return padded[step, sequence if order is None else order[sequence]]
 
 
 @op(node="PadPackedSequenceBackward0", linear=True)
-def pad_steps(
-    input: Array, batch_sizes: Array, batch: int, length: int | None = None, value: Operand = 0.0
-) -> Array:
-    """Sequences padded to one length, ``(T, N, ...)``, from their packed steps.
+def pad_steps(data: Array, batch_sizes: Array, rank: Array | None, batch: int, steps: int) -> Array:
+    """The inverse of `pack_steps`: ``(steps, N, ...)``, with zeros behind each sequence.
 
     Args:
-        input: Packed steps.
+        data: Packed steps.
         batch_sizes: ``(T,)``, how many sequences have each step.
+        rank: ``(N,)``, the inverse of ``order`` there.
         batch: How many sequences there are.
-        length: The length to pad to, by default T.
-        value: What to pad with.
+        steps: The length to pad to, T or more.
     """
     starts = jnp.cumsum(batch_sizes) - batch_sizes
-    sequence = jnp.arange(batch)
-    here = sequence < batch_sizes[:, None]
-    rows = jnp.where(here, starts[:, None] + sequence, 0)
-    here = here.reshape(*here.shape, *(1,) * (input.ndim - 1))
-    padded = jnp.where(here, input[rows], jnp.asarray(value, input.dtype))
-    if length is None or length == padded.shape[0]:
-        return padded
-    behind = [(0, length - padded.shape[0])] + [(0, 0)] * (padded.ndim - 1)
-    return jnp.pad(padded, behind, constant_values=jnp.asarray(value, input.dtype))
+    rank = jnp.arange(batch) if rank is None else rank
+    here = rank < batch_sizes[:, None]
+    rows = jnp.where(here, starts[:, None] + rank, 0)
+    here = here.reshape(*here.shape, *(1,) * (data.ndim - 1))
+    return _resized(jnp.where(here, data[rows], jnp.zeros((), data.dtype)), steps)
+
+
+@op(differentiable=False)
+def _count_sequences(lengths: Array, steps: int) -> Array:
+    return jnp.sum(jnp.arange(steps)[:, None] < lengths, 1)
 
 
 @op(differentiable=False)
@@ -65,31 +118,232 @@ def _count_steps(batch_sizes: Array, batch: int) -> Array:
     return jnp.sum(jnp.arange(batch) < batch_sizes[:, None], 0)
 
 
-def lengths_of(batch_sizes: Tensor, batch: int | None = None) -> Tensor:
-    """How many steps each sequence has, ``(N,)``.
+class Layout:
+    """How long the sequences of a padded batch are, and in which order they are packed.
+
+    What comes of one packing shares one; the batch sizes and the order are found when they are
+    first asked for.
 
     Args:
-        batch_sizes: ``(T,)``, how many sequences have each step.
-        batch: N, if it is known.
-
-    Raises:
-        TracedValueError: A program is being compiled, and ``batch`` is not given.
+        lengths: ``(N,)``, int64, beside the sequences.
+        known: The same in NumPy's memory, where they were known when they were packed.
+        in_order: Whether the longest sequence comes first, and so on.
+        order: ``(N,)``, the sequences from the longest to the shortest, if somebody has said so.
+        rank: ``(N,)``, the inverse of that.
+        sizes: The batch sizes, if somebody has said so.
     """
-    if not is_unknown(batch_sizes._read()):
-        sizes = known_values("pad_packed_sequence", batch_sizes)
-        return from_numpy(np.sum(np.arange(sizes[0]) < sizes[:, None], 0))
-    if batch is None:
-        advice = (
-            "pack the sequences inside the compiled function, or with enforce_sorted=False, or "
-            "give the first state"
-        )
-        batch = int(known_values("pad_packed_sequence", batch_sizes, advice)[0])
-    return _count_steps(batch_sizes, batch)
+
+    def __init__(
+        self,
+        lengths: Tensor,
+        known: np.ndarray | None = None,
+        in_order: bool = False,
+        order: Tensor | None = None,
+        rank: Tensor | None = None,
+        sizes: Tensor | None = None,
+    ) -> None:
+        self.lengths = lengths
+        self.in_order = in_order
+        #: The order and its inverse, where somebody has said so.
+        self.given = (order, rank)
+        self._known, self._order, self._rank, self._sizes = known, order, rank, sizes
+
+    @staticmethod
+    def of_lengths(known: np.ndarray, in_order: bool, device: Any) -> Layout:
+        """The layout for lengths that are known.
+
+        Args:
+            known: Nobody may write to it afterwards.
+            in_order: See `Layout`.
+            device: Where the sequences are.
+        """
+        return Layout(from_numpy(known).to(device), known, in_order)
+
+    @staticmethod
+    def of_sizes(
+        sizes: Tensor, order: Tensor | None, rank: Tensor | None, batch: int | None, device: Any
+    ) -> Layout:
+        """The layout of packed sequences.
+
+        Args:
+            sizes: How many sequences have each step.
+            order: See `Layout`.
+            rank: See `Layout`.
+            batch: How many sequences there are, if that is known.
+            device: Where the steps are.
+
+        Raises:
+            TracedValueError: A program is being compiled, and ``batch`` is not given.
+        """
+        known = None
+        if not is_unknown(sizes._read()) and (rank is None or not is_unknown(rank._read())):
+            values = known_values("pad_packed_sequence", sizes)
+            known = np.sum(np.arange(values[0]) < values[:, None], 0)
+            known = known if rank is None else known[np.asarray(rank._read())]
+            lengths = from_numpy(known)
+        else:
+            if batch is None:
+                advice = (
+                    "pack the sequences inside the compiled function, or with enforce_sorted=False,"
+                    " or give the first state"
+                )
+                batch = int(known_values("pad_packed_sequence", sizes, advice)[0])
+            lengths = _count_steps(sizes, batch).to(device)
+            lengths = lengths if rank is None else lengths.index_select(0, rank)
+        if order is None and rank is not None:
+            order = rank.argsort()
+        return Layout(lengths.to(device), known, order is None, order, rank, sizes)
+
+    def to(self, device: Any) -> Layout:
+        """The same for sequences on another device."""
+        if device == self.lengths.device:
+            return self
+        order, rank = (None if each is None else each.to(device) for each in self.given)
+        return Layout(self.lengths.to(device), self._known, self.in_order, order, rank, self._sizes)
+
+    @property
+    def known(self) -> np.ndarray | None:
+        """The lengths, or ``None`` in a program that takes them in, and on the meta device."""
+        if self._known is None and not is_traced(self.lengths):
+            array = self.lengths._read()
+            self._known = None if is_abstract(array) else np.asarray(array)
+        return self._known
+
+    def count(self) -> int:
+        """How many steps there are in all.
+
+        Raises:
+            TracedValueError: A program is being compiled, and the lengths are its input.
+        """
+        known = self.known
+        if known is None:
+            advice = (
+                "give pack_padded_sequence() the lengths as a list of integers, or ask for the "
+                "packed steps before the call"
+            )
+            known = known_values("PackedSequence.data", self.lengths, advice)
+        return int(np.sum(known))
+
+    def sizes(self, steps: int) -> Tensor:
+        """How many sequences have each step: for as many as the longest has.
+
+        Where the lengths are not known it is for all ``steps``, zero at those that none has.
+        """
+        if self._sizes is None:
+            with where_made(self.lengths):
+                known = self.known
+                self._sizes = (
+                    _count_sequences(self.lengths, steps)
+                    if known is None
+                    else from_numpy(sizes_of(known))
+                )
+        return self._sizes
+
+    @property
+    def order(self) -> Tensor | None:
+        """The sequences from the longest to the shortest; ``None`` if they come so."""
+        if self._order is None and not self.in_order:
+            with where_made(self.lengths):
+                known = self.known
+                self._order = (
+                    self.lengths.argsort(descending=True, stable=True)
+                    if known is None
+                    else from_numpy(_order_of(known)).to(self.lengths.device)
+                )
+        return self._order
+
+    @property
+    def rank(self) -> Tensor | None:
+        """Which place of that order each sequence has; ``None`` if they come so."""
+        if self._rank is None and self.order is not None:
+            with where_made(self.lengths):
+                self._rank = self.order.argsort()
+        return self._rank
+
+    def spread(self, rows: np.ndarray, steps: int) -> np.ndarray:
+        """What belongs to the packed steps, ``(count, ...)``, as ``(steps, N, ...)``, else zero.
+
+        The lengths must be known.
+        """
+        known = self.known
+        assert known is not None
+        rank = np.arange(len(known))
+        if self._rank is not None:
+            rank = np.asarray(self._rank._read())
+        elif not self.in_order:
+            rank = np.argsort(_order_of(known))
+        sizes = sizes_of(known)
+        here = np.arange(steps)[:, None] < known
+        places = (np.cumsum(sizes) - sizes)[:, None] + rank
+        spread = np.zeros((*here.shape, *rows.shape[1:]), rows.dtype)
+        spread[here] = rows[places[here[: len(sizes)]]]
+        return spread
+
+
+def sizes_of(lengths: np.ndarray) -> np.ndarray:
+    """How many sequences have each step, from their lengths."""
+    return np.sum(np.arange(lengths.max())[:, None] < lengths, 1)
+
+
+def _order_of(lengths: np.ndarray) -> np.ndarray:
+    return np.argsort(-lengths, kind="stable")
+
+
+def where_made(tensor: Tensor) -> contextlib.AbstractContextManager[None]:
+    """Compute for real inside this block, if ``tensor`` was there before the running trace.
+
+    For what is found later than the tensor that it belongs to, and kept with it.
+    """
+    return outside() if is_from_outside(tensor) else contextlib.nullcontext()
+
+
+def is_from_outside(tensor: Tensor) -> bool:
+    """Whether a trace is running, and ``tensor`` was there before it."""
+    trace = modes.trace
+    return trace is not None and trace.is_outside(tensor)
+
+
+def may_be_kept(found: Tensor, source: Tensor) -> bool:
+    """Whether what was computed from ``source`` may live as long as that.
+
+    Inside a function that JAX transforms it is a value of that function, which ends with it, or
+    lacks the history that it has outside.
+    """
+    if source.requires_grad and not found.requires_grad:
+        return False
+    return isinstance(source._read(), Tracer) or not isinstance(found._read(), Tracer)
+
+
+def rounded(steps: int) -> int:
+    """A length not much greater, of which there are few, so that few programs are compiled."""
+    unit = 1 << max(steps.bit_length() - 4, 0)
+    return -(-steps // unit) * unit
+
+
+# Below this many steps, padding costs less than another program.
+_FEW_STEPS = 32
+
+
+def steps_for(padded: int, longest: int) -> int:
+    """How many steps to compute for sequences that are padded.
+
+    As many for all lengths; but where more than half of them are padding in every sequence, half as
+    many, and so on.
+
+    Args:
+        padded: The length that they are padded to.
+        longest: The length of the longest.
+    """
+    while longest <= -(-padded // 2) and padded > _FEW_STEPS:
+        padded = -(-padded // 2)
+    return rounded(padded)
 
 
 @op(node="PadSequenceBackward0", linear=True)
-def _pad_all(sequences: Arrays, batch_first: bool, value: Operand, left: bool) -> Array:
-    longest = max(each.shape[0] for each in sequences)
+def _pad_all(
+    sequences: Arrays, batch_first: bool, value: Operand, left: bool, steps: int | None
+) -> Array:
+    longest = max(each.shape[0] for each in sequences) if steps is None else steps
     padded = []
     for each in sequences:
         missing = longest - each.shape[0]
@@ -99,8 +353,22 @@ def _pad_all(sequences: Arrays, batch_first: bool, value: Operand, left: bool) -
     return jnp.stack(padded, 0 if batch_first else 1)
 
 
-def pad_all(sequences: tuple[Tensor, ...], batch_first: bool, value: float, left: bool) -> Tensor:
-    """Sequences ``(length, ...)`` padded to one length and stacked; see `nn.utils.rnn`."""
+def pad_all(
+    sequences: tuple[Tensor, ...],
+    batch_first: bool,
+    value: float,
+    left: bool,
+    steps: int | None = None,
+) -> Tensor:
+    """Sequences ``(length, ...)`` padded to one length and stacked; see `nn.utils.rnn`.
+
+    Args:
+        sequences: As there.
+        batch_first: As there.
+        value: What to pad with.
+        left: Whether to pad before the sequences.
+        steps: The length to pad to, by default that of the longest.
+    """
     if not sequences:
         raise RuntimeError("pad_sequence() got no sequences")
     shapes = [list(each.shape) for each in sequences]
@@ -111,15 +379,11 @@ def pad_all(sequences: tuple[Tensor, ...], batch_first: bool, value: float, left
         )
     arrays = [each._read() for each in sequences]
     if any(map(is_unknown, arrays)) or any(each.requires_grad for each in sequences):
-        return _pad_all(sequences, batch_first, value, left)
+        return _pad_all(sequences, batch_first, value, left, steps)
     # Every batch has other lengths; what collects batches should not compile a program for each.
     lengths = [len(each) for each in arrays]
-    stacked = np.full((len(arrays), max(lengths), *arrays[0].shape[1:]), value, arrays[0].dtype)
+    shape = (len(arrays), max(lengths) if steps is None else steps, *arrays[0].shape[1:])
+    stacked = np.full(shape, value, arrays[0].dtype)
     for row, each, length in zip(stacked, arrays, lengths, strict=True):
         row[len(row) - length if left else 0 :][:length] = np.asarray(each)
     return from_numpy(stacked if batch_first else np.swapaxes(stacked, 0, 1).copy())
-
-
-def sizes_of(lengths: Any) -> np.ndarray:
-    """How many sequences have each step, from their lengths, the longest first."""
-    return np.sum(np.arange(lengths[0])[:, None] < lengths, 1)

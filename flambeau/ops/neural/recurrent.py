@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from flambeau.core.op import Array, Arrays, function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_floating, same_dtype
-from flambeau.ops.neural.packing import lengths_of, pack_steps, pad_steps
+from flambeau.ops.from_data import from_numpy
+from flambeau.ops.known import is_unknown
+from flambeau.ops.neural.packing import Layout, pack_steps, pad_steps, rounded
 from flambeau.ops.neural.recurrence import Recurrent, at_all_steps, recurrence
 from flambeau.ops.neural.recurrent_cells import CELLS
 from flambeau.ops.sampling import keep_mask
@@ -154,14 +157,13 @@ def run_layers(
     train: bool,
     bidirectional: bool,
     batch_first: bool = False,
-    batch_sizes: Tensor | None = None,
-    batch: int | None = None,
+    layout: Layout | None = None,
 ) -> tuple[Tensor, ...]:
-    """`recurrent_layers` on padded or packed sequences, with dropout between the layers.
+    """`recurrent_layers`, with dropout between the layers.
 
     Args:
         kind: A key of `CELLS`.
-        input: As there, or ``(steps of all sequences, features)`` of packed ones.
+        input: As there.
         states: As there.
         weights: As there.
         has_biases: As there.
@@ -169,9 +171,9 @@ def run_layers(
         dropout: The probability to drop an element of a layer's output, but the last layer's.
         train: Whether to drop.
         bidirectional: As there.
-        batch_first: As there, for padded sequences.
-        batch_sizes: ``(T,)``, how many sequences have each step, for packed sequences.
-        batch: How many sequences are packed, where that is known.
+        batch_first: As there.
+        layout: How long the sequences are; ``None`` if all of them are as long as the batch, or
+            ``batch_first``.
 
     Returns:
         The output, as ``input``, and the last states.
@@ -185,28 +187,37 @@ def run_layers(
     masks: list[Tensor] = []
     if train and dropout > 0 and num_layers > 1:
         size = weights[1].size(1) * (2 if bidirectional else 1)
-        steps = (input.size(1), input.size(0)) if batch_first else tuple(input.shape[:-1])
         masks = [
-            keep_mask((*steps, size), dropout, device=input.device) for _ in range(num_layers - 1)
+            _keep_mask(input, size, dropout, batch_first, layout) for _ in range(num_layers - 1)
         ]
     static = (kind, has_biases, num_layers, bidirectional, batch_first, dropout if masks else 0.0)
-    if batch_sizes is None:
-        return recurrent_layers(input, states, weights, masks, None, *static)
-    if batch is None and states:
-        batch = states[0].size(1)
-    lengths = lengths_of(batch_sizes, batch)
-    count = lengths.size(0)
-    length = _rounded(batch_sizes.size(0))
-    padded = pad_steps(input, batch_sizes, count, length)
-    masks = [pad_steps(each, batch_sizes, count, length) for each in masks]
-    output, *last = recurrent_layers(padded, states, weights, masks, lengths, *static)
-    return pack_steps(output, batch_sizes, input.size(0)), *last
+    lengths = None if layout is None else layout.lengths
+    return recurrent_layers(input, states, weights, masks, lengths, *static)
 
 
-def _rounded(length: int) -> int:
-    """A length not much greater, of which there are few, so that few programs are compiled."""
-    unit = 1 << max(length.bit_length() - 4, 0)
-    return -(-length // unit) * unit
+def _keep_mask(
+    input: Tensor, size: int, dropout: float, batch_first: bool, layout: Layout | None
+) -> Tensor:
+    """Which elements of a layer's output ``(T, N, size)`` are kept."""
+    if layout is not None and layout.known is not None and not is_unknown(input._read()):
+        # The numbers are PyTorch's, which it draws for packed steps.
+        kept = keep_mask((layout.count(), size), dropout, device=input.device)
+        return from_numpy(layout.spread(np.asarray(kept._read()), input.size(0)))
+    steps = (input.size(1), input.size(0)) if batch_first else tuple(input.shape[:-1])
+    return keep_mask((*steps, size), dropout, device=input.device)
+
+
+def _run_packed(
+    kind: str, data: Tensor, batch_sizes: Tensor, states: Sequence[Tensor], **options: Any
+) -> tuple[Tensor, ...]:
+    """`run_layers` on packed steps, sorted by length."""
+    batch = states[0].size(1) if states else None
+    layout = Layout.of_sizes(batch_sizes, None, None, batch, data.device)
+    batch, steps = layout.lengths.size(0), rounded(batch_sizes.size(0))
+    batch_sizes = batch_sizes.to(data.device)
+    padded = pad_steps(data, batch_sizes, None, batch, steps)
+    output, *last = run_layers(kind, padded, states, layout=layout, **options)
+    return pack_steps(output, batch_sizes, None, data.size(0)), *last
 
 
 def _whole(kind: str) -> Callable[..., tuple[Tensor, ...]]:
@@ -222,19 +233,10 @@ def _whole(kind: str) -> Callable[..., tuple[Tensor, ...]]:
             raise TypeError(f"{kind}() takes the arguments {', '.join(names)}")
         first = given["data" if "data" in given else "input"]
         states = given["hx"] if kind == "lstm" else (given["hx"],)
-        return run_layers(
-            kind,
-            first,
-            states,
-            given["params"],
-            given["has_biases"],
-            given["num_layers"],
-            given["dropout"],
-            given["train"],
-            given["bidirectional"],
-            given.get("batch_first", False),
-            given.get("batch_sizes"),
-        )
+        options = {name: given[name] for name in _OPTIONS} | {"weights": given["params"]}
+        if "batch_sizes" in given:
+            return _run_packed(kind, first, given["batch_sizes"], states, **options)
+        return run_layers(kind, first, states, batch_first=given["batch_first"], **options)
 
     layers.__name__ = layers.__qualname__ = kind
     layers.__doc__ = f"""`nn.{_LAYERS[kind]}` as a function, under the arguments PyTorch has.

@@ -24,6 +24,8 @@ from tests.autograd.gradient_rows.row import (
     spread,
 )
 
+LENGTHS = flambeau.tensor([2, 1, 2])
+
 
 def written(x, y):
     z = x * 2
@@ -122,8 +124,10 @@ ROWS = [
     ),
     *rows(
         "packing",
-        ("pack_steps", lambda x: packing.pack_steps(x, flambeau.tensor([3, 2]), 5), BATCH),
-        ("pad_steps", lambda x: packing.pad_steps(x, flambeau.tensor([2, 1]), 2), SQUARE),
+        ("batch_steps", lambda x: packing.batch_steps(x, LENGTHS, 2, False), BATCH),
+        ("fill_behind", lambda x: packing.fill_behind(x, LENGTHS, 3, 0.5, True), BATCH),
+        ("pack_steps", lambda x: packing.pack_steps(x, flambeau.tensor([3, 2]), None, 5), BATCH),
+        ("pad_steps", lambda x: packing.pad_steps(x, flambeau.tensor([2, 1]), None, 2, 3), SQUARE),
         ("pad_all", lambda x, y: packing.pad_all((x, y), True, 0.5, False), A, SQUARE),
     ),
     *rows("many", ("split_to_shapes", lambda x: many.split_to_shapes(x, ((2,), (1, 1))), V)),

@@ -7,7 +7,12 @@ import pytest
 import flambeau
 from flambeau import nn
 from flambeau.nn.utils import parametrizations
-from flambeau.nn.utils.rnn import pack_padded_sequence, pack_sequence, pad_packed_sequence
+from flambeau.nn.utils.rnn import (
+    PackedSequence,
+    pack_padded_sequence,
+    pack_sequence,
+    pad_packed_sequence,
+)
 from flambeau.ops.neural.recurrent import recurrent_layers
 
 
@@ -147,13 +152,37 @@ def test_a_compiled_function_takes_packed_sequences():
     assert close(hidden, expected_hidden)
 
 
-def test_a_compiled_function_cannot_know_how_many_sorted_sequences_there_are():
+def test_a_compiled_function_takes_sorted_sequences_too():
     layer = nn.GRU(3, 4)
     packed = pack_sequence([steps(3, 3), steps(2, 3)])
-    read = flambeau.compile(lambda packed, *state: layer(packed, *state)[1])
+    plain = PackedSequence(*packed)
+    read = flambeau.compile(lambda packed: layer(packed)[1])
+    assert close(read(packed), layer(packed)[1])
+    assert close(read(plain), layer(packed)[1])
+
+
+def test_a_compiled_function_cannot_count_sequences_that_it_makes_of_their_steps():
+    layer = nn.GRU(3, 4)
+    data, sizes, *_ = pack_sequence([steps(3, 3), steps(2, 3)])
+
+    @flambeau.compile
+    def read(data, sizes, *state):
+        return layer(PackedSequence(data, sizes), *state)[1]
+
     with pytest.raises(flambeau.CompileError, match="enforce_sorted=False"):
-        read(packed)
-    assert close(read(packed, flambeau.zeros(1, 2, 4)), layer(packed)[1])
+        read(data, sizes)
+    assert close(read(data, sizes, flambeau.zeros(1, 2, 4)), layer(PackedSequence(data, sizes))[1])
+
+
+def test_what_padding_holds_reaches_no_gradient():
+    layer = nn.LSTM(3, 4, bidirectional=True)
+    input = steps(4, 2, 3).clone()
+    input[2:, 1] = float("nan")
+    input.requires_grad_()
+    output, _ = layer(pack_padded_sequence(input, [4, 2]))
+    pad_packed_sequence(output)[0].sum().backward()
+    assert all(each.grad.isfinite().all() for each in layer.parameters())
+    assert input.grad[2:, 1].tolist() == [[0.0] * 3] * 2
 
 
 def test_dropout_between_layers_is_for_training():

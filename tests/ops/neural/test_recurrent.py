@@ -6,6 +6,7 @@ import pytest
 import flambeau
 from flambeau import func
 from flambeau.autograd import gradcheck, gradgradcheck
+from flambeau.ops.neural.packing import Layout, fill_behind
 from flambeau.ops.neural.recurrent import run_layers
 
 GATES = {"rnn_tanh": 1, "rnn_relu": 1, "lstm": 4, "gru": 3}
@@ -29,13 +30,14 @@ def course(kind, lengths=None):
     def compute(input, *others):
         count = 2 if kind == "lstm" else 1
         states, weights = others[:count], others[count:]
-        sizes = batch = None
+        layout = None
         if lengths is not None:
-            packed = flambeau.nn.utils.rnn.pack_padded_sequence(input, lengths)
-            input, sizes, batch = packed.data, packed.batch_sizes, len(lengths)
-        return run_layers(
-            kind, input, states, weights, True, 1, 0.0, False, False, False, sizes, batch
-        )
+            layout = Layout.of_lengths(np.array(lengths), True, input.device)
+        found = run_layers(kind, input, states, weights, True, 1, 0.0, False, False, False, layout)
+        if layout is None:
+            return found
+        # What is behind the end of a sequence is nobody's.
+        return fill_behind(found[0], layout.lengths, 3, 0.0, False), *found[1:]
 
     return compute
 

@@ -1,0 +1,3 @@
+"""What the tests of tools count."""
+
+from tests.optim.conftest import _listener, compilations  # noqa: F401
