@@ -7,14 +7,11 @@ import functools
 # Advice, and the names that it is for, without the first `torch.`.
 _ADVICE = {
     # Numbers and their types
-    "precision is not chosen by context; convert the model and its inputs by "
-    ".to(flambeau.bfloat16), which needs no GradScaler, or let "
-    'flambeau.set_float32_matmul_precision("medium") speed up products on GPUs and TPUs': """
-        GradScaler amp autocast autocast_decrement_nesting autocast_increment_nesting
-        clear_autocast_cache cuda.amp get_autocast_cpu_dtype get_autocast_dtype
-        get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled
-        is_autocast_enabled set_autocast_cache_enabled set_autocast_cpu_dtype
-        set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype
+    'mixed precision is in flambeau.amp, and takes the type of device: flambeau.autocast("cuda"), '
+    'flambeau.get_autocast_dtype("cpu"); nothing is kept of parameters': """
+        autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache cuda.amp
+        get_autocast_cpu_dtype get_autocast_gpu_dtype is_autocast_cpu_enabled
+        set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_gpu_dtype
     """,
     "there are no quantized tensors; .to(flambeau.bfloat16) halves the memory of a model": """
         ao backends.quantized dequantize fake_quantize_per_channel_affine

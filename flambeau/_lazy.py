@@ -11,9 +11,14 @@ from typing import Any
 
 from flambeau._absent import absent
 
-_MODULES = ("accelerator", "backends", "compiler", "cuda", "fft", "jit", "signal", "special")
+_MODULES = ("accelerator", "amp", "backends", "compiler", "cuda", "fft", "jit", "signal", "special")
 # Functions, by the module of `flambeau` that has them.
 _FUNCTIONS = {
+    "amp.autocast_mode": (
+        "autocast get_autocast_dtype is_autocast_cache_enabled is_autocast_enabled "
+        "set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled"
+    ),
+    "amp.grad_scaler": "GradScaler",
     "autograd.anomaly_mode": "is_anomaly_check_nan_enabled is_anomaly_enabled",
     "functional_forms": (
         "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout alpha_dropout_ batch_norm "

@@ -107,16 +107,16 @@ def test_a_model_is_exported_as_the_advice_says():
 
 
 def test_the_error_is_one_that_python_knows():
-    assert not hasattr(flambeau, "autocast")
+    assert not hasattr(flambeau, "distributions")
     assert getattr(flambeau.nn, "DataParallel", None) is None
-    with pytest.raises(ImportError, match="cannot import name 'autocast' from 'flambeau'"):
-        from flambeau import autocast  # noqa: F401
+    with pytest.raises(ImportError, match="cannot import name 'hub' from 'flambeau'"):
+        from flambeau import hub  # noqa: F401
     with pytest.raises(ModuleNotFoundError, match=r"No module named 'flambeau\.utils\.data'"):
         import_module("flambeau.utils.data")
     with pytest.raises(AttributeError) as error:
-        _ = flambeau.autocast
+        _ = flambeau.hub
     # Without the object, Python does not guess another name.
-    assert (error.value.name, error.value.obj) == ("autocast", None)
+    assert (error.value.name, error.value.obj) == ("hub", None)
 
 
 @pytest.mark.parametrize("room", ["", "nn", "nn.functional", "optim", "utils", "cuda", "jit"])
@@ -134,7 +134,7 @@ def test_the_advice_is_read_when_a_name_is_missing():
         "import sys, copy, inspect, flambeau, flambeau.cuda; "
         "inspect.unwrap(flambeau.nn); inspect.getmembers(flambeau.optim); dir(flambeau.utils); "
         "before = 'flambeau._advice' in sys.modules; "
-        "hasattr(flambeau, 'autocast'); print(before, 'flambeau._advice' in sys.modules)"
+        "hasattr(flambeau, 'hub'); print(before, 'flambeau._advice' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False True\n"

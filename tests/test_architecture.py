@@ -17,6 +17,7 @@ BELOW = {
     "func": {"core", "ops", "autograd", "compile", "nn"},
     "nn": {"core", "ops", "autograd", "compile", "return_types"},
     "optim": {"core", "ops", "autograd", "compile", "nn"},
+    "amp": {"core", "ops"},
     "checkpoint": {"core", "ops", "nn"},
 }
 # An older name for something that stands on its room.

@@ -100,7 +100,7 @@ def _is_simple(leaf: Any) -> bool:
 def _modes() -> tuple[Any, ...]:
     return (
         modes.trace, modes.grad_enabled, modes.inference, dtype._default,
-        modes.device or device._global_default,
+        modes.device or device._global_default, modes.autocast,
     )  # fmt: skip
 
 

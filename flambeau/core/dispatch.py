@@ -35,7 +35,7 @@ def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
     Returns:
         A Tensor, or a tuple of them.
     """
-    if modes.trace is not None or modes.capture is not None:
+    if modes.trace is not None or modes.capture is not None or modes.autocast is not None:
         return _run_general(kernel, inputs)
     arrays = []
     recorded = False
@@ -103,13 +103,15 @@ def run_with_constants(
 
 
 def _run_general(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
-    """`run` for everything unusual: traces, transformations, the meta device, foreign operands."""
+    """`run` for all that is unusual: traces, transformations, autocast, meta, foreign operands."""
     inputs = tuple(
         each
         if type(each) in PLAIN_TYPES or type(each) in _CONSTANT_TYPES
         else _operand(kernel, each)
         for each in inputs
     )
+    if modes.autocast is not None:
+        inputs = modes.autocast.cast(kernel, inputs)
     tensors = [each for each in inputs if isinstance(each, Tensor)]
     trace = modes.trace
     if trace is not None:

@@ -27,6 +27,7 @@ class _ThreadModes(threading.local):
             transformations.
         packing: The `flambeau.core.packing.Hooks` for what the tape saves, if any.
         packing_refused: What an attempt to set such hooks is told; ``None`` where it is allowed.
+        autocast: What casts the inputs of operators inside `flambeau.autocast`; ``None`` outside.
         device: The device that factories use when given none; ``None`` means the CPU.
         device_stack: Devices of the ``with device(...)`` blocks around the current line.
     """
@@ -42,6 +43,7 @@ class _ThreadModes(threading.local):
     place: Any = None
     packing: Any = None
     packing_refused: str | None = None
+    autocast: Any = None
     device: Any = None
     overrides_disabled = 0
 

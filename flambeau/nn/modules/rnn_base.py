@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.nn import init
 from flambeau.nn.module import Module
@@ -156,7 +157,7 @@ class RNNBase(Module):
             RuntimeError: The shape does not fit.
         """
         dtype = self._flat_weights[0].dtype
-        if input.dtype != dtype:
+        if input.dtype != dtype and modes.autocast is None:
             raise ValueError(
                 f"{type(self).__name__}: an input of {input.dtype} does not go with weights of "
                 f"{dtype}; convert it with input.to({dtype}), or the layer with "

@@ -13,7 +13,7 @@ BACKEND = "one backend's kernel under its own name; the operator stands under th
 INTERNAL = "what operators give each other; undocumented"
 REMOVED = "removed: PyTorch keeps a name that raises"
 SYMBOLIC = "sizes are Python integers, in compiled functions too"
-AUTOCAST = "mixed precision by context is not there; convert the module or the tensors"
+AUTOCAST = "`flambeau.amp` and the functions that take a type of device do what these do"
 DTYPE = "no operator computes with this dtype"
 ROOM = "a room of PyTorch that flambeau does not have"
 STREAMS = "JAX orders the work on a device itself"
@@ -95,13 +95,12 @@ TORCH = {
         sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
     """,
     AUTOCAST: """
-        GradScaler amp autocast autocast_decrement_nesting autocast_increment_nesting
-        clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype
-        get_autocast_ipu_dtype get_autocast_xla_dtype is_autocast_cache_enabled
-        is_autocast_cpu_enabled is_autocast_enabled is_autocast_ipu_enabled is_autocast_xla_enabled
-        set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled
-        set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype set_autocast_ipu_dtype
-        set_autocast_ipu_enabled set_autocast_xla_dtype set_autocast_xla_enabled
+        autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache
+        get_autocast_cpu_dtype get_autocast_gpu_dtype get_autocast_ipu_dtype get_autocast_xla_dtype
+        is_autocast_cpu_enabled is_autocast_ipu_enabled is_autocast_xla_enabled
+        set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_gpu_dtype
+        set_autocast_ipu_dtype set_autocast_ipu_enabled set_autocast_xla_dtype
+        set_autocast_xla_enabled
     """,
     DTYPE: """
         bit bits16 bits1x8 bits2x4 bits4x2 bits8 chalf complex32 float4_e2m1fn_x2 float8_e4m3fnuz

@@ -1,0 +1,207 @@
+"""`autocast`: operators in a lower precision where that does no harm."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from flambeau.amp.policies import LOWER, POLICIES, SINGLE
+from flambeau.core.device import available_devices, device
+from flambeau.core.dtype import bfloat16, dtype, float16, float32, float64
+from flambeau.core.kernel import Kernel
+from flambeau.core.modes import ContextDecorator, modes
+from flambeau.core.tensor import Tensor
+
+__all__ = [
+    "autocast",
+    "get_autocast_dtype",
+    "is_autocast_available",
+    "is_autocast_cache_enabled",
+    "is_autocast_enabled",
+    "set_autocast_cache_enabled",
+    "set_autocast_dtype",
+    "set_autocast_enabled",
+]
+
+_LOWER = (bfloat16, float16)
+# What `autocast` takes if it is not told, until `set_autocast_dtype` says otherwise.
+_dtypes = {"cpu": bfloat16, "cuda": float16, "tpu": bfloat16}
+_cache_enabled = True
+
+
+class _State:
+    """What a thread's operators are cast to: `modes.autocast`.
+
+    Args:
+        dtypes: The lower precision for tensors on each type of device.
+    """
+
+    def __init__(self, dtypes: dict[str, dtype]) -> None:
+        self.dtypes = dtypes
+
+    def __eq__(self, other: object) -> bool:
+        # Compiled functions compare it.
+        return isinstance(other, _State) and self.dtypes == other.dtypes
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.dtypes.items()))
+
+    def cast(self, kernel: Kernel, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The inputs of an operator in the precision that it is to run in."""
+        tensors = [each for each in inputs if isinstance(each, Tensor) and _is_castable(each)]
+        if not tensors:
+            return inputs
+        where = tensors[0].device.type
+        policy = POLICIES.get(where, {}).get(kernel.name)
+        if policy is None or where not in self.dtypes:
+            return inputs
+        if policy == LOWER:
+            target = self.dtypes[where]
+        elif policy == SINGLE or any(each.dtype is float32 for each in tensors):
+            target = float32
+        else:
+            target = tensors[0].dtype
+        modes.autocast = None
+        try:
+            return tuple(
+                each.to(target)
+                if isinstance(each, Tensor) and _is_castable(each) and each.dtype is not target
+                else each
+                for each in inputs
+            )
+        finally:
+            modes.autocast = self
+
+
+def _is_castable(tensor: Tensor) -> bool:
+    return tensor.dtype.is_floating_point and tensor.dtype is not float64
+
+
+class autocast(ContextDecorator):
+    """Operators inside choose their precision: products the lower one, losses and kin single.
+
+    Which operator does what is PyTorch's choice for the type of device; all others take what they
+    get. See https://docs.pytorch.org/docs/2.13/amp.html#autocast-op-reference. Parameters stay as they are: they are converted where they are used, and gradients reach them in
+    their own precision. Use it around the forward and the loss, not around `backward`. Context
+    manager and decorator, per thread; it may be used inside a compiled function and around one.
+
+    Args:
+        device_type: ``"cpu"``, ``"cuda"`` or ``"tpu"``: operators on tensors there are concerned.
+        dtype: `bfloat16` or `float16`; by default bfloat16, on ``"cuda"`` float16.
+        enabled: ``False`` for a part without autocast inside one with it.
+        cache_enabled: Accepted for PyTorch's sake: nothing is kept, since what is kept of a
+            parameter would be wrong once it has changed.
+
+    Raises:
+        ValueError: ``device_type`` is no str.
+        RuntimeError: There is no such type of device.
+
+    >>> import flambeau
+    >>> layer = flambeau.nn.Linear(2, 2)
+    >>> with flambeau.autocast("cpu"):
+    ...     result = layer(flambeau.ones(1, 2))
+    >>> result.dtype, layer.weight.dtype
+    (flambeau.bfloat16, flambeau.float32)
+    """
+
+    def __init__(
+        self,
+        device_type: str,
+        dtype: dtype | None = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
+    ) -> None:
+        check_device_type("autocast", device_type)
+        self.device = device_type
+        self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
+        self.cache_enabled = cache_enabled
+        if enabled and not is_autocast_available(device_type):
+            enabled = _disabled(f"there is no device of type '{device_type}' here")
+        elif enabled and self.fast_dtype not in _LOWER:
+            enabled = _disabled(f"dtype={self.fast_dtype!r} is neither bfloat16 nor float16")
+        self.enabled = bool(enabled)
+        self._before: list[_State | None] = []
+
+    def clone(self) -> autocast:
+        """A new manager with the same settings."""
+        return type(self)(self.device, self.fast_dtype, self.enabled, self.cache_enabled)
+
+    def __enter__(self) -> autocast:
+        before = modes.autocast
+        self._before.append(before)
+        modes.autocast = _changed(before, self.device, self.fast_dtype if self.enabled else None)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        modes.autocast = self._before.pop()
+
+
+def _disabled(why: str) -> bool:
+    warnings.warn(f"autocast does nothing: {why}", UserWarning, stacklevel=3)
+    return False
+
+
+def _changed(state: _State | None, device_type: str, to: dtype | None) -> _State | None:
+    dtypes = {} if state is None else dict(state.dtypes)
+    dtypes.pop(device_type, None)
+    if to is not None:
+        dtypes[device_type] = to
+    return _State(dtypes) if dtypes else None
+
+
+def check_device_type(name: str, device_type: Any) -> None:
+    """Refuse what is no type of device, for the function of this name."""
+    if not isinstance(device_type, str):
+        raise ValueError(f"{name}(): device_type is a str, got {type(device_type).__name__}")
+    if device_type not in _dtypes:
+        known = ", ".join(map(repr, _dtypes))
+        raise RuntimeError(f"{name}(): there is no device_type {device_type!r}; there are {known}")
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether there are devices of a type, one of ``"cpu"``, ``"cuda"`` and ``"tpu"``."""
+    return device_type in _dtypes and any(
+        device(each).type == device_type for each in available_devices()
+    )
+
+
+def is_autocast_enabled(device_type: str | None = None) -> bool:
+    """Whether this thread is inside `autocast` for a type of device; by default ``"cuda"``."""
+    where = "cuda" if device_type is None else device_type
+    check_device_type("is_autocast_enabled", where)
+    return modes.autocast is not None and where in modes.autocast.dtypes
+
+
+def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
+    """Switch `autocast` on or off for a type of device; for ``"cuda"`` if none is given."""
+    if enabled is None:
+        device_type, enabled = "cuda", bool(device_type)
+    check_device_type("set_autocast_enabled", device_type)
+    where = str(device_type)
+    modes.autocast = _changed(modes.autocast, where, get_autocast_dtype(where) if enabled else None)
+
+
+def get_autocast_dtype(device_type: str) -> dtype:
+    """The lower precision for a type of device: that of `autocast` inside it, or the default."""
+    check_device_type("get_autocast_dtype", device_type)
+    inside = {} if modes.autocast is None else modes.autocast.dtypes
+    return inside.get(device_type, _dtypes[device_type])
+
+
+def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
+    """Set the lower precision for a type of device, here if inside `autocast`, and by default."""
+    check_device_type("set_autocast_dtype", device_type)
+    _dtypes[device_type] = dtype
+    if is_autocast_enabled(device_type):
+        modes.autocast = _changed(modes.autocast, device_type, dtype)
+
+
+def is_autocast_cache_enabled() -> bool:
+    """What `set_autocast_cache_enabled` was told; nothing is kept in either case."""
+    return _cache_enabled
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Accepted for PyTorch's sake; see ``cache_enabled`` of `autocast`."""
+    global _cache_enabled
+    _cache_enabled = bool(enabled)

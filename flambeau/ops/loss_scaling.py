@@ -1,0 +1,50 @@
+"""What scaling a loss against underflow needs, each as one operator."""
+
+from __future__ import annotations
+
+import functools
+
+import jax.numpy as jnp
+
+from flambeau.core.op import Array, Arrays, Number, op
+
+__all__: list[str] = []
+
+
+@op(differentiable=False)
+def unscaled(gradients: Arrays, scale: Array) -> Array:
+    """Whether any element is infinite or no number, as 1.0 or 0.0, and the gradients over scale."""
+    finite = functools.reduce(
+        jnp.logical_and, (jnp.all(jnp.isfinite(each)) for each in gradients), jnp.asarray(True)
+    )
+    inverse = 1.0 / scale.astype(jnp.float64)
+    parts = (each * inverse.astype(jnp.float32).astype(each.dtype) for each in gradients)
+    return 1.0 - finite.astype(jnp.float32), *parts
+
+
+@op(differentiable=False)
+def next_scale(
+    scale: Array,
+    count: Array,
+    found: Array,
+    growth: Array | Number,
+    backoff: Array | Number,
+    interval: Array | Number,
+) -> Array:
+    """The scale and the count of steps since it changed, for the next step.
+
+    Args:
+        scale: The scale, 0-d.
+        count: How many steps in a row had finite gradients, 0-d.
+        found: Not 0 if this one had not, 0-d.
+        growth: What the scale is multiplied with after ``interval`` steps in a row.
+        backoff: What it is multiplied with after a step that was not finite.
+        interval: How many steps.
+    """
+    bad = found > 0
+    grows = ~bad & (count + 1 >= interval)
+    larger = scale * jnp.asarray(growth, scale.dtype)
+    # An infinite scale would never come back.
+    kept = jnp.where(grows & jnp.isfinite(larger), larger, scale)
+    following = jnp.where(bad, scale * jnp.asarray(backoff, scale.dtype), kept)
+    return following, jnp.where(bad | grows, 0, count + 1).astype(count.dtype)
