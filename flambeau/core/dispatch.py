@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import opcode
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,14 @@ from flambeau.core.transform import lifted
 
 # What may stand where a tensor is expected and takes no gradient.
 _CONSTANT_TYPES: set[type] = {int, float, bool, complex, type(None)}
+
+# What JAX, NumPy and Python raise where an operator meets arguments that it cannot take.
+FAILURES = (
+    TypeError, ValueError, OverflowError, ZeroDivisionError, AttributeError, LookupError,
+    AssertionError,
+)  # fmt: skip
+
+_RAISE = opcode.opmap["RAISE_VARARGS"]
 
 
 def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
@@ -61,7 +70,7 @@ def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
         return _run_recorded(kernel, inputs, arrays)
     try:
         results = kernel.forward(*arrays)
-    except (TypeError, ValueError) as error:
+    except FAILURES as error:
         results = _recover(kernel, arrays, error)
     if recorded:
         return _record(kernel, inputs, arrays, results)
@@ -97,7 +106,7 @@ def run_with_constants(
         return _run_recorded(kernel, inputs, arrays)
     try:
         results = kernel.forward(*arrays)
-    except (TypeError, ValueError) as error:
+    except FAILURES as error:
         results = _recover(kernel, arrays, error)
     return _wrap_all(kernel, results)
 
@@ -127,7 +136,7 @@ def _run_general(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
         return _run_recorded(kernel, inputs, arrays)
     try:
         results = kernel.forward(*arrays)
-    except (TypeError, ValueError) as error:
+    except FAILURES as error:
         results = _recover(kernel, arrays, error)
     return _wrap_all(kernel, results)
 
@@ -159,7 +168,7 @@ def _run_on_meta(kernel: Kernel, inputs: tuple[Any, ...], arrays: list[Any]) -> 
             )
     try:
         results = on_meta(kernel, tuple(arrays))
-    except (TypeError, ValueError) as error:
+    except FAILURES as error:
         raise _explained(kernel, arrays, error) from None
     wants_grad = (
         kernel.differentiable
@@ -185,7 +194,7 @@ def _run_recorded(kernel: Kernel, inputs: tuple[Any, ...], arrays: list[Any]) ->
             results, vjp = kernel.forward_with_residuals()(needs, *arrays)
         else:
             results = kernel.forward(*arrays)
-    except (TypeError, ValueError) as error:
+    except FAILURES as error:
         results = _recover(kernel, arrays, error)
     return _record(kernel, inputs, arrays, results, vjp)
 
@@ -291,24 +300,30 @@ def _recover(kernel: Kernel, arrays: list[Any], error: Exception) -> Any:
 
 
 def _explained(kernel: Kernel, arrays: Sequence[Any], error: Exception) -> Exception:
-    """JAX's complaint about shapes or dtypes as PyTorch's type of error, with the facts."""
-    if _is_ours(error):
+    """An accident inside an operator as PyTorch's type of error, with the facts."""
+    module, stated = _origin(error)
+    ours = module == "flambeau"
+    if (ours and stated) or module not in ("flambeau", "jax", "jaxlib", "numpy"):
         return error
     operands = ", ".join(
-        f"{array.dtype}{list(array.shape)}" for array in arrays if hasattr(array, "shape")
+        f"{array.dtype}{list(array.shape)}" if hasattr(array, "shape") else repr(array)
+        for array in arrays
     )
     reason = str(error).split("\n")[0]
-    return RuntimeError(f"{kernel.name}() cannot take operands {operands}: {reason}")
+    # JAX has a TypeError for shapes and dtypes too; Python's is for values of other types.
+    shaped = "dtype" in reason or "shape" in reason or not ours
+    kind = TypeError if isinstance(error, TypeError) and not shaped else RuntimeError
+    return kind(f"{kernel.name}() cannot take operands {operands}: {reason}")
 
 
-def _is_ours(error: Exception) -> bool:
-    """Whether an operator's own check raised ``error``, rather than JAX."""
-    frame = error.__traceback__
-    last = ""
-    while frame is not None:
-        last = frame.tb_frame.f_globals.get("__name__", "")
-        frame = frame.tb_next
-    return last.startswith("flambeau.")
+def _origin(error: Exception) -> tuple[str, bool]:
+    """The package whose code raised ``error``, and whether a ``raise`` statement there did."""
+    step = error.__traceback__
+    assert step is not None
+    while step.tb_next is not None:
+        step = step.tb_next
+    package = step.tb_frame.f_globals.get("__name__", "").partition(".")[0]
+    return package, step.tb_frame.f_code.co_code[step.tb_lasti] == _RAISE
 
 
 Kernel.run = run

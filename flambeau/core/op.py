@@ -27,6 +27,7 @@ from flambeau.core.overrides import (
     handle_torch_function,
     has_torch_function,
 )
+from flambeau.core.static_arguments import check_of
 from flambeau.core.tensor import Tensor
 from flambeau.core.writing import put, put_out
 
@@ -93,11 +94,16 @@ class Op:
         self.static = [i for i in range(len(kinds)) if i not in self.dynamic]
         self.operands = [n for n, i in enumerate(self.dynamic) if "Operand" in kinds[i]]
         self.sequences = [i for i, k in enumerate(kinds) if k.startswith("Arrays")]
-        # The places, among the dynamic ones, where a number cannot stand.
+        # The places, among the dynamic ones, where neither a number nor None can stand.
         self.tensors = [
             (n, self.names[i])
             for n, i in enumerate(self.dynamic)
             if kinds[i] == "TensorOperand" or (kinds[i] == "Array" and i < self.required)
+        ]
+        self.checks = [
+            (n, self.names[i], check)
+            for n, i in enumerate(self.static)
+            if (check := check_of(kinds[i])) is not None
         ]
         # Floats and ints that compare equal are different programs.
         self.typed = any("float" in kinds[i] or kinds[i] == "Any" for i in self.static)
@@ -128,6 +134,8 @@ class Op:
         key = (key, lengths) if self.sequences else key
         kernel = self.kernels.get(key)
         if kernel is None:
+            for place, name, check in self.checks:
+                check(self.name, name, static[place])
             function = functools.partial(self._apply, static, lengths)
             kernel = Kernel(function, self.name, self.node_name(*static), **self.kernel_options)
             self.kernels[key] = kernel
@@ -190,6 +198,8 @@ class Op:
     def _check_tensors(self, values: list[Any]) -> None:
         for place, name in self.tensors:
             value = values[place]
+            if value is None:
+                raise TypeError(f"{self.name}(): {name} must be a Tensor, got None")
             if promotion.is_number(value):
                 kind = getattr(value, "dtype", type(value).__name__)
                 raise TypeError(f"{self.name}(): {name} must be a Tensor, got a {kind} number")

@@ -8,7 +8,15 @@ from typing import Any, TypeAlias
 import jax.numpy as jnp
 import numpy as np
 
-from flambeau.core.dtype import BOOLEAN, COMPLEX, FLOATING, INTEGER, dtype, from_numpy_dtype
+from flambeau.core.dtype import (
+    BOOLEAN,
+    COMPLEX,
+    FLOATING,
+    INTEGER,
+    dtype,
+    from_numpy_dtype,
+    get_default_dtype,
+)
 
 # The dimensions that a reduction runs over: one, several, or ``None`` for all.
 Dims: TypeAlias = int | Sequence[int] | None
@@ -125,6 +133,17 @@ def same_dtype(name: str, *arrays: Any) -> None:
     if len(found) > 1:
         kinds = " and ".join(found)
         raise RuntimeError(f"{name}() needs tensors of one dtype, got {kinds}; convert one first")
+
+
+def floating(*arrays: Any) -> tuple[Any, ...]:
+    """``arrays``, those of integers and bools as floats of the default dtype.
+
+    JAX makes float64 of 64-bit integers and Python floats, PyTorch the default dtype.
+    """
+    default = get_default_dtype().numpy
+    return tuple(
+        each if jnp.issubdtype(each.dtype, jnp.inexact) else each.astype(default) for each in arrays
+    )
 
 
 def cast_real(array: Any, to: dtype) -> Any:

@@ -71,7 +71,7 @@ def elementwise_rows() -> Iterator[Row]:
             yield Row(f"{name} {options}", call(name, **options), (KINKS,), 1e-5, node=node)
         first = every[0]
         strange = STRANGE[:2] if name in LIMITED else STRANGE
-        yield Row(f"{name} of nan", call(name, **first), (strange,), gradient=False, node=False)
+        yield Row(f"{name} of nan", call(name, **first), (strange,), 1e-5, node=False)
         yield Row(f"{name} of integers", call(name, **first), (WHOLE,), node=False)
         # PyTorch's hardsigmoid has a constant in single precision.
         exact = 1e-7 if name == "hardsigmoid" else 1e-11
@@ -93,6 +93,15 @@ def other_rows() -> Iterator[Row]:
         yield Row(f"glu {dim}", call("glu", dim), (A,))
     yield Row("rrelu outside training", call("rrelu"), (KINKS,), node=False)
     yield Row("rrelu of wrong bounds", call("rrelu", 0.5, 0.1), (KINKS,))
+    for low, high in ((0.1, np.inf), (np.nan, 0.1), (-np.inf, 0.1)):
+        yield Row(f"rrelu from {low} to {high}", call("rrelu", low, high), (KINKS,))
+    for bound in (np.inf, np.nan, -1.0):
+        yield Row(f"softshrink {bound}", call("softshrink", bound), (KINKS,))
+    yield Row("hardtanh of bytes", call("hardtanh"), (np.arange(4, dtype=np.uint8),))
+    ends = np.array([[np.inf, -np.inf, np.nan, 1.0], [2.0, -2.0, np.inf, -1.0]], np.float32)
+    yield Row("prelu of infinities", call("prelu"), (ends, slopes), 1e-5)
+    steep = np.array([np.inf, np.nan, -np.inf, 0.5], np.float32)
+    yield Row("prelu of infinite slopes", call("prelu"), (np.ones((2, 4), np.float32), steep))
 
 
 def softmax_rows() -> Iterator[Row]:
@@ -118,7 +127,8 @@ def random_rows() -> Iterator[Row]:
 
         return compute
 
-    for hard in (False, True):
+    yield Row("gumbel_softmax of a number", seeded("gumbel_softmax"), (A[0, 0, 0],), node=False)
+    for hard in (False, True, None, 1):
         row = seeded("gumbel_softmax", 0.7, hard)
         yield Row(f"gumbel_softmax hard={hard}", row, (A[:, :, 0],), 1e-4, node=False)
     yield Row("gumbel_softmax beyond", seeded("gumbel_softmax", 0.7, True, 1e-10, 3), (A,))

@@ -54,6 +54,8 @@ def convolution_rows() -> Iterator[Row]:
         yield Row(f"conv{n}d other bias", call(f"conv{n}d", groups=2), (x, w, b[:5]))
         yield Row(f"conv{n}d odd groups", call(f"conv{n}d", groups=4), (x, w, b))
         yield Row(f"conv{n}d other dtype", call(f"conv{n}d", groups=2), (x.astype(float), w, b))
+        yield Row(f"conv{n}d to no channels", call(f"conv{n}d", groups=2), (x, w[:0], b[:0]))
+        yield Row(f"conv{n}d of a half", call(f"conv{n}d", padding=(0.5,) * n), (x[:, :2], w))
         yield Row(f"conv{n}d of a vector", call(f"conv{n}d"), (random(4), w, b))
         for options in TRANSPOSED:
             row = call(f"conv_transpose{n}d", groups=2, **options)

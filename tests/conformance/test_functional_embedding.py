@@ -47,6 +47,11 @@ def embedding_rows() -> Iterator[Row]:
     yield Row("embedding of bytes", call("embedding"), (INDEX.astype(np.uint8), WEIGHT))
     yield Row("embedding of shorts", call("embedding"), (INDEX.astype(np.int16), WEIGHT))
     yield Row("embedding of nothing", call("embedding"), (INDEX[:0], WEIGHT))
+    yield Row("embedding of whole rows renormalized", renormalized("embedding"),
+              (INDEX, WEIGHT.astype(np.int64)))  # fmt: skip
+    yield Row(
+        "embedding of a vector renormalized", renormalized("embedding"), (INDEX[:0], WEIGHT[0])
+    )
     yield Row("one_hot", call("one_hot"), (INDEX,))
     yield Row("one_hot of seven", call("one_hot", 7), (INDEX,))
     yield Row("one_hot of too few", call("one_hot", 3), (INDEX,))
@@ -82,6 +87,13 @@ def bag_rows() -> Iterator[Row]:
     for mode in ("sum", "mean"):
         yield Row(f"too few weights {mode}", bag(mode=mode), (FLAT, WEIGHT, OFFSETS, random(2)))
     yield Row("bags of bytes", bag(), (FLAT.astype(np.uint8), WEIGHT, OFFSETS))
+    for kind in (np.float64, np.float16, np.int64):
+        row = (FLAT, WEIGHT, OFFSETS, random(10).astype(kind))
+        yield Row(f"weighted by {kind.__name__}", bag(mode="sum"), row)
+        if kind is not np.float64:
+            row = (FLAT, (WEIGHT * 5).astype(kind), OFFSETS)
+            yield Row(f"bags of {kind.__name__} rows", bag(), row, 2e-2, node=False)
+    yield Row("bags of complex rows", bag(), (FLAT, WEIGHT * 1j, OFFSETS))
     yield Row("no bags", bag(), (INDEX[:0], WEIGHT), node=False)
     yield Row("bags without offsets", bag(), (FLAT, WEIGHT))
     yield Row("rows with offsets", bag(), (INDEX, WEIGHT, OFFSETS))
@@ -123,6 +135,9 @@ def ctc_rows() -> Iterator[Row]:
     yield Row("unbatched", row, (x[:, 0], targets[0, :5]), 1e-4, node=False)
     yield Row("unbatched, too many", row, (x[:, 0], targets[0]))
     yield Row("blank beyond", alignment((9, 7), (5, 3), blank=5), (x, targets))
+    for kind in (np.float32, np.bool_):
+        lengths = (np.array([9, 8]).astype(kind), np.array([3, 4]).astype(kind))
+        yield Row(f"lengths of {kind.__name__}", alignment(), (x, targets, *lengths))
     yield Row("inputs beyond", alignment((10, 7), (5, 3)), (x, targets))
     yield Row("lengths of another batch", alignment((9,), (5, 3)), (x, targets))
 

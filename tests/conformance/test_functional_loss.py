@@ -91,6 +91,10 @@ def class_rows() -> Iterator[Row]:
               node=False)  # fmt: skip
     yield Row("cross_entropy by another reduction", call("cross_entropy", reduction="all"),
               (A, CLASSES))  # fmt: skip
+    for name in ("cross_entropy", "nll_loss"):
+        for kind in (np.float64, np.float16, np.int64):
+            inputs = (A, CLASSES, (WEIGHT * 5).astype(kind))
+            yield Row(f"{name} weighted by {kind.__name__}", with_weight(name), inputs)
     yield Row("nll_loss of a class beyond", call("nll_loss"), (A, CLASSES + 4))
 
 
@@ -172,12 +176,20 @@ def probability_rows() -> Iterator[Row]:
     yield Row("kl_div batchmean", batch, (A, shares(6, 5)), 1e-5, node=False)
     gaussian = call("gaussian_nll_loss")
     yield Row("gaussian_nll_loss of fewer variances", gaussian, (A, B, shares(6)), 1e-5, node=False)
+    planes = (random(2, 3, 4), random(2, 3, 4), shares(2, 1, 4))
+    yield Row("gaussian_nll_loss of a variance of channels", gaussian, planes, 1e-5, node=False)
+    wide = np.array([[np.inf, 1.0, 2.0]], np.float32)
+    inputs = (random(1, 3), random(1, 3), wide)
+    yield Row("gaussian_nll_loss of an infinite variance", gaussian, inputs, 1e-5, node=False)
+    yield Row("gaussian_nll_loss of whole variances", gaussian, (A, B, CLASSES[:, None]))
     yield Row("gaussian_nll_loss of odd variances", gaussian, (A, B, shares(5)))
     yield Row("gaussian_nll_loss of a negative variance", gaussian, (A, B, -shares(6, 5)))
     name = "binary_cross_entropy_with_logits"
     wide = (A[0], shares(5), shares(6, 5))
     whole = np.arange(30).reshape(6, 5) % 2
     yield Row(f"{name} to integers", call(name), (A, whole))
+    yield Row("poisson_nll_loss of integers", call("poisson_nll_loss", full=True), (whole, whole),
+              1e-5, node=False)  # fmt: skip
     for other in ("l1_loss", "kl_div", "soft_margin_loss"):
         yield Row(f"{other} of integers", call(other), (whole, whole))
     for other in ("cross_entropy", "nll_loss"):
@@ -210,6 +222,15 @@ def regression_rows() -> Iterator[Row]:
     for name in ("mse_loss", "l1_loss", "huber_loss"):
         yield Row(f"{name} of a smaller weight", with_weight(name), (A, B, shares(5)))
         yield Row(f"{name} weighted", with_weight(name), (A, B, shares(6, 5)), 1e-5, node=False)
+    ends = np.array([np.inf, -np.inf, 0.5, 2.0], np.float32)
+    for name in ("smooth_l1_loss", "huber_loss"):
+        yield Row(f"{name} of infinities", call(name), (ends, random(4)), node=False)
+        yield Row(f"{name} to infinities", call(name), (random(4), ends), node=False)
+    yield Row("huber_loss of an infinite delta", call("huber_loss", delta=np.inf), (A, B),
+              node=False)  # fmt: skip
+    whole = np.arange(6)
+    inputs = (whole, whole[::-1].copy(), whole)
+    yield Row("mse_loss weighted, of integers", with_weight("mse_loss"), inputs, node=False)
     yield Row("mse_loss of other shapes", call("mse_loss"), (A, random(4)))
     yield Row("mse_loss to integers", call("mse_loss"), (A[:, 0], CLASSES), node=False)
     yield Row("smooth_l1_loss of negative beta", call("smooth_l1_loss", beta=-1.0), (A, B))
@@ -265,6 +286,24 @@ def margin_rows() -> Iterator[Row]:
         inputs = (A, B, signs(6)) if name.startswith("cosine") else (A, signs(6, 5))
         yield Row(f"{name} of targets that require grad", call(name), inputs, 1e-5, node=False)
     yield Row("multi_margin_loss of one", call("multi_margin_loss"), (A[0], CLASSES[0]), node=False)
+    whole, other = np.arange(12).reshape(4, 3) % 5, np.arange(12).reshape(4, 3) % 7
+    for name in ("margin_ranking_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss"):
+        row = call(name, margin=0.5)
+        yield Row(f"{name} of integers", row, (whole, other, whole - 2), 1e-5, node=False)
+    row = call("cosine_embedding_loss", margin=0.5)
+    inputs = (whole, other, np.array([1, -1, 1, -1]))
+    yield Row("cosine_embedding_loss of integers", row, inputs, 1e-5, node=False)
+    labelled = call("multilabel_soft_margin_loss")
+    for shape in ((5,), (6, 1), ()):
+        target = shares(6, 5)
+        name = f"multilabel_soft_margin_loss of {shape} broadcast"
+        yield Row(name, labelled, (random(*shape), target), 1e-5, node=False)
+    yield Row(
+        "multilabel_soft_margin_loss to more", labelled, (A, shares(2, 6, 5)), 1e-5, node=False
+    )
+    for p in (1.0, True, 2.0):
+        row = call("multi_margin_loss", p)
+        yield Row(f"multi_margin_loss of p={p!r}", row, (A, CLASSES), 1e-5, node=False)
     yield Row("multi_margin_loss of p=3", call("multi_margin_loss", 3), (A, CLASSES))
     yield Row("margin_ranking_loss of ranks", call("margin_ranking_loss"), (A, B, signs(6)))
     yield Row("cosine_embedding_loss of ranks", call("cosine_embedding_loss"), (A, B, signs(6, 5)))
@@ -276,6 +315,12 @@ def distance_rows() -> Iterator[Row]:
     for p in (0.5, 1.0, 2.0, 3.0, float("inf")):
         row = call("pairwise_distance", p, keepdim=True)
         yield Row(f"pairwise_distance {p}", row, (A, B), 1e-4, node=False)
+    whole = np.arange(6).reshape(2, 3)
+    yield Row("pairwise_distance of integers", call("pairwise_distance"), (whole, whole * 0),
+              node=False)  # fmt: skip
+    for keepdim in (False, True):
+        row = call("pairwise_distance", keepdim=keepdim)
+        yield Row(f"pairwise_distance of numbers {keepdim}", row, (A[0, 0], B[0, 0]), node=False)
     for p in (0.0, 1.0, 2.0, 3.0, float("inf")):
         yield Row(f"pdist {p}", call("pdist", p), (doubled,), 1e-4, node=False)
 

@@ -128,6 +128,8 @@ def other_rows() -> Iterator[Row]:
     for p in (1.0, 2.0, 3.0, float("inf")):
         yield Row(f"normalize {p}", call("normalize", p, -1), (X,), 2e-5, node=False)
     yield Row("normalize of two", call("normalize", 2.0, (1, 3)), (X,), 2e-5, node=False)
+    whole = np.arange(12).reshape(1, 4, 3)
+    yield Row("normalize of integers", call("normalize"), (whole,))
     yield Row("normalize of zeros", call("normalize"), (X * 0,), node=False)
     yield Row("normalize beyond", call("normalize", dim=4), (X,))
 

@@ -21,6 +21,7 @@ def call(name: str, *args: Any, **kwargs: Any) -> Callable[..., Any]:
 
 
 INPUTS = {1: random(2, 3, 9), 2: random(2, 3, 7, 6), 3: random(2, 3, 4, 5, 6)}
+WHOLE = {n: np.arange(x.size).reshape(x.shape) % 7 for n, x in INPUTS.items()}
 
 MAX: list[dict[str, Any]] = [
     {"kernel_size": 2},
@@ -59,12 +60,24 @@ def window_rows() -> Iterator[Row]:
         for options in AVERAGE:
             row = call(f"avg_pool{n}d", **options)
             yield Row(f"avg_pool{n}d {options}", row, (x,), node=n > 1)
+        low = np.where(x > -0.5, -np.inf, x)
+        for lowest in (low, np.zeros(x.shape, np.uint8)):
+            for size in (3, 4 if n == 3 else 7):
+                row = call(f"max_pool{n}d", size, 2, 1, return_indices=True)
+                yield Row(f"max_pool{n}d of {size} lowest {lowest.dtype}", row, (lowest,),
+                          node=False)  # fmt: skip
         large = call(f"avg_pool{n}d", 4 if n == 3 else 7, 1, 2)
         yield Row(f"avg_pool{n}d of large windows", large, (x,), 1e-5, node=False)
         yield Row(f"avg_pool{n}d unbatched", call(f"avg_pool{n}d", 2), (x[0],), node=False)
         for p in (1, 2, 3.0):
             row = call(f"lp_pool{n}d", p, 2, ceil_mode=True)
             yield Row(f"lp_pool{n}d {p}", row, (np.abs(x) + 0.1,), 1e-3, node=False)
+        for p in (np.inf, -np.inf):
+            yield Row(f"lp_pool{n}d {p}", call(f"lp_pool{n}d", p, 2), (x,), node=False)
+        yield Row(f"lp_pool{n}d of integers", call(f"lp_pool{n}d", 2.0, 2), (WHOLE[n],), 1e-5,
+                  node=False)  # fmt: skip
+        for p in (0, "a"):
+            yield Row(f"lp_pool{n}d {p!r}", call(f"lp_pool{n}d", p, 2), (x[:, :1],))
     for name in ("max_pool2d", "adaptive_max_pool2d"):
         yield Row(f"{name} of complexes", call(name, 2), (INPUTS[2] * 1j,))
     for divisor in (5, 0):
@@ -127,6 +140,12 @@ def unpooling_rows() -> Iterator[Row]:
         shared = unpooled(n, 3, 2, 1, output_size=x.shape)
         yield Row(f"max_unpool{n}d of no batch", unpooled(n, 2), (x[:0],), node=False)
         yield Row(f"max_unpool{n}d of shared maxima", shared, (x,), node=False)
+        ends = x.copy()
+        ends.reshape(-1)[[3, 40]] = np.inf, -np.inf
+        row = unpooled(n, 2, output_size=size)
+        yield Row(f"max_unpool{n}d of infinities", row, (ends,), node=False)
+        row = unpooled(n, 2, output_size=(*size, size[-1]))
+        yield Row(f"max_unpool{n}d to too many sizes", row, (x,))
         wrong = unpooled(n, 2, output_size=(50,) * n)
         yield Row(f"max_unpool{n}d to a wrong size", wrong, (x,))
     yield Row("max_unpool1d to the usual size", unpooled(1, 3), (INPUTS[1],), node=False)
@@ -170,6 +189,7 @@ def fractional_rows() -> Iterator[Row]:
         row = at_places(name, kernel, size)
         yield Row(f"{name} at places unbatched", row, (x[0], places), node=False)
         yield Row(f"{name} at places of others", row, (x, places[:, :2]))
+        yield Row(f"{name} at places of another dtype", row, (x.astype(float), places))
 
 
 @table(window_rows())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 from flambeau.core.dtype import dtype as DType
@@ -209,7 +210,8 @@ def gumbel_softmax(
     """
     if eps != 1e-10:
         warnings.warn("gumbel_softmax(): eps is deprecated and has no effect", stacklevel=2)
-    return ops.gumbel_softmax(logits, exponential_(empty_like(logits.detach())), tau, hard, dim)
+    noise = exponential_(empty_like(logits.detach()))
+    return ops.gumbel_softmax(logits, noise, tau, bool(hard), dim)
 
 
 # Random
@@ -234,10 +236,12 @@ def rrelu(
         inplace: Overwrite the input.
 
     Raises:
-        RuntimeError: ``lower`` is greater than ``upper``.
+        RuntimeError: ``lower`` is greater than ``upper``, or one of them is infinite or NaN.
     """
     if lower > upper:
         raise RuntimeError(f"rrelu(): lower {lower} is greater than upper {upper}")
+    if not -math.inf < lower <= upper < math.inf:
+        raise RuntimeError(f"rrelu(): lower and upper must be finite, got {lower} and {upper}")
     if training:
         slopes = uniform_(empty_like(input.detach()), lower, upper)
         result = ops.rrelu_with_noise(input, slopes)

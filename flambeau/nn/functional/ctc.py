@@ -76,6 +76,8 @@ def _check_lengths(name: str, lengths: Lengths, batch: int, limit: int) -> int |
     if isinstance(lengths, Tensor) and (modes.trace is not None or lengths.is_meta):
         return None
     found = to_numpy(lengths).reshape(-1)
+    if found.dtype.kind not in "iu" and len(found):
+        raise RuntimeError(f"ctc_loss(): {name} must be integers, got {found.dtype}")
     if len(found) != batch:
         raise RuntimeError(
             f"ctc_loss(): {name} must have one number for each of {batch} samples, got {len(found)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from flambeau.core.tensor import Tensor
@@ -281,19 +282,23 @@ def gaussian_nll_loss(
     Args:
         input: Means.
         target: Samples.
-        var: Variances: as ``input``, or with its last dimension missing or of size 1; or a number.
+        var: Variances: as ``input``, or with its last dimension missing or any one of size 1; or a
+            number.
         full: Add the constant ``log(2 * pi) / 2``.
         eps: The least variance.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises:
         ValueError: ``var`` is negative or of another shape, or ``reduction`` is unknown.
+        RuntimeError: ``var`` holds integers.
     """
+    if isinstance(var, Tensor) and not var.is_floating_point():
+        raise RuntimeError(f"gaussian_nll_loss(): var must be floating point, got {var.dtype}")
     lowest = _lowest(var) if isinstance(var, Tensor) else var
     if isinstance(var, Tensor) and var.shape != input.shape:
         if var.shape == input.shape[:-1]:
             var = var.unsqueeze(-1)
-        elif var.shape != (*input.shape[:-1], 1):
+        elif not _differs_by_one(input.shape, var.shape):
             raise ValueError(
                 f"gaussian_nll_loss(): var of shape {list(var.shape)} does not fit an input of "
                 f"shape {list(input.shape)}"
@@ -301,6 +306,13 @@ def gaussian_nll_loss(
     if lowest < 0:
         raise ValueError(f"gaussian_nll_loss(): var must not be negative, got {lowest}")
     return ops.gaussian_nll_loss(input, target, var, full, eps, reduction)
+
+
+def _differs_by_one(shape: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether ``other`` is ``shape`` with a single dimension of size 1."""
+    if len(shape) != len(other):
+        return False
+    return sum(theirs for mine, theirs in zip(shape, other, strict=True) if mine != theirs) == 1
 
 
 def _check_classes(name: str, input: Tensor, target: Tensor, ignore_index: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from flambeau.core.tensor import Tensor
@@ -139,12 +140,23 @@ def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = 
     return found if return_indices else found[0]
 
 
+def _lp_pool(
+    spatial: int, input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None,
+    ceil_mode: bool,
+) -> Tensor:  # fmt: skip
+    if isinstance(norm_type, int | float) and math.isinf(norm_type):
+        pool = (max_pool1d, max_pool2d, max_pool3d)[spatial - 1]
+        sign = 1 if norm_type > 0 else -1
+        return sign * pool(sign * input.abs(), kernel_size, stride, 0, 1, ceil_mode)
+    return lp_pool(input, spatial, norm_type, kernel_size, stride, ceil_mode)
+
+
 def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: int, stride: Sizes | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
     """The ``norm_type``-norm of each window of ``(N, C, L)`` or ``(C, L)``; see `lp_pool2d`."""
-    return lp_pool(input, 1, float(norm_type), kernel_size, stride, ceil_mode)
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool2d(
@@ -155,12 +167,15 @@ def lp_pool2d(
 
     Args:
         input: ``(N, C, H, W)`` or ``(C, H, W)``.
-        norm_type: The power p.
+        norm_type: The power p; infinity for the greatest magnitude, minus infinity for the least.
         kernel_size: Size of a window; one number or one per dimension, as the following.
         stride: Step from window to window, by default ``kernel_size``.
         ceil_mode: Keep a last window that reaches over the edge.
+
+    Raises:
+        ZeroDivisionError: ``norm_type`` is 0.
     """
-    return lp_pool(input, 2, float(norm_type), kernel_size, stride, ceil_mode)
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool3d(
@@ -168,4 +183,4 @@ def lp_pool3d(
     ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
     """The ``norm_type``-norm of each window of ``(N, C, D, H, W)``; see `lp_pool2d`."""
-    return lp_pool(input, 3, float(norm_type), kernel_size, stride, ceil_mode)
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)

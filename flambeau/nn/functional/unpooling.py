@@ -18,8 +18,12 @@ __all__ = [
 Sizes = int | tuple[int, ...] | list[int]
 
 
-def _each(value: Any, spatial: int) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, list | tuple) else (value,) * spatial
+def _each(name: str, argument: str, value: Any, spatial: int) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        return (value,) * spatial
+    if len(value) != spatial:
+        raise ValueError(f"{name}(): {argument} must be one number or {spatial}, got {value}")
+    return tuple(value)
 
 
 def _unpooled(
@@ -27,17 +31,24 @@ def _unpooled(
     padding: Sizes, output_size: Sequence[int] | None,
 ) -> Tensor:  # fmt: skip
     name = f"max_unpool{spatial}d"
-    kernel = _each(kernel_size, spatial)
-    steps = kernel if stride is None else _each(stride, spatial)
+    if input.dim() not in (spatial + 1, spatial + 2):
+        raise RuntimeError(
+            f"{name}(): the input must be {spatial + 1}-d or {spatial + 2}-d, got shape "
+            f"{list(input.shape)}"
+        )
+    kernel = _each(name, "kernel_size", kernel_size, spatial)
+    steps = kernel if stride is None else _each(name, "stride", stride, spatial)
+    paddings = _each(name, "padding", padding, spatial)
     usual = [
         (size - 1) * s + k - 2 * p
-        for size, s, k, p in zip(
-            input.shape[-spatial:], steps, kernel, _each(padding, spatial), strict=True
-        )
+        for size, s, k, p in zip(input.shape[-spatial:], steps, kernel, paddings, strict=True)
     ]
+    if output_size is not None and len(output_size) not in (spatial, spatial + 2):
+        raise ValueError(
+            f"{name}(): output_size must have {spatial} or {spatial + 2} numbers, got "
+            f"{list(output_size)}"
+        )
     sizes = usual if output_size is None else list(output_size)[-spatial:]
-    if len(sizes) != spatial:
-        raise ValueError(f"{name}(): output_size must have {spatial} numbers, got {sizes}")
     ranges = [(u - s + 1, u + s - 1) for u, s in zip(usual, steps, strict=True)]
     if any(not low <= n <= high for n, (low, high) in zip(sizes, ranges, strict=False)):
         raise ValueError(
@@ -104,18 +115,24 @@ def _fractional(
     name = f"fractional_max_pool{spatial}d"
     if (output_size is None) == (output_ratio is None):
         raise ValueError(f"{name}() takes either output_size or output_ratio")
+    if input.dim() not in (spatial + 1, spatial + 2):
+        raise RuntimeError(
+            f"{name}(): the input must be {spatial + 1}-d or {spatial + 2}-d, got shape "
+            f"{list(input.shape)}"
+        )
     if output_size is None:
-        ratios = _each(output_ratio, spatial)
+        ratios = _each(name, "output_ratio", output_ratio, spatial)
         sizes = tuple(
             int(size * ratio) for size, ratio in zip(input.shape[-spatial:], ratios, strict=True)
         )
     else:
-        sizes = _each(output_size, spatial)
+        sizes = _each(name, "output_size", output_size, spatial)
     if samples is None:
         batch = input.shape[0] if input.dim() == spatial + 2 else 1
         shape = (batch, input.shape[-spatial - 1], spatial)
         samples = rand(shape, dtype=input.dtype, device=input.device)
-    return fractional_max_pool(input, samples, _each(kernel_size, spatial), sizes)
+    kernel = _each(name, "kernel_size", kernel_size, spatial)
+    return fractional_max_pool(input, samples, kernel, sizes)
 
 
 def fractional_max_pool2d_with_indices(

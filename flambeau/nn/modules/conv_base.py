@@ -122,6 +122,10 @@ def _sides(padding: Any, kernel_size: Sequence[int], dilation: Sequence[int]) ->
     if padding == "valid":
         return [0, 0] * len(kernel_size)
     if padding == "same":
+        if len(kernel_size) != len(dilation):
+            raise ValueError(
+                f"kernel_size must be one number or {len(dilation)}, got {tuple(kernel_size)}"
+            )
         sides = []
         for size, step in zip(reversed(kernel_size), reversed(dilation), strict=True):
             both = step * (size - 1)

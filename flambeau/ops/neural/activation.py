@@ -48,6 +48,8 @@ def relu6(input: Array) -> Array:
 def _clamped(input: Array, low: float, high: float) -> Array:
     if input.dtype == bool:
         raise RuntimeError("hardtanh() and relu6() are not defined for bool; convert it first")
+    if low < 0 and jnp.issubdtype(input.dtype, jnp.unsignedinteger):
+        raise RuntimeError(f"hardtanh(): {input.dtype} has no negative numbers, got min_val {low}")
     # Not jnp.clip, whose gradient at the bounds is one half.
     bottom = jnp.asarray(low, input.dtype)
     top = jnp.asarray(high, input.dtype)
@@ -81,7 +83,8 @@ def elu(input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float
 
 
 def _elu(input: Array, alpha: float, scale: float, input_scale: float) -> Array:
-    positive = input > 0
+    # A NaN counts as positive, as in PyTorch.
+    positive = ~(input <= 0)
     # The branch not taken must stay finite, or its gradient is NaN.
     capped = jnp.where(positive, jnp.zeros_like(input), input)
     return jnp.where(positive, scale * input, scale * alpha * jnp.expm1(input_scale * capped))
@@ -146,20 +149,21 @@ def mish(input: Array) -> Array:
 def hardsigmoid(input: Array) -> Array:
     """``min(max(0, x + 3), 6) / 6``, elementwise."""
     needs_inexact("hardsigmoid", input)
-    return jnp.where(
-        input <= -3,
-        jnp.zeros_like(input),
-        jnp.where(input >= 3, jnp.ones_like(input), input / 6 + 0.5),
-    )
+    ends = jnp.where(input >= 3, jnp.ones_like(input), jnp.zeros_like(input))
+    # A NaN takes no gradient, as in PyTorch.
+    ends = jnp.where(jnp.isnan(input), jax.lax.stop_gradient(input), ends)
+    return jnp.where((input > -3) & (input < 3), input / 6 + 0.5, ends)
 
 
 @op
 def hardswish(input: Array) -> Array:
     """``x * min(max(0, x + 3), 6) / 6``, elementwise."""
     needs_inexact("hardswish", input)
-    return jnp.where(
-        input <= -3, jnp.zeros_like(input), jnp.where(input >= 3, input, input * (input + 3) / 6)
-    )
+    curved = (input > -3) & (input < 3)
+    # The branch not taken must stay finite, or its gradient is NaN.
+    bounded = jnp.where(curved, input, jnp.zeros_like(input))
+    ends = jnp.where(input <= -3, jnp.zeros_like(input), input)
+    return jnp.where(curved, bounded * (bounded + 3) / 6, ends)
 
 
 @op
@@ -206,11 +210,11 @@ def softshrink(input: Array, lambd: float = 0.5) -> Array:
     """``x`` moved towards 0 by ``lambd``, and 0 where that would cross it.
 
     Raises:
-        RuntimeError: ``lambd`` is negative.
+        RuntimeError: ``lambd`` is negative, infinite or NaN.
     """
     needs_inexact("softshrink", input)
-    if lambd < 0:
-        raise RuntimeError(f"softshrink(): lambd must not be negative, got {lambd}")
+    if not 0 <= lambd < math.inf:
+        raise RuntimeError(f"softshrink(): lambd must be finite and not negative, got {lambd}")
     inside = jnp.where(jnp.isnan(input), input, jnp.zeros_like(input))
     return jnp.where(input > lambd, input - lambd, jnp.where(input < -lambd, input + lambd, inside))
 
@@ -256,7 +260,10 @@ def prelu(input: Array, weight: Array) -> Array:
         weight = weight.reshape((1, -1) + (1,) * (input.ndim - 2))
     else:
         weight = weight.reshape(())
-    return jnp.where(input > 0, input, weight * input)
+    positive = input > 0
+    # The branch not taken must stay finite, or its gradient is NaN.
+    slope = jnp.where(positive, jnp.ones_like(weight), weight)
+    return jnp.where(positive, input, slope * jnp.where(positive, jnp.zeros_like(input), input))
 
 
 @op(node="RreluWithNoiseBackward0")
@@ -300,6 +307,9 @@ def gumbel_softmax(
         IndexError: There is no dimension ``dim``.
     """
     wrap_dims(dim, logits.ndim, "gumbel_softmax")
+    if logits.ndim == 0:
+        # A single class. PyTorch's gradient is zero too.
+        return jnp.ones_like(logits) + 0 * logits
     soft = jax.nn.softmax((logits - jnp.log(exponentials)) / tau, dim).astype(logits.dtype)
     if not hard:
         return soft

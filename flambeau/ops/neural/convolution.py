@@ -61,6 +61,11 @@ def _check_channels(name: str, input: Any, weight: Any, bias: Any, groups: int, 
             f"input of {expected} channels, but the input of shape {list(input.shape)} has "
             f"{channels}"
         )
+    if not transposed and weight.shape[0] < groups:
+        raise RuntimeError(
+            f"{name}(): the weight must have at least as many output channels as groups={groups}, "
+            f"got shape {list(weight.shape)}"
+        )
     if weight.shape[0] % groups:
         raise RuntimeError(
             f"{name}(): groups={groups} does not divide the {weight.shape[0]} channels of a "

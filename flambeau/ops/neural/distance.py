@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau.core.op import Array, Operand, TensorOperand, op
-from flambeau.ops.checks import needs_floating, wrap_dim
+from flambeau.ops.checks import floating, needs_floating, wrap_dim
 from flambeau.ops.derivatives import magnitude
 from flambeau.ops.matrices.norms import norm_of_magnitudes
 
@@ -66,7 +66,10 @@ def pairwise_distance(
         eps: Added to the differences.
         keepdim: Keep the last dimension, with size 1.
     """
+    x1, x2 = floating(x1, x2)
     difference = x1 - x2 + jnp.asarray(eps, jnp.result_type(x1))
+    if difference.ndim == 0:
+        return norm_of(difference[None], float(p))
     return norm_of(difference, float(p), keepdim)
 
 

@@ -64,6 +64,12 @@ def embedding(input: Array, weight: Array, padding_idx: int | None = None,
 def embedding_renorm(input: Array, weight: Array, max_norm: float, norm_type: float) -> Array:
     """``weight`` with the rows that ``input`` names scaled down to the norm ``max_norm``."""
     check_indices("embedding", input)
+    if weight.ndim != 2:
+        raise RuntimeError(f"embedding(): weight must be 2-d, got shape {list(weight.shape)}")
+    if not jnp.issubdtype(weight.dtype, jnp.inexact):
+        raise RuntimeError(
+            f"embedding(): max_norm needs floating point rows, got a weight of {weight.dtype}"
+        )
     norms = jnp.linalg.norm(weight, norm_type, axis=1)
     named = jnp.zeros(weight.shape[0], bool).at[input.reshape(-1)].set(True)
     scale = jnp.where(named & (norms > max_norm), max_norm / (norms + 1e-7), 1.0)
@@ -101,9 +107,19 @@ def embedding_bag(
 
     Returns:
         ``(B, embedding_dim)``, zeros for empty bags.
+
+    Raises:
+        RuntimeError: A dtype is none that PyTorch takes.
     """
     if not jnp.issubdtype(input.dtype, jnp.integer):
         raise RuntimeError(f"embedding_bag(): indices must be integers, got {input.dtype}")
+    if not jnp.issubdtype(weight.dtype, jnp.floating):
+        raise RuntimeError(f"embedding_bag(): weight must be floating point, got {weight.dtype}")
+    if per_sample_weights is not None and per_sample_weights.dtype != weight.dtype:
+        raise RuntimeError(
+            f"embedding_bag(): weight and per_sample_weights must have one dtype, got "
+            f"{weight.dtype} and {per_sample_weights.dtype}"
+        )
     rows = jnp.take(weight, input.reshape(-1), axis=0, mode="fill")
     if scale_grad_by_freq:
         counts = jnp.zeros(weight.shape[0], weight.dtype).at[input].add(1)

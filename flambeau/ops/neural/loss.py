@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core.op import Array, Operand, TensorOperand, op
-from flambeau.ops.checks import needs_floating, same_dtype
+from flambeau.ops.checks import floating, needs_floating, same_dtype
 
 __all__: list[str] = []
 
@@ -76,6 +76,7 @@ def cross_entropy_of(
     if target.shape == input.shape and jnp.issubdtype(target.dtype, jnp.floating):
         losses = _soft_cross_entropy(input, target, weight, reduction, label_smoothing, axis)
         return losses.astype(input.dtype)
+    _check_weight_dtype("cross_entropy", weight, input)
     scores = scores_of(input, axis)
     found = _negative_log_likelihood(
         "cross_entropy", scores, target, weight, ignore_index, reduction, label_smoothing, axis
@@ -102,6 +103,14 @@ def _check_class_weight(name: str, weight: Any, classes: int) -> None:
         raise RuntimeError(
             f"{name}(): weight must have one element for each of {classes} classes, "
             f"got shape {list(weight.shape)}"
+        )
+
+
+def _check_weight_dtype(name: str, weight: Any, input: Any) -> None:
+    if weight is not None and weight.dtype != input.dtype:
+        raise RuntimeError(
+            f"{name}(): weight must have the dtype of the input, {input.dtype}, got "
+            f"{weight.dtype}; convert it with to()"
         )
 
 
@@ -212,6 +221,7 @@ def nll_loss(input: Array, target: Array, weight: Array | None = None, ignore_in
         raise RuntimeError("nll_loss(): input must have at least 1 dimension")
     axis = min(input.ndim - 1, 1)
     _check_class_weight("nll_loss", weight, input.shape[axis])
+    _check_weight_dtype("nll_loss", weight, input)
     scores = Scores(input, jnp.zeros((), input.dtype))
     return _negative_log_likelihood(
         "nll_loss", scores, target, weight, ignore_index, reduction, 0.0, axis
@@ -339,6 +349,7 @@ def poisson_nll_loss(
 
     With ``full``, plus Stirling's approximation of ``log(t!)`` where ``t > 1``.
     """
+    input, target = floating(input, target)
     if log_input:
         losses = jnp.exp(input) - target * input
     else:
@@ -351,6 +362,17 @@ def poisson_nll_loss(
     return reduced(losses, reduction)
 
 
+@jax.custom_jvp
+def _at_least(x: Any, bound: Any) -> Any:
+    """The greater of the two, with the gradient of ``x`` itself."""
+    return jnp.maximum(x, bound)
+
+
+@_at_least.defjvp
+def _at_least_jvp(primals: Any, tangents: Any) -> Any:
+    return _at_least(*primals), tangents[0]
+
+
 @op(promote="type", node="MeanBackward0")
 def gaussian_nll_loss(
     input: TensorOperand, target: Operand, var: Operand, full: bool = False, eps: float = 1e-6,
@@ -360,7 +382,7 @@ def gaussian_nll_loss(
 
     The bound has no gradient of its own. With ``full``, plus ``log(2 * pi) / 2``.
     """
-    bounded = var + jax.lax.stop_gradient(jnp.maximum(var, jnp.asarray(eps, var.dtype)) - var)
+    bounded = _at_least(var, jnp.asarray(eps, var.dtype))
     losses = 0.5 * (jnp.log(bounded) + jnp.square(input - target) / bounded)
     if full:
         losses = losses + 0.5 * math.log(2 * math.pi)

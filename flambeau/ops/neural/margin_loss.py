@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core.op import Array, Operand, TensorOperand, op
-from flambeau.ops.checks import needs_floating
+from flambeau.ops.checks import floating, needs_floating
 from flambeau.ops.neural.distance import norm_of
 from flambeau.ops.neural.loss import reduced
 
@@ -53,6 +53,7 @@ def margin_ranking_loss(
         raise RuntimeError(
             f"margin_ranking_loss(): the tensors must have as many dimensions, got shapes {shapes}"
         )
+    input1, input2, target = floating(input1, input2, target)
     return reduced(positive_part(-target * (input1 - input2) + margin), reduction)
 
 
@@ -78,6 +79,7 @@ def cosine_embedding_loss(
             "cosine_embedding_loss() takes inputs of shape (N, D) and a target of shape (N,), or "
             f"(D,) and a 0-d target, got shapes {shapes}"
         )
+    input1, input2 = floating(input1, input2)
     product = jnp.sum(input1 * input2, -1)
     tiny = jnp.asarray(1e-12, product.dtype)
     first = jnp.sum(input1 * input1, -1) + tiny
@@ -108,7 +110,7 @@ def _check_classes(name: str, input: Any, target: Any, per_class: bool) -> None:
 def multi_margin_loss(
     input: Array,
     target: Array,
-    p: int = 1,
+    p: float = 1,
     margin: float = 1.0,
     weight: Array | None = None,
     reduction: str = "mean",
@@ -182,12 +184,19 @@ def multilabel_soft_margin_loss(
     """The mean over the last dimension of the cross-entropies of independent labels.
 
     ``-(t * log(sigmoid(x)) + (1 - t) * log(sigmoid(-x))) * weight``.
+
+    Raises:
+        IndexError: ``input`` is 0-d.
     """
+    if input.ndim == 0:
+        raise IndexError("multilabel_soft_margin_loss(): a 0-d input has no dimension of labels")
+    labels = input.ndim - 1
     zero = jnp.zeros_like(input)
     losses = target * jnp.logaddexp(-input, zero) + (1 - target) * jnp.logaddexp(input, zero)
     if weight is not None:
         losses = losses * weight
-    return reduced(jnp.mean(losses, -1), reduction)
+    # By the labels of the input, whatever the target is broadcast to, as in PyTorch.
+    return reduced(jnp.sum(losses, labels) / input.shape[labels], reduction)
 
 
 def _triplet(near: Any, far: Any, apart: Any, margin: float, reduction: str) -> Any:
@@ -217,6 +226,7 @@ def triplet_margin_loss(
         raise RuntimeError(
             f"triplet_margin_loss(): the tensors must have as many dimensions, got shapes {shapes}"
         )
+    anchor, positive, negative = floating(anchor, positive, negative)
     near = norm_of(anchor - positive + eps, float(p))
     far = norm_of(anchor - negative + eps, float(p))
     apart = norm_of(positive - negative + eps, float(p)) if swap else None

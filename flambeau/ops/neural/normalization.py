@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from flambeau.core.op import Array, Number, op
-from flambeau.ops.checks import needs_floating, needs_inexact, wrap_dims
+from flambeau.ops.checks import floating, needs_floating, needs_inexact, wrap_dims
 from flambeau.ops.derivatives import magnitude
 from flambeau.ops.matrices.norms import norm_of_magnitudes
 from flambeau.ops.neural.standardization import standardized_groups, standardized_rows
@@ -363,6 +363,7 @@ def local_response_norm(input: Array, size: int, alpha: float = 1e-4, beta: floa
         raise ValueError(
             f"local_response_norm() takes an input of shape (N, C, ...), got {list(input.shape)}"
         )
+    (input,) = floating(input)
     squares = jnp.square(input)
     window = (1, size, *(1,) * (input.ndim - 2))
     padding = [(0, 0), (size // 2, (size - 1) // 2)] + [(0, 0)] * (input.ndim - 2)
@@ -378,7 +379,10 @@ def normalize(input: Array, p: float = 2.0, dim: Shape = 1, eps: float = 1e-12) 
 
     Raises:
         IndexError: There is no such dimension.
+        RuntimeError: ``input`` holds integers.
     """
     dims = wrap_dims(dim, input.ndim, "normalize")
+    if not jnp.issubdtype(input.dtype, jnp.inexact):
+        raise RuntimeError(f"normalize() takes floating point tensors, got {input.dtype}")
     norm = norm_of_magnitudes(magnitude(input), float(p), dims, True)
     return input / jnp.maximum(norm, jnp.asarray(eps, norm.dtype))

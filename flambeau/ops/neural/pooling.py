@@ -51,7 +51,19 @@ def _first_maximum(taps: list[Any]) -> tuple[Any, Any]:
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _unrolled_maximum(windows: Windows, input: Any) -> Any:
     """The maximum of each window and, as a number among its taps, the place of the first."""
-    return _first_maximum(windows.taps(input, _lowest(input.dtype)))
+    lowest = _lowest(input.dtype)
+    best, place = _first_maximum(windows.taps(input, lowest))
+    return best, _inside(windows, best, place, lowest)
+
+
+def _inside(windows: Windows, best: Any, place: Any, lowest: Any) -> Any:
+    """``place``, but never in the padding, which is as low as elements of ``lowest`` are."""
+    first = np.zeros((), np.int32)
+    for i, size in enumerate(windows.sizes):
+        positions = windows.positions(i)
+        inside = (positions >= 0) & (positions < size)
+        first = first[..., None] * windows.kernel[i] + inside.argmax(1).astype(np.int32)
+    return jnp.where(best == lowest, first, place) if first.any() else place
 
 
 @_unrolled_maximum.defjvp
@@ -75,20 +87,24 @@ def _max_pool(name: str, spatial: int, input: Any, kernel: Any, stride: Any, pad
                 input, _lowest(input.dtype), lax.max, lead + windows.kernel, lead + windows.stride,
                 borders,
             )  # fmt: skip
-    return jnp.max(windows.gathered(input, _lowest(input.dtype)), -1)
+    return _gathered_maximum(windows, input)[0]
+
+
+def _gathered_maximum(windows: Windows, input: Any) -> Any:
+    """`_unrolled_maximum` for windows of many elements."""
+    lowest = _lowest(input.dtype)
+    found = windows.gathered(input, lowest)
+    place = jnp.argmax(found, -1).astype(jnp.int32)
+    place = _inside(windows, jnp.max(found, -1), place, lowest)
+    return jnp.take_along_axis(found, place[..., None], -1)[..., 0], place
 
 
 def _max_pool_with_indices(name: str, spatial: int, input: Any, kernel: Any, stride: Any,
                            padding: Any, dilation: Any, ceil_mode: bool) -> Any:  # fmt: skip
     needs_real_number(name, input)
     windows = Windows(name, input, spatial, kernel, stride, padding, dilation, ceil_mode)
-    lowest = _lowest(input.dtype)
-    if math.prod(windows.kernel) <= _UNROLLED_TAPS:
-        best, place = _unrolled_maximum(windows, input)
-    else:
-        found = windows.gathered(input, lowest)
-        place = jnp.argmax(found, -1).astype(jnp.int32)
-        best = jnp.take_along_axis(found, place[..., None], -1)[..., 0]
+    few = math.prod(windows.kernel) <= _UNROLLED_TAPS
+    best, place = (_unrolled_maximum if few else _gathered_maximum)(windows, input)
     return best, _flat_positions(windows, place)
 
 

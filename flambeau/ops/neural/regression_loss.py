@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
 
 from flambeau.core.op import Array, Operand, op
+from flambeau.ops.checks import floating
 from flambeau.ops.derivatives import magnitude
 from flambeau.ops.neural.loss import reduced
 
@@ -32,6 +34,7 @@ def _weighted(losses: Any, weight: Any, reduction: str) -> Any:
         return reduced(losses, reduction)
     losses = _times(losses, weight)
     if reduction == "mean":
+        losses, weight = floating(losses, weight)
         return jnp.sum(losses) / jnp.sum(weight)
     return reduced(losses, reduction)
 
@@ -67,8 +70,14 @@ def smooth_l1_loss(
     size = magnitude(difference)
     if beta == 0:
         return reduced(size, reduction)
-    near = 0.5 / beta * jnp.square(difference)
-    return reduced(jnp.where(size < beta, near, size - 0.5 * beta), reduction)
+    is_near = size < beta
+    near = 0.5 / beta * _square_where(is_near, difference)
+    return reduced(jnp.where(is_near, near, size - 0.5 * beta), reduction)
+
+
+def _square_where(chosen: Any, difference: Any) -> Any:
+    """Squares; 0 where not chosen, so that the gradient of an infinity there is no NaN."""
+    return jnp.square(jnp.where(chosen, difference, jnp.zeros_like(difference)))
 
 
 @op(promote="type")
@@ -88,7 +97,9 @@ def huber_loss(
         raise RuntimeError(f"huber_loss(): delta must be positive, got {delta}")
     difference = input - target
     size = magnitude(difference)
-    far = delta * (size - 0.5 * delta)
-    losses = jnp.where(size <= delta, 0.5 * jnp.square(difference), far)
+    is_near = size <= delta
+    losses = 0.5 * _square_where(is_near, difference)
+    if not math.isinf(delta):
+        losses = jnp.where(is_near, losses, delta * (size - 0.5 * delta))
     # Here the mean is not weighted, unlike those above: PyTorch's choice.
     return reduced(losses if weight is None else _times(losses, weight), reduction)

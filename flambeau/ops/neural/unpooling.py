@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
-from jax import lax
 
 from flambeau.core.op import Array, op
+from flambeau.ops.checks import floating
 from flambeau.ops.derivatives import magnitude
 from flambeau.ops.neural.convolution import Sizes, per_dimension
 from flambeau.ops.neural.pooling import average_pool
@@ -36,8 +38,14 @@ def lp_pool(
         kernel_size: Size of a window.
         stride: Step from window to window, by default ``kernel_size``.
         ceil_mode: Keep a last window that reaches over the edge.
+
+    Raises:
+        ZeroDivisionError: ``norm_type`` is 0.
     """
     name = f"lp_pool{spatial}d"
+    if norm_type == 0:
+        raise ZeroDivisionError(f"{name}(): norm_type must not be 0, a root would be infinite")
+    (input,) = floating(input)
     taps = math.prod(per_dimension(name, "kernel_size", kernel_size, spatial))
     powers = jnp.power(input, norm_type)
     mean = average_pool(name, spatial, powers, kernel_size, stride, 0, ceil_mode, True, None)
@@ -69,15 +77,26 @@ def max_unpool(input: Array, indices: Array, spatial: int, output_size: tuple[in
         )
     lead = input.shape[:-spatial]
     planes = math.prod(lead)
-    flat = jnp.zeros((planes, math.prod(output_size)), input.dtype)
     elements = math.prod(input.shape[-spatial:])
-    at = flat.at[jnp.arange(planes)[:, None], indices.reshape(planes, elements)]
-    values = input.reshape(planes, elements)
-    # The value is that of the assignment; the gradient that of a sum, which reaches all who share
-    # a place, as PyTorch's does.
-    added = at.add(values)
-    filled = added + lax.stop_gradient(at.set(values) - added)
+    places = indices.reshape(planes, elements)
+    filled = _placed(math.prod(output_size), input.reshape(planes, elements), places)
     return filled.reshape((*lead, *output_size))
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _placed(size: int, values: Any, places: Any) -> Any:
+    """Rows of ``size`` zeros, with the values of each row assigned to its places."""
+    rows = jnp.arange(values.shape[0])[:, None]
+    return jnp.zeros((values.shape[0], size), values.dtype).at[rows, places].set(values)
+
+
+@_placed.defjvp
+def _placed_jvp(size: int, primals: Any, tangents: Any) -> Any:
+    values, places = primals
+    rows = jnp.arange(values.shape[0])[:, None]
+    # The gradient reaches all who share a place, as PyTorch's does.
+    zeros = jnp.zeros((values.shape[0], size), values.dtype)
+    return _placed(size, values, places), zeros.at[rows, places].add(tangents[0])
 
 
 @op(node="FractionalMaxPool2DBackward0")
@@ -96,7 +115,7 @@ def fractional_max_pool(
         output_size: How many windows there are, per dimension.
 
     Raises:
-        RuntimeError: The shapes do not match.
+        RuntimeError: The shapes or dtypes do not match.
     """
     spatial = len(kernel_size)
     name = f"fractional_max_pool{spatial}d"
@@ -111,6 +130,11 @@ def fractional_max_pool(
     if samples.ndim != 3 or samples.shape[0] < count or samples.shape[1:] != (lead[1], spatial):
         raise RuntimeError(
             f"{name}(): samples must have shape {[*lead, spatial]}, got {list(samples.shape)}"
+        )
+    if samples.dtype != input.dtype:
+        raise RuntimeError(
+            f"{name}(): samples must have the dtype of the input, {input.dtype}, got "
+            f"{samples.dtype}"
         )
     if any(o + k - 1 > s for o, k, s in zip(output_size, kernel_size, sizes, strict=True)):
         raise RuntimeError(

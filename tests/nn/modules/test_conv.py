@@ -25,6 +25,11 @@ def test_constructor_refuses(options, message):
         nn.Conv2d(4, 6, 3, **options)
 
 
+def test_same_padding_needs_a_kernel_of_its_dimensions():
+    with pytest.raises(ValueError, match=r"kernel_size must be one number or 1, got \(3, 3\)"):
+        nn.Conv1d(2, 2, (3, 3), padding="same")
+
+
 def test_transposed_convolution_pads_with_zeros_only():
     with pytest.raises(ValueError, match="ConvTranspose1d has only padding_mode='zeros'"):
         nn.ConvTranspose1d(1, 1, 1, padding_mode="circular")
