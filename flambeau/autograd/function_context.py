@@ -6,10 +6,8 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from flambeau.core import tape
-from flambeau.core.modes import modes
+from flambeau.core import packing, tape
 from flambeau.core.node import Node
-from flambeau.core.packing import Packed
 from flambeau.core.tensor import Tensor
 
 __all__ = ["FunctionCtx"]
@@ -165,7 +163,7 @@ class _Hooked(NamedTuple):
         output_nr: Which output it is, if it is one.
     """
 
-    packed: Packed
+    packed: packing.Packed
     edge: tape.Edge
     output_nr: int | None
 
@@ -179,11 +177,12 @@ class _Hooked(NamedTuple):
 
 def _packed(tensor: Tensor, numbers: dict[int, int]) -> _Packed | _Hooked:
     number = numbers.get(id(tensor))
-    if modes.packing is not None and modes.trace is None:
+    hooks = packing.hooks()
+    if hooks is not None:
         # Not the output itself, which would keep its node.
         given = tensor if number is None else tensor.detach()
         edge = tape.edge_of(tensor) if number is None else None
-        return _Hooked(Packed(modes.packing, given), edge, number)
+        return _Hooked(packing.Packed(hooks, given), edge, number)
     if number is not None:
         return _Packed(tensor._read(), output_nr=number)
     return _Packed(tensor._read(), tensor, tape.edge_of(tensor))

@@ -13,6 +13,7 @@ from jax.core import Tracer, eval_jaxpr
 from flambeau.compile import arguments, guard
 from flambeau.compile.guard import Guard
 from flambeau.compile.history import CompiledFunctionBackward, History, Source
+from flambeau.compile.recomputation import expanded
 from flambeau.compile.recording import (
     SPENT,
     GradSlot,
@@ -115,7 +116,7 @@ class Program:
             order.setdefault(each, last + len(order) - first)
         sources = [order[each] if isinstance(each, Cell | Slot) else None for each in constants]
         fixed = [None if isinstance(each, Cell | Slot) else each for each in constants]
-        jaxpr = without_constants(closed)
+        jaxpr = expanded(without_constants(closed))
 
         def operands(arrays: Sequence[Any]) -> list[Any]:
             values = [

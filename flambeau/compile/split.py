@@ -59,7 +59,7 @@ class _Saved(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """One operation that waits; its operands are `_Later`, values of the forward, or constants."""
+    """One operation that waits; its operands are `_Later`, values of the forward, or numbers."""
 
     equation: Any
     operands: list[Any]
@@ -76,6 +76,8 @@ class _Evaluation:
     def __init__(self, cotangents: Sequence[Any] = ()) -> None:
         self.cotangents: dict[int, Any] = dict(enumerate(cotangents))
         self.steps: list[_Step] = []
+        # What depends on nothing, by identity, with what stands for it in steps.
+        self._constants: dict[int, tuple[Any, _Later]] = {}
 
     def run(self, jaxpr: Any, values: Sequence[Any]) -> list[Any]:
         """The results of ``jaxpr`` for its constants and arguments."""
@@ -94,15 +96,30 @@ class _Evaluation:
         if equation.primitive is _placeholder():
             return [self.cotangents.setdefault(equation.params["number"], _Later())]
         if all(type(each) is not _Later for each in operands):
-            return _bind(equation, operands)
+            results = _bind(equation, operands)
+            known = [*map(self.in_steps, operands)]
+            if not equation.effects and not any(isinstance(each, Tracer) for each in known):
+                # Made again when it is needed, rather than kept until then.
+                self._add_step(equation, operands, laters := [_Later() for _ in results])
+                pairs = zip(results, laters, strict=True)
+                self._constants.update((id(pair[0]), pair) for pair in pairs)
+            return results
         if equation.primitive.name in _CALLS:
             # Part of what is called may run at once.
             called = equation.params["jaxpr"]
             with jax.named_scope(str(equation.params["name"])):
                 return self.run(called.jaxpr, [*called.consts, *operands])
         results = [_Later() for _ in equation.outvars]
-        self.steps.append(_Step(equation, operands, results))
+        self._add_step(equation, operands, results)
         return results
+
+    def _add_step(self, equation: Any, operands: list[Any], results: list[_Later]) -> None:
+        self.steps.append(_Step(equation, [*map(self.in_steps, operands)], results))
+
+    def in_steps(self, value: Any) -> Any:
+        """What stands for ``value`` in steps."""
+        found = self._constants.get(id(value))
+        return value if found is None else found[1]
 
 
 def _bind(equation: Any, operands: list[Any]) -> Sequence[Any]:
@@ -158,6 +175,7 @@ class Split:
         evaluation = _Evaluation()
         found = self._run(evaluation, inputs)
         outputs, gradients = found[: self.outputs], found[self.outputs :]
+        gradients = [*map(evaluation.in_steps, gradients)]
         if any(type(each) is _Later for each in outputs):
             raise ValueError("a result of the forward program depends on a cotangent")
         residuals: list[Any] = []

@@ -24,6 +24,11 @@ class _Running(threading.local):
 _running = _Running()
 
 
+def running() -> Backward | None:
+    """The innermost run on this thread, if any."""
+    return _running.backward
+
+
 def current() -> Backward:
     """The innermost run on this thread.
 
@@ -79,6 +84,8 @@ class Backward:
         self.plain = targets is None and modes.trace is None and not anomaly.enabled
         #: What hooks want to remember until the end of this run.
         self.notes: dict[Any, Any] = {}
+        #: In a trace, the cotangents of the node that is running now.
+        self.cotangents: list[Any] = []
 
     def reaches(self, node: Node | None) -> bool:
         """Whether the hooks of ``node`` are called in this run."""
@@ -224,6 +231,7 @@ class Backward:
             buffer = gradient_hooks.before(node, buffer, self.as_tensors)
         if modes.trace is not None and node.edges and not is_traced(node):
             modes.trace.refuse_old_node(node)
+        self.cotangents = buffer
         if anomaly.enabled:
             pulled = anomaly.watched(node, functools.partial(self._pull, node, buffer))
         else:

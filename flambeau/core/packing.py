@@ -25,10 +25,21 @@ class Hooks(NamedTuple):
     Attributes:
         pack: Takes a tensor to save and gives what to keep.
         unpack: Takes that and gives the tensor.
+        region: The part of a traced program that they are for. Others say nothing to a program,
+            which decides for itself what it keeps.
     """
 
     pack: Callable[[Tensor], Any]
     unpack: Callable[[Any], Tensor]
+    region: Any = None
+
+
+def hooks() -> Hooks | None:
+    """Those that hold here, if any."""
+    found = modes.packing
+    if found is None or (found.region is None) != (modes.trace is None):
+        return None
+    return found
 
 
 class Packed:
@@ -71,12 +82,13 @@ class Packed:
 
 
 class _PackedNode:
-    """The part of a kernel's node that keeps its arrays packed, and no residuals."""
+    """The part of a kernel's node that keeps its arrays packed."""
 
     __slots__ = ()
 
     edges: tuple[Edge, ...]
     packed: tuple[Any, ...] | None
+    residuals: tuple[Hooks, Any] | None
 
     @property
     def arrays(self) -> tuple[Any, ...] | None:
@@ -100,13 +112,18 @@ class _PackedNode:
         )
 
     @property
-    def vjp(self) -> None:
-        """Nothing: what JAX keeps for its gradient is no tensor of the user's."""
-        return None
+    def vjp(self) -> Any:
+        """What JAX keeps for its gradient; the user's hooks get nothing of it, and keep nothing."""
+        if self.residuals is None:
+            return None
+        hooks, vjp = self.residuals
+        return jax.tree.map(lambda each: hooks.unpack(each)._read(), vjp)
 
     @vjp.setter
     def vjp(self, vjp: Any) -> None:
-        pass
+        hooks = modes.packing
+        keeps = vjp is not None and hooks.region is not None
+        self.residuals = (hooks, vjp) if keeps else None
 
 
 def _saved(array: Any, edge: Edge) -> Tensor:
@@ -120,13 +137,12 @@ def _saved(array: Any, edge: Edge) -> Tensor:
 
 @functools.cache
 def _packed_class(name: str) -> type[tape.KernelNode]:
-    members = {"__slots__": ("packed",), "__module__": tape.__name__}
+    members = {"__slots__": ("packed", "residuals"), "__module__": tape.__name__}
     return type(name, (_PackedNode, tape.node_class(name)), members)
 
 
 def node_class(kernel: Kernel) -> type[tape.KernelNode]:
     """The class of a kernel's nodes while hooks are set."""
-    # A compiled program decides for itself what it keeps.
-    if modes.trace is not None:
+    if hooks() is None:
         return tape.node_class(kernel.node_name)
     return _packed_class(kernel.node_name)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from flambeau.autograd.saved_tensors import saved_tensors_hooks
+from flambeau.compile.recomputation import Region
 from flambeau.core.generator import default_generators
 from flambeau.core.modes import enable_grad, modes
 from flambeau.core.tensor import Tensor
@@ -41,13 +42,19 @@ def checkpoint(
 
     What its operators would save is computed again, by another call of the function, when
     backward needs it. Such a second call changes buffers a second time, as those of batch
-    normalization. A compiled function keeps what it needs by itself, and calls ``function`` only.
+    normalization.
+
+    In a compiled function the program computes it again, operation by operation. The function is
+    called once, while it is traced, so buffers change once and the same random numbers are used.
+    ``backward()`` may stand inside or outside. Inside `flambeau.func.vmap` and `jvp` there, whose
+    gradients are JAX's, the function is only called. `docs/performance.md` says what it saves.
 
     Args:
         function: What to compute; a module, say.
         args: Its arguments. They must not be written to before backward has run.
         use_reentrant: Accepted for PyTorch's sake. What is done is what PyTorch does for ``False``.
-        context_fn: Gives two contexts, for the first run and for running again.
+        context_fn: Gives two contexts, for the first run and for running again. In a compiled
+            function the second is not entered.
         determinism_check: ``"default"`` compares the shapes and dtypes that both runs would save;
             ``"none"`` does not.
         debug: Accepted for PyTorch's sake, as is ``early_stop``.
@@ -66,8 +73,11 @@ def checkpoint(
             [1., 1.]])
     """
     first, again = context_fn()
-    if modes.trace is not None or not modes.grad_enabled:
+    if not modes.grad_enabled:
         with first:
+            return function(*args, **kwargs)
+    if modes.trace is not None:
+        with first, Region() if modes.capture is None else contextlib.nullcontext():
             return function(*args, **kwargs)
     region = _Region(
         lambda: function(*args, **kwargs), again, preserve_rng_state, determinism_check != "none"
