@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+import warnings
 from pathlib import Path
 from types import TracebackType
 
@@ -33,6 +34,11 @@ class NotYetMadeError(CompileError):
 
 class CompileWarning(UserWarning):
     """A compiled function does something that runs while it is traced only."""
+
+
+def warn(message: str) -> None:
+    """Give a `CompileWarning`."""
+    warnings.warn(message, CompileWarning, stacklevel=3)
 
 
 def user_line(trace: TracebackType | None) -> str:

@@ -10,20 +10,13 @@ from typing import Any
 import jax
 from jax.core import Tracer, eval_jaxpr
 
-from flambeau.compile import arguments, guard
+from flambeau.compile import arguments
 from flambeau.compile.guard import Guard
 from flambeau.compile.history import CompiledFunctionBackward, History, Source
+from flambeau.compile.keeping import Standing
 from flambeau.compile.recomputation import expanded
-from flambeau.compile.recording import (
-    SPENT,
-    GradSlot,
-    Recording,
-    Result,
-    Slot,
-    Twin,
-    slots_by_cell,
-    trace_snapshots,
-)
+from flambeau.compile.recording import SPENT, Recording, Result, Twin, slots_by_cell
+from flambeau.compile.slots import Slot, spec_of, tensors_in
 from flambeau.compile.split import Split, without_constants
 from flambeau.core import tape, world
 from flambeau.core.cell import Cell
@@ -48,15 +41,20 @@ class Program:
         recording = Recording(function, leaves, structure)
         closed = recording.record()
         trace = recording.trace
-        self.guard = Guard(trace, trace_snapshots(trace), trace.outside)
+        self.guard = Guard(trace, trace.all_snapshots(), trace.outside)
         self.results = recording.results
         self.result_structure = recording.result_structure
         self.keys = recording.keys
+        self.keeping, self.returned_count = recording.keeping, recording.returned_count
         self.inputs, self.with_grad = recording.inputs, recording.with_grad
         self.argument_writes = list(recording.argument_writes.items())
         self.argument_grads = list(recording.argument_grads.items())
         self.slots = [
             (slot, output, number) for slot, output, number in recording.slots if output is not None
+        ]
+        # Tensors that the results are, where those stand that may be others at each call.
+        self.standing = [
+            each.slot for each in self.results if isinstance(each, Result) and each.slot
         ]
         self.moved, self.flags = recording.moved, recording.flags
         # The modes in which the function leaves modules that it switches.
@@ -66,7 +64,7 @@ class Program:
         self.cleared = [
             slot.tensor
             for slot, output, _ in recording.slots
-            if output is None and isinstance(slot, GradSlot) and slot.tensor not in unset
+            if output is None and slot.tensor not in unset
         ]
         self._bind(recording, closed)
         #: Whether the situation that the program was compiled for still holds.
@@ -82,10 +80,12 @@ class Program:
             or self.moved
             or self.switched
         )
+        self.looks_first = bool(self.keeping or self.standing or self.flags)
         # The one new tensor that the function returns, if that is all; most training steps do so.
         sole = self.results[0] if len(self.results) == 1 else None
         is_leaf = jax.tree_util.treedef_is_leaf(self.result_structure)
-        self.sole = sole if is_leaf and isinstance(sole, Result) and sole.is_new else None
+        is_sole = is_leaf and self.returned_count == 1 and self.keeping is None
+        self.sole = sole if is_sole and isinstance(sole, Result) and sole.is_new else None
 
     def _bind(self, recording: Recording, closed: Any) -> None:
         """Match the jaxpr's constants to the Cells they were read from, and compile it."""
@@ -105,8 +105,9 @@ class Program:
         self.donated = [cell for cell in read if cell in donated]
         self.kept = [cell for cell in read if cell not in donated]
         self.slots_read = [each for each in constants if isinstance(each, Slot)]
-        self.slot_specs = [(slot, _slot_spec(slot.get())) for slot in self.slots_read]
-        self.slot_specs += [(slot, _slot_spec(before)) for slot, before in recording.slot_before]
+        self.slot_specs = [(slot, spec_of(slot.get())) for slot in self.slots_read]
+        self.slot_specs += [(slot, spec_of(before)) for slot, before in recording.slot_before]
+        self._bind_to_standing(recording, slot_of)
         order: dict[Any, int] = {}
         for each in (*self.donated, *self.kept):
             order.setdefault(each, len(order))
@@ -143,6 +144,23 @@ class Program:
 
         self.executable = jax.jit(program, donate_argnums=tuple(range(len(self.donated))))
 
+    def _bind_to_standing(self, recording: Recording, slot_of: dict[Cell, Slot]) -> None:
+        """Find out which tensors in slots must be those that the trace has found there."""
+        # Slots that must hold the same tensor as others, and slots with the tensor that they hold.
+        self.twins: list[tuple[Any, Any]] = []
+        self.bound: list[tuple[Any, Tensor]] = []
+        used = recording.trace.reads.keys() | recording.looked_up
+        first: dict[Any, Tensor] = {}
+        for holder, before in recording.slot_before:
+            for slot, tensor in tensors_in(before, holder):
+                owner = None if tensor._view is not None else slot_of.get(tensor._cell)
+                if owner == slot or tensor._cell not in used:
+                    first.setdefault(owner, tensor)
+                elif owner is not None and first.get(owner) is tensor:
+                    self.twins.append((slot, owner))
+                else:
+                    self.bound.append((slot, tensor))
+
     def run(self, leaves: Sequence[Any]) -> Any:
         """Run the program on the leaves of a call's arguments."""
         arrays = [leaves[i]._read() for i in self.inputs]
@@ -156,8 +174,8 @@ class Program:
         arrays += inputs
         if self.slots_read:
             arrays += [slot.get()._read() for slot in self.slots_read]
-        if self.flags:
-            self._set_flags(leaves)
+        # What may be overwritten below.
+        found = self._look_first(leaves) if self.looks_first else None
         history = self.history
         if history is None:
             outputs, node = self.executable(*arrays), None
@@ -179,22 +197,36 @@ class Program:
                 if sole.number is not None:
                     made._grad_fn = _SPENT
             return made
+        standing, containers = found or ({}, [])
         results: list[Any] = []
         for each in self.results:
-            is_twin = isinstance(each, Twin)
-            made = results[each.first] if is_twin else self._make(each, outputs, leaves, node)
+            if isinstance(each, Twin):
+                made = results[each.first]
+            elif standing and isinstance(each, Result) and each.slot is not None:
+                made = standing[each.slot]
+            else:
+                made = self._make(each, outputs, leaves, node)
             results.append(made)
         if isinstance(node, CompiledFunctionBackward):
             node.connect(results)
+        if self.keeping is not None:
+            self.keeping.carry_out(containers, results)
+            results = [
+                containers[each.number] if isinstance(each, Standing) else each
+                for each in results[: self.returned_count]
+            ]
         returned = jax.tree_util.tree_unflatten(self.result_structure, results)
         return arguments.with_keys(self.keys, returned)
 
-    def _set_flags(self, leaves: Sequence[Any]) -> None:
+    def _look_first(self, leaves: Sequence[Any]) -> tuple[dict[Any, Any], list[Any]]:
+        """Set flags, and find tensors that are returned and containers that are changed."""
         for which, flag in self.flags:
-            tensor = leaves[which] if isinstance(which, int) else which
+            tensor = _tensor_at(which, leaves)
             if tensor._requires_grad is not flag:
                 tensor._requires_grad = flag
                 world.bump()
+        containers = [] if self.keeping is None else self.keeping.find()
+        return {slot: slot.get() for slot in self.standing}, containers
 
     def _write_more(self, outputs: Any, leaves: Sequence[Any], node: Node | None) -> None:
         """Write what goes elsewhere than to Cells that are always the same."""
@@ -214,7 +246,7 @@ class Program:
             if module.training is not training:
                 module.training = training
         for which, number in self.moved:
-            tensor = leaves[which] if isinstance(which, int) else which
+            tensor = _tensor_at(which, leaves)
             if not tensor._requires_grad:
                 world.bump()
             _with_history(tensor, node, number)._rebased += 1
@@ -233,9 +265,20 @@ class Program:
         return _with_history(made, node, result.number)
 
     def _accepts_slots(self) -> bool:
-        return self.guard.holds() and all(
-            _slot_spec(slot.get()) == spec for slot, spec in self.slot_specs
+        return (
+            self.guard.holds()
+            and all(spec_of(slot.get()) == spec for slot, spec in self.slot_specs)
+            and all(slot.get() is tensor for slot, tensor in self.bound)
+            and all(slot.get() is owner.get() for slot, owner in self.twins)
+            and (self.keeping is None or self.keeping.holds())
         )
+
+
+def _tensor_at(which: Any, leaves: Sequence[Any]) -> Tensor:
+    """A tensor, given as itself, as the position of an argument or as a slot."""
+    if isinstance(which, Tensor):
+        return which
+    return leaves[which] if isinstance(which, int) else which.get()
 
 
 def _source_of(
@@ -266,10 +309,3 @@ def _with_history(tensor: Tensor, node: Node | None, number: int | None) -> Tens
             node, number = _SPENT, 0
         tensor._grad_fn, tensor._output_nr, tensor._requires_grad = node, number, True
     return tensor
-
-
-def _slot_spec(value: Any) -> Any:
-    """What a program takes for granted of what stands in a slot: of tensors, no more than this."""
-    if isinstance(value, Tensor):
-        return tuple(value.shape), value.dtype, value.requires_grad
-    return guard.freeze(value)

@@ -408,16 +408,17 @@ class _ModuleWatchingTrace(Trace):
             if module in self.switched:
                 # The function has chosen the mode itself.
                 snapshot.ignore([guard.TRAINING])
-            self.surround(module.forward)
+            self.surroundings.enter(module)
+            self.outside.update(self.surroundings)
             for registry in vars(module).values():
-                if getattr(registry, "announces_changes", False):
+                if getattr(type(registry), "announces_changes", False):
                     for hook in registry.values():
                         self.surround(hook)
 
     def surround(self, function: Any, named: dict[str, Any] | None = None) -> None:
         """Watch what ``function`` finds outside itself."""
         self.surroundings.explore(function, named)
-        self.outside.update(self.surroundings.places)
+        self.outside.update(self.surroundings)
 
     def note(self, tensor: Any) -> None:
         """Note that ``tensor`` took part."""

@@ -333,6 +333,7 @@ def test_nested_regions_take_less_again(programs):
     assert memory[1] < 0.7 * memory[0]
 
 
+@pytest.mark.filterwarnings("ignore:the compiled function changes")
 def test_the_function_is_called_once_and_writes_buffers_once():
     found = []
     for save in (through, checkpoint):

@@ -1,0 +1,151 @@
+"""Slots: places where another object may stand at each call.
+
+A program looks up at each call what stands in a slot, instead of being bound to what it found
+while it was traced. Attributes, gradients, globals, closures and members of containers are slots.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from flambeau.compile import guard
+from flambeau.compile.guard import Place
+from flambeau.compile.surroundings import MISSING, Outside
+from flambeau.core import world
+from flambeau.core.tensor import Tensor
+
+
+class AttributeSlot(NamedTuple):
+    """An attribute of a module."""
+
+    module: Any
+    place: Place
+
+    def get(self) -> Any:
+        """What stands in the slot now."""
+        return guard.value_at(self.module, self.place)
+
+    def set(self, value: Any) -> None:
+        """Put something into the slot; `MISSING` takes away what is there."""
+        if value is MISSING:
+            guard.remove_at(self.module, self.place)
+        else:
+            guard.set_at(self.module, self.place, value)
+
+    def __str__(self) -> str:
+        return f"{type(self.module).__name__}.{self.place[1]}"
+
+
+class GradSlot(NamedTuple):
+    """The ``.grad`` of a tensor."""
+
+    tensor: Tensor
+
+    def get(self) -> Any:
+        """The gradient that stands in the slot now."""
+        return self.tensor._grad
+
+    def set(self, value: Any) -> None:
+        """Put a gradient into the slot."""
+        self.tensor._grad = value
+        world.gradients += 1
+
+
+class ItemSlot(NamedTuple):
+    """A member of what stands in another slot: of a list, a tuple or a dictionary.
+
+    Attributes:
+        parent: Where the container stands.
+        key: The key or index of the member.
+        default: Makes what counts as the member where there is none.
+    """
+
+    parent: Any
+    key: Any
+    default: Callable[[], Any] | None = None
+
+    def get(self) -> Any:
+        """What stands in the slot now."""
+        return self.of(self.parent.get())
+
+    def of(self, container: Any) -> Any:
+        """What would stand in the slot if ``container`` stood in its parent."""
+        try:
+            # A dictionary with defaults must not make one here.
+            found = dict.get if isinstance(container, dict) else type(container).__getitem__
+            value = found(container, self.key, *((MISSING,) if found is dict.get else ()))
+        except (AttributeError, IndexError, TypeError):
+            return MISSING
+        return self.default() if value is MISSING and self.default is not None else value
+
+    def __str__(self) -> str:
+        return f"{self.parent}[{self.key!r}]"
+
+
+class Asked(NamedTuple):
+    """A fact about a container: no slot, but looked up at each call in the same way.
+
+    Attributes:
+        parent: Where the container stands.
+        fact: ``"len"``, ``"bool"``, ``"keys"`` or ``"has"``.
+        key: The key that it has or has not.
+    """
+
+    parent: Any
+    fact: str
+    key: Any = None
+
+    def get(self) -> Any:
+        """The fact now."""
+        return self.of(self.parent.get())
+
+    def of(self, container: Any) -> Any:
+        """The fact about ``container``."""
+        try:
+            return _FACTS[self.fact](container, self.key)
+        except TypeError:
+            return MISSING
+
+    def __str__(self) -> str:
+        return str(self.parent)
+
+
+_FACTS: dict[str, Callable[[Any, Any], Any]] = {
+    "len": lambda container, key: len(container),
+    "bool": lambda container, key: bool(container),
+    "keys": lambda container, key: tuple(container) if isinstance(container, dict) else None,
+    "has": lambda container, key: key in container,
+}
+
+#: The containers whose content programs look up, and change, at each call.
+KINDS = (list, dict, OrderedDict, defaultdict, deque)
+
+Slot = AttributeSlot | GradSlot | ItemSlot | Outside
+
+
+def tensors_in(value: Any, slot: Any) -> Iterator[tuple[Any, Tensor]]:
+    """The tensors in what stands in ``slot``, tuples taken apart, each with its own slot."""
+    if isinstance(value, Tensor):
+        yield slot, value
+    elif isinstance(value, tuple):
+        for i, each in enumerate(value):
+            yield from tensors_in(each, ItemSlot(slot, i))
+
+
+def spec_of(value: Any) -> Any:
+    """What a program takes for granted of what stands in a slot.
+
+    Of a tensor that is shape and dtype, of a container its kind; what a trace asks about the
+    content is compared on its own.
+    """
+    if isinstance(value, Tensor) and value._view is None:
+        return tuple(value.shape), value.dtype, value.requires_grad
+    if isinstance(value, tuple):
+        return type(value), tuple(map(spec_of, value))
+    if type(value) in KINDS:
+        return (
+            type(value), getattr(value, "maxlen", None), getattr(value, "default_factory", None),
+        )  # fmt: skip
+    return guard.freeze(value)

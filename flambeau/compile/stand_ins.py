@@ -1,0 +1,288 @@
+"""Stand-ins: lists and dictionaries that tell what is asked of them, and what is changed in them.
+
+They are of subclasses, and tell a `Watch` before they do what Python's own do.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import operator
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from flambeau.compile.slots import KINDS
+
+
+def _reading(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any) -> Any:
+        self._watch.whole()
+        return self._watch.run(name, *args)
+
+    return method
+
+
+def _of_copy(function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Any, *args: Any) -> Any:
+        return function(self._watch.plain(), *args)
+
+    return method
+
+
+def _rewriting(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._watch.log.inside:
+            return self._watch.run(name, *args, **kwargs)
+        return self._watch.rewrite(name, *args, **kwargs)
+
+    return method
+
+
+def _len(self: Any) -> int:
+    self._watch.ask("len")
+    return self._watch.run("__len__")
+
+
+def _bool(self: Any) -> bool:
+    watch = self._watch
+    # What the trace has added is there at each call.
+    if not (watch.suffix or any(watch.run("__contains__", key) for key in watch.touched)):
+        watch.ask("bool")
+    return watch.run("__len__") > 0
+
+
+def _get_position(self: Any, key: Any) -> Any:
+    watch = self._watch
+    if not isinstance(key, int) or (watch.changed and not -watch.suffix <= key < 0):
+        watch.whole()
+    elif not watch.changed:
+        watch.item(key)
+    return watch.run("__getitem__", key)
+
+
+def _set_position(self: Any, key: Any, value: Any) -> None:
+    if key == slice(None):
+        _extend(_cleared(self), value)
+    else:
+        self._watch.rewrite("__setitem__", key, value)
+
+
+def _delete_position(self: Any, key: Any) -> None:
+    if key == slice(None):
+        self._watch.clear()
+    else:
+        self._watch.rewrite("__delitem__", key)
+
+
+def _append(self: Any, value: Any) -> None:
+    self._watch.change("append", value)
+    self._watch.suffix += 1
+
+
+def _extend(self: Any, values: Any) -> None:
+    values = [*values]
+    self._watch.change("extend", values)
+    self._watch.suffix += len(values)
+
+
+def _extend_in_place(self: Any, values: Any) -> Any:
+    _extend(self, values)
+    return self
+
+
+def _insert(self: Any, index: int, value: Any) -> None:
+    watch = self._watch
+    if watch.log.inside:
+        watch.run("insert", index, value)
+        return
+    # At the front of a list it goes whatever the others are.
+    at_front = index == 0 and watch.kind is list
+    (watch.change if at_front else watch.rewrite)("insert", index, value)
+
+
+def _append_left(self: Any, value: Any) -> None:
+    self._watch.change("appendleft", value)
+    self._watch.suffix = 0
+
+
+def _extend_left(self: Any, values: Any) -> None:
+    for value in values:
+        _append_left(self, value)
+
+
+def _cleared(self: Any) -> Any:
+    self._watch.clear()
+    self._watch.suffix = 0
+    return self
+
+
+def _clear(self: Any) -> None:
+    if self._watch.log.inside:
+        self._watch.run("clear")
+    else:
+        _cleared(self)
+
+
+def _contains(self: Any, key: Any) -> bool:
+    watch = self._watch
+    if key not in watch.touched and not watch.log.inside:
+        watch.ask("has", key)
+    return watch.run("__contains__", key)
+
+
+def _get_item(self: Any, key: Any) -> Any:
+    watch = self._watch
+    if not watch.log.inside:
+        factory = getattr(self, "default_factory", None)
+        if factory is not None:
+            return watch.reach(key, factory)
+        watch.item(key)
+    return watch.run("__getitem__", key)
+
+
+def _get(self: Any, key: Any, default: Any = None) -> Any:
+    self._watch.item(key)
+    return self._watch.run("get", key, default)
+
+
+def set_item(self: Any, key: Any, value: Any) -> None:
+    """Set an item of a dictionary's stand-in."""
+    watch = self._watch
+    if watch.log.inside:
+        watch.run("__setitem__", key, value)
+        return
+    watch.change("__setitem__", key, value)
+    watch.touched.add(key)
+
+
+def _delete_item(self: Any, key: Any) -> None:
+    watch = self._watch
+    if watch.log.inside:
+        watch.run("__delitem__", key)
+        return
+    _contains(self, key)
+    if not watch.run("__contains__", key):
+        raise KeyError(key)
+    watch.change("__delitem__", key)
+    watch.touched.add(key)
+
+
+def _pop_item(self: Any, key: Any, *default: Any) -> Any:
+    watch = self._watch
+    if watch.log.inside:
+        return watch.run("pop", key, *default)
+    watch.item(key)
+    if not watch.run("__contains__", key):
+        return watch.run("pop", key, *default)
+    value = watch.run("__getitem__", key)
+    watch.change("__delitem__", key)
+    watch.touched.add(key)
+    return value
+
+
+def _set_default(self: Any, key: Any, default: Any = None) -> Any:
+    if self._watch.log.inside:
+        return self._watch.run("setdefault", key, default)
+    if type(default) in KINDS:
+        return self._watch.reach(key, functools.partial(copy.copy, copy.copy(default)), default)
+    return self._watch.reach(key, lambda: default)
+
+
+def _update(self: Any, *args: Any, **kwargs: Any) -> Any:
+    if self._watch.log.inside:
+        return self._watch.run("update", *args, **kwargs)
+    for key, value in dict(*args, **kwargs).items():
+        set_item(self, key, value)
+    return None
+
+
+def _update_in_place(self: Any, other: Any) -> Any:
+    _update(self, other)
+    return self
+
+
+def _of_all(kind: type) -> dict[str, Any]:
+    """What stand-ins of every kind do in the same way."""
+    comparisons = {name: _of_copy(getattr(operator, name)) for name in ("__eq__", "__ne__")}
+    return {
+        **comparisons,
+        "__slots__": ("_watch",),
+        "__module__": __name__,
+        "__hash__": None,
+        "__len__": _len,
+        "__bool__": _bool,
+        "__iter__": _reading("__iter__"),
+        "__reversed__": _reading("__reversed__"),
+        "copy": _of_copy(lambda plain: plain),
+        "__copy__": _of_copy(lambda plain: plain),
+        "__reduce_ex__": _of_copy(lambda plain, protocol: plain.__reduce_ex__(protocol)),
+        "clear": _clear,
+    }
+
+
+def _of_sequences(kind: type) -> dict[str, Any]:
+    orders = ("__lt__", "__le__", "__gt__", "__ge__", "__add__", "__mul__")
+    changes = ("__imul__", "pop", "popleft", "remove", "reverse", "rotate", "sort")
+    own = {
+        "__contains__": _reading("__contains__"),
+        "index": _reading("index"),
+        "count": _reading("count"),
+        "__rmul__": _of_copy(operator.mul),
+        **{name: _of_copy(getattr(operator, name)) for name in orders},
+        **{name: _rewriting(name) for name in changes if hasattr(kind, name)},
+        "__getitem__": _get_position,
+        "__setitem__": _set_position,
+        "__delitem__": _delete_position,
+        "append": _append,
+        "extend": _extend,
+        "__iadd__": _extend_in_place,
+        "insert": _insert,
+    }
+    return {**own, "appendleft": _append_left, "extendleft": _extend_left} if kind is deque else own
+
+
+def _of_dictionaries(kind: type) -> dict[str, Any]:
+    changes = ("move_to_end", "popitem")
+    return {
+        **{name: _reading(name) for name in ("keys", "values", "items")},
+        **{name: _rewriting(name) for name in changes if hasattr(kind, name)},
+        "__or__": _of_copy(operator.or_),
+        "__ror__": _of_copy(lambda plain, other: other | plain),
+        "__contains__": _contains,
+        "__getitem__": _get_item,
+        "get": _get,
+        "__setitem__": set_item,
+        "__delitem__": _delete_item,
+        "pop": _pop_item,
+        "setdefault": _set_default,
+        "update": _update,
+        "__ior__": _update_in_place,
+    }
+
+
+def _subclass(kind: type) -> type:
+    particular = _of_dictionaries(kind) if issubclass(kind, dict) else _of_sequences(kind)
+    return type(f"Traced{kind.__name__}", (kind,), {**_of_all(kind), **particular})
+
+
+#: For each kind of container the class of its stand-ins.
+STAND_INS = {kind: _subclass(kind) for kind in KINDS}
+
+
+def _flatten(stand_in: Any) -> tuple[list[Any], Any]:
+    """The members, for JAX, which takes stand-ins for what they stand for."""
+    if isinstance(stand_in, dict):
+        return [*stand_in.values()], tuple(stand_in)
+    return [*stand_in], None
+
+
+def _unflatten(keys: Any, members: Any) -> Any:
+    return [*members] if keys is None else dict(zip(keys, members, strict=True))
+
+
+for _kind, _cls in STAND_INS.items():
+    if _kind is not deque:
+        jax.tree_util.register_pytree_node(_cls, _flatten, _unflatten)

@@ -1,0 +1,152 @@
+"""A trace that watches what its program will depend on."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from flambeau.compile import errors, guard
+from flambeau.compile.containers import Log
+from flambeau.compile.guard import ModuleSnapshot, OutsideSnapshot
+from flambeau.compile.slots import AttributeSlot
+from flambeau.compile.surroundings import Surroundings
+from flambeau.core.tensor import Tensor
+from flambeau.core.trace import Trace
+
+
+class WatchingTrace(Trace):
+    """A trace that takes a snapshot of each module on entry and of each tensor's history."""
+
+    def __init__(self, first_sequence: int) -> None:
+        self.snapshots: dict[int, ModuleSnapshot] = {}
+        self.surroundings = Surroundings()
+        self.outside = OutsideSnapshot()
+        # Attributes of modules that code asks for by name; they matter unless these are entered.
+        self.members = OutsideSnapshot()
+        # What the hooks of leaves find outside themselves, which run if backward does.
+        self.of_leaves = Surroundings()
+        self.around_leaves = OutsideSnapshot()
+        self.log = Log()
+        self.histories: dict[Tensor, tuple[Any, int, bool]] = {}
+        super().__init__(first_sequence)
+
+    def enter(self, module: Any, anew: bool = False) -> None:
+        """Note that ``module`` was called, or with ``anew`` that it has changed for good."""
+        # Several handles on a module have one dictionary.
+        key = id(vars(module))
+        if anew or key not in self.snapshots:
+            self.log.restore()
+            snapshot = self.snapshots[key] = ModuleSnapshot(module)
+            if module in self.switched:
+                # The function has chosen the mode itself.
+                snapshot.ignore([guard.TRAINING])
+            for name in vars(module):
+                self.log.look_at(AttributeSlot(module, ("", name)))
+            self.log.replace_again()
+            self.surround(module.forward)
+            for registry in vars(module).values():
+                if getattr(registry, "announces_changes", False):
+                    for hook in registry.values():
+                        self.surround(hook)
+
+    def surround(self, function: Any, named: dict[str, Any] | None = None) -> None:
+        """Watch what ``function`` finds outside itself."""
+        self._explore(self.surroundings, self.outside, function, named)
+
+    def _explore(
+        self, found: Surroundings, outside: OutsideSnapshot, function: Any, named: Any = None
+    ) -> None:
+        count = len(found.places), len(found.members)
+        found.explore(function, named)
+        if count == (len(found.places), len(found.members)):
+            return
+        self.log.restore()
+        for place in (*outside.update(found.places), *self.members.update(found.members)):
+            self.log.look_at(place)
+        self.log.replace_again()
+
+    def settle(self) -> None:
+        """Decide what matters of all that was looked at, once the function has run."""
+        for key, (place, _) in [*self.members.entries.items()]:
+            if id(vars(place.root)) in self.snapshots or place.root in self.switched:
+                del self.members.entries[key]
+        self.outside.merge(self.members)
+        if self.grads:
+            self.outside.merge(self.around_leaves)
+
+    def ignore(self, slot: Any) -> None:
+        """Stop watching ``slot`` as a whole."""
+        if isinstance(slot, AttributeSlot):
+            self.snapshots[id(vars(slot.module))].ignore([slot.place])
+        else:
+            self.outside.ignore([slot])
+
+    def watch(self, owner: Any, snapshot: Callable[[], Any], name: Any = None) -> bool:
+        """See `Trace.watch`; what hooks find outside themselves is watched as well."""
+        is_new = super().watch(owner, snapshot, name)
+        if is_new and getattr(owner, "announces_changes", False):
+            for registry in snapshot():
+                for _, hook in registry:
+                    self.surround(hook)
+        return is_new
+
+    def note(self, tensor: Any) -> None:
+        """Note that ``tensor`` took part."""
+        if tensor not in self.tensors and self.is_outside(tensor):
+            tensor._follow_base()
+            super().note(tensor)
+            self.histories[tensor] = (tensor._grad_fn, tensor._output_nr, tensor._requires_grad)
+            for hooks in tensor._leaf_hooks():
+                for _, hook in hooks:
+                    self._explore(self.of_leaves, self.around_leaves, hook)
+
+    def all_snapshots(self) -> list[ModuleSnapshot]:
+        """The snapshots of the modules that were entered."""
+        return [*self.snapshots.values()]
+
+    def tensors_elsewhere(self) -> set[int]:
+        """The ids of the tensors that stand in watched places, where they are always the same."""
+        found: list[Any] = []
+        for snapshot in self.all_snapshots():
+            found += [snapshot.values[place] for place in snapshot.entries]
+        found += [self.outside.values[key] for key in self.outside.entries]
+        return {id(tensor) for value in found for tensor in _tensors_below(value)}
+
+
+def _tensors_below(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _tensors_below(each)
+    elif isinstance(value, list | tuple | deque):
+        for each in value:
+            yield from _tensors_below(each)
+
+
+def states_of_dice() -> dict[str, Any]:
+    """The states of the random numbers that are not tensors'."""
+    return {
+        "random": random.getstate(),
+        "numpy.random": pickle.dumps(np.random.get_state(legacy=False)),  # noqa: NPY002 (the user's)
+    }
+
+
+def warn_of_dice(before: dict[str, Any]) -> None:
+    """Warn if something was drawn since then: the traced program has it as a constant."""
+    after = states_of_dice()
+    for name, state in before.items():
+        if after[name] != state:
+            warnings.warn(
+                f"the compiled function draws from {name} while it is traced, and will find the "
+                "same numbers at every call. Draw with flambeau, as in flambeau.rand(()) < 0.5, or "
+                "outside, and pass the result as a tensor",
+                errors.CompileWarning,
+                stacklevel=2,
+            )
