@@ -18,7 +18,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.ops.creation import eye as identity
 from flambeau.ops.matrices.factorization import orthonormal_columns
 from flambeau.ops.ranges import arange
-from flambeau.ops.sampling import permutations, redraw, truncated_normal_
+from flambeau.ops.sampling import permutations, real, redraw, truncated_normal_
 
 __all__ = [
     "calculate_gain",
@@ -87,7 +87,8 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
     Raises:
         RuntimeError: ``a`` is greater than ``b``.
     """
-    return _drawn_uniform(tensor, float(a), float(b), generator)
+    low, high = float(real("uniform_", "a", a)), float(real("uniform_", "b", b))
+    return _drawn_uniform(tensor, low, high, generator)
 
 
 def _drawn_uniform(tensor: Tensor, low: float, high: float, generator: Any) -> Tensor:
@@ -99,6 +100,7 @@ def _drawn_uniform(tensor: Tensor, low: float, high: float, generator: Any) -> T
 @function
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with normal random numbers; raises RuntimeError for a negative ``std``."""
+    mean, std = real("normal_", "mean", mean), real("normal_", "std", std)
     return _drawn_normal(tensor, mean, std, generator)
 
 

@@ -435,6 +435,18 @@ def _refuse_leaf(target: Tensor, name: str) -> None:
         put(target, target.detach(), name)
 
 
+def real(name: str, argument: str, value: Any) -> Any:
+    """``value``, if it is a real number or a tensor.
+
+    Raises:
+        TypeError: It is neither.
+    """
+    if type(value) is float or hasattr(type(value), "__float__"):
+        return value
+    kind = type(value).__name__
+    raise TypeError(f"{name}(): {argument} must be a real number, got {kind}: {value!r:.80}")
+
+
 def _bounds(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], defaults: Any) -> list[Any]:
     """The values of ``from`` and ``to``; the first is a word of Python and no parameter's name."""
     if len(args) == 2 and not kwargs:
@@ -459,31 +471,36 @@ def uniform_(self: Tensor, *bounds: Any, generator: Any = None, **named: Any) ->
         NotImplementedError: The dtype is an integer one.
     """
     low, high = _bounds("uniform_", bounds, named, {"from": 0.0, "to": 1.0})
+    low, high = real("uniform_", "from", low), real("uniform_", "to", high)
     return redraw("uniform_", "uniform", self, generator, {"low": float(low), "high": float(high)})
 
 
 @function(method=True)
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Any:
     """Overwrite with normal random numbers; raises RuntimeError for a negative ``std``."""
-    return redraw("normal_", "normal", self, generator, {"mean": mean, "std": std})
+    moments = {"mean": real("normal_", "mean", mean), "std": real("normal_", "std", std)}
+    return redraw("normal_", "normal", self, generator, moments)
 
 
 @function(method=True)
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Any:
     """Overwrite with exponentials of normal random numbers of this mean and deviation."""
-    return redraw("log_normal_", "log_normal", self, generator, {"mean": mean, "std": std})
+    moments = {"mean": real("log_normal_", "mean", mean), "std": real("log_normal_", "std", std)}
+    return redraw("log_normal_", "log_normal", self, generator, moments)
 
 
 @function(method=True)
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Any:
     """Overwrite with exponentially distributed numbers of rate ``lambd``."""
-    return redraw("exponential_", "exponential", self, generator, {"lambd": lambd})
+    rate = {"lambd": real("exponential_", "lambd", lambd)}
+    return redraw("exponential_", "exponential", self, generator, rate)
 
 
 @function(method=True)
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Any:
     """Overwrite with Cauchy-distributed numbers."""
-    return redraw("cauchy_", "cauchy", self, generator, {"median": median, "sigma": sigma})
+    shape = {"median": real("cauchy_", "median", median), "sigma": real("cauchy_", "sigma", sigma)}
+    return redraw("cauchy_", "cauchy", self, generator, shape)
 
 
 @function(method=True)

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from flambeau.core.tensor import Tensor
-from flambeau.optim.checks import at_least_zero, one_element
+from flambeau.optim.checks import at_least_zero, check_pair, one_element
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.precision import number
 from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
@@ -61,6 +61,7 @@ class Adafactor(RuleOptimizer):
         maximize: bool = False,
     ) -> None:
         one_element(lr=lr)
+        check_pair("eps", eps)
         at_least_zero(lr=lr, weight_decay=weight_decay, epsilon2=eps[1])
         at_least_zero(epsilon1=0.0 if eps[0] is None else eps[0])
         if not beta2_decay <= 0.0:

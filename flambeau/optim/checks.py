@@ -12,6 +12,27 @@ _MEANING = {
 }  # fmt: skip
 
 
+def real(name: str, value: Any) -> float:
+    """``value`` as a Python number.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if isinstance(value, str | bytes):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}: {value!r}")
+    try:
+        return float(value)
+    except TypeError:
+        kind = type(value).__name__
+        raise TypeError(f"{name} must be a number, got {kind}: {value!r:.80}") from None
+
+
+def check_pair(name: str, values: Any) -> None:
+    """Fail unless ``values`` are two."""
+    if len(values) != 2:
+        raise ValueError(f"{name} must be two numbers, got {len(values)}")
+
+
 def one_element(**numbers: Any) -> None:
     """Fail if a number is a tensor of several elements."""
     for name, value in numbers.items():
@@ -25,21 +46,20 @@ def at_least_zero(**numbers: Any) -> None:
     """Fail if a number is negative, or not a number."""
     for name, value in numbers.items():
         # A NaN compares as false, so it is refused as well.
-        if not float(value) >= 0.0:
+        if not real(name, value) >= 0.0:
             meaning = _MEANING.get(name, name)
             raise ValueError(f"invalid {meaning}: {name} must not be negative, got {float(value)}")
 
 
 def below_one(name: str, value: Any) -> None:
     """Fail unless 0 ≤ ``value`` < 1."""
-    if not 0.0 <= float(value) < 1.0:
+    if not 0.0 <= real(name, value) < 1.0:
         raise ValueError(f"invalid {name}: it must be at least 0 and below 1, got {float(value)}")
 
 
 def check_betas(betas: Any) -> None:
     """Fail unless ``betas`` are two numbers in [0, 1)."""
-    if len(betas) != 2:
-        raise ValueError(f"betas must be two numbers, got {len(betas)}")
+    check_pair("betas", betas)
     for i, beta in enumerate(betas):
         below_one(f"beta parameter at index {i}", beta)
 

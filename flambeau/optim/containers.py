@@ -22,6 +22,7 @@ from flambeau.core.cell import Cell
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import MadeInsideError, TracedValueError, outside
+from flambeau.optim.checks import real
 from flambeau.optim.precision import number
 
 # Where a number is found: its position in the group's Cell; ~position among the group's tensors;
@@ -383,7 +384,7 @@ class ParameterGroup(dict[str, Any]):
             if isinstance(value, Tensor):
                 tensors.append(value)
                 return ~(len(tensors) - 1)
-            values.append(float(value))
+            values.append(real(name, value))
             return None if name in self.switches and not values[-1] else len(values) - 1
 
         layout = tuple(

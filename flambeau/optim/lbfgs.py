@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -41,7 +42,7 @@ class LBFGS(Optimizer):
         line_search_fn: ``"strong_wolfe"``, or ``None`` for steps of a fixed length.
 
     Raises:
-        ValueError: ``lr`` is negative, or there are several groups.
+        ValueError: ``lr`` is negative, ``history_size`` not positive, or there are several groups.
     """
 
     def __init__(
@@ -57,6 +58,8 @@ class LBFGS(Optimizer):
     ) -> None:
         one_element(lr=lr)
         at_least_zero(lr=lr)
+        if not isinstance(history_size, int) or history_size <= 0:
+            raise ValueError(f"history_size must be a positive int, got {history_size!r}")
         defaults = {
             "lr": lr, "max_iter": max_iter,
             "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
@@ -156,7 +159,7 @@ class _Run:
         first_loss = self.evaluate()
         self.loss, self.gradient = float(first_loss), self.flat_gradient()
         if not self.converged():
-            for iteration in range(1, self.options["max_iter"] + 1):
+            for iteration in range(1, math.ceil(self.options["max_iter"]) + 1):
                 if not self.iterate(iteration):
                     break
         return first_loss

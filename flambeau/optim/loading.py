@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -42,7 +42,10 @@ def check_and_convert(
 
     Raises:
         ValueError: The number of groups, of parameters in a group, or a shape differs.
+        TypeError: ``state_dict``, or the state of a parameter, is no dict.
     """
+    if not isinstance(state_dict, Mapping):
+        raise TypeError(f"a state dict must be a dict, got {type(state_dict).__name__}")
     saved = [_plain(group) for group in state_dict["param_groups"]]
     if len(saved) != len(groups):
         raise ValueError(
@@ -69,6 +72,10 @@ def check_and_convert(
             state[key] = entries
             continue
         param, options = owners[key]
+        if not isinstance(entries, Mapping):
+            raise TypeError(
+                f"the loaded state of parameter {key} must be a dict, got {type(entries).__name__}"
+            )
         shapes = expected_shapes(param, dict(options))
         state[param] = _convert(entries, param, key, shapes)
     return Loaded(state, new_groups)

@@ -110,6 +110,11 @@ class Optimizer:
                 "an optimizer takes an iterable of tensors or of dictionaries, but got a "
                 f"{type(params).__name__}; put it in a list"
             )
+        if not hasattr(params, "__iter__"):
+            raise TypeError(
+                "an optimizer takes an iterable of tensors or of dictionaries, but got a "
+                f"{type(params).__name__}"
+            )
         self.defaults = defaults
         self.state = OptimizerState((), self._structure)
         self.param_groups = self._group_list(())

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from flambeau.core.tensor import Tensor
-from flambeau.optim.checks import at_least_zero, one_element
+from flambeau.optim.checks import at_least_zero, check_pair, one_element
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
 
@@ -56,6 +56,8 @@ class Rprop(RuleOptimizer):
     ) -> None:
         one_element(lr=lr)
         at_least_zero(lr=lr)
+        check_pair("etas", etas)
+        check_pair("step_sizes", step_sizes)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(
                 f"invalid eta values: 0 < etas[0] < 1 < etas[1] must hold, got {etas[0]}, {etas[1]}"

@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+import torch
 
+import flambeau
 from tests.conformance.expression import check
 
 CLOSE = 1e-6
@@ -103,6 +105,20 @@ def test_a_generator_can_be_given(name: str) -> None:
         return filled, generator.get_state(), lib.get_rng_state()
 
     check(run, CLOSE)
+
+
+@pytest.mark.parametrize("wrong", [None, "a", 1j, (0.0,)], ids=repr)
+@pytest.mark.parametrize("name", ["uniform_", "normal_"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_what_is_no_number_leaves_the_tensor(name: str, place: int, wrong: Any) -> None:
+    arguments = [wrong, 1.0] if place == 0 else [0.0, wrong]
+    for lib in (torch, flambeau):
+        tensor = lib.ones(3)
+        with pytest.raises(TypeError):
+            getattr(lib.nn.init, name)(tensor, *arguments)
+        with pytest.raises(TypeError):
+            getattr(tensor, name)(*arguments)
+        assert tensor.tolist() == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("arguments", GAINS, ids=str)

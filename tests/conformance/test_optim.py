@@ -389,12 +389,18 @@ INVALID = [
     ("Adafactor", {"d": 0.0}),
     ("Muon", {"adjust_lr_fn": "arbitrary"}),
     ("Muon", {"momentum": -0.1}),
+    ("SGD", {"lr": "a"}),
+    ("SGD", {"momentum": None}),
+    ("Adam", {"lr": "0.1"}),
+    ("Adam", {"eps": 1j}),
+    ("Adam", {"betas": (0.9, "a")}),
+    ("RMSprop", {"alpha": "a"}),
 ]
 
 
 @pytest.mark.parametrize(("name", "options"), INVALID, ids=lambda each: str(each))
 def test_wrong_arguments_raise_as_in_pytorch(name, options):
-    with pytest.raises((ValueError, RuntimeError)) as expected:
+    with pytest.raises((ValueError, RuntimeError, TypeError)) as expected:
         getattr(torch.optim, name)([torch.ones(2, 2, requires_grad=True)], **options)
     if "betas" in options:
         betas = [flambeau.tensor(b.item()) if torch.is_tensor(b) else b for b in options["betas"]]

@@ -66,6 +66,44 @@ def test_a_single_tensor_is_refused():
         optim.SGD(leaf(2))
 
 
+@pytest.mark.parametrize("params", [None, 3, flambeau.nn.Linear])
+def test_what_is_no_iterable_is_refused(params):
+    with pytest.raises(TypeError, match=r"takes an iterable of tensors.*got a"):
+        optim.SGD(params)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("SGD", {"lr": "a"}, "lr must be a number, got str: 'a'"),
+        ("SGD", {"momentum": None}, "momentum must be a number, got NoneType"),
+        ("Adam", {"betas": (0.9, "a")}, "index 1 must be a number, got str"),
+    ],
+)
+def test_numbers_of_other_types_are_refused_by_name(name, options, message):
+    with pytest.raises(TypeError, match=message):
+        getattr(optim, name)([leaf(2)], **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("Rprop", {"etas": (0.5,)}),
+        ("Rprop", {"step_sizes": (1e-6, 1.0, 50.0)}),
+        ("Adafactor", {"eps": (None, 1e-3, 1e-3)}),
+    ],
+)
+def test_pairs_are_counted(name, options):
+    with pytest.raises(ValueError, match=f"{next(iter(options))} must be two numbers"):
+        getattr(optim, name)([leaf(2)], **options)
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, None])
+def test_lbfgs_remembers_at_least_one_change(size):
+    with pytest.raises(ValueError, match="history_size must be a positive int"):
+        optim.LBFGS([leaf(2)], history_size=size)
+
+
 def test_no_parameters_are_refused():
     with pytest.raises(ValueError, match="empty list of parameters"):
         optim.SGD([])
@@ -390,6 +428,8 @@ def corrupt(state, what):
         state["param_groups"][0]["params"].append(7)
     elif what == "shape":
         state["state"][1]["exp_avg"] = flambeau.zeros(3)
+    elif what == "entries":
+        state["state"][1] = 5
     else:
         del state[what]
     return state
@@ -401,6 +441,7 @@ def corrupt(state, what):
         ("groups", ValueError, "2 parameter groups, the optimizer 1"),
         ("parameters", ValueError, "has 3 parameters"),
         ("shape", ValueError, r"'exp_avg' of parameter 1 has shape \[3\]"),
+        ("entries", TypeError, "state of parameter 1 must be a dict, got int"),
         ("state", KeyError, "state"),
         ("param_groups", KeyError, "param_groups"),
     ],

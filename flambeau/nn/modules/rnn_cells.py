@@ -182,6 +182,8 @@ class LSTMCell(RNNCellBase):
             ValueError: A tensor has another number of dimensions.
             RuntimeError: The sizes do not match.
         """
+        if hx is not None and len(hx) != 2:
+            raise RuntimeError(f"LSTMCell takes two states, h and c, got {len(hx)}")
         hidden, cell = self._step(lstm_cell, input, () if hx is None else tuple(hx), 2)
         return hidden, cell
 

@@ -47,7 +47,8 @@ class _Amount(BasePruningMethod):
         if not isinstance(amount, numbers.Real):
             raise TypeError(f"amount must be an int or a float, got {type(amount).__name__}")
         whole = isinstance(amount, numbers.Integral)
-        if amount < 0 or (not whole and amount > 1.0):
+        # A NaN compares as false, so it is refused as well.
+        if not (amount >= 0 if whole else 0 <= amount <= 1.0):
             raise ValueError(
                 f"amount must be a float from 0 to 1 or an int that is not negative, got {amount}"
             )

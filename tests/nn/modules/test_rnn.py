@@ -193,6 +193,12 @@ def test_dropout_between_layers_is_for_training():
     assert close(layer(x)[0], layer(x)[0])
 
 
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_lstm_cell_takes_two_states(count):
+    with pytest.raises(RuntimeError, match=f"two states, h and c, got {count}"):
+        nn.LSTMCell(3, 4)(steps(2, 3), (steps(2, 4),) * count)
+
+
 def test_a_cell_repeated_is_the_layer():
     layer = nn.LSTM(3, 4)
     cell = nn.LSTMCell(3, 4)

@@ -36,6 +36,12 @@ def test_pruned_elements_get_no_gradient():
     assert pruned.weight_orig.grad.tolist() == [[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
 
 
+@pytest.mark.parametrize("amount", [float("nan"), -0.1, 1.5, -1])
+def test_an_amount_is_a_share_or_a_count(amount):
+    with pytest.raises(ValueError, match="amount must be a float from 0 to 1"):
+        prune.l1_unstructured(layer(), "weight", amount)
+
+
 def test_a_failure_leaves_the_module_alone():
     pruned = layer()
     weight = pruned.weight
