@@ -100,6 +100,7 @@ class _Region:
         self, run: Callable[[], Any], context: Any, preserves_rng: bool, checks: bool
     ) -> None:
         self.run, self.context, self.checks = run, context, checks
+        self.autocast = modes.autocast
         self.generators = [(e, e.save()) for e in default_generators()] if preserves_rng else []
         self.forms: list[tuple[Any, ...]] = []
         self.found: dict[int, Tensor] = {}
@@ -122,11 +123,15 @@ class _Region:
             saved.append(tensor.detach())
             return tensor
 
-        with fork_rng(enabled=bool(self.generators)):
-            for generator, state in self.generators:
-                generator.restore(state)
-            with enable_grad(), self.context, saved_tensors_hooks(keep, lambda kept: kept):
-                self.run()
+        before, modes.autocast = modes.autocast, self.autocast
+        try:
+            with fork_rng(enabled=bool(self.generators)):
+                for generator, state in self.generators:
+                    generator.restore(state)
+                with enable_grad(), self.context, saved_tensors_hooks(keep, lambda kept: kept):
+                    self.run()
+        finally:
+            modes.autocast = before
         self._check(saved)
         self.found = dict(enumerate(saved))
 

@@ -185,3 +185,21 @@ def test_another_shape_is_an_error():
 
     with pytest.raises(CheckpointError, match=r"\[2, 3\].*\[3\]"):
         checkpoint(function, x, use_reentrant=False).backward()
+
+
+def test_it_runs_again_in_the_precision_of_the_first_run():
+    layer, x = flambeau.nn.Linear(3, 3), flambeau.ones(2, 3)
+
+    def product(x):
+        return layer(flambeau.nn.functional.silu(layer(x)))
+
+    with flambeau.autocast("cpu"):
+        result = checkpoint(product, x, use_reentrant=False)
+    assert result.dtype is flambeau.bfloat16
+    result.float().sum().backward()
+    found, layer.weight.grad = layer.weight.grad, None
+    with flambeau.autocast("cpu"):
+        result = product(x)
+    result.float().sum().backward()
+    assert flambeau.equal(found, layer.weight.grad)
+    assert not flambeau.is_autocast_enabled("cpu")
