@@ -2,32 +2,28 @@
 
 A program depends on more than its inputs: on training flags, hooks, submodules and plain
 attributes of the modules that its trace entered. Each change of these bumps one counter, so that
-while the counter stands still the guard compares one integer. What can change without it is looked
-at at every call: whether places outside, and classes, hold the same objects; and the contents of
-lists, dictionaries, sets and NumPy arrays.
+while the counter stands still the guard compares one integer. Plain attributes that can change
+without assignment (lists, dictionaries, sets, NumPy arrays) are compared at every call.
 """
 
 from __future__ import annotations
 
 import warnings
-from array import array
-from collections import ChainMap, deque
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from flambeau.compile.places import Outside, Sizes, check_of
-from flambeau.compile.surroundings import Surroundings, is_own
+from flambeau.compile.surroundings import Outside
 from flambeau.core import world
 from flambeau.core.pytree import TUPLES
 from flambeau.core.trace import Trace
 
 _BY_VALUE = (int, float, bool, complex, str, bytes, type(None), np.generic)
 _MEMBERS = ("_parameters", "_buffers")
-# After so many times that places hold other, equal objects, no quick look is prepared any more.
-_RENEWALS = 8
+# Where the containers come from whose content is compared.
+_PLAIN = ("builtins", "collections")
 
 # Bytes of a NumPy array from which comparing it at each call takes longer than most calls.
 _LARGE = 1 << 20
@@ -58,7 +54,7 @@ class ModuleSnapshot:
             for name, value in vars(module).items()
             if ("", name) in self.entries
             and self.entries["", name][0] is not None
-            and not getattr(type(value), "announces_changes", False)
+            and not getattr(value, "announces_changes", False)
             and name != "_non_persistent_buffers_set"
         ]
 
@@ -107,15 +103,19 @@ def is_of_hooks(module: Any, place: Place) -> bool:
     kind, name = place
     if kind or name == "_modules":
         return False
-    return name == "_is_full_backward_hook" or hasattr(
-        type(vars(module).get(name)), "announces_changes"
-    )
+    return name == "_is_full_backward_hook" or hasattr(vars(module).get(name), "announces_changes")
 
 
 def set_at(module: Any, place: Place, value: Any) -> None:
     """Put ``value`` at ``place`` in a module, past its ``__setattr__``."""
     kind, name = place
     (vars(module)[kind] if kind else vars(module))[name] = value
+
+
+def remove_at(module: Any, place: Place) -> None:
+    """Take away what stands at ``place`` in a module, past its ``__delattr__``."""
+    kind, name = place
+    (vars(module)[kind] if kind else vars(module)).pop(name, None)
 
 
 def _entries(module: Any) -> dict[Place, Any]:
@@ -153,8 +153,7 @@ def freeze(value: Any) -> tuple[Any, Any]:
     if isinstance(value, _BY_VALUE):
         return None, (type(value), value)
     if isinstance(value, dict):
-        # Past what a class of its own makes of it.
-        return dict, tuple((key, freeze(each)) for key, each in dict.items(value))
+        return dict, tuple((key, freeze(each)) for key, each in value.items())
     if isinstance(value, list | tuple | deque) and type(value) not in TUPLES:
         frozen = tuple(map(freeze, value))
         fixed = isinstance(value, tuple) and all(kind is None for kind, _ in frozen)
@@ -163,10 +162,6 @@ def freeze(value: Any) -> tuple[Any, Any]:
         return set, frozenset(value)
     if isinstance(value, np.ndarray):
         return np.ndarray, (value.dtype, value.shape, value.tobytes())
-    if isinstance(value, bytearray | array):
-        return type(value), bytes(value)
-    if isinstance(value, MappingProxyType | ChainMap):
-        return type(value), tuple((key, freeze(each)) for key, each in value.items())
     return None, _Same(value)
 
 
@@ -181,13 +176,9 @@ def _warn_of_size(name: str, value: Any) -> None:
 
 
 def _freeze_plain(value: Any) -> tuple[Any, Any]:
-    """`freeze`, with flambeau's own containers, which are watched elsewhere, as one object."""
-    own = isinstance(value, dict | list | set) and is_own(type(value))
-    try:
-        return (None, _Same(value)) if own else freeze(value)
-    except RecursionError:
-        # A container that is in itself.
-        return None, _Same(value)
+    """`freeze`, with containers of classes of their own as one object."""
+    own = isinstance(value, dict | list | set) and type(value).__module__ not in _PLAIN
+    return (None, _Same(value)) if own else freeze(value)
 
 
 class _Members:
@@ -223,85 +214,53 @@ class OutsideSnapshot:
     """What functions found outside themselves, as a trace took it into the program."""
 
     def __init__(self) -> None:
-        self.entries: list[tuple[Outside, tuple[Any, Any]]] = []
-        self.members: list[tuple[Outside, tuple[Any, Any]]] = []
-        self.states: list[Mapping[str, Any]] = []
-        self._renewals = 0
+        self.entries: dict[Any, tuple[Outside, tuple[Any, Any]]] = {}
+        #: What the trace found at each place.
+        self.values: dict[Any, Any] = {}
 
-    def update(self, surroundings: Surroundings) -> None:
-        """Take over what has been found since the last time."""
-        for place in surroundings.fresh:
-            value = place.find()
-            frozen = _freeze_plain(value)
-            # What is made anew at each look says nothing.
-            if frozen == _freeze_plain(place.find()):
+    def update(self, places: Mapping[Any, Outside]) -> list[Outside]:
+        """Add the values of those ``places`` that are new, and give these."""
+        added = []
+        for key, place in places.items():
+            if key not in self.entries:
+                value = place.get()
                 _warn_of_size(str(place), value)
-                self.entries.append((place, frozen))
-        self.members += [(place, freeze(place.find())) for place in surroundings.members]
-        self.states += surroundings.states
-        for taken in (surroundings.fresh, surroundings.members, surroundings.states):
-            taken.clear()
+                self.entries[key] = place, _freeze_plain(value)
+                self.values[key] = value
+                added.append(place)
+        return added
 
-    def ignore_changed(self) -> list[str]:
-        """Stop watching what is no longer as it was, and give its names.
+    def merge(self, other: OutsideSnapshot) -> None:
+        """Add what ``other`` watches."""
+        for key, entry in other.entries.items():
+            self.entries.setdefault(key, entry)
+            self.values.setdefault(key, other.values[key])
 
-        Attributes of modules are told of elsewhere.
-        """
-        changed = [place for place, frozen in self.entries if _freeze_plain(place.find()) != frozen]
-        self.entries = [each for each in self.entries if each[0] not in changed]
-        self.members = [each for each in self.members if freeze(each[0].find()) == each[1]]
-        return [*map(str, changed)]
+    def changed(self) -> list[Outside]:
+        """The places that no longer hold what they held."""
+        return [p for p, frozen in self.entries.values() if _freeze_plain(p.get()) != frozen]
 
-    def settle(self, modules: list[ModuleSnapshot]) -> None:
-        """Prepare to be asked at every call.
+    def ignore(self, places: Iterable[Outside]) -> None:
+        """Stop watching places that the traced function itself changes."""
+        for place in places:
+            self.entries.pop(place.identity(), None)
+            self.values.pop(place.identity(), None)
 
-        Args:
-            modules: The modules whose containers are compared anyway.
-        """
-        # What the trace has put back counts as it is now.
-        states = {id(vars(each.module)) for each in modules}
-        self.members = [(place, freeze(place.find())) for place, _ in self.members]
-        self.watched = [(place, frozen, True) for place, frozen in self.entries]
-        self.watched += [
-            (place, frozen, id(place.root) not in states) for place, frozen in self.members
+    def settle(self) -> None:
+        """Prepare to be asked at every call."""
+        self.expected = [
+            (place.get, place.get(), frozen, _Members.of(place.get(), frozen))
+            for place, frozen in self.entries.values()
         ]
-        if self.states:
-            size = Sizes(self.states)
-            self.watched.append((size, freeze(size.find()), False))
-        self._look()
-
-    def _look(self) -> None:
-        self.expected = [(place, place.find(), frozen) for place, frozen, _ in self.watched]
-        self.contents = [
-            (value, frozen, _Members.of(value, frozen))
-            for (_, value, frozen), (_, _, by_content) in zip(
-                self.expected, self.watched, strict=True
-            )
-            if by_content and frozen[0] is not None
-        ]
-        is_steady = self._renewals < _RENEWALS
-        places = ((place, value) for place, value, _ in self.expected)
-        self.are_same = check_of(places) if is_steady else bool
 
     def holds(self) -> bool:
         """Whether all is as it was."""
-        if not self.are_same() and not self._are_equal():
-            return False
-        # A container may have changed although it is the same.
-        for value, frozen, members in self.contents:
-            same = members is not None and members.are_those_of(value)
-            if not same and _freeze_plain(value) != frozen:
+        for get, value, frozen, members in self.expected:
+            now = get()
+            # A container may have changed although it is the same.
+            same = now is value and (frozen[0] is None or (members and members.are_those_of(now)))
+            if not same and _freeze_plain(now) != frozen:
                 return False
-        return True
-
-    def _are_equal(self) -> bool:
-        """Whether other objects than before are equal to them; if so, these count from now on."""
-        for place, value, frozen in self.expected:
-            now = place.find()
-            if now is not value and _freeze_plain(now) != frozen:
-                return False
-        self._renewals += 1
-        self._look()
         return True
 
 
@@ -319,7 +278,7 @@ class Guard:
     ) -> None:
         self.modules = modules
         self.outside = outside
-        outside.settle(modules)
+        outside.settle()
         # A flag of ``None``: the program sets it before it matters.
         self.tensors = [
             (tensor, None if tensor in trace.free else flag, cell, tensor._leaf_hooks())

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import pickle
-import random
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 from jax.core import Tracer
 
 from flambeau.compile import arguments, errors, guard
-from flambeau.compile.guard import ModuleSnapshot, OutsideSnapshot, Place
+from flambeau.compile.containers import is_of_trace, watch_of
 from flambeau.compile.history import Arrival, Root, trace_backward
-from flambeau.compile.surroundings import Surroundings
-from flambeau.core import tape, world
+from flambeau.compile.keeping import Keeping, Kitchen, Standing, drop_counters
+from flambeau.compile.slots import AttributeSlot, GradSlot, Slot, tensors_in
+from flambeau.compile.surroundings import MISSING
+from flambeau.compile.watching import WatchingTrace, states_of_dice, warn_of_dice
+from flambeau.core import tape
 from flambeau.core.cell import Cell
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
-from flambeau.core.trace import Trace
 
 #: Stands for the number of an output of the program's node where backward has already run.
 SPENT = -1
@@ -33,6 +31,7 @@ class Result(NamedTuple):
         output: Its position among the program's outputs, or -1 for a tensor that existed before.
         argument: The position of the argument that it is, or -1.
         tensor: A tensor that existed before and is neither.
+        slot: Where a tensor stands that existed before, and that may be another at each call.
         number: Which output of the program's node it is, `SPENT`, or ``None`` for a leaf.
         requires_grad: Whether it requires grad.
         cls: Its class.
@@ -41,6 +40,7 @@ class Result(NamedTuple):
     output: int = -1
     argument: int = -1
     tensor: Tensor | None = None
+    slot: Any = None
     number: int | None = None
     requires_grad: bool = False
     cls: type = Tensor
@@ -48,7 +48,7 @@ class Result(NamedTuple):
     @property
     def is_new(self) -> bool:
         """Whether it is a plain tensor that each call makes."""
-        return self.argument < 0 and self.tensor is None and self.cls is Tensor
+        return self.output >= 0 and self.cls is Tensor
 
 
 class Twin(NamedTuple):
@@ -59,42 +59,6 @@ class Twin(NamedTuple):
     """
 
     first: int
-
-
-class AttributeSlot(NamedTuple):
-    """A module attribute that the function assigns a tensor to.
-
-    What stands in a slot may be another tensor at each call, so it is looked up each time.
-    """
-
-    module: Any
-    place: Place
-
-    def get(self) -> Any:
-        """The tensor that stands in the slot now."""
-        return guard.value_at(self.module, self.place)
-
-    def set(self, value: Any) -> None:
-        """Put a tensor into the slot."""
-        guard.set_at(self.module, self.place, value)
-
-
-class GradSlot(NamedTuple):
-    """The ``.grad`` of a tensor."""
-
-    tensor: Tensor
-
-    def get(self) -> Any:
-        """The gradient that stands in the slot now."""
-        return self.tensor._grad
-
-    def set(self, value: Any) -> None:
-        """Put a gradient into the slot."""
-        self.tensor._grad = value
-        world.gradients += 1
-
-
-Slot = AttributeSlot | GradSlot
 
 
 class Recording:
@@ -112,10 +76,13 @@ class Recording:
         self.leaves = leaves
         self.inputs = [i for i, leaf in enumerate(leaves) if arguments.is_input(leaf)]
         self.with_grad = [i for i in self.inputs if leaves[i]._grad is not None]
-        self.trace = _ModuleWatchingTrace(tape.sequence_now())
+        self.trace = WatchingTrace(tape.sequence_now())
         self.stand_ins: list[Any] = list(leaves)
         self.outputs: list[Any] = []
+        # What the function returns, and then what it leaves elsewhere.
         self.returned: list[Any] = []
+        self.returned_count = 0
+        self.places: dict[int, int] = {}
         self.results: list[Any] = []
         self.result_structure: Any = None
         self.keys: Any = None
@@ -128,12 +95,20 @@ class Recording:
         self.cells: dict[Cell, int] = {}
         self.argument_writes: dict[int, int] = {}
         self.argument_grads: dict[int, int | None] = {}
-        self.slots: list[tuple[Slot, int | None, int | None]] = []
-        self.slot_before: list[tuple[AttributeSlot, Any]] = []
-        # Tensors from outside, or positions of arguments, whose `requires_grad` it leaves so.
-        self.flags: list[tuple[Tensor | int, bool]] = []
-        # Tensors from outside, or positions of arguments, whose history the program moves on.
-        self.moved: list[tuple[Tensor | int, int | None]] = []
+        self.slots: list[tuple[GradSlot, int | None, int | None]] = []
+        # What the program takes for granted of slots, as what the trace found there.
+        self.slot_before: list[tuple[Any, Any]] = []
+        # The Cells of the tensors in slots that matter as objects, and not by their values.
+        self.looked_up: set[Cell] = set()
+        # The slots that the function itself puts something into, with that.
+        self.assigned: list[tuple[Any, Any]] = []
+        self.active: list[Any] = []
+        self.kitchen = Kitchen(self.trace.log, self._keep)
+        self.keeping: Keeping | None = None
+        # Tensors from outside, or where to find them, whose `requires_grad` it leaves so.
+        self.flags: list[tuple[Any, bool]] = []
+        # Tensors from outside, or where to find them, whose history the program moves on.
+        self.moved: list[tuple[Any, int | None]] = []
 
     def record(self) -> Any:
         """Trace the function and give the closed jaxpr.
@@ -146,13 +121,14 @@ class Recording:
         if arrays:
             self.trace.device = Tensor._wrap(arrays[0]).device
         before = modes.trace
-        self.trace.surround(self.function, self._named_arguments())
         if before is not None:
             raise errors.CompileError("a compiled function cannot be traced inside another trace")
-        modes.trace = self.trace
         try:
+            self.trace.surround(self.function, self._named_arguments())
+            modes.trace = self.trace
             return jax.make_jaxpr(self._run)(*arrays)
         except Exception as error:
+            self.trace.log.reset()
             for undo in reversed(self.trace.undo):
                 undo()
             if isinstance(error, errors.VALUE_ERRORS):
@@ -179,26 +155,76 @@ class Recording:
                 else arguments.stand_in(self.leaves[i], tracer, grads.get(i))
             )
         args, kwargs = arguments.unflatten(self.structure, self.stand_ins)
-        dice = _states_of_dice()
+        dice = states_of_dice()
         returned = self.function(*args, **kwargs)
-        _warn_of_dice(dice)
-        leaves, self.result_structure = jax.tree_util.tree_flatten(
-            arguments.without_keys(returned),
-            is_leaf=lambda each: isinstance(each, Tensor) or each is None,
-        )
-        self.keys = arguments.keys_of(returned)
-        self.returned = leaves
-        places: dict[int, int] = {}
-        for i, each in enumerate(leaves):
-            first = places.setdefault(id(each), i)
-            is_twin = first < i and isinstance(each, Tensor)
-            self.results.append(Twin(first) if is_twin else self._result(each))
+        warn_of_dice(dice)
+        self._warn_of_arguments(args, kwargs)
+        self.trace.log.restore()
+        self._collect_slots()
+        self._collect_results(returned)
+        self._collect_kept()
         self._collect_writes()
         self._collect_moved()
         self.count = len(self.outputs)
         if self.roots:
             self._trace_backward()
         return self.outputs
+
+    def _warn_of_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Warn if a container among the arguments was changed, which is one of the trace's own."""
+        leaves, structure = arguments.flatten(args, kwargs)
+        same = len(leaves) == len(self.stand_ins) and structure == self.structure
+        if not same or any(a is not b for a, b in zip(leaves, self.stand_ins, strict=True)):
+            errors.warn(
+                "the compiled function changes a list, a dictionary or another container among its "
+                "arguments; the caller's stays as it was. Let the function find the container "
+                "outside itself, as a global or an attribute, or return what it puts there"
+            )
+
+    def _collect_results(self, returned: Any) -> None:
+        returned = self._without_stand_ins(returned)
+        leaves, self.result_structure = jax.tree_util.tree_flatten(
+            arguments.without_keys(returned),
+            is_leaf=lambda each: isinstance(each, Tensor) or each is None,
+        )
+        self.keys = arguments.keys_of(returned)
+        self.returned, self.returned_count = leaves, len(leaves)
+        for i, each in enumerate(leaves):
+            first = self.places.setdefault(id(each), i)
+            is_twin = first < i and isinstance(each, Tensor)
+            self.results.append(Twin(first) if is_twin else self._result(each))
+
+    def _without_stand_ins(self, value: Any) -> Any:
+        """``value`` with the containers from outside that it is, or has in it."""
+        watch = watch_of(value)
+        if watch is not None:
+            known = watch in self.active
+            return Standing(self.kitchen.number_of(watch)) if known else watch.raw
+        if type(value) is dict:
+            return {key: self._without_stand_ins(each) for key, each in value.items()}
+        if type(value) in (list, tuple):
+            return type(value)(map(self._without_stand_ins, value))
+        return value
+
+    def _keep(self, tensor: Tensor) -> int:
+        """The position among the results of a tensor that the function leaves somewhere."""
+        place = self.places.setdefault(id(tensor), len(self.returned))
+        if place == len(self.returned):
+            self.returned.append(tensor)
+            self.results.append(self._result(tensor))
+        return place
+
+    def _collect_kept(self) -> None:
+        kitchen = self.kitchen
+        replays = kitchen.replays(self.active)
+        assigned = [(slot, kitchen.recipe(value, slot)) for slot, value in self.assigned]
+        if assigned or self.active or kitchen.numbers:
+            self.keeping = Keeping([*kitchen.numbers], replays, assigned)
+        if kitchen.numbers_in:
+            errors.warn(
+                f"the compiled function leaves Python numbers in {', '.join(kitchen.numbers_in)}, "
+                "which are those of its trace at every call; leave tensors there"
+            )
 
     def _add(self, array: Any) -> int:
         self.outputs.append(array)
@@ -211,6 +237,9 @@ class Recording:
         for i in self.inputs:
             if value is self.stand_ins[i]:
                 return Result(argument=i)
+        slot = self.slot_of(value)
+        if slot is not None:
+            return Result(slot=slot)
         if value._view is None and not isinstance(value._cell.array, Tracer):
             return Result(tensor=value)
         return Result(
@@ -232,6 +261,15 @@ class Recording:
                     "class holds, as jax.tree_util.register_dataclass does"
                 )
 
+    def slot_of(self, tensor: Tensor) -> Any:
+        """The slot where ``tensor`` stood before the trace, if there is one."""
+        for slot, before in self.slot_before:
+            for where, each in tensors_in(before, slot):
+                if each is tensor:
+                    self.looked_up.add(tensor._cell)
+                    return where
+        return None
+
     def _number(self, value: Tensor) -> int | None:
         """Which output of the program's node ``value`` is to be."""
         node = value.grad_fn
@@ -243,14 +281,15 @@ class Recording:
     def _trace_backward(self) -> None:
         """Go on with the trace: from the results that require grad back to where they come from."""
         trace = self.trace
-        written = _by_identity(trace.values), _by_identity(trace.grads)
+        written = self._written()
+        trace.log.replace_again()
         try:
             arrivals = trace_backward(self.roots, trace.first_sequence, trace.histories)
-            if written != (_by_identity(trace.values), _by_identity(trace.grads)):
+            if written != self._written():
                 raise errors.CompileError(
                     "a backward hook or a custom Function inside a compiled function writes to a "
-                    "tensor while its gradient is computed, but backward() is called outside; "
-                    "compile the whole step, backward() included"
+                    "tensor or a container while its gradient is computed, but backward() is "
+                    "called outside; compile the whole step, backward() included"
                 )
         except errors.VALUE_ERRORS as error:
             self.refusal = errors.explain(error)
@@ -260,6 +299,12 @@ class Recording:
             self.arrivals = [each for each in arrivals if self._is_known(each.tensor)]
             for each in self.arrivals:
                 self._add(each.gradient)
+        finally:
+            trace.log.restore()
+
+    def _written(self) -> tuple[Any, ...]:
+        trace = self.trace
+        return _by_identity(trace.values), _by_identity(trace.grads), trace.log.count()
 
     def _is_known(self, tensor: Tensor) -> bool:
         """Whether ``tensor`` was there before the function, or is returned by it."""
@@ -291,7 +336,6 @@ class Recording:
             grad = self.stand_ins[i]._grad
             if i not in self.argument_grads and grad is not None and grad._cell.version:
                 self.argument_grads[i] = self._add(grad._read())
-        self._collect_slots()
         self._collect_flags()
 
     def _collect_flags(self) -> None:
@@ -300,7 +344,7 @@ class Recording:
             if stand_in.grad_fn is None and stand_in.requires_grad is not leaf.requires_grad:
                 self.flags.append((i, stand_in.requires_grad))
         self.flags += [
-            (tensor, tensor._requires_grad)
+            (self.slot_of(tensor) or tensor, tensor._requires_grad)
             for tensor in self.trace.flags
             if tensor._grad_fn is None
         ]
@@ -314,71 +358,82 @@ class Recording:
         for tensor, (node, _, _) in self.trace.histories.items():
             own = tensor._view is None or tensor._view.base is None
             if own and tensor._grad_fn is not None and tensor._grad_fn is not node:
-                self.moved.append((tensor, self._number(tensor)))
+                self.moved.append((self.slot_of(tensor) or tensor, self._number(tensor)))
 
     def _collect_slots(self) -> None:
+        """Find what the function leaves behind, and what that depends on."""
+        trace, log = self.trace, self.trace.log
+        log.refuse_strays()
+        trace.settle()
         side_effects = []
-        for snapshot in trace_snapshots(self.trace):
+        for snapshot in trace.all_snapshots():
             places = snapshot.changed()
-            if snapshot.module in self.trace.switched and guard.TRAINING in places:
+            if snapshot.module in trace.switched and guard.TRAINING in places:
                 # It was entered in the mode that it had outside, which counts.
                 places.remove(guard.TRAINING)
             # A hook that removes itself, or adds others, belongs to the calls until then only.
             places = [each for each in places if not guard.is_of_hooks(snapshot.module, each)]
             for place in places:
-                value = guard.value_at(snapshot.module, place)
-                if isinstance(value, Tensor):
-                    slot = AttributeSlot(snapshot.module, place)
-                    self.slots.append((slot, self._add(value._read()), self._number(value)))
-                    self.slot_before.append((slot, snapshot.values.get(place)))
-                else:
-                    side_effects.append(f"{type(snapshot.module).__name__}.{place[1]}")
+                slot = AttributeSlot(snapshot.module, place)
+                side_effects += self._look_at_change(slot, snapshot.values.get(place, MISSING))
             snapshot.ignore(places)
-        side_effects += self.trace.outside.ignore_changed()
+        for place in (places := trace.outside.changed()):
+            side_effects += self._look_at_change(place, trace.outside.values[place.identity()])
+        trace.outside.ignore(places)
+        side_effects += self._collect_active()
         if side_effects:
-            warnings.warn(
+            errors.warn(
                 f"the compiled function changes {', '.join(side_effects)} while it is traced; "
                 "Python side effects run once, not at every call. Keep such state in a tensor "
-                "(a buffer), or change it outside the compiled function",
-                errors.CompileWarning,
-                stacklevel=2,
+                "(a buffer), or change it outside the compiled function"
             )
 
+    def _look_at_change(self, slot: Any, before: Any) -> list[str]:
+        """Note that the function has put something into ``slot``; give its name if it may not."""
+        value = slot.get()
+        if not (isinstance(value, Tensor) or is_of_trace(value)):
+            return [str(slot)]
+        self.assigned.append((slot, value))
+        self.slot_before.append((slot, before))
+        return []
+
+    def _collect_active(self) -> list[str]:
+        """Find the containers that change; give the names of those that Python counts in."""
+        trace, log = self.trace, self.trace.log
+        names: list[str] = []
+        more = [each for _, before in self.slot_before for each in log.watches_in(before)]
+        for watch in [*log.watches.values()]:
+            counted = drop_counters(watch, log)
+            names += counted
+            more += [watch] if counted else []
+        self.active = log.active(more)
+        for slot, value, _ in log.replaced:
+            if any(each in self.active for each in log.watches_in(value)):
+                trace.ignore(slot)
+                self.slot_before.append((slot, value))
+        for watch in self.active:
+            self.slot_before += [(each, each.of(watch.raw)) for each in watch.asked]
+        return names
+
     def _restore(self) -> None:
-        """Put back what the trace assigned, so that no tracer is left in a module."""
-        for slot, before in self.slot_before:
+        """Put back what the trace assigned, so that no tracer is left anywhere."""
+        self.trace.log.restore()
+        for slot, _ in self.assigned:
+            before = next(before for each, before in self.slot_before if each is slot)
             slot.set(before)
-        for snapshot in trace_snapshots(self.trace):
+        for snapshot in self.trace.all_snapshots():
             for place in snapshot.changed():
                 value = guard.value_at(snapshot.module, place)
-                if isinstance(value, Tensor) and isinstance(value._cell.array, Tracer):
-                    guard.set_at(snapshot.module, place, snapshot.values.get(place))
+                if is_of_trace(value):
+                    slot = AttributeSlot(snapshot.module, place)
+                    slot.set(snapshot.values.get(place, MISSING))
+        for place in self.trace.outside.changed():
+            if is_of_trace(place.get()):
+                place.set(self.trace.outside.values[place.identity()])
         for tensor, history in self.trace.histories.items():
             tensor._grad_fn, tensor._output_nr, tensor._requires_grad = history
         for tensor, flag in self.trace.flags.items():
             tensor._requires_grad = flag
-
-
-def _states_of_dice() -> dict[str, Any]:
-    """The states of the random numbers that are not tensors'."""
-    return {
-        "random": random.getstate(),
-        "numpy.random": pickle.dumps(np.random.get_state(legacy=False)),  # noqa: NPY002 (the user's)
-    }
-
-
-def _warn_of_dice(before: dict[str, Any]) -> None:
-    """Warn if something was drawn since then: the traced program has it as a constant."""
-    after = _states_of_dice()
-    for name, state in before.items():
-        if after[name] != state:
-            warnings.warn(
-                f"the compiled function draws from {name} while it is traced, and will find the "
-                "same numbers at every call. Draw with flambeau, as in flambeau.rand(()) < 0.5, or "
-                "outside, and pass the result as a tensor",
-                errors.CompileWarning,
-                stacklevel=2,
-            )
 
 
 def _is_object(value: Any) -> bool:
@@ -389,61 +444,19 @@ def _by_identity(values: dict[Any, Any]) -> dict[Any, int]:
     return {key: id(value) for key, value in values.items()}
 
 
-class _ModuleWatchingTrace(Trace):
-    """A trace that takes a snapshot of each module on entry and of each tensor's history."""
-
-    def __init__(self, first_sequence: int) -> None:
-        super().__init__(first_sequence)
-        self.snapshots: dict[int, ModuleSnapshot] = {}
-        self.surroundings = Surroundings()
-        self.outside = OutsideSnapshot()
-        self.histories: dict[Tensor, tuple[Any, int, bool]] = {}
-
-    def enter(self, module: Any, anew: bool = False) -> None:
-        """Note that ``module`` was called, or with ``anew`` that it has changed for good."""
-        # Several handles on a module have one dictionary.
-        key = id(vars(module))
-        if anew or key not in self.snapshots:
-            snapshot = self.snapshots[key] = ModuleSnapshot(module)
-            if module in self.switched:
-                # The function has chosen the mode itself.
-                snapshot.ignore([guard.TRAINING])
-            self.surroundings.enter(module)
-            self.outside.update(self.surroundings)
-            for registry in vars(module).values():
-                if getattr(type(registry), "announces_changes", False):
-                    for hook in registry.values():
-                        self.surround(hook)
-
-    def surround(self, function: Any, named: dict[str, Any] | None = None) -> None:
-        """Watch what ``function`` finds outside itself."""
-        self.surroundings.explore(function, named)
-        self.outside.update(self.surroundings)
-
-    def note(self, tensor: Any) -> None:
-        """Note that ``tensor`` took part."""
-        if tensor not in self.tensors and self.is_outside(tensor):
-            tensor._follow_base()
-            super().note(tensor)
-            self.histories[tensor] = (tensor._grad_fn, tensor._output_nr, tensor._requires_grad)
-
-
-def trace_snapshots(trace: Any) -> list[ModuleSnapshot]:
-    """The snapshots of the modules that a trace entered."""
-    return list(trace.snapshots.values())
-
-
 def slots_by_cell(recording: Recording) -> dict[Cell, Slot]:
     """The Cells that the trace reached through a slot, which may hold another next time."""
     slots: dict[Cell, Slot] = {}
-    for slot, before in recording.slot_before:
-        if isinstance(before, Tensor) and before._view is None:
-            slots[before._cell] = slot
+    standing = [each for pair in recording.slot_before for each in tensors_in(pair[1], pair[0])]
+    elsewhere = recording.trace.tensors_elsewhere()
+    for slot, tensor in standing:
+        if tensor._view is None and id(tensor) not in elsewhere:
+            slots.setdefault(tensor._cell, slot)
     # A parameter that shares its Cell with what stood in a slot keeps it.
-    for slot, before in recording.slot_before:
-        for tensor, (_, cell) in recording.trace.tensors.items():
-            if tensor is not before and slots.get(cell) is slot:
-                del slots[cell]
+    owners = {id(tensor): tensor._cell for _, tensor in standing}
+    for tensor, (_, cell) in recording.trace.tensors.items():
+        if id(tensor) not in owners:
+            slots.pop(cell, None)
     for tensor, grad in recording.trace.grads_read.items():
         if grad is not None and grad._view is None:
             slots[grad._cell] = GradSlot(tensor)
