@@ -184,6 +184,20 @@ def probability_rows() -> Iterator[Row]:
     yield Row("gaussian_nll_loss of whole variances", gaussian, (A, B, CLASSES[:, None]))
     yield Row("gaussian_nll_loss of odd variances", gaussian, (A, B, shares(5)))
     yield Row("gaussian_nll_loss of a negative variance", gaussian, (A, B, -shares(6, 5)))
+    x, target = shares(4, 5), shares(4, 5)
+    for name in ("binary_cross_entropy", "binary_cross_entropy_with_logits"):
+        for kind in (np.float64, np.float16, np.complex64):
+            inputs = (x, target, shares(4, 5).astype(kind))
+            yield Row(f"{name} weighted by {kind.__name__}", with_weight(name), inputs, 2e-3,
+                      node=False)  # fmt: skip
+        yield Row(f"{name} weighted by more", with_weight(name), (x, target, shares(1, 4, 5)))
+        yield Row(f"{name} of complex targets", call(name), (x, target * 1j))
+    logits = call("binary_cross_entropy_with_logits")
+    inputs = (x.astype(float), target)
+    yield Row("binary_cross_entropy_with_logits of float64", logits, inputs, 1e-5, node=False)
+    for wrong in (np.nan, np.inf, 1.5, -0.1):
+        inputs = (x, np.where(target > 0.5, wrong, target).astype(np.float32))
+        yield Row(f"binary_cross_entropy to {wrong}", call("binary_cross_entropy"), inputs)
     name = "binary_cross_entropy_with_logits"
     wide = (A[0], shares(5), shares(6, 5))
     whole = np.arange(30).reshape(6, 5) % 2
@@ -234,6 +248,11 @@ def regression_rows() -> Iterator[Row]:
     yield Row("mse_loss of other shapes", call("mse_loss"), (A, random(4)))
     yield Row("mse_loss to integers", call("mse_loss"), (A[:, 0], CLASSES), node=False)
     yield Row("smooth_l1_loss of negative beta", call("smooth_l1_loss", beta=-1.0), (A, B))
+    yield Row("smooth_l1_loss of beta nan", call("smooth_l1_loss", beta=np.nan), (A, B))
+    yield Row("huber_loss of delta nan", call("huber_loss", delta=np.nan), (A, B))
+    for flags in ((0, None), (None, 0), (1, 1), (None, None)):
+        row = call("mse_loss", *flags)
+        yield Row(f"mse_loss by flags {flags}", row, (A, B), node=False)
     yield Row("huber_loss of no delta", call("huber_loss", delta=0.0), (A, B))
 
 

@@ -11,10 +11,10 @@ def resolved(size_average: bool | None, reduce: bool | None, reduction: str) -> 
     """The reduction that the deprecated flags mean, or ``reduction`` where neither is given."""
     if size_average is None and reduce is None:
         return reduction
-    if reduce is False:
+    if reduce is not None and not reduce:
         found = "none"
     else:
-        found = "sum" if size_average is False else "mean"
+        found = "mean" if size_average is None or size_average else "sum"
     warnings.warn(
         f"size_average and reduce are deprecated; pass reduction={found!r} instead", stacklevel=3
     )

@@ -170,16 +170,22 @@ def binary_cross_entropy(
 
     Raises:
         ValueError: The shapes differ, or ``reduction`` is unknown.
-        RuntimeError: An element of ``input`` is no probability.
+        RuntimeError: An element of ``input`` or ``target`` is no probability, or ``weight`` does
+            not broadcast to their shape.
     """
     reduction = resolved(size_average, reduce, reduction)
-    elements = at_hand(input)
+    _check_probabilities("input", input, "; binary_cross_entropy_with_logits() takes logits")
+    _check_probabilities("target", target, "")
+    return ops.binary_cross_entropy(input, target, weight, reduction)
+
+
+def _check_probabilities(argument: str, tensor: Tensor, advice: str) -> None:
+    elements = at_hand(tensor)
     if elements is not None and not ((elements >= 0) & (elements <= 1)).all():
         raise RuntimeError(
-            "binary_cross_entropy(): the elements of input must be from 0 to 1, got "
-            f"{elements.min()} to {elements.max()}; binary_cross_entropy_with_logits() takes logits"
+            f"binary_cross_entropy(): the elements of {argument} must be from 0 to 1, got "
+            f"{elements.min()} to {elements.max()}{advice}"
         )
-    return ops.binary_cross_entropy(input, target, weight, reduction)
 
 
 def binary_cross_entropy_with_logits(

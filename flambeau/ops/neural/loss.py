@@ -265,13 +265,33 @@ def binary_cross_entropy(
 
     Raises:
         ValueError: The shapes differ, or ``reduction`` is unknown.
-        RuntimeError: The dtypes differ.
+        RuntimeError: The dtypes differ, or ``weight`` does not broadcast to the shape of ``input``.
     """
     _check_same_shape("binary_cross_entropy", input, target)
     needs_floating("binary_cross_entropy", input)
     same_dtype("binary_cross_entropy", input, target)
+    _check_factors("binary_cross_entropy", input.shape, weight=weight)
     losses = _bernoulli_loss(input, target)
-    return reduced(losses if weight is None else losses * weight, reduction)
+    return reduced(_times(losses, weight), reduction)
+
+
+def _check_factors(name: str, shape: tuple[int, ...], **factors: Any) -> None:
+    """Check that factors are real and broadcast to ``shape``."""
+    for argument, each in factors.items():
+        if each is None:
+            continue
+        if jnp.iscomplexobj(each):
+            raise RuntimeError(f"{name}(): {argument} must not be complex, got {each.dtype}")
+        if len(each.shape) > len(shape) or jnp.broadcast_shapes(each.shape, shape) != shape:
+            raise RuntimeError(
+                f"{name}(): {argument} of shape {list(each.shape)} does not broadcast to the shape "
+                f"of input, {list(shape)}"
+            )
+
+
+def _times(losses: Any, weight: Any) -> Any:
+    """Weighted losses, of the dtype that they have without a weight."""
+    return losses if weight is None else (losses * weight).astype(losses.dtype)
 
 
 @op
@@ -297,21 +317,18 @@ def binary_cross_entropy_with_logits(
     """
     _check_same_shape("binary_cross_entropy_with_logits", input, target)
     needs_floating("binary_cross_entropy_with_logits", input)
-    if not jnp.issubdtype(target.dtype, jnp.inexact):
+    if not jnp.issubdtype(target.dtype, jnp.floating):
         raise RuntimeError(
             f"binary_cross_entropy_with_logits(): target must be floating point, got {target.dtype}"
         )
-    for argument, each in (("weight", weight), ("pos_weight", pos_weight)):
-        if each is not None and jnp.broadcast_shapes(each.shape, input.shape) != input.shape:
-            raise RuntimeError(
-                f"binary_cross_entropy_with_logits(): {argument} of shape {list(each.shape)} does "
-                f"not broadcast to the shape of input, {list(input.shape)}"
-            )
+    name = "binary_cross_entropy_with_logits"
+    _check_factors(name, input.shape, weight=weight, pos_weight=pos_weight)
     negative_log = jnp.logaddexp(-input, jnp.zeros_like(input))
     if pos_weight is not None:
         negative_log = ((pos_weight - 1) * target + 1) * negative_log
     losses = (1 - target) * input + negative_log
-    return reduced(losses if weight is None else losses * weight, reduction)
+    # PyTorch multiplies into a tensor made of the target, so that the losses have its dtype.
+    return reduced(_times(losses, weight).astype(target.dtype), reduction)
 
 
 @op(promote="type")

@@ -64,7 +64,7 @@ def smooth_l1_loss(
     Raises:
         RuntimeError: ``beta`` is negative.
     """
-    if beta < 0:
+    if not beta >= 0:
         raise RuntimeError(f"smooth_l1_loss(): beta must not be negative, got {beta}")
     difference = input - target
     size = magnitude(difference)
@@ -93,7 +93,7 @@ def huber_loss(
     Raises:
         RuntimeError: ``delta`` is not positive.
     """
-    if delta <= 0:
+    if not delta > 0:
         raise RuntimeError(f"huber_loss(): delta must be positive, got {delta}")
     difference = input - target
     size = magnitude(difference)
