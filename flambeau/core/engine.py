@@ -229,9 +229,10 @@ class Backward:
             return None
         if node.pre_hooks:
             buffer = gradient_hooks.before(node, buffer, self.as_tensors)
-        if modes.trace is not None and node.edges and not is_traced(node):
-            modes.trace.refuse_old_node(node)
-        self.cotangents = buffer
+        if modes.trace is not None:
+            self.cotangents = buffer
+            if node.edges and not is_traced(node):
+                modes.trace.refuse_old_node(node)
         if anomaly.enabled:
             pulled = anomaly.watched(node, functools.partial(self._pull, node, buffer))
         else:
