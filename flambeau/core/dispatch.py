@@ -33,6 +33,9 @@ FAILURES = (
 
 _RAISE = opcode.opmap["RAISE_VARARGS"]
 
+# The packages whose accidents are an operator's; what other code raises is passed on as it is.
+_WORKSHOP = ("flambeau", "jax", "jaxlib", "numpy", "opt_einsum")
+
 
 def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
     """Compute ``kernel`` on tensors and numbers, recording it where a gradient is wanted.
@@ -303,7 +306,7 @@ def _explained(kernel: Kernel, arrays: Sequence[Any], error: Exception) -> Excep
     """An accident inside an operator as PyTorch's type of error, with the facts."""
     module, stated = _origin(error)
     ours = module == "flambeau"
-    if (ours and stated) or module not in ("flambeau", "jax", "jaxlib", "numpy"):
+    if (ours and stated) or module not in _WORKSHOP:
         return error
     operands = ", ".join(
         f"{array.dtype}{list(array.shape)}" if hasattr(array, "shape") else repr(array)

@@ -58,6 +58,9 @@ def product_rows() -> Iterator[Row]:
         "another size": (plain, (Q, K[..., :7], V)),
         "another length": (plain, (Q, K, V[:, :, :4])),
         "another dtype": (plain, (Q, K.astype(float), V)),
+        "mask of more queries": (plain, (Q[:, :, :1], K, V, SEEN)),
+        "mask of more dimensions": (plain, (Q[0], K[0], V[0], SEEN[None, None])),
+        "values of another batch": (plain, (Q[0, :3], K[0, :3], V[0])),
         "odd groups": (call(enable_gqa=True), (Q, K[:, :3], V[:, :3])),
         "dropout beyond": (call(dropout_p=1.5), (Q, K, V)),
     }
@@ -157,6 +160,11 @@ def head_rows() -> Iterator[Row]:
     yield Row("a wider query", wider, (inputs[0].astype(np.float64), *inputs[1:], *weights))
     odd = forward(attn_mask=random(3, 5, 6))
     yield Row("unbatched, mask of another number of heads", odd, (*single, *weights))
+    for place, name in enumerate(("in weight", "in bias", "out weight", "out bias")):
+        doubled = [w.astype(np.float64) if i == place else w for i, w in enumerate(weights)]
+        yield Row(f"{name} of another dtype", forward(), (*inputs, *doubled))
+        deeper = [w[..., None] if i == place else w for i, w in enumerate(weights)]
+        yield Row(f"{name} of another shape", forward(), (*inputs, *deeper))
     yield Row("other ranks", forward(), (inputs[0], *single[1:], *weights))
     yield Row("other embedding", forward(), (inputs[0][..., :6], *inputs[1:], *weights))
 

@@ -60,6 +60,7 @@ def scaled_dot_product_attention(
     _check(query, key, value, attn_mask, is_causal)
     if enable_gqa:
         key, value = _shared_heads(query, key), _shared_heads(query, value)
+    _check_mask_shape(query, key, attn_mask)
     return attention(query, key, value, attn_mask, dropout_mask, dropout_p, is_causal, scale)
 
 
@@ -126,6 +127,18 @@ def _check(query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool) ->
         raise RuntimeError(
             f"{name}(): attn_mask must be bool or {query.dtype}, as the query, "
             f"got {attn_mask.dtype}"
+        )
+
+
+def _check_mask_shape(query: Any, key: Any, attn_mask: Any) -> None:
+    if attn_mask is None:
+        return
+    batch = jnp.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+    scores = (*batch, query.shape[-2], key.shape[-2])
+    if jnp.broadcast_shapes(attn_mask.shape, scores) != scores:
+        raise RuntimeError(
+            f"scaled_dot_product_attention(): attn_mask of shape {list(attn_mask.shape)} does not "
+            f"broadcast to the shape of the scores, {list(scores)}"
         )
 
 

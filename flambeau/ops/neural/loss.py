@@ -107,6 +107,7 @@ def _check_class_weight(name: str, weight: Any, classes: int) -> None:
 
 
 def _check_weight_dtype(name: str, weight: Any, input: Any) -> None:
+    """Check that the weights of classes have the dtype of the input."""
     if weight is not None and weight.dtype != input.dtype:
         raise RuntimeError(
             f"{name}(): weight must have the dtype of the input, {input.dtype}, got "

@@ -108,12 +108,17 @@ def multi_head_attention(
         ``(N, num_heads, L, S')`` of each head.
 
     Raises:
-        RuntimeError: The dtypes differ.
+        RuntimeError: The dtypes differ, or shapes do not match.
     """
-    projected = (query, key, value, in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight)
+    projected = (
+        query, key, value, in_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight,
+        in_proj_bias, out_proj_weight, out_proj_bias,
+    )  # fmt: skip
     same_dtype("multi_head_attention_forward", *(each for each in projected if each is not None))
     needs_floating("multi_head_attention_forward", query)
     length, batch, size = query.shape
+    _check_map("in_proj", in_proj_weight, in_proj_bias, size)
+    _check_map("out_proj", out_proj_weight, out_proj_bias, size)
     head = size // num_heads
     weights = Projections(in_proj_weight, in_proj_bias, q_proj_weight, k_proj_weight, v_proj_weight)
     q, k, v = weights.apply(query, key, value)
@@ -142,6 +147,21 @@ def multi_head_attention(
     if shown is None:
         return output
     return output, jnp.mean(shown, 1) if average_attn_weights else shown
+
+
+def _check_map(name: str, weight: Any, bias: Any, size: int) -> None:
+    if weight is None:
+        return
+    if weight.ndim != 2 or weight.shape[1] != size:
+        raise RuntimeError(
+            f"multi_head_attention_forward(): {name}_weight must have {size} columns, got shape "
+            f"{list(weight.shape)}"
+        )
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise RuntimeError(
+            f"multi_head_attention_forward(): {name}_bias must have shape {[weight.shape[0]]}, "
+            f"got {list(bias.shape)}"
+        )
 
 
 def _added_scores(
