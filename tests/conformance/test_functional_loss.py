@@ -136,9 +136,8 @@ def projected_rows() -> Iterator[Row]:
     yield Row("shares ignoring", projected(ignore_index=1), (x, rows, shares(7, 5), bias, WEIGHT))
     yield Row("other features", projected(), (x[:, :3], rows, classes, bias, WEIGHT))
     yield Row("other bias", projected(), (x, rows, classes, bias[:4], WEIGHT))
-    for options in ({}, {"chunk": 3}):
-        inputs = (x, rows, classes, bias, WEIGHT.astype(np.float64))
-        yield Row(f"another weight {options}", projected(**options), inputs)
+    inputs = (x, rows, classes, bias, WEIGHT.astype(np.float64))
+    yield Row("another weight", projected(), inputs)
     yield Row("class beyond", projected(), (x, rows, classes + 105, bias, WEIGHT))
 
 
