@@ -230,6 +230,12 @@ class OutsideSnapshot:
                 added.append(place)
         return added
 
+    def take(self, places: Iterable[Any], other: OutsideSnapshot) -> None:
+        """Take over from ``other`` the values of those ``places`` that are new."""
+        for key in places:
+            if key not in self.entries and key in other.entries:
+                self.entries[key], self.values[key] = other.entries[key], other.values[key]
+
     def merge(self, other: OutsideSnapshot) -> None:
         """Add what ``other`` watches."""
         for key, entry in other.entries.items():

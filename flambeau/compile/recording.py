@@ -12,7 +12,7 @@ from flambeau.compile import arguments, errors, guard
 from flambeau.compile.containers import is_of_trace, watch_of
 from flambeau.compile.history import Arrival, Root, trace_backward
 from flambeau.compile.keeping import Keeping, Kitchen, Standing, drop_counters
-from flambeau.compile.slots import AttributeSlot, GradSlot, Slot, tensors_in
+from flambeau.compile.slots import KINDS, AttributeSlot, GradSlot, Slot, tensors_in
 from flambeau.compile.surroundings import MISSING
 from flambeau.compile.watching import WatchingTrace, states_of_dice, warn_of_dice
 from flambeau.core import tape
@@ -124,7 +124,7 @@ class Recording:
         if before is not None:
             raise errors.CompileError("a compiled function cannot be traced inside another trace")
         try:
-            self.trace.surround(self.function, self._named_arguments())
+            self.trace.begin(self.function, self._named_arguments(), self.leaves)
             modes.trace = self.trace
             return jax.make_jaxpr(self._run)(*arrays)
         except Exception as error:
@@ -391,7 +391,9 @@ class Recording:
     def _look_at_change(self, slot: Any, before: Any) -> list[str]:
         """Note that the function has put something into ``slot``; give its name if it may not."""
         value = slot.get()
-        if not (isinstance(value, Tensor) or is_of_trace(value)):
+        # A container that was only found while the function ran may be its own, or anything else.
+        is_unknown = type(before) in KINDS and not self.trace.log.watches_in(before)
+        if is_unknown or not (isinstance(value, Tensor) or is_of_trace(value)):
             return [str(slot)]
         self.assigned.append((slot, value))
         self.slot_before.append((slot, before))

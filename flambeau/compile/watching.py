@@ -15,9 +15,12 @@ from flambeau.compile import errors, guard
 from flambeau.compile.containers import Log
 from flambeau.compile.guard import ModuleSnapshot, OutsideSnapshot
 from flambeau.compile.slots import AttributeSlot
-from flambeau.compile.surroundings import Surroundings
+from flambeau.compile.surroundings import Surroundings, is_module
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import Trace
+
+# How deep in containers modules are looked for.
+_DEEP = 3
 
 
 class WatchingTrace(Trace):
@@ -32,9 +35,60 @@ class WatchingTrace(Trace):
         # What the hooks of leaves find outside themselves, which run if backward does.
         self.of_leaves = Surroundings()
         self.around_leaves = OutsideSnapshot()
+        # What was found before the function ran, and counts if code that asks for it runs.
+        self.ahead = Surroundings()
+        self.early = OutsideSnapshot(), OutsideSnapshot()
+        self.has_begun = False
         self.log = Log()
         self.histories: dict[Tensor, tuple[Any, int, bool]] = {}
         super().__init__(first_sequence)
+
+    def begin(self, function: Any, named: dict[str, Any], leaves: list[Any]) -> None:
+        """Look at all that a function may reach, before it runs.
+
+        Only what is found now is surely outside: later, it may be the function's own.
+
+        Args:
+            function: The function.
+            named: The objects among its arguments, by name.
+            leaves: The leaves of its arguments.
+        """
+        self.surround(function, named)
+        waiting = [function, getattr(function, "__self__", None), *leaves]
+        known: set[int] = set()
+        while waiting:
+            for value in waiting:
+                self._look_behind(value, known, 0)
+            values = [each.values for each in (self.outside, self.members, *self.early)]
+            waiting = [v for each in values for v in each.values() if id(v) not in known]
+        self.has_begun = True
+
+    def _look_behind(self, value: Any, known: set[int], depth: int) -> None:
+        """Look at what the modules and hooks in ``value`` may reach when they are called."""
+        if id(value) in known:
+            return
+        known.add(id(value))
+        functions: list[Any] = []
+        if is_module(value):
+            self.log.restore()
+            for module in value.modules():
+                known.add(id(module))
+                functions += [module.forward]
+                for name, each in vars(module).items():
+                    self.log.look_at(AttributeSlot(module, ("", name)))
+                    if getattr(each, "announces_changes", False):
+                        functions += each.values()
+            self.log.replace_again()
+        elif isinstance(value, Tensor):
+            functions += [hook for hooks in value._leaf_hooks() for _, hook in hooks]
+        elif isinstance(value, dict | list | tuple) and depth < _DEEP:
+            for each in value.values() if isinstance(value, dict) else value:
+                self._look_behind(each, known, depth + 1)
+        for each in functions:
+            if isinstance(each, Tensor) or is_module(each):
+                self._look_behind(each, known, depth)
+            else:
+                self._explore(self.ahead, *self.early, each)
 
     def enter(self, module: Any, anew: bool = False) -> None:
         """Note that ``module`` was called, or with ``anew`` that it has changed for good."""
@@ -43,12 +97,10 @@ class WatchingTrace(Trace):
         if anew or key not in self.snapshots:
             self.log.restore()
             snapshot = self.snapshots[key] = ModuleSnapshot(module)
+            self.log.replace_again()
             if module in self.switched:
                 # The function has chosen the mode itself.
                 snapshot.ignore([guard.TRAINING])
-            for name in vars(module):
-                self.log.look_at(AttributeSlot(module, ("", name)))
-            self.log.replace_again()
             self.surround(module.forward)
             for registry in vars(module).values():
                 if getattr(registry, "announces_changes", False):
@@ -57,18 +109,28 @@ class WatchingTrace(Trace):
 
     def surround(self, function: Any, named: dict[str, Any] | None = None) -> None:
         """Watch what ``function`` finds outside itself."""
-        self._explore(self.surroundings, self.outside, function, named)
+        self._explore(self.surroundings, self.outside, self.members, function, named)
 
     def _explore(
-        self, found: Surroundings, outside: OutsideSnapshot, function: Any, named: Any = None
+        self,
+        found: Surroundings,
+        outside: OutsideSnapshot,
+        members: OutsideSnapshot,
+        function: Any,
+        named: Any = None,
     ) -> None:
         count = len(found.places), len(found.members)
         found.explore(function, named)
         if count == (len(found.places), len(found.members)):
             return
         self.log.restore()
-        for place in (*outside.update(found.places), *self.members.update(found.members)):
-            self.log.look_at(place)
+        for early in self.early:
+            outside.take(found.places, early)
+            members.take(found.members, early)
+        places = [*outside.update(found.places), *members.update(found.members)]
+        if not self.has_begun:
+            for place in places:
+                self.log.look_at(place)
         self.log.replace_again()
 
     def settle(self) -> None:
@@ -83,7 +145,9 @@ class WatchingTrace(Trace):
     def ignore(self, slot: Any) -> None:
         """Stop watching ``slot`` as a whole."""
         if isinstance(slot, AttributeSlot):
-            self.snapshots[id(vars(slot.module))].ignore([slot.place])
+            snapshot = self.snapshots.get(id(vars(slot.module)))
+            if snapshot is not None:
+                snapshot.ignore([slot.place])
         else:
             self.outside.ignore([slot])
 
@@ -91,9 +155,12 @@ class WatchingTrace(Trace):
         """See `Trace.watch`; what hooks find outside themselves is watched as well."""
         is_new = super().watch(owner, snapshot, name)
         if is_new and getattr(owner, "announces_changes", False):
+            # Those are called for all modules, and the first is about to be called.
+            self.has_begun = False
             for registry in snapshot():
                 for _, hook in registry:
                     self.surround(hook)
+            self.has_begun = True
         return is_new
 
     def note(self, tensor: Any) -> None:
@@ -104,7 +171,7 @@ class WatchingTrace(Trace):
             self.histories[tensor] = (tensor._grad_fn, tensor._output_nr, tensor._requires_grad)
             for hooks in tensor._leaf_hooks():
                 for _, hook in hooks:
-                    self._explore(self.of_leaves, self.around_leaves, hook)
+                    self._explore(self.of_leaves, self.around_leaves, self.members, hook)
 
     def all_snapshots(self) -> list[ModuleSnapshot]:
         """The snapshots of the modules that were entered."""

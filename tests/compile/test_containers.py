@@ -375,8 +375,67 @@ def test_a_list_of_the_function_itself_is_its_own_affair():
         handle.remove()
         return kept
 
+    with pytest.warns(CompileWarning, match="kept"):
+        run(flambeau.zeros(1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for i in range(3):
+            found = run(flambeau.full((1,), float(i)))
+            assert [each.item() for each in found] == [2.0 * i]
+
+
+class Collector(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def forward(self, x):
+        self.found.append(x * 2)
+        return x
+
+
+def test_a_module_of_the_function_itself_is_its_own_affair():
+    @flambeau.compile
+    def run(x):
+        collector = Collector()
+        collector(x)
+        return collector.found
+
+    with pytest.warns(CompileWarning, match=r"Collector\.found"):
+        run(flambeau.zeros(1))
     for i in range(3):
         assert [each.item() for each in run(flambeau.full((1,), float(i)))] == [2.0 * i]
+
+
+@pytest.mark.parametrize("begin", [list, lambda: [flambeau.ones(1)]])
+def test_an_attribute_that_is_emptied_before_hooks_fill_it(begin):
+    net = nn.Sequential(nn.Identity())
+    recorder = types.SimpleNamespace(features=begin())
+
+    def run(x):
+        recorder.features = []
+        net(x)
+        return len(recorder.features)
+
+    net[0].register_forward_hook(lambda module, args, output: recorder.features.append(output * 2))
+    compiled = flambeau.compile(run)
+    for i in range(3):
+        assert compiled(flambeau.full((1,), float(i))) == 1
+        assert [each.item() for each in recorder.features] == [2.0 * i]
+
+
+def test_modules_in_a_list_are_looked_at_as_well():
+    collectors = [Collector(), {"second": Collector()}]
+
+    @flambeau.compile
+    def run(x, i):
+        return collectors[1]["second"](collectors[0](x)) * i
+
+    for i in range(3):
+        run(flambeau.full((1,), float(i)), 1)
+    for collector in (collectors[0], collectors[1]["second"]):
+        assert [each.item() for each in collector.found] == [0.0, 2.0, 4.0]
+    assert run.program_count == 1
 
 
 def test_stand_ins_pass_for_what_they_stand_for():
