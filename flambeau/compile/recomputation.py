@@ -125,13 +125,15 @@ class Region:
         """The token for computing this again in the backward that is running; ``None`` if none is.
 
         The tape runs the newest nodes first. So when it comes to the first node of this region, all
-        that leads here from outside has arrived: the cotangents of all of its results.
+        that leads here from outside has arrived: the cotangents of all of its results. These may
+        be constants, as those of the terms of a loss are; so it also waits for the gradients of
+        the region before.
         """
         run = engine.running()
         if run is None or self._last < 0:
             return None
         if self not in run.notes:
-            buffers = [run.cotangents]
+            buffers = [run.cotangents, run.pulled[:1]]
             buffers += [
                 buffer
                 for node, buffer in run.buffers.items()
@@ -142,6 +144,7 @@ class Region:
             outer = None if self._outer is None else self._outer._again()
             operands = [self._token, _withheld_truth(arrays)]
             run.notes[self] = _again().bind(*operands, *([] if outer is None else [outer]))
+        run.recomputes = True
         return run.notes[self]
 
 

@@ -84,8 +84,11 @@ class Backward:
         self.plain = targets is None and modes.trace is None and not anomaly.enabled
         #: What hooks want to remember until the end of this run.
         self.notes: dict[Any, Any] = {}
-        #: In a trace, the cotangents of the node that is running now.
+        #: In a trace, the cotangents of the node that is running now; whether it needs what is to
+        #: be computed again; and what came of the cotangents of the last such node.
         self.cotangents: list[Any] = []
+        self.recomputes = False
+        self.pulled: list[Any] = []
 
     def reaches(self, node: Node | None) -> bool:
         """Whether the hooks of ``node`` are called in this run."""
@@ -239,6 +242,10 @@ class Backward:
             pulled = self._pull(node, buffer)
         if not self.as_tensors:
             pulled = [value_of(each) for each in pulled]
+        if self.recomputes:
+            pulled = [*pulled]
+            self.pulled = [each for each in pulled if each is not None]
+            self.recomputes = False
         if not self.keep:
             node.spent = True
         if node.post_hooks:

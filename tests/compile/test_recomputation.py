@@ -310,6 +310,22 @@ def test_a_compiled_step_takes_less_memory(programs):
     assert memory[1] < 5 * kept
 
 
+def test_terms_of_a_loss_take_less_memory(programs):
+    blocks = [Block() for _ in range(6)]
+    x = flambeau.ones(BATCH, WIDTH)
+
+    def step(x, save):
+        loss = sum(save(lambda block: block(x).tanh().sum(), each) for each in blocks)
+        loss.backward()
+        return loss
+
+    memory = []
+    for save in (through, checkpoint):
+        flambeau.compile(step)(x, save)
+        memory.append(memory_of(programs[-1], x))
+    assert memory[1] < memory[0] / 2
+
+
 def test_nested_regions_take_less_again(programs):
     weight = flambeau.eye(WIDTH).requires_grad_()
     x = flambeau.ones(BATCH, WIDTH)
