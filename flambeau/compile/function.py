@@ -196,7 +196,8 @@ def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     gradient mode, and for each module it enters the training flag, hooks, submodules and plain
     attributes. A changed situation picks another program or traces again, so the result is always
     the eager one. Parameters, buffers, gradients and optimizer state are read and written where
-    they live. Python side effects run while tracing only.
+    they live, and tensors that are put into lists, dictionaries and attributes are there after each
+    call. Other Python side effects run while tracing only.
 
     Args:
         function: A function of Tensors, numbers and containers of them, or a module.

@@ -19,8 +19,9 @@ from flambeau.compile.surroundings import Surroundings, is_module
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import Trace
 
-# How deep in containers modules are looked for.
+# How deep in containers, and in how large ones, modules are looked for.
 _DEEP = 3
+_LARGE = 4096
 
 
 class WatchingTrace(Trace):
@@ -81,7 +82,7 @@ class WatchingTrace(Trace):
             self.log.replace_again()
         elif isinstance(value, Tensor):
             functions += [hook for hooks in value._leaf_hooks() for _, hook in hooks]
-        elif isinstance(value, dict | list | tuple) and depth < _DEEP:
+        elif isinstance(value, dict | list | tuple) and depth < _DEEP and len(value) < _LARGE:
             for each in value.values() if isinstance(value, dict) else value:
                 self._look_behind(each, known, depth + 1)
         for each in functions:
