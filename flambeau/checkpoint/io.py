@@ -27,7 +27,7 @@ from flambeau.core.device import as_device, device
 __all__ = ["load", "save"]
 
 Source = str | os.PathLike[str] | BinaryIO
-Locations = str | device | Mapping[str, str | device] | None
+Locations = str | device | Mapping[str, str | device] | Callable[[Any, str], Any] | None
 
 _SAFETENSORS = ".safetensors"
 # As many bytes as tell the formats apart.
@@ -117,7 +117,9 @@ def load(
         f: A path, or a file open for reading bytes.
         map_location: The device that the tensors are put on: ``"cpu"``, ``"cuda:0"``, ``"meta"``
             for shapes and dtypes alone; or one for each that they were saved on, as in
-            ``{"cuda:1": "cuda:0"}``. By default the default device.
+            ``{"cuda:1": "cuda:0"}``; or a function of something on the CPU and the name of the
+            device that it was saved on, which gives that back, its ``cuda()``, or ``None``. By
+            default the default device.
         weights_only: Of PyTorch's files, refuse all but tensors, numbers, text and containers of
             them. Otherwise they may hold whatever Python can import here, and **run code of whoever
             made the file**.
@@ -129,8 +131,8 @@ def load(
             device.
         pickle.UnpicklingError: The file needs something that is not read: code, with
             ``weights_only``, or what only PyTorch has.
-        TypeError: The named tensor is of a dtype that flambeau does not have; or ``map_location``
-            is a function.
+        TypeError: The named tensor is of a dtype that flambeau does not have; or the function
+            ``map_location`` gives something else.
     """
     placed = _placing(map_location)
     if isinstance(f, str | os.PathLike):
@@ -159,6 +161,8 @@ def _read(
 ) -> Any:
     try:
         return read(file, placed, weights_only)
+    except _ChoiceFailedError as failed:
+        raise failed.error from None
     except pickle.UnpicklingError as error:
         raise pickle.UnpicklingError(f"{origin} cannot be read: {error}") from error
     except (
@@ -171,13 +175,48 @@ def _read(
 
 def _placing(map_location: Any) -> Callable[[str], device]:
     if callable(map_location) and not isinstance(map_location, device):
-        raise TypeError(
-            "map_location= is a device, or a dict of devices by the name of those that were saved "
-            "from, not a function; convert the tensors after loading them"
-        )
+        return lambda location: _chosen_by(map_location, location)
     if isinstance(map_location, Mapping):
         targets = {str(name): as_device(where) for name, where in map_location.items()}
         default = as_device(None)
         return lambda location: targets.get(location, default)
     where = as_device(map_location)
     return lambda location: where
+
+
+class _ChoiceFailedError(Exception):
+    """An error of the user's function for devices, and none of the file's."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class _OnDevice:
+    """What a function that chooses devices is given for the elements of a tensor."""
+
+    def __init__(self, where: device) -> None:
+        self.device = where
+
+    def cpu(self) -> _OnDevice:
+        """The elements on the CPU."""
+        return _OnDevice(as_device("cpu"))
+
+    def cuda(self, device: Any = None) -> _OnDevice:
+        """The elements on a GPU, by default the first."""
+        number = "cuda" if device is None else device
+        return _OnDevice(as_device(f"cuda:{number}" if isinstance(number, int) else number))
+
+
+def _chosen_by(function: Callable[..., Any], location: str) -> device:
+    try:
+        found = function(_OnDevice(as_device("cpu")), location)
+    except Exception as error:
+        raise _ChoiceFailedError(error) from error
+    if found is None:
+        return as_device(None)
+    if not isinstance(found, _OnDevice):
+        advice = "the function map_location= gives back what it is given, its cpu() or cuda(), or "
+        error = TypeError(f"{advice}None, but it gave {type(found).__name__}")
+        raise _ChoiceFailedError(error)
+    return found.device

@@ -138,8 +138,20 @@ def test_a_device_can_be_chosen_by_the_one_that_was_saved_from() -> None:
     assert there_and_back(state, map_location={"cpu": "meta"})["weight"].is_meta
     assert there_and_back(state, map_location={"cuda:0": "meta"})["weight"].is_cpu
     assert there_and_back(state, map_location=flambeau.device("cpu"))["weight"].is_cpu
-    with pytest.raises(TypeError, match="not a function; convert"):
-        there_and_back(state, map_location=lambda storage, location: storage)
+    asked = []
+
+    def as_given(elements: Any, location: str) -> Any:
+        asked.append(location)
+        return elements
+
+    assert there_and_back(state, map_location=as_given)["weight"].is_cpu
+    assert there_and_back(state, map_location=lambda elements, _: elements.cpu())["weight"].is_cpu
+    assert there_and_back(state, map_location=lambda *_: None)["weight"].is_cpu
+    assert asked == ["cpu"]
+    with pytest.raises(TypeError, match="cpu.* or cuda.*but it gave str"):
+        there_and_back(state, map_location=lambda *_: "cpu")
+    with pytest.raises(RuntimeError, match="cuda"):
+        there_and_back(state, map_location=lambda elements, _: elements.cuda(0))
     with pytest.raises(RuntimeError, match="abacus"):
         there_and_back(state, map_location="abacus")
 
