@@ -53,6 +53,12 @@ def folding_rows() -> Iterator[Row]:
     yield Row("unfold", call("unfold", 3, 1, 1, 2), (IMAGE,))
     yield Row("unfold unbatched", call("unfold", (2, 3), 2, 3, 1), (IMAGE[0],), node=False)
     yield Row("unfold too large", call("unfold", 9), (IMAGE,))
+    for argument in ("kernel_size", "dilation", "padding", "stride"):
+        for wrong in ((1,), (1, 1, 1), None):
+            row = call("unfold", **{"kernel_size": 2, argument: wrong})
+            yield Row(f"unfold by {argument} {wrong}", row, (IMAGE,))
+    for wrong in ((6,), None):
+        yield Row(f"fold to {wrong}", call("fold", wrong, 2), (random(12, 30),))
     columns = random(2, 18, 16)
     yield Row("fold", call("fold", (6, 7), (2, 3), 1, 1, 2), (columns,))
     yield Row("fold unbatched", call("fold", (6, 7), 2, 2, 0, 2), (random(12, 6),), node=False)

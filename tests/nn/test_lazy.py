@@ -319,3 +319,14 @@ def test_instance_norm_without_a_batch_finds_its_channels():
     layer = nn.LazyInstanceNorm1d()
     assert layer(flambeau.ones(3, 4)).shape == (3, 4)
     assert layer.num_features == 3
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [(nn.LazyLinear(2), ()), (nn.LazyBatchNorm1d(), (3,)), (nn.LazyBatchNorm1d(), ())],
+)
+def test_an_input_without_the_dimension_leaves_the_layer_lazy(layer, shape):
+    with pytest.raises(IndexError, match="dimension"):
+        layer(flambeau.ones(shape))
+    assert layer.has_uninitialized_params()
+    assert layer(flambeau.ones(2, 3)).shape[0] == 2

@@ -186,6 +186,11 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
             self.reset_parameters()
 
     def _channels_of(self, input: Tensor) -> int:
+        if input.dim() < 2:
+            raise IndexError(
+                f"{type(self).__name__} takes its channels from dimension 1 of the input, which "
+                f"has shape {list(input.shape)}"
+            )
         return input.shape[1]
 
 

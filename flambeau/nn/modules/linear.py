@@ -193,7 +193,12 @@ class LazyLinear(LazyModuleMixin, Linear):
 
         Raises:
             AssertionError: A state with another number of features has been loaded.
+            IndexError: ``input`` is 0-d.
         """
+        if input.dim() == 0:
+            raise IndexError(
+                "LazyLinear takes its features from the last dimension; a 0-d input has none"
+            )
         in_features = input.shape[-1]
         if self.has_uninitialized_params():
             self.in_features = in_features

@@ -47,7 +47,17 @@ def unfold(
 
 
 def _windows(name: str, input: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+    _check_pairs(name, kernel_size=kernel, dilation=dilation, padding=padding, stride=stride)
     return Windows(name, input, 2, kernel, stride, padding, dilation, False, bounded=False)
+
+
+def _check_pairs(name: str, **sizes: Any) -> None:
+    """Check that sizes are one number or two, and not one in a tuple."""
+    for argument, value in sizes.items():
+        if value is None:
+            raise TypeError(f"{name}(): {argument} must be one number or two, got None")
+        if isinstance(value, tuple) and len(value) != 2:
+            raise RuntimeError(f"{name}(): {argument} must be one number or two, got {list(value)}")
 
 
 @op(node="Col2ImBackward0", linear=True)
@@ -75,6 +85,7 @@ def fold(
     Raises:
         RuntimeError: The numbers of rows or columns do not fit.
     """
+    _check_pairs("fold", output_size=output_size, kernel_size=kernel_size)
     sizes = per_dimension("fold", "output_size", output_size, 2)
     taps = math.prod(per_dimension("fold", "kernel_size", kernel_size, 2))
     if input.ndim not in (2, 3) or input.shape[-2] % taps:
