@@ -148,7 +148,7 @@ def test_a_device_can_be_chosen_by_the_one_that_was_saved_from() -> None:
     assert there_and_back(state, map_location=lambda elements, _: elements.cpu())["weight"].is_cpu
     assert there_and_back(state, map_location=lambda *_: None)["weight"].is_cpu
     assert asked == ["cpu"]
-    with pytest.raises(TypeError, match="cpu.* or cuda.*but it gave str"):
+    with pytest.raises(TypeError, match=r"cpu.* or cuda.*but it gave str"):
         there_and_back(state, map_location=lambda *_: "cpu")
     with pytest.raises(RuntimeError, match="cuda"):
         there_and_back(state, map_location=lambda elements, _: elements.cuda(0))
