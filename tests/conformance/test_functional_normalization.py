@@ -129,6 +129,12 @@ def other_rows() -> Iterator[Row]:
         yield Row(f"normalize {p}", call("normalize", p, -1), (X,), 2e-5, node=False)
     yield Row("normalize of two", call("normalize", 2.0, (1, 3)), (X,), 2e-5, node=False)
     whole = np.arange(12).reshape(1, 4, 3)
+
+    def by_complexes(lib: Any, x: Any, weight: Any) -> Any:
+        return lib.nn.functional.rms_norm(x, (3,), weight.detach())
+
+    inputs = (random(4, 3), (random(3) + 1j).astype(np.complex64))
+    yield Row("rms_norm weighted by complexes", by_complexes, inputs, 1e-5, node=False)
     yield Row("normalize of integers", call("normalize"), (whole,))
     yield Row("normalize of zeros", call("normalize"), (X * 0,), node=False)
     yield Row("normalize beyond", call("normalize", dim=4), (X,))

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from flambeau.core.dtype import from_numpy_dtype
 from flambeau.core.op import Array, Number, op
-from flambeau.ops.checks import floating, needs_floating, needs_inexact, wrap_dims
+from flambeau.ops.checks import cast_real, floating, needs_floating, needs_inexact, wrap_dims
 from flambeau.ops.derivatives import magnitude
 from flambeau.ops.matrices.norms import norm_of_magnitudes
 from flambeau.ops.neural.standardization import standardized_groups, standardized_rows
@@ -51,7 +52,7 @@ def _scaled(normalized: Any, weight: Any, bias: Any, dtype: Any) -> Any:
         normalized = normalized * weight
     if bias is not None:
         normalized = normalized + bias
-    return normalized.astype(dtype)
+    return cast_real(normalized, from_numpy_dtype(dtype))
 
 
 @op(node="NativeBatchNormBackward0")
