@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from jax.core import Tracer
 
 from flambeau.compile.errors import CompileError
+from flambeau.compile.places import MISSING
 from flambeau.compile.slots import KINDS, Asked, ItemSlot
 from flambeau.compile.stand_ins import STAND_INS, set_item
-from flambeau.compile.surroundings import MISSING
 from flambeau.core.tensor import Tensor
 
 

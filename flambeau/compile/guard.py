@@ -2,28 +2,34 @@
 
 A program depends on more than its inputs: on training flags, hooks, submodules and plain
 attributes of the modules that its trace entered. Each change of these bumps one counter, so that
-while the counter stands still the guard compares one integer. Plain attributes that can change
-without assignment (lists, dictionaries, sets, NumPy arrays) are compared at every call.
+while the counter stands still the guard compares one integer. What can change without it is looked
+at at every call: whether places outside, and classes, hold the same objects; and the contents of
+lists, dictionaries, sets and NumPy arrays.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections import deque
+from array import array
+from collections import ChainMap, deque
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from flambeau.compile.surroundings import Outside
+from flambeau.compile.places import Outside, Sizes, check_of
+from flambeau.compile.surroundings import is_own
 from flambeau.core import world
 from flambeau.core.pytree import TUPLES
 from flambeau.core.trace import Trace
 
 _BY_VALUE = (int, float, bool, complex, str, bytes, type(None), np.generic)
 _MEMBERS = ("_parameters", "_buffers")
-# Where the containers come from whose content is compared.
+# Where the classes of the common containers are defined.
 _PLAIN = ("builtins", "collections")
+# After so many times that places hold other, equal objects, no quick look is prepared any more.
+_RENEWALS = 8
 
 # Bytes of a NumPy array from which comparing it at each call takes longer than most calls.
 _LARGE = 1 << 20
@@ -54,7 +60,7 @@ class ModuleSnapshot:
             for name, value in vars(module).items()
             if ("", name) in self.entries
             and self.entries["", name][0] is not None
-            and not getattr(value, "announces_changes", False)
+            and not getattr(type(value), "announces_changes", False)
             and name != "_non_persistent_buffers_set"
         ]
 
@@ -103,7 +109,8 @@ def is_of_hooks(module: Any, place: Place) -> bool:
     kind, name = place
     if kind or name == "_modules":
         return False
-    return name == "_is_full_backward_hook" or hasattr(vars(module).get(name), "announces_changes")
+    registry = type(vars(module).get(name))
+    return name == "_is_full_backward_hook" or hasattr(registry, "announces_changes")
 
 
 def set_at(module: Any, place: Place, value: Any) -> None:
@@ -153,7 +160,8 @@ def freeze(value: Any) -> tuple[Any, Any]:
     if isinstance(value, _BY_VALUE):
         return None, (type(value), value)
     if isinstance(value, dict):
-        return dict, tuple((key, freeze(each)) for key, each in value.items())
+        # Past what a class of its own makes of it.
+        return dict, tuple((key, freeze(each)) for key, each in dict.items(value))
     if isinstance(value, list | tuple | deque) and type(value) not in TUPLES:
         frozen = tuple(map(freeze, value))
         fixed = isinstance(value, tuple) and all(kind is None for kind, _ in frozen)
@@ -162,6 +170,10 @@ def freeze(value: Any) -> tuple[Any, Any]:
         return set, frozenset(value)
     if isinstance(value, np.ndarray):
         return np.ndarray, (value.dtype, value.shape, value.tobytes())
+    if isinstance(value, bytearray | array):
+        return type(value), bytes(value)
+    if isinstance(value, MappingProxyType | ChainMap):
+        return type(value), tuple((key, freeze(each)) for key, each in value.items())
     return None, _Same(value)
 
 
@@ -176,9 +188,18 @@ def _warn_of_size(name: str, value: Any) -> None:
 
 
 def _freeze_plain(value: Any) -> tuple[Any, Any]:
-    """`freeze`, with containers of classes of their own as one object."""
-    own = isinstance(value, dict | list | set) and type(value).__module__ not in _PLAIN
-    return (None, _Same(value)) if own else freeze(value)
+    """`freeze`, with flambeau's own containers, which are watched elsewhere, as one object."""
+    own = isinstance(value, dict | list | set) and is_own(type(value))
+    try:
+        return (None, _Same(value)) if own else freeze(value)
+    except RecursionError:
+        # A container that is in itself.
+        return None, _Same(value)
+
+
+def _has_own_kind(value: Any) -> bool:
+    """Whether ``value`` is a container of a class of its own."""
+    return isinstance(value, dict | list | set) and type(value).__module__ not in _PLAIN
 
 
 class _Members:
@@ -217,6 +238,11 @@ class OutsideSnapshot:
         self.entries: dict[Any, tuple[Outside, tuple[Any, Any]]] = {}
         #: What the trace found at each place.
         self.values: dict[Any, Any] = {}
+        #: Attributes of modules whose other changes are announced.
+        self.members: list[Outside] = []
+        #: Dictionaries that should not get other names.
+        self.states: list[Mapping[str, Any]] = []
+        self._renewals = 0
 
     def update(self, places: Mapping[Any, Outside]) -> list[Outside]:
         """Add the values of those ``places`` that are new, and give these."""
@@ -224,8 +250,11 @@ class OutsideSnapshot:
         for key, place in places.items():
             if key not in self.entries:
                 value = place.get()
+                frozen = _freeze_plain(value)
+                if frozen != _freeze_plain(place.get()):
+                    continue  # What is made anew at each look says nothing.
                 _warn_of_size(str(place), value)
-                self.entries[key] = place, _freeze_plain(value)
+                self.entries[key] = place, frozen
                 self.values[key] = value
                 added.append(place)
         return added
@@ -244,7 +273,17 @@ class OutsideSnapshot:
 
     def changed(self) -> list[Outside]:
         """The places that no longer hold what they held."""
-        return [p for p, frozen in self.entries.values() if _freeze_plain(p.get()) != frozen]
+        found = []
+        for key, (place, frozen) in self.entries.items():
+            now = place.get()
+            if _freeze_plain(now) == frozen:
+                continue
+            if now is self.values[key] and _has_own_kind(now):
+                # The function changes it, which a program does not; only which one it is counts.
+                self.entries[key] = place, (None, _Same(now))
+            else:
+                found.append(place)
+        return found
 
     def ignore(self, places: Iterable[Outside]) -> None:
         """Stop watching places that the traced function itself changes."""
@@ -252,21 +291,56 @@ class OutsideSnapshot:
             self.entries.pop(place.identity(), None)
             self.values.pop(place.identity(), None)
 
-    def settle(self) -> None:
-        """Prepare to be asked at every call."""
-        self.expected = [
-            (place.get, place.get(), frozen, _Members.of(place.get(), frozen))
-            for place, frozen in self.entries.values()
+    def settle(self, modules: list[ModuleSnapshot]) -> None:
+        """Prepare to be asked at every call.
+
+        Args:
+            modules: The modules that were entered, which know what the function itself changes.
+        """
+        ignored = {id(vars(each.module)): each.ignored for each in modules}
+        # Each place, what is to be there, and whether its content is compared as well.
+        self.watched = [(place, frozen, True) for place, frozen in self.entries.values()]
+        for place in self.members:
+            state, (name,) = vars(place.root), place.attributes
+            if name in state and ("", name) not in ignored.get(id(state), ()):
+                self.watched.append((Outside(state, name), freeze(state[name]), False))
+        if self.states:
+            size = Sizes(self.states)
+            self.watched.append((size, freeze(size.get()), False))
+        self._look()
+
+    def _look(self) -> None:
+        self.expected = [(place, place.get(), frozen) for place, frozen, _ in self.watched]
+        self.contents = [
+            (value, frozen, _Members.of(value, frozen))
+            for (_, value, frozen), (_, _, by_content) in zip(
+                self.expected, self.watched, strict=True
+            )
+            if by_content and frozen[0] is not None
         ]
+        is_steady = self._renewals < _RENEWALS
+        places = ((place, value) for place, value, _ in self.expected)
+        self.are_same = check_of(places) if is_steady else bool
 
     def holds(self) -> bool:
         """Whether all is as it was."""
-        for get, value, frozen, members in self.expected:
-            now = get()
-            # A container may have changed although it is the same.
-            same = now is value and (frozen[0] is None or (members and members.are_those_of(now)))
-            if not same and _freeze_plain(now) != frozen:
+        if not self.are_same() and not self._are_equal():
+            return False
+        # A container may have changed although it is the same.
+        for value, frozen, members in self.contents:
+            same = members is not None and members.are_those_of(value)
+            if not same and _freeze_plain(value) != frozen:
                 return False
+        return True
+
+    def _are_equal(self) -> bool:
+        """Whether other objects than before are equal to them; if so, these count from now on."""
+        for place, value, frozen in self.expected:
+            now = place.get()
+            if now is not value and _freeze_plain(now) != frozen:
+                return False
+        self._renewals += 1
+        self._look()
         return True
 
 
@@ -284,7 +358,7 @@ class Guard:
     ) -> None:
         self.modules = modules
         self.outside = outside
-        outside.settle()
+        outside.settle(modules)
         # A flag of ``None``: the program sets it before it matters.
         self.tensors = [
             (tensor, None if tensor in trace.free else flag, cell, tensor._leaf_hooks())

@@ -16,8 +16,8 @@ import numpy as np
 from flambeau.compile.containers import Log, Watch, is_of_trace, watch_of
 from flambeau.compile.errors import CompileError
 from flambeau.compile.guard import freeze
+from flambeau.compile.places import MISSING
 from flambeau.compile.slots import KINDS, Asked, ItemSlot
-from flambeau.compile.surroundings import MISSING
 from flambeau.core.tensor import Tensor
 
 _NUMBERS = (int, float, complex, np.number)

@@ -12,8 +12,8 @@ from flambeau.compile import arguments, errors, guard
 from flambeau.compile.containers import is_of_trace, watch_of
 from flambeau.compile.history import Arrival, Root, trace_backward
 from flambeau.compile.keeping import Keeping, Kitchen, Standing, drop_counters
+from flambeau.compile.places import MISSING
 from flambeau.compile.slots import KINDS, AttributeSlot, GradSlot, Slot, tensors_in
-from flambeau.compile.surroundings import MISSING
 from flambeau.compile.watching import WatchingTrace, states_of_dice, warn_of_dice
 from flambeau.core import tape
 from flambeau.core.cell import Cell

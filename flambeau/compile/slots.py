@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from flambeau.compile import guard
 from flambeau.compile.guard import Place
-from flambeau.compile.surroundings import MISSING, Outside
+from flambeau.compile.places import MISSING, Outside
 from flambeau.core import world
 from flambeau.core.tensor import Tensor
 

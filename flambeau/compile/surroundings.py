@@ -1,236 +1,424 @@
 """What a function finds outside itself: globals, closures, attributes of the objects there.
 
-A trace takes their values into the program. They are read off the function's code: which names it
-loads from outside, and which attributes it then asks for. Functions of the user's that it finds in
-this way are looked at too; those of libraries are not.
+A trace takes their values into the program. Where the code of the user's functions looks for them
+is read off that code (`reading`); here each way is gone along the objects that there are. Functions
+of the user's that are found so are looked at too; those of libraries are not.
 """
 
 from __future__ import annotations
 
-import dis
+import builtins
+import dataclasses
 import functools
-import inspect
+import importlib.util
+import sys
 import sysconfig
-from collections import deque
-from collections.abc import Iterator, Mapping
+import weakref
+from collections import UserDict, UserList, deque
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from types import (
     BuiltinFunctionType,
-    CellType,
     CodeType,
     FunctionType,
     MemberDescriptorType,
     MethodType,
     ModuleType,
+    SimpleNamespace,
 )
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 from flambeau.compile.errors import OWN_FOLDERS
+from flambeau.compile.places import MISSING, Absence, Outside
+from flambeau.compile.reading import ITEM, RESULT, Call, Path, reading_of
 from flambeau.core.tensor import Tensor
 
 _FOLDERS = ("stdlib", "purelib", "platlib")
 _LIBRARIES = (*OWN_FOLDERS, *map(sysconfig.get_path, _FOLDERS), "<frozen")
-# What classes have that gives the same at each look, and runs no code of the user's.
-_STEADY = (FunctionType, staticmethod, classmethod, MemberDescriptorType)
-# Where modules keep their members.
-_MEMBERS = ("_parameters", "_buffers", "_modules")
-#: Stands for what is not there.
-MISSING = object()
+_CONTAINERS = (dict, list, tuple, set, frozenset, deque)
+_METHODS = (FunctionType, staticmethod, classmethod)
+_FUNCTIONS = (FunctionType, MethodType, functools.partial)
+_USED_BY_PYTHON = ("__call__", "_call_impl", "__getattr__", "__getattribute__")
+_PLAIN_VALUES = (int, float, complex, str, bytes, type(None))
+# Of larger containers, the first members stand for all: this many.
+_MANY = 64
+# How many calls deep functions are looked at.
+_DEEP = 40
+_NO_STATE: dict[str, Any] = {}
 
 
-class Outside:
-    """A value that a function finds outside itself, a slot.
-
-    Args:
-        root: Where the way to it begins: a dictionary, a closure cell, a partial function or a
-            function with defaults, or the first object.
-        key: Its name or position there; ``None`` for the object itself.
-        attributes: The attributes that lead on from there.
-    """
-
-    __slots__ = ("attributes", "key", "root")
-
-    def __init__(self, root: Any, key: Any, attributes: tuple[str, ...] = ()) -> None:
-        self.root = root
-        self.key = key
-        self.attributes = attributes
-
-    def get(self) -> Any:
-        """The value now; `MISSING` if there is none."""
-        root = self.root
-        if self.key is None:
-            value = root
-        elif type(root) is dict:
-            value = root.get(self.key, MISSING)
-        elif type(root) is CellType:
-            try:
-                value = root.cell_contents
-            except ValueError:
-                return MISSING
-        else:
-            value = _find_bound(root, self.key)
-        for name in self.attributes:
-            value = getattr(value, name, MISSING)
-        return value
-
-    def set(self, value: Any) -> None:
-        """Put another value there; `MISSING` takes away what is there."""
-        root = self.root
-        if value is MISSING and not self.attributes:
-            if type(root) is dict:
-                root.pop(self.key, None)
-            elif self.get() is not MISSING:
-                del root.cell_contents
-        elif self.attributes:
-            holder = Outside(root, self.key, self.attributes[:-1]).get()
-            _set_attribute(holder, self.attributes[-1], value)
-        elif type(root) is dict:
-            root[self.key] = value
-        elif type(root) is CellType:
-            root.cell_contents = value
-        else:
-            _set_bound(root, self.key, value)
-
-    def identity(self) -> Any:
-        """What tells it from others."""
-        return id(self.root), self.key, self.attributes
-
-    def __str__(self) -> str:
-        name = self.key
-        if not isinstance(name, str):
-            name = getattr(self.root, "__name__", type(self.root).__name__)
-        return ".".join((name, *self.attributes))
+Places = tuple[Outside, ...]
 
 
-def _find_bound(function: Any, key: int | str) -> Any:
-    """An argument that ``function``, a partial one or one with defaults, is given by itself."""
-    positional, named = _bound(function)
-    return named.get(key, MISSING) if isinstance(key, str) else positional[key]
+class _Scope:
+    """A function, with what its arguments are as far as that is known."""
 
-
-def _set_bound(function: Any, key: int | str, value: Any) -> None:
-    positional, named = _bound(function)
-    if isinstance(key, str):
-        named[key] = value
-        return
-    changed = (*positional[:key], value, *positional[key + 1 :])
-    if isinstance(function, functools.partial):
-        state = (function.func, changed, function.keywords, vars(function) or None)
-        function.__setstate__(state)  # pyright: ignore[reportAttributeAccessIssue]
-    else:
-        function.__defaults__ = changed
-
-
-def _bound(function: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    if isinstance(function, functools.partial):
-        return function.args, function.keywords
-    return function.__defaults__ or (), function.__kwdefaults__ or {}
-
-
-def _set_attribute(holder: Any, name: str, value: Any) -> None:
-    """Put ``value`` where ``holder`` has its attribute ``name``, past its ``__setattr__``."""
-    attributes = getattr(holder, "__dict__", {})
-    if isinstance(holder, type):
-        type.__setattr__(holder, name, value)
-    elif name in attributes:
-        attributes[name] = value
-    else:
-        owner = next((cls for cls in type(holder).__mro__ if name in vars(cls)), None)
-        if owner is None or isinstance(vars(owner)[name], MemberDescriptorType):
-            object.__setattr__(holder, name, value)
-        else:
-            setattr(owner, name, value)
-
-
-def is_module(value: Any) -> bool:
-    """Whether ``value`` is a module of layers, whose attributes are watched once it is entered."""
-    return "_parameters" in getattr(value, "__dict__", ())
+    def __init__(
+        self,
+        function: FunctionType,
+        args: tuple[Places, ...],
+        named: Mapping[str, Places],
+        held: Mapping[str, Places],
+    ) -> None:
+        self.function = function
+        self.args = args
+        self.named = named
+        self.held = held
+        self.resolved: dict[Path, Places] = {}
 
 
 class Surroundings:
     """What some functions find outside themselves.
 
     Attributes:
-        places: Globals, what closures and partial functions hold, attributes of plain objects.
-        members: Attributes of modules that the functions ask for by name.
+        places: Globals, what closures and partial functions hold, attributes of objects, classes.
+        members: Attributes of modules that the functions ask for.
+        states: Dictionaries of attributes that should not get others.
     """
 
     def __init__(self) -> None:
         self.places: dict[Any, Outside] = {}
         self.members: dict[Any, Outside] = {}
-        self._seen: set[Any] = set()
+        self.states: list[Mapping[str, Any]] = []
+        self._seen: dict[Any, Any] = {}
+        self._depth = 0
 
     def explore(self, function: Any, arguments: Mapping[str, Any] | None = None) -> None:
         """Add what a function of the user's takes from outside.
 
         Args:
-            function: A function, a method, a partial function, or an object that can be called;
-                others have nothing to add.
+            function: A function, a method or a partial function; or an object that can be called.
             arguments: The objects among its arguments, by name, whose attributes it may ask for.
         """
-        positional: tuple[Any, ...] = ()
-        held: dict[str, Any] = dict(arguments or {})
-        while isinstance(function, functools.partial):
-            self._note_bound(function)
-            positional = (*function.args, *positional)
-            held = {**function.keywords, **held}
-            function = function.func
-        if not isinstance(function, FunctionType) and "__wrapped__" in getattr(
-            function, "__dict__", ()
-        ):
-            function = function.__wrapped__
-        own_call = inspect.getattr_static(type(function), "__call__", None)
-        if isinstance(function, MethodType) and isinstance(function.__func__, FunctionType):
-            positional = (function.__self__, *positional)
-            function = function.__func__
-        elif not isinstance(function, FunctionType) and isinstance(own_call, FunctionType):
-            positional = (function, *positional)
-            function = own_call
-        if not isinstance(function, FunctionType):
+        given = {name: (Outside(each, None),) for name, each in (arguments or {}).items()}
+        self._call(Outside(function, None), (), given)
+
+    def enter(self, module: Any) -> None:
+        """Add what calling a module depends on besides the module itself."""
+        cls = type(module)
+        self._note(Outside(cls, None, ("forward",)))
+        for each, base in pairwise(cls.__mro__):
+            if not is_own(each):
+                self._watch_names(each)
+            elif "_call_impl" in vars(base):
+                # Where flambeau defines the way in.
+                self._note(Outside(each, None, ("__call__",)))
+                self._note(Outside(each, None, ("_call_impl",)))
+        if not is_own(cls):
+            self.states.append(vars(module))
+        forward = module.forward
+        if is_own(cls) and isinstance(forward, MethodType):
+            self._look_into_layer(cls, forward)
+
+    def _watch_names(self, cls: type) -> None:
+        """Watch whether a class of the user's gets more names, and how Python uses its objects."""
+        if cls not in self._seen:
+            self._seen[cls] = cls
+            self.states.append(vars(cls))
+            for name in _USED_BY_PYTHON:
+                if name in vars(cls):
+                    self._note(Outside(cls, None, (name,)))
+
+    def _look_into_layer(self, cls: type, forward: Any) -> None:
+        """Add the functions of modules, such as ``nn.functional``, that a layer calls by name."""
+        code = getattr(forward, "__code__", None)
+        if code is None or cls in self._seen:
             return
+        self._seen[cls] = cls
+        found = forward.__func__.__globals__
+        for kind, name, steps in reading_of(code).paths:
+            if kind == "global" and len(steps) == 1 and isinstance(found.get(name), ModuleType):
+                self._attribute(Outside(found[name], None), steps[0])
+
+    def _note(self, place: Outside) -> Outside:
+        noted = place
+        if place.attributes:
+            *before, name = place.attributes
+            holder = Outside(place.root, place.key, tuple(before)).get()
+            # One place, however one gets there; but names of modules are not watched themselves.
+            if not isinstance(holder, ModuleType | MethodType):
+                noted = type(place)(holder, None, (name,))
+                noted.label = str(place)
+        identity = noted.identity()
+        if identity not in self.places and not _is_steady(place.get()):
+            self.places[identity] = noted
+        return place
+
+    # Functions
+
+    def _call(self, place: Outside, args: Iterable[Places], named: Mapping[str, Places]) -> None:
+        """Look at what is called at ``place``, with arguments that are known in part."""
+        if self._depth == _DEEP:
+            return
+        self._depth += 1
+        try:
+            self._call_value(place, place.get(), tuple(args), named)
+        finally:
+            self._depth -= 1
+
+    def _call_value(
+        self, place: Outside, value: Any, args: tuple[Places, ...], named: Mapping[str, Places]
+    ) -> None:
+        if isinstance(value, functools.partial):
+            first = [(self._note(Outside(value, i)),) for i in range(len(value.args))]
+            more = {name: (self._note(Outside(value, name)),) for name in value.keywords}
+            self._call(Outside(value.func, None), (*first, *args), {**more, **named})
+        elif isinstance(value, MethodType):
+            function, itself = value.__func__, value.__self__
+            self._call(Outside(function, None), ((Outside(itself, None),), *args), named)
+            if isinstance(itself, type) and isinstance(function, FunctionType):
+                self._call_back(itself, function)
+        elif isinstance(value, FunctionType):
+            self._enter_function(value, args, named)
+        elif isinstance(value, type):
+            self._call_of_class(value, "__init__", ((), *args), named)
+        elif is_module(value):
+            self._call(Outside(value, None, ("forward",)), args, named)
+        elif "__wrapped__" in _state_of(value):
+            self._call(place.at("__wrapped__"), args, named)
+        elif value is builtins.getattr and len(args) > 1:
+            for name in _strings(args[1]):
+                for each in args[0]:
+                    self._attribute(each, name)
+        elif isinstance(value, BuiltinFunctionType):
+            self._hand_over(args, named)
+        else:
+            self._call_of_class(type(value), "__call__", ((place,), *args), named)
+
+    def _call_of_class(
+        self, cls: type, name: str, args: Iterable[Places], named: Mapping[str, Places]
+    ) -> None:
+        """Look at a method that Python looks up on the class."""
+        found = _in_class(cls, name)
+        if isinstance(found, FunctionType) and not _is_of_library(found.__code__):
+            self._note(Outside(cls, None, (name,)))
+            self._call(Outside(found, None), args, named)
+        else:
+            self._hand_over(tuple(args), named)
+
+    def _enter_function(
+        self, function: FunctionType, args: tuple[Places, ...], named: Mapping[str, Places]
+    ) -> None:
         code = function.__code__
-        held = {**dict(zip(code.co_varnames[: code.co_argcount], positional, strict=False)), **held}
-        key = id(code), id(function.__closure__), tuple(map(id, held.values()))
-        if key in self._seen or code.co_filename.startswith(_LIBRARIES):
+        if _is_of_library(code):
+            wrapped = getattr(function, "__wrapped__", None)
+            if wrapped is not None:
+                self._call(Outside(wrapped, None), args, named)
+            self._hand_over(args, named)
             return
-        self._seen.add(key)
-        self._note_bound(function)
-        cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-        for kind, name, attributes in _loads(code):
-            if kind == "global" and name in function.__globals__:
-                self._follow(Outside(function.__globals__, name), attributes)
-            elif kind == "closure" and name in cells:
-                self._follow(Outside(cells[name], name), attributes)
-            elif kind == "local" and name in held:
-                self._follow(Outside(held[name], None), attributes)
+        count = code.co_argcount
+        held = {**dict(zip(code.co_varnames[:count], args, strict=False)), **named}
+        held = {name: places for name, places in held.items() if places}
+        key = id(function), *((n, *map(_identity, places)) for n, places in held.items())
+        if key in self._seen:
+            return
+        self._seen[key] = function, held
+        self._note(Outside(function, None, ("__code__",)))
+        last = range(len(function.__defaults__ or ()))
+        keys: dict[str, int | str] = dict(
+            zip(code.co_varnames[count - len(last) : count], last, strict=True)
+        )
+        keys.update({name: name for name in function.__kwdefaults__ or {}})
+        by_default = {name: (self._note(Outside(function, key)),) for name, key in keys.items()}
+        held = {**by_default, **held}
+        scope = _Scope(function, args, named, held)
+        reading = reading_of(code)
+        for path in reading.paths:
+            self._resolve(path, scope)
+        for call in reading.calls:
+            self._follow_call(call, scope)
 
-    def _note_bound(self, function: Any) -> None:
-        """Note the arguments that ``function`` is given by itself, and that can change inside."""
-        positional, named = _bound(function)
-        for key, value in (*enumerate(positional), *named.items()):
-            if isinstance(value, list | dict | deque):
-                self._note(Outside(function, key), value)
+    def _follow_call(self, call: Call, scope: _Scope) -> None:
+        callees = self._resolve(call.callee, scope)
+        if not callees:
+            return
+        args = tuple(self._resolve_all(each, scope) for each in call.args)
+        count = len(args) - len(call.keywords)
+        named: Mapping[str, Places] = dict(zip(call.keywords, args[count:], strict=True))
+        if call.passes_on:
+            args, named, count = scope.args, scope.named, len(scope.args)
+        for callee in callees:
+            self._call(callee, args[:count], named)
 
-    def _follow(self, place: Outside, attributes: tuple[str, ...]) -> None:
-        """Go from a name along the attributes that code asks for, as far as objects hold them."""
-        value = place.get()
-        if place.key is not None:
-            self._note(place, value)
-        for name in attributes:
-            if not _holds(value, name):
-                break
-            member = Outside(value, None, (name,)) if is_module(value) else None
-            place = Outside(place.root, place.key, (*place.attributes, name))
+    def _call_back(self, cls: type, function: FunctionType) -> None:
+        """Look at what a class method of a library may call: the methods of the user's class."""
+        if is_own(cls) or not _is_of_library(function.__code__):
+            return
+        for each in cls.__mro__:
+            if not is_own(each) and not _is_of_library_class(each):
+                for name, found in vars(each).items():
+                    if isinstance(found, _METHODS) and not name.startswith("__"):
+                        self._watch_class(each, name)
+                        self._call(Outside(getattr(found, "__func__", found), None), (), {})
+
+    def _hand_over(self, args: Iterable[Places], named: Mapping[str, Places]) -> None:
+        """Look at what is given to code that is not read: it may call it, or copy what it holds."""
+        for place in (each for places in (*args, *named.values()) for each in places):
             value = place.get()
-            if member is None:
-                self._note(place, value)
-            elif not _is_steady(value):
-                self.members.setdefault(member.identity(), member)
-        if callable(value) and not is_module(value):
-            self.explore(value)
+            if isinstance(value, _FUNCTIONS):
+                self._call(place, (), {})
+            elif isinstance(value, UserDict | UserList):
+                self._note(place.at("data"))
+            elif isinstance(value, SimpleNamespace) or (
+                dataclasses.is_dataclass(value) and not isinstance(value, type)
+            ):
+                for name in _state_of(value):
+                    self._attribute(place, name)
 
-    def _note(self, place: Outside, value: Any) -> None:
-        if not _is_steady(value):
-            self.places.setdefault(place.identity(), place)
+    # Ways
+
+    def _resolve_all(self, paths: Iterable[Path], scope: _Scope) -> Places:
+        return tuple(place for path in paths for place in self._resolve(path, scope))[:_MANY]
+
+    def _resolve(self, path: Path, scope: _Scope) -> Places:
+        """What is at the end of a way now."""
+        places = scope.resolved.get(path)
+        if places is None:
+            if path.steps:
+                *before, step = path.steps
+                start = self._resolve(path._replace(steps=tuple(before)), scope)
+                found = [each for place in start for each in self._go(place, step)]
+                places = tuple(found[:_MANY])
+            else:
+                places = self._begin(path, scope)
+            scope.resolved[path] = places
+        return places
+
+    def _begin(self, path: Path, scope: _Scope) -> Places:
+        kind, name, _ = path
+        function = scope.function
+        if kind == "global":
+            if name in function.__globals__:
+                return (self._note(Outside(function.__globals__, name)),)
+            return (Outside(vars(builtins), name),) if hasattr(builtins, name) else ()
+        if kind == "local":
+            return scope.held.get(name, ())
+        if kind == "constant":
+            return (Outside(name, None),)
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        if kind == "closure":
+            return (self._note(Outside(cells[name], name)),) if name in cells else ()
+        if kind == "import":
+            if name.startswith("."):
+                package = function.__globals__.get("__package__") or ""
+                name = importlib.util.resolve_name(name, package) if package else ""
+            return (Outside(sys.modules[name], None),) if name in sys.modules else ()
+        if kind == "super" and "__class__" in cells:
+            cls = cells["__class__"].cell_contents
+            first = scope.held.get(function.__code__.co_varnames[0], ())
+            fits = (place.get() for place in first)
+            return tuple(Outside(super(cls, it), None) for it in fits if isinstance(it, cls))
+        return ()
+
+    def _go(self, place: Outside, step: str) -> Places:
+        value = place.get()
+        if value is MISSING:
+            return ()
+        if step == RESULT:
+            # A new object finds its methods on its class.
+            referent = value() if type(value) is weakref.ref else None
+            return (place,) if isinstance(value, type) else _of(referent)
+        if step == ITEM:
+            return _items(place, value)
+        return self._attribute(place, step)
+
+    def _attribute(self, place: Outside, name: str) -> Places:
+        """What asking for an attribute gives, unless that would run code."""
+        value = place.get()
+        kind = type(value)
+        if isinstance(value, _PLAIN_VALUES) or value is MISSING:
+            return ()
+        if isinstance(value, Tensor):
+            return (self._note(place.at(name)),) if name in value._user_attributes() else ()
+        if isinstance(value, ModuleType):
+            return self._module_attribute(value, place, name)
+        if isinstance(value, type):
+            return self._class_attribute(value, place, name)
+        if isinstance(value, super):
+            return self._inherited(value, place, name)
+        state, is_layer = _state_of(value), is_module(value)
+        if is_own(kind) and not is_layer:
+            return ()
+        found = _in_class(kind, name)
+        if isinstance(found, property):
+            self._watch_class(kind, name)
+            self._call(Outside(found.fget, None), ((place,),), {})
+            return ()
+        if name in state:
+            return (self._member(value, name) if is_layer else self._note(place.at(name)),)
+        if found is MISSING:
+            return self._missing(place, value, state if is_layer else {}, name)
+        if isinstance(found, _METHODS):
+            self._watch_class(kind, name)
+            if not is_layer and state is not _NO_STATE:
+                self._note(Absence(state, name))
+            return (place.at(name),)
+        if hasattr(type(found), "__get__") and not isinstance(found, MemberDescriptorType):
+            self._watch_class(kind, name)
+            self._call_of_class(type(found), "__get__", ((Outside(found, None),), (place,)), {})
+            return ()
+        return (self._note(Outside(kind, None, (name,)) if is_layer else place.at(name)),)
+
+    def _module_attribute(self, value: ModuleType, place: Outside, name: str) -> Places:
+        if name not in vars(value):
+            return ()
+        place = place.at(name)
+        # What libraries collect in containers is their own affair.
+        if isinstance(vars(value)[name], _CONTAINERS) and _is_of_library_module(value.__name__):
+            return ()
+        return (self._note(place),)
+
+    def _class_attribute(self, cls: type, place: Outside, name: str) -> Places:
+        found = _in_class(cls, name)
+        if found is MISSING and _in_class(type(cls), name) is not MISSING:
+            return (self._note(place.at(name)),)
+        if found is MISSING or is_own(cls):
+            return (place.at(name),) if isinstance(found, _METHODS) else ()
+        if isinstance(found, classmethod):
+            self._note(place.at(name, "__func__"))
+            return (place.at(name),)
+        plain = isinstance(found, _METHODS) or not hasattr(type(found), "__get__")
+        return (self._note(place.at(name)),) if plain else ()
+
+    def _inherited(self, value: Any, place: Outside, name: str) -> Places:
+        """What ``super()`` finds."""
+        order = type(value.__self__).__mro__
+        for cls in order[order.index(value.__thisclass__) + 1 :]:
+            if name in vars(cls):
+                self._watch_class(cls, name)
+                found = vars(cls)[name]
+                if isinstance(found, property):
+                    itself = (Outside(value.__self__, None),)
+                    self._call(Outside(found.fget, None), (itself,), {})
+                return (place.at(name),) if isinstance(found, _METHODS) else ()
+        return ()
+
+    def _missing(self, place: Outside, value: Any, state: dict[str, Any], name: str) -> Places:
+        """What `__getattr__` finds."""
+        for table in ("_parameters", "_modules", "_buffers"):
+            if name in state.get(table, ()):
+                return (self._member(value, name),)
+        if name not in (ITEM, RESULT):
+            self._call_of_class(type(value), "__getattr__", ((place,), (Outside(name, None),)), {})
+        return ()
+
+    def _watch_class(self, cls: type, name: str) -> None:
+        if not _is_of_library_class(cls):
+            found = _in_class(cls, name)
+            more = ("__func__",) if isinstance(found, classmethod) else ()
+            self._note(Outside(cls, None, (name, *more)))
+
+    def _member(self, module: Any, name: str) -> Outside:
+        place = Outside(module, None, (name,))
+        value = place.get()
+        if not _is_steady(value) and not hasattr(type(value), "announces_changes"):
+            self.members.setdefault(place.identity(), place)
+        return place
+
+
+def is_module(value: Any) -> bool:
+    """Whether ``value`` is a module of layers, whose attributes are watched once it is entered."""
+    return "_parameters" in _state_of(value)
 
 
 def _is_steady(value: Any) -> bool:
@@ -238,60 +426,73 @@ def _is_steady(value: Any) -> bool:
     return isinstance(value, ModuleType | MethodType | BuiltinFunctionType)
 
 
-def _holds(value: Any, name: str) -> bool:
-    """Whether asking ``value`` for an attribute finds it where it was put, and runs no code."""
-    kind = type(value)
-    own = kind.__module__.partition(".")[0] == "flambeau" and not is_module(value)
-    if own or isinstance(value, Tensor):
-        return False
-    if kind is ModuleType and (getattr(value, "__file__", None) or "<frozen").startswith(
-        _LIBRARIES
-    ):
-        return False
-    for cls in kind.__mro__:
-        if name in vars(cls):
-            found = vars(cls)[name]
-            return isinstance(found, _STEADY) or not hasattr(type(found), "__get__")
-    attributes = getattr(value, "__dict__", {})
-    if not is_module(value):
-        return name in attributes
-    return name in attributes or any(name in attributes.get(each, ()) for each in _MEMBERS)
+def _items(place: Outside, value: Any) -> Places:
+    """What is in a container; what is none stands for itself."""
+    if isinstance(value, dict):
+        members: Iterable[Any] = dict.values(value)
+    elif isinstance(value, _CONTAINERS):
+        kind = next(kind for kind in _CONTAINERS if isinstance(value, kind))
+        members = cast("Any", kind).__iter__(value)
+    elif "_modules" in _state_of(value) and hasattr(type(value), "__getitem__"):
+        members = value._modules.values()
+    else:
+        return (place,)
+    found = []
+    for each in members:
+        if not isinstance(each, _PLAIN_VALUES):
+            found.append(Outside(each, None))
+            if len(found) == _MANY:
+                break
+    return tuple(found)
 
 
-class _Load(NamedTuple):
-    """A name that code loads or stores, and the attributes that it then asks for or sets."""
+def _state_of(value: Any) -> dict[str, Any]:
+    """The attributes of an object; no code of the user's runs."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return _NO_STATE
 
-    kind: str
-    name: str
-    attributes: tuple[str, ...]
+
+def _of(value: Any) -> Places:
+    return () if value is None else (Outside(value, None),)
+
+
+def _identity(place: Outside) -> Any:
+    """What tells the value at ``place`` from others."""
+    value = place.get()
+    is_method = isinstance(value, MethodType)
+    return (id(value.__self__), id(value.__func__)) if is_method else id(value)
+
+
+def _strings(places: Places) -> list[str]:
+    return [each for each in (place.get() for place in places) if isinstance(each, str)]
+
+
+def _in_class(cls: type, name: str) -> Any:
+    """What instances of ``cls`` find on their class."""
+    for each in cls.__mro__:
+        if name in vars(each):
+            return vars(each)[name]
+    return MISSING
+
+
+def is_own(cls: type) -> bool:
+    """Whether a class is flambeau's."""
+    return cls.__module__.partition(".")[0] == "flambeau"
+
+
+def _is_of_library(code: CodeType) -> bool:
+    return code.co_filename.startswith(_LIBRARIES)
 
 
 @functools.lru_cache(maxsize=1024)
-def _loads(code: CodeType) -> tuple[_Load, ...]:
-    """What ``code``, and the functions defined inside it, load."""
-    return tuple(dict.fromkeys(_loads_of(code, frozenset(code.co_freevars))))
+def _is_of_library_module(name: str) -> bool:
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if file is None:
+        return name != "__main__" and name in sys.builtin_module_names
+    return file.startswith(_LIBRARIES)
 
 
-def _loads_of(code: CodeType, free: frozenset[str]) -> Iterator[_Load]:
-    kind, name, attributes = "", "", []
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR") and kind:
-            attributes.append(instruction.argval)
-            continue
-        if instruction.opname == "COPY" and kind:
-            # As in ``x.count += 1``.
-            continue
-        if kind:
-            yield _Load(kind, name, tuple(attributes))
-        kind, name, attributes = "", instruction.argval, []
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL"):
-            kind = "global"
-        elif instruction.opname in ("LOAD_DEREF", "LOAD_CLASSDEREF", "STORE_DEREF"):
-            kind = "closure" if name in free else "local"
-        elif instruction.opname.startswith("LOAD_FAST"):
-            kind = "local"
-            # Newer Pythons load two locals at once; what follows is asked of the second.
-            name = name[-1] if isinstance(name, tuple) else name
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _loads_of(constant, free)
+def _is_of_library_class(cls: type) -> bool:
+    return _is_of_library_module(cls.__module__)

@@ -77,7 +77,7 @@ class WatchingTrace(Trace):
                 functions += [module.forward]
                 for name, each in vars(module).items():
                     self.log.look_at(AttributeSlot(module, ("", name)))
-                    if getattr(each, "announces_changes", False):
+                    if getattr(type(each), "announces_changes", False):
                         functions += each.values()
             self.log.replace_again()
         elif isinstance(value, Tensor):
@@ -102,9 +102,10 @@ class WatchingTrace(Trace):
             if module in self.switched:
                 # The function has chosen the mode itself.
                 snapshot.ignore([guard.TRAINING])
+            self.surroundings.enter(module)
             self.surround(module.forward)
             for registry in vars(module).values():
-                if getattr(registry, "announces_changes", False):
+                if getattr(type(registry), "announces_changes", False):
                     for hook in registry.values():
                         self.surround(hook)
 
@@ -120,11 +121,8 @@ class WatchingTrace(Trace):
         function: Any,
         named: Any = None,
     ) -> None:
-        count = len(found.places), len(found.members)
-        found.explore(function, named)
-        if count == (len(found.places), len(found.members)):
-            return
         self.log.restore()
+        found.explore(function, named)
         for early in self.early:
             outside.take(found.places, early)
             members.take(found.members, early)
@@ -139,6 +137,10 @@ class WatchingTrace(Trace):
         for key, (place, _) in [*self.members.entries.items()]:
             if id(vars(place.root)) in self.snapshots or place.root in self.switched:
                 del self.members.entries[key]
+                # The mode is what a function may switch itself.
+                if place.attributes != ("training",):
+                    self.outside.members.append(place)
+        self.outside.states = self.surroundings.states
         self.outside.merge(self.members)
         if self.grads:
             self.outside.merge(self.around_leaves)

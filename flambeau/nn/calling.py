@@ -38,12 +38,6 @@ class Calling(Traversal):
     # What `compile` has put in the place of `_call_impl`.
     _compiled_call_impl: Callable[..., Any] | None = None
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        # The short cut in `__call__` must not pass over a class's own way of being called.
-        if cls._call_impl is not Calling._call_impl and cls.__call__ is Calling.__call__:
-            cls.__call__ = _call_in_full
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # Almost every call finds nothing registered anywhere, and takes the short cut.
         state = self.__dict__
@@ -59,6 +53,9 @@ class Calling(Traversal):
                 or _global_backward_pre_hooks
                 or "_compiled_call_impl" in state
                 or modes.trace is not None
+                # The short cut must not pass over a class's own way of being called.
+                or type(self)._call_impl is not _plain_call
+                or "_call_impl" in state
             )
         except KeyError as missing:
             raise AttributeError(
@@ -193,8 +190,7 @@ def _choose_backward_kind(module: Calling, full: bool) -> None:
     module._is_full_backward_hook = full
 
 
-def _call_in_full(self: Any, *args: Any, **kwargs: Any) -> Any:
-    return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
+_plain_call = Calling._call_impl
 
 
 def _call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -184,3 +184,18 @@ def test_call_impl_of_a_mixin_is_called():
     layer = Doubled()
     assert layer(3) == 6
     assert flambeau.compile(layer)(flambeau.ones(1)).item() == 2
+
+
+def test_a_call_impl_that_comes_later_is_called(monkeypatch):
+    class Late(Echo):
+        pass
+
+    layer, twice = Late(), Echo._call_impl
+    assert layer(3) == 3
+    Late._call_impl = lambda self, *args: 2 * twice(self, *args)
+    assert layer(3) == 6
+    layer._call_impl = lambda *args: "its own"
+    assert layer(3) == "its own"
+    old = nn.Module._call_impl
+    monkeypatch.setattr(nn.Module, "_call_impl", lambda self, *args: 3 * old(self, *args))
+    assert Echo()(3) == 9
