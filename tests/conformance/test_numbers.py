@@ -19,7 +19,8 @@ OTHER = set(
     compile load save seed manual_seed set_rng_state use_deterministic_algorithms
     set_default_tensor_type set_default_dtype set_default_device set_printoptions
     set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal set_num_threads
-    set_num_interop_threads set_grad_enabled range
+    set_num_interop_threads set_grad_enabled set_autocast_enabled set_autocast_dtype
+    set_autocast_cache_enabled range
     """.split()  # noqa: SIM905
 )
 # t for a tensor, n for a number.
