@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -200,10 +201,15 @@ class Recording:
         if watch is not None:
             known = watch in self.active
             return Standing(self.kitchen.number_of(watch)) if known else watch.raw
-        if type(value) is dict:
-            return {key: self._without_stand_ins(each) for key, each in value.items()}
-        if type(value) in (list, tuple):
-            return type(value)(map(self._without_stand_ins, value))
+        if type(value) in KINDS and isinstance(value, dict):
+            made = copy.copy(value)
+            made.update((key, self._without_stand_ins(each)) for key, each in value.items())
+            return made
+        if type(value) in KINDS or isinstance(value, tuple):
+            parts = [*map(self._without_stand_ins, value)]
+            if any(new is not old for new, old in zip(parts, value, strict=True)):
+                make: Any = type(value)
+                return make(*parts) if hasattr(make, "_fields") else make(parts)
         return value
 
     def _keep(self, tensor: Tensor) -> int:

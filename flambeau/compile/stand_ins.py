@@ -15,6 +15,7 @@ from typing import Any
 import jax
 
 from flambeau.compile.slots import KINDS
+from flambeau.core.pytree import PASSES_FOR
 
 
 def _reading(name: str) -> Callable[..., Any]:
@@ -284,5 +285,6 @@ def _unflatten(keys: Any, members: Any) -> Any:
 
 
 for _kind, _cls in STAND_INS.items():
+    PASSES_FOR[_cls] = _kind
     if _kind is not deque:
         jax.tree_util.register_pytree_node(_cls, _flatten, _unflatten)

@@ -54,3 +54,12 @@ def register_tuple(cls: type[Any], parts: OwnParts) -> None:
     """Make ``parts`` what a class of tuples consists of, in JAX's trees too."""
     TUPLES[cls] = parts
     jax.tree_util.register_pytree_node(cls, parts.take_apart, parts.put_together)
+
+
+#: Classes that pass for another wherever containers are taken apart, with that other.
+PASSES_FOR: dict[type, type] = {}
+
+
+def kind_of(value: Any) -> type:
+    """The class that ``value`` counts as where containers are taken apart."""
+    return PASSES_FOR.get(type(value), type(value))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from flambeau.core.pytree import TUPLES
+from flambeau.core.pytree import TUPLES, kind_of
 from flambeau.core.tensor import Tensor
 
 
@@ -46,7 +46,7 @@ def flatten(value: Any) -> tuple[list[Any], Structure]:
 
 
 def _take_apart(value: Any, leaves: list[Any]) -> Structure:
-    kind = type(value)
+    kind = kind_of(value)
     if kind in (dict, OrderedDict, defaultdict):
         parts = tuple([_take_apart(each, leaves) for each in value.values()])
         return Structure(kind, (tuple(value), getattr(value, "default_factory", None)), parts)
@@ -122,7 +122,7 @@ def broadcast(prefix: Any, structure: Structure) -> list[Any] | None:
 def _members_as(structure: Structure, value: Any) -> list[Any] | None:
     """The members of a container of this structure's kind and keys; ``None`` if it is another."""
     members = _members(value)
-    if type(value) is not structure.kind or members is None:
+    if kind_of(value) is not structure.kind or members is None:
         return None
     if _has_own_parts(value):
         return members if TUPLES[type(value)].take_apart(value)[1] == structure.context else None
@@ -136,11 +136,11 @@ def _members_as(structure: Structure, value: Any) -> list[Any] | None:
 
 def _members(value: Any) -> list[Any] | None:
     """The members of a container in its own order; ``None`` for a leaf."""
-    if type(value) in (dict, OrderedDict, defaultdict):
+    if kind_of(value) in (dict, OrderedDict, defaultdict):
         return list(value.values())
     if _has_own_parts(value):
         return list(TUPLES[type(value)].take_apart(value)[0])
-    if type(value) in (list, tuple) or (isinstance(value, tuple) and hasattr(value, "_fields")):
+    if kind_of(value) in (list, tuple) or (isinstance(value, tuple) and hasattr(value, "_fields")):
         return list(value)
     return None
 

@@ -6,6 +6,7 @@ import operator
 import types
 import warnings
 
+import jax
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -465,3 +466,27 @@ def test_two_functions_share_a_container():
         write(x)
         assert read(x).item() == 1.0 + 2.0 * (i + 1)
     assert write.program_count == 1
+
+
+Pair = collections.namedtuple("Pair", ["left", "right"])
+
+
+def test_stand_ins_are_taken_apart_and_returned_as_what_they_stand_for():
+    net = nn.Identity()
+    net.kept, net.weights = [], {"w": flambeau.ones(2), "v": [flambeau.zeros(2)]}
+
+    @flambeau.compile
+    def run(x):
+        net.kept.append(x)
+        net.weights["new"] = x
+        rows = flambeau.func.vmap(lambda weights: weights["w"] + weights["v"][0])(net.weights)
+        doubled = jax.tree.map(lambda each: each * 2, net.kept)
+        ordered = collections.OrderedDict(kept=net.kept)
+        return rows, doubled, Pair(net.kept, (net.weights,)), ordered
+
+    for i in range(2):
+        rows, doubled, pair, ordered = run(flambeau.full((2,), 3.0))
+        assert rows.tolist() == [1.0, 1.0]
+        assert [each.tolist() for each in doubled] == [[6.0, 6.0]] * (i + 1)
+        assert pair.left is net.kept is ordered["kept"]
+        assert pair.right[0] is net.weights
