@@ -81,7 +81,9 @@ class autocast(ContextDecorator):
     """Operators inside choose their precision: products the lower one, losses and kin single.
 
     Which operator does what is PyTorch's choice for the type of device; all others take what they
-    get. See https://docs.pytorch.org/docs/2.13/amp.html#autocast-op-reference. Parameters stay as they are: they are converted where they are used, and gradients reach them in
+    get. See https://docs.pytorch.org/docs/2.13/amp.html#autocast-op-reference
+
+    Parameters stay as they are: they are converted where they are used, and gradients reach them in
     their own precision. Use it around the forward and the loss, not around `backward`. Context
     manager and decorator, per thread; it may be used inside a compiled function and around one.
 

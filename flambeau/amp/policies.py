@@ -1,7 +1,7 @@
 """Which operators `autocast` runs in which precision, by the kind of device.
 
-The lists are PyTorch's: https://docs.pytorch.org/docs/2.13/amp.html#autocast-op-reference. For TPUs it
-is that of CUDA. An operator in none of them runs as it would anyway, with the usual promotion.
+The lists are PyTorch's: https://docs.pytorch.org/docs/2.13/amp.html#autocast-op-reference. TPUs
+share that of CUDA. An operator in none of them runs as it would anyway, with the usual promotion.
 """
 
 from __future__ import annotations
