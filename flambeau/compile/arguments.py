@@ -11,7 +11,7 @@ import numpy as np
 
 from flambeau.core.cell import Cell
 from flambeau.core.device import available_devices
-from flambeau.core.pytree import TUPLES
+from flambeau.core.pytree import is_tuple
 from flambeau.core.tensor import Tensor
 
 
@@ -86,7 +86,7 @@ def with_keys(keys: Any, value: Any) -> Any:
 
 
 def _is_sequence(value: Any) -> bool:
-    return isinstance(value, list | tuple) and type(value) not in TUPLES
+    return isinstance(value, list) or is_tuple(value)
 
 
 def _like(sequence: Any, parts: Iterable[Any]) -> Any:

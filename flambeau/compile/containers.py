@@ -19,6 +19,7 @@ from flambeau.compile.errors import CompileError
 from flambeau.compile.places import MISSING
 from flambeau.compile.slots import KINDS, Asked, ItemSlot
 from flambeau.compile.stand_ins import STAND_INS, set_item
+from flambeau.core.pytree import is_tuple
 from flambeau.core.tensor import Tensor
 
 
@@ -59,7 +60,7 @@ class Log:
         """``value``, which stands in ``slot``, with stand-ins for the containers in it."""
         if type(value) in KINDS:
             return self.watch(value, slot, parent).stand_in
-        if isinstance(value, tuple):
+        if is_tuple(value):
             parts = [self.replace(e, ItemSlot(slot, i), parent) for i, e in enumerate(value)]
             if any(new is not old for new, old in zip(parts, value, strict=True)):
                 kind = type(value)
@@ -116,7 +117,7 @@ class Log:
 
     def watches_in(self, value: Any) -> list[Watch]:
         """The watches over a container, or over those in a tuple."""
-        if isinstance(value, tuple):
+        if is_tuple(value):
             return [watch for each in value for watch in self.watches_in(each)]
         found = watch_of(value) or self.watches.get(id(value))
         return [] if found is None else [found]
@@ -301,7 +302,7 @@ def is_of_trace(value: Any) -> bool:
         return True
     if isinstance(value, dict):
         return any(map(is_of_trace, dict.values(value)))
-    if isinstance(value, list | tuple | deque | set):
+    if isinstance(value, list | deque | set) or is_tuple(value):
         return any(map(is_of_trace, value))
     return isinstance(value, Tracer)
 

@@ -21,7 +21,7 @@ import numpy as np
 from flambeau.compile.places import Outside, Sizes, check_of
 from flambeau.compile.surroundings import is_own
 from flambeau.core import world
-from flambeau.core.pytree import TUPLES
+from flambeau.core.pytree import is_tuple
 from flambeau.core.trace import Trace
 
 _BY_VALUE = (int, float, bool, complex, str, bytes, type(None), np.generic)
@@ -162,7 +162,7 @@ def freeze(value: Any) -> tuple[Any, Any]:
     if isinstance(value, dict):
         # Past what a class of its own makes of it.
         return dict, tuple((key, freeze(each)) for key, each in dict.items(value))
-    if isinstance(value, list | tuple | deque) and type(value) not in TUPLES:
+    if isinstance(value, list | deque) or is_tuple(value):
         frozen = tuple(map(freeze, value))
         fixed = isinstance(value, tuple) and all(kind is None for kind, _ in frozen)
         return None if fixed else type(value), frozen

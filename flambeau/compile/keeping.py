@@ -18,6 +18,7 @@ from flambeau.compile.errors import CompileError
 from flambeau.compile.guard import freeze
 from flambeau.compile.places import MISSING
 from flambeau.compile.slots import KINDS, Asked, ItemSlot
+from flambeau.core.pytree import is_tuple
 from flambeau.core.tensor import Tensor
 
 _NUMBERS = (int, float, complex, np.number)
@@ -114,7 +115,7 @@ class Kitchen:
         kind = type(value)
         if kind in KINDS:
             return self._container(value, kind, where)
-        if isinstance(value, tuple) and not hasattr(kind, "numel"):
+        if is_tuple(value) and not hasattr(kind, "numel"):
             built = Built(kind, value)
             built.parts = [self.recipe(each, where) for each in value]
             is_constant = all(isinstance(each, Constant) for each in built.parts)

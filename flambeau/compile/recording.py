@@ -19,6 +19,7 @@ from flambeau.compile.watching import WatchingTrace, states_of_dice, warn_of_dic
 from flambeau.core import tape
 from flambeau.core.cell import Cell
 from flambeau.core.modes import modes
+from flambeau.core.pytree import is_tuple
 from flambeau.core.tensor import Tensor
 
 #: Stands for the number of an output of the program's node where backward has already run.
@@ -205,7 +206,7 @@ class Recording:
             made = copy.copy(value)
             made.update((key, self._without_stand_ins(each)) for key, each in value.items())
             return made
-        if type(value) in KINDS or isinstance(value, tuple):
+        if type(value) in KINDS or is_tuple(value):
             parts = [*map(self._without_stand_ins, value)]
             if any(new is not old for new, old in zip(parts, value, strict=True)):
                 make: Any = type(value)

@@ -14,6 +14,7 @@ from flambeau.compile import guard
 from flambeau.compile.guard import Place
 from flambeau.compile.places import MISSING, Outside
 from flambeau.core import world
+from flambeau.core.pytree import is_tuple
 from flambeau.core.tensor import Tensor
 
 
@@ -129,7 +130,7 @@ def tensors_in(value: Any, slot: Any) -> Iterator[tuple[Any, Tensor]]:
     """The tensors in what stands in ``slot``, tuples taken apart, each with its own slot."""
     if isinstance(value, Tensor):
         yield slot, value
-    elif isinstance(value, tuple):
+    elif is_tuple(value):
         for i, each in enumerate(value):
             yield from tensors_in(each, ItemSlot(slot, i))
 
@@ -142,7 +143,7 @@ def spec_of(value: Any) -> Any:
     """
     if isinstance(value, Tensor) and value._view is None:
         return tuple(value.shape), value.dtype, value.requires_grad
-    if isinstance(value, tuple):
+    if is_tuple(value):
         return type(value), tuple(map(spec_of, value))
     if type(value) in KINDS:
         return (

@@ -16,6 +16,7 @@ from flambeau.compile.containers import Log
 from flambeau.compile.guard import ModuleSnapshot, OutsideSnapshot
 from flambeau.compile.slots import AttributeSlot
 from flambeau.compile.surroundings import Surroundings, is_module
+from flambeau.core.pytree import is_tuple
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import Trace
 
@@ -82,7 +83,7 @@ class WatchingTrace(Trace):
             self.log.replace_again()
         elif isinstance(value, Tensor):
             functions += [hook for hooks in value._leaf_hooks() for _, hook in hooks]
-        elif isinstance(value, dict | list | tuple) and depth < _DEEP and len(value) < _LARGE:
+        elif _is_container(value) and depth < _DEEP and len(value) < _LARGE:
             for each in value.values() if isinstance(value, dict) else value:
                 self._look_behind(each, known, depth + 1)
         for each in functions:
@@ -195,9 +196,13 @@ def _tensors_below(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, dict):
         for each in value.values():
             yield from _tensors_below(each)
-    elif isinstance(value, list | tuple | deque):
+    elif _is_container(value):
         for each in value:
             yield from _tensors_below(each)
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, dict | list | deque) or is_tuple(value)
 
 
 def states_of_dice() -> dict[str, Any]:

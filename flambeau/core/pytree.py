@@ -56,6 +56,11 @@ def register_tuple(cls: type[Any], parts: OwnParts) -> None:
     jax.tree_util.register_pytree_node(cls, parts.take_apart, parts.put_together)
 
 
+def is_tuple(value: Any) -> bool:
+    """Whether ``value`` is a tuple that consists of its elements."""
+    return isinstance(value, tuple) and type(value) not in TUPLES
+
+
 #: Classes that pass for another wherever containers are taken apart, with that other.
 PASSES_FOR: dict[type, type] = {}
 
