@@ -113,7 +113,7 @@ def test_batch_statistics_agree(as_pairs):
 
 def test_momenta_come_back_when_a_batch_fails():
     model = model_of(flambeau)
-    with pytest.raises(AttributeError):
+    with pytest.raises(TypeError, match="input must be a Tensor, got None"):
         swa_utils.update_bn([None], model)
     assert model[1].momentum == 0.1
 
