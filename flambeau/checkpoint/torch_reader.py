@@ -70,6 +70,24 @@ class _Class(NamedTuple):
     name: str
 
 
+class _Form(NamedTuple):
+    """How the elements of an array are a tensor.
+
+    Attributes:
+        of: Their dtype.
+        offset: Where the tensor begins, in elements.
+        size: Its shape.
+        stride: Its steps along each dimension, in elements.
+        flags: What is done to its elements: ``"conj"``, ``"neg"``.
+    """
+
+    of: dtype
+    offset: int
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    flags: tuple[str, ...]
+
+
 class _Tensors:
     """Makes the tensors that a pickle describes; the same elements once.
 
@@ -79,7 +97,7 @@ class _Tensors:
 
     def __init__(self, swapped: bool = False) -> None:
         self._swapped = swapped
-        self._made: dict[Any, Any] = {}
+        self._made: dict[tuple[str, _Form], Tensor] = {}
         self._last: tuple[str, Any] | None = None
 
     def rebuild(
@@ -95,7 +113,9 @@ class _Tensors:
         """A tensor: of these sizes and steps in elements, from an array's element ``offset`` on."""
         if storage.of is None:
             raise pickle.UnpicklingError(f"array {storage.key!r} is bytes without a dtype")
-        return self._tensor(storage, storage.of, offset, size, stride, requires_grad, metadata)
+        flags = tuple(sorted(metadata or {}))
+        form = _Form(storage.of, offset, tuple(size), tuple(stride), flags)
+        return _leaf(self._tensor(storage, form), requires_grad)
 
     def rebuild_with_dtype(
         self,
@@ -109,28 +129,17 @@ class _Tensors:
         metadata: dict[str, Any] | None = None,
     ) -> Tensor:
         """A tensor of a dtype, from bytes."""
-        return self._tensor(storage, of, offset, size, stride, requires_grad, metadata)
+        typed = storage._replace(of=of)
+        return self.rebuild(typed, offset, size, stride, requires_grad, hooks, metadata)
 
-    def _tensor(
-        self,
-        storage: _Storage,
-        of: dtype,
-        offset: int,
-        size: tuple[int, ...],
-        stride: tuple[int, ...],
-        requires_grad: bool,
-        metadata: dict[str, Any] | None,
-    ) -> Tensor:
-        size, stride = tuple(size), tuple(stride)
-        flags = tuple(sorted(metadata or {}))
-        key = storage.key, of, offset, size, stride, flags
-        array = self._made.get(key)
-        if array is None:
-            found = _strided(self._elements(storage, of), storage.key, offset, size, stride)
-            for flag in flags:
+    def _tensor(self, storage: _Storage, form: _Form) -> Tensor:
+        key = storage.key, form
+        if key not in self._made:
+            found = _strided(self._elements(storage, form.of), storage.key, form)
+            for flag in form.flags:
                 found = _FLAGS[flag](found)
-            array = self._made[key] = Tensor._wrap(place(found, storage.where))
-        return _leaf(array, requires_grad)
+            self._made[key] = Tensor._wrap(place(found, storage.where))
+        return self._made[key]
 
     def _elements(self, storage: _Storage, of: dtype) -> np.ndarray:
         # One at a time, not to have all arrays twice; views of one mostly come one after another.
@@ -149,17 +158,8 @@ class _Tensors:
 class _Shapes(_Tensors):
     """Makes tensors without elements, of the right shapes."""
 
-    def _tensor(
-        self,
-        storage: _Storage,
-        of: dtype,
-        offset: int,
-        size: tuple[int, ...],
-        stride: tuple[int, ...],
-        requires_grad: bool,
-        metadata: dict[str, Any] | None,
-    ) -> Tensor:
-        return _rebuild_meta(of, size, stride, requires_grad)
+    def _tensor(self, storage: _Storage, form: _Form) -> Tensor:
+        return _rebuild_meta(form.of, form.size)
 
 
 _FLAGS = {"conj": np.conj, "neg": np.negative}
@@ -170,9 +170,8 @@ def _leaf(tensor: Tensor, requires_grad: bool) -> Tensor:
     return tensor.detach().requires_grad_() if requires_grad else tensor
 
 
-def _strided(
-    flat: np.ndarray, key: str, offset: int, size: tuple[int, ...], stride: tuple[int, ...]
-) -> np.ndarray:
+def _strided(flat: np.ndarray, key: str, form: _Form) -> np.ndarray:
+    _, offset, size, stride, _ = form
     whole = all(type(each) is int and each >= 0 for each in (offset, *size, *stride))
     if not whole or len(size) != len(stride):
         raise pickle.UnpicklingError(
