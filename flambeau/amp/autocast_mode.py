@@ -9,7 +9,7 @@ from flambeau.amp.policies import LOWER, POLICIES, SINGLE
 from flambeau.core.device import available_devices, device
 from flambeau.core.dtype import bfloat16, dtype, float16, float32, float64
 from flambeau.core.kernel import Kernel
-from flambeau.core.modes import ContextDecorator, modes
+from flambeau.core.modes import ContextDecorator, autocast_by, modes
 from flambeau.core.tensor import Tensor
 
 __all__ = [
@@ -48,7 +48,7 @@ class _State:
 
     def cast(self, kernel: Kernel, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """The inputs of an operator in the precision that it is to run in."""
-        tensors = [each for each in inputs if isinstance(each, Tensor) and _is_castable(each)]
+        tensors = [each for each in inputs if isinstance(each, Tensor) and is_castable(each)]
         if not tensors:
             return inputs
         where = tensors[0].device.type
@@ -61,19 +61,15 @@ class _State:
             target = float32
         else:
             target = tensors[0].dtype
-        modes.autocast = None
-        try:
+        with autocast_by(None):
             return tuple(
-                each.to(target)
-                if isinstance(each, Tensor) and _is_castable(each) and each.dtype is not target
-                else each
+                each.to(target) if isinstance(each, Tensor) and is_castable(each) else each
                 for each in inputs
             )
-        finally:
-            modes.autocast = self
 
 
-def _is_castable(tensor: Tensor) -> bool:
+def is_castable(tensor: Tensor) -> bool:
+    """Whether a tensor is of a dtype that `autocast` may convert."""
     return tensor.dtype.is_floating_point and tensor.dtype is not float64
 
 

@@ -10,9 +10,10 @@ from flambeau.amp.autocast_mode import (
     autocast,
     check_device_type,
     is_autocast_enabled,
+    is_castable,
 )
-from flambeau.core.dtype import dtype, float64
-from flambeau.core.modes import modes
+from flambeau.core.dtype import dtype
+from flambeau.core.modes import autocast_by, modes
 from flambeau.core.tensor import Tensor
 
 __all__ = ["custom_bwd", "custom_fwd"]
@@ -66,20 +67,15 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> An
 
     @functools.wraps(bwd)
     def decorated(ctx: Any, *gradients: Any) -> Any:
-        before = modes.autocast
-        modes.autocast = ctx._autocast
-        try:
+        with autocast_by(ctx._autocast):
             return bwd(ctx, *gradients)
-        finally:
-            modes.autocast = before
 
     return decorated
 
 
 def _cast(value: Any, device_type: str, to: dtype) -> Any:
     if isinstance(value, Tensor):
-        here = value.device.type == device_type and value.dtype.is_floating_point
-        return value.to(to) if here and value.dtype is not float64 else value
+        return value.to(to) if value.device.type == device_type and is_castable(value) else value
     if isinstance(value, dict):
         return {key: _cast(each, device_type, to) for key, each in value.items()}
     if isinstance(value, list | tuple):

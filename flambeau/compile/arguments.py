@@ -11,24 +11,9 @@ import numpy as np
 
 from flambeau.core.cell import Cell
 from flambeau.core.device import available_devices
+from flambeau.core.identity import Same, exactly
 from flambeau.core.pytree import is_tuple
 from flambeau.core.tensor import Tensor
-
-
-class Opaque:
-    """An argument that is compared by identity: a module, a parameter, a function."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Opaque) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
 
 _BY_VALUE = (int, float, bool, complex, str, bytes, type(None))
 
@@ -133,14 +118,14 @@ def have_many_places() -> bool:
 
 def _spec_of_other(leaf: Any) -> Any:
     if isinstance(leaf, _BY_VALUE):
-        return (type(leaf), leaf)
+        return exactly(leaf)
     if isinstance(leaf, np.ndarray | jax.Array):
         raise TypeError(
             f"a compiled function got a {type(leaf).__name__} of shape {leaf.shape}, whose values "
             "would be frozen into the program; pass it as a Tensor (flambeau.from_numpy, "
             "flambeau.from_jax)"
         )
-    return Opaque(leaf)
+    return Same(leaf)
 
 
 def is_input(leaf: Any) -> bool:

@@ -21,6 +21,7 @@ import numpy as np
 from flambeau.compile.places import Outside, Sizes, check_of
 from flambeau.compile.surroundings import is_own
 from flambeau.core import world
+from flambeau.core.identity import Same, exactly
 from flambeau.core.pytree import is_tuple
 from flambeau.core.trace import Trace
 
@@ -136,21 +137,6 @@ def _entries(module: Any) -> dict[Place, Any]:
     return entries
 
 
-class _Same:
-    """Compares by identity."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
 def freeze(value: Any) -> tuple[Any, Any]:
     """A value in a form that compares and that later changes of it do not reach.
 
@@ -158,7 +144,7 @@ def freeze(value: Any) -> tuple[Any, Any]:
         The type of a container, ``None`` for anything else; and the content.
     """
     if isinstance(value, _BY_VALUE):
-        return None, (type(value), value)
+        return None, exactly(value)
     if isinstance(value, dict):
         # Past what a class of its own makes of it.
         return dict, tuple((key, freeze(each)) for key, each in dict.items(value))
@@ -174,7 +160,7 @@ def freeze(value: Any) -> tuple[Any, Any]:
         return type(value), bytes(value)
     if isinstance(value, MappingProxyType | ChainMap):
         return type(value), tuple((key, freeze(each)) for key, each in value.items())
-    return None, _Same(value)
+    return None, Same(value)
 
 
 def _warn_of_size(name: str, value: Any) -> None:
@@ -191,10 +177,10 @@ def _freeze_plain(value: Any) -> tuple[Any, Any]:
     """`freeze`, with flambeau's own containers, which are watched elsewhere, as one object."""
     own = isinstance(value, dict | list | set) and is_own(type(value))
     try:
-        return (None, _Same(value)) if own else freeze(value)
+        return (None, Same(value)) if own else freeze(value)
     except RecursionError:
         # A container that is in itself.
-        return None, _Same(value)
+        return None, Same(value)
 
 
 def _has_own_kind(value: Any) -> bool:
@@ -280,7 +266,7 @@ class OutsideSnapshot:
                 continue
             if now is self.values[key] and _has_own_kind(now):
                 # The function changes it, which a program does not; only which one it is counts.
-                self.entries[key] = place, (None, _Same(now))
+                self.entries[key] = place, (None, Same(now))
             else:
                 found.append(place)
         return found

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 
@@ -212,6 +213,16 @@ class inference_mode(_GradMode):
     def clone(self) -> inference_mode:
         """A new manager for the same mode."""
         return self.__class__(self.mode)
+
+
+@contextlib.contextmanager
+def autocast_by(state: Any) -> Iterator[None]:
+    """A block in which ``state`` is `modes.autocast`; ``None`` for none."""
+    before, modes.autocast = modes.autocast, state
+    try:
+        yield
+    finally:
+        modes.autocast = before
 
 
 def is_grad_enabled() -> bool:

@@ -19,6 +19,7 @@ from jax.core import Tracer
 
 from flambeau.core import world
 from flambeau.core.cell import Cell
+from flambeau.core.identity import Same, exactly
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import MadeInsideError, TracedValueError, outside
@@ -78,21 +79,6 @@ class Structure:
             modes.trace.undo.append(lambda: state.put_back(before))
 
 
-class Same:
-    """Compares by identity, and keeps what it compares alive."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
 def frozen(value: Any) -> Any:
     """A value in a form that compares: tensors by their Cell, containers by what they hold."""
     if isinstance(value, Tensor):
@@ -101,7 +87,7 @@ def frozen(value: Any) -> Any:
         return tuple(map(frozen, value))
     if isinstance(value, dict):
         return tuple((frozen(key), frozen(each)) for key, each in value.items())
-    return value if isinstance(value, int | float | complex | str) else Same(value)
+    return exactly(value) if isinstance(value, int | float | complex | str) else Same(value)
 
 
 def _announced(method: Callable[..., Any]) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from flambeau.core import world
 from flambeau.core.handle import RemovableHandle
+from flambeau.core.identity import Same
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.nn.registry import HookRegistry
@@ -16,7 +17,6 @@ from flambeau.optim.containers import (
     AnnouncedList,
     OptimizerState,
     ParameterGroup,
-    Same,
     Structure,
 )
 from flambeau.optim.loading import Loaded, check_and_convert

@@ -9,7 +9,7 @@ from typing import Any
 from flambeau.autograd.saved_tensors import saved_tensors_hooks
 from flambeau.compile.recomputation import Region
 from flambeau.core.generator import default_generators
-from flambeau.core.modes import enable_grad, modes
+from flambeau.core.modes import autocast_by, enable_grad, modes
 from flambeau.core.tensor import Tensor
 from flambeau.random import fork_rng
 
@@ -123,15 +123,11 @@ class _Region:
             saved.append(tensor.detach())
             return tensor
 
-        before, modes.autocast = modes.autocast, self.autocast
-        try:
-            with fork_rng(enabled=bool(self.generators)):
-                for generator, state in self.generators:
-                    generator.restore(state)
-                with enable_grad(), self.context, saved_tensors_hooks(keep, lambda kept: kept):
-                    self.run()
-        finally:
-            modes.autocast = before
+        with fork_rng(enabled=bool(self.generators)), autocast_by(self.autocast):
+            for generator, state in self.generators:
+                generator.restore(state)
+            with enable_grad(), self.context, saved_tensors_hooks(keep, lambda kept: kept):
+                self.run()
         self._check(saved)
         self.found = dict(enumerate(saved))
 

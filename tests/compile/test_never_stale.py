@@ -552,3 +552,27 @@ def test_numpy_numbers_outside_are_compared_by_value():
     model.scale = np.float32(2.0)
     assert run(flambeau.ones(1, 2)).equal(before)
     assert run.program_count == 1
+
+
+@pytest.mark.parametrize("before", [0.0, complex(0, 0)], ids=repr)
+def test_the_sign_of_a_zero_counts(before):
+    module, options = nn.Module(), {"rate": before}
+    module.rate = before
+    module.forward = lambda x: x * module.rate
+    programs = {
+        "argument": flambeau.compile(lambda x, rate: x * rate),
+        "attribute": flambeau.compile(lambda x, rate: module(x)),
+        "container": flambeau.compile(lambda x, rate: x * options["rate"]),
+    }
+    for rate in (before, -before, before):
+        module.rate = options["rate"] = rate
+        for name, program in programs.items():
+            found = program(X.new_ones(2), rate if name == "argument" else None)
+            assert repr(found) == repr(X.new_ones(2) * rate), name
+
+
+def test_nan_is_one_number():
+    program = flambeau.compile(lambda x, rate: x * rate)
+    for _ in range(2):
+        assert program(X, float("nan")).isnan().all()
+    assert program.program_count == 1

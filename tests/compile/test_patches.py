@@ -8,8 +8,7 @@ import pytest
 import flambeau
 from flambeau import nn
 from flambeau.nn import functional as F
-
-X = flambeau.tensor([1.0, -1.0, 2.0])
+from tests.compile.following import X, check
 
 LIBRARY = """
 import flambeau
@@ -38,19 +37,6 @@ def library(tmp_path, monkeypatch):
     spec.loader.exec_module(module)
     monkeypatch.setitem(sys.modules, "users_library", module)
     return module
-
-
-def check(function, change):
-    """Compiled calls follow a change that matters, with one program before it and one after."""
-    run = flambeau.compile(function)
-    before = function(X)
-    assert all(flambeau.equal(run(X), before) for _ in range(3))
-    assert run.program_count == 1
-    change()
-    after = function(X)
-    assert not (after.dtype is before.dtype and flambeau.equal(after, before))
-    assert all(flambeau.equal(run(X), after) for _ in range(2))
-    assert run.program_count == 2
 
 
 def seven(self, x):

@@ -8,6 +8,7 @@ import pytest
 
 from tests.conformance.expression import check
 from tests.conformance.small_layers import normal, tensor
+from tests.nn.utils.looks import matched, spread
 
 CLOSE = 2e-6
 
@@ -64,16 +65,6 @@ def plain(value):
     if isinstance(value, tuple | list):
         return tuple(leaf for each in value for leaf in plain(each))
     return (value,)
-
-
-def spread(data, sizes, *others):
-    return others, sizes, data
-
-
-def matched(packed):
-    match packed:
-        case (data, sizes, _, _):
-            return data, sizes
 
 
 # What a named tuple can be asked, before anybody has looked at its steps.

@@ -10,6 +10,7 @@ import pytest
 import flambeau
 from flambeau import func, nn
 from flambeau.nn.utils import rnn
+from tests.nn.utils.looks import matched, spread
 
 LENGTHS = [3, 4, 1]
 
@@ -31,16 +32,6 @@ def values(found):
     if isinstance(found, list | tuple):
         return type(found), [values(each) for each in found]
     return found
-
-
-def spread(data, sizes, *others):
-    return others, sizes, data
-
-
-def matched(packed):
-    match packed:
-        case (data, sizes, _, _):
-            return data, sizes
 
 
 LOOKS = {

@@ -1,0 +1,35 @@
+"""What tells values apart, for keys and comparisons: which object, or exactly which number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__: list[str] = []
+
+
+class Same:
+    """Compares by identity, and keeps what it compares alive."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def exactly(value: Any) -> tuple[type, Any]:
+    """A number or text, so that it compares with its type, a zero with its sign, NaN with NaN.
+
+    >>> exactly(0.0) == exactly(-0.0), exactly(1) == exactly(True)
+    (False, False)
+    """
+    if isinstance(value, float | complex | np.inexact) and (value == 0 or value != value):
+        return type(value), repr(value)
+    return type(value), value
