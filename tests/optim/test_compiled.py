@@ -101,17 +101,47 @@ def test_a_scheduler_reaches_a_compiled_step_without_a_new_program(cls, compilat
     assert_equal(*pair)
 
 
-def test_momentum_that_cycles_needs_no_new_program():
+S = optim.lr_scheduler
+SCHEDULERS = {
+    "ChainedScheduler": lambda o: S.ChainedScheduler([S.ConstantLR(o), S.StepLR(o, 2)]),
+    "ConstantLR": lambda o: S.ConstantLR(o, total_iters=2),
+    "CosineAnnealingLR": lambda o: S.CosineAnnealingLR(o, 4),
+    "CosineAnnealingWarmRestarts": lambda o: S.CosineAnnealingWarmRestarts(o, 2),
+    # These two move the momentum as well.
+    "CyclicLR": lambda o: S.CyclicLR(o, 0.01, 0.1, step_size_up=3),
+    "OneCycleLR": lambda o: S.OneCycleLR(o, 0.1, total_steps=8),
+    "ExponentialLR": lambda o: S.ExponentialLR(o, 0.5),
+    "LambdaLR": lambda o: S.LambdaLR(o, lambda epoch: 0.5**epoch),
+    "LinearLR": lambda o: S.LinearLR(o, total_iters=4),
+    "MultiStepLR": lambda o: S.MultiStepLR(o, [1, 3]),
+    "MultiplicativeLR": lambda o: S.MultiplicativeLR(o, lambda epoch: 0.5),
+    "PolynomialLR": lambda o: S.PolynomialLR(o, 6),
+    "ReduceLROnPlateau": lambda o: S.ReduceLROnPlateau(o, patience=0, threshold=1e9),
+    "SequentialLR": lambda o: S.SequentialLR(o, [S.ConstantLR(o), S.ExponentialLR(o, 0.5)], [2]),
+    "StepLR": lambda o: S.StepLR(o, 2),
+}
+
+
+def test_there_is_an_example_of_every_scheduler():
+    assert SCHEDULERS.keys() == {*S.__all__} - {"LRScheduler"}
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_no_scheduler_needs_a_new_program(name, compilations):
     pair = both(optim.SGD, lr=0.5, momentum=0.9)
-    schedulers = [
-        optim.lr_scheduler.CyclicLR(each.optimizer, 0.01, 0.1, step_size_up=3) for each in pair
-    ]
-    for _ in range(5):
+    schedulers = [SCHEDULERS[name](each.optimizer) for each in pair]
+    rates = set()
+    for number in range(6):
         for each, scheduler in zip(pair, schedulers, strict=True):
-            each.step(X)
-            scheduler.step()
+            loss = each.step(X)
+            scheduler.step(*([loss.item()] if name == "ReduceLROnPlateau" else []))
+        rates.add(pair[1].optimizer.param_groups[0]["lr"])
+        if number == 1:
+            compilations.reset()
+    assert len(rates) > 1
     assert_equal(*pair)
     assert pair[1].step.program_count == 1
+    assert compilations.count == 0
 
 
 def switch(name, value):
