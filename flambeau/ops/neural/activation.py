@@ -7,6 +7,7 @@ program, and costs nothing per call.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -135,7 +136,20 @@ def gelu(input: Array, *, approximate: str = "none") -> Array:
 def silu(input: Array) -> Array:
     """``x * sigmoid(x)``, elementwise."""
     needs_inexact("silu", input)
-    return input * jax.nn.sigmoid(input)
+    return _silu(input)
+
+
+@jax.custom_jvp
+def _silu(array: Any) -> Any:
+    return array * jax.nn.sigmoid(array)
+
+
+@_silu.defjvp
+def _silu_jvp(primals: Any, tangents: Any) -> Any:
+    # JAX would differentiate both factors, which takes a third longer.
+    (array,), (moved,) = primals, tangents
+    share = jax.nn.sigmoid(array)
+    return array * share, moved * (share * (1 + array * (1 - share)))
 
 
 @op

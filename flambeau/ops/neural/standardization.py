@@ -16,11 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from flambeau.core.compiler import cores
 from flambeau.ops.neural.fused_sum import fused_row_sums
 from flambeau.ops.neural.linear_maps import LinearMap
 
-# How many elements of rows are summed at a time.
+# How many elements of rows are summed at a time, and from how many of them on where there are
+# several cores, of which the loop over blocks uses one.
 _BLOCK = 1 << 15
+_LEAST_FOR_SEVERAL_CORES = 1 << 20
 
 
 def _inverse_deviation(variance: Any, eps: float) -> Any:
@@ -83,9 +86,12 @@ def _sums_of_rows(fixed: Any, cotangents: Any) -> Any:
         normalized = (rows - mean) * scale
         by_deviation, by_mean = fused_row_sums(cotangent * normalized, cotangent)
         return by_deviation[:, None], by_mean[:, None], None, jnp.sum(cotangent, 0)
-    length = max(1, _BLOCK // max(rows.shape[1], 1))
     compute = functools.partial(_sums_of_block, weight)
-    by_row, in_total = _by_blocks(compute, length, rows, mean, scale, cotangent)
+    if cores() > 1 and rows.size < _LEAST_FOR_SEVERAL_CORES:
+        by_row, in_total = compute(rows, mean, scale, cotangent)
+    else:
+        length = max(1, _BLOCK // max(rows.shape[1], 1))
+        by_row, in_total = _by_blocks(compute, length, rows, mean, scale, cotangent)
     return *by_row, *in_total
 
 
