@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from array import array
 from collections import ChainMap, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -27,6 +27,7 @@ from flambeau.core.trace import Trace
 
 _BY_VALUE = (int, float, bool, complex, str, bytes, type(None), np.generic)
 _MEMBERS = ("_parameters", "_buffers")
+_REGISTERS = ("_non_persistent_buffers_set",)
 # Where the classes of the common containers are defined.
 _PLAIN = ("builtins", "collections")
 # After so many times that places hold other, equal objects, no quick look is prepared any more.
@@ -55,15 +56,6 @@ class ModuleSnapshot:
         for (_, name), value in self.values.items():
             _warn_of_size(f"{self.cls.__name__}.{name}", value)
         self.ignored: set[Place] = set()
-        # The registries of the module system bump the counter themselves; other containers do not.
-        self.volatile = [
-            (name, self.entries["", name])
-            for name, value in vars(module).items()
-            if ("", name) in self.entries
-            and self.entries["", name][0] is not None
-            and not getattr(type(value), "announces_changes", False)
-            and name != "_non_persistent_buffers_set"
-        ]
 
     def changed(self) -> list[Place]:
         """The places that no longer hold what they held."""
@@ -79,7 +71,6 @@ class ModuleSnapshot:
         self.ignored.update(places)
         for place in places:
             self.entries.pop(place, None)
-        self.volatile = [each for each in self.volatile if ("", each[0]) not in self.ignored]
 
     def holds(self) -> bool:
         """Whether the module is as it was."""
@@ -90,13 +81,14 @@ class ModuleSnapshot:
             now.pop(place, None)
         return now == self.entries
 
-    def volatile_holds(self) -> bool:
-        """Whether the attributes that can change without being assigned are as they were."""
+    def unannounced(self) -> Iterator[tuple[Outside, tuple[Any, Any]]]:
+        """The attributes that can change without being assigned, with what they held."""
         attributes = vars(self.module)
-        return all(
-            name in attributes and freeze(attributes[name]) == frozen
-            for name, frozen in self.volatile
-        )
+        for (kind, name), frozen in self.entries.items():
+            is_container = not kind and frozen[0] is not None
+            # The registries of the module system bump the counter themselves.
+            if is_container and not (is_own(type(attributes.get(name))) or name in _REGISTERS):
+                yield Outside(attributes, name), frozen
 
 
 def value_at(module: Any, place: Place) -> Any:
@@ -286,6 +278,7 @@ class OutsideSnapshot:
         ignored = {id(vars(each.module)): each.ignored for each in modules}
         # Each place, what is to be there, and whether its content is compared as well.
         self.watched = [(place, frozen, True) for place, frozen in self.entries.values()]
+        self.watched += [(*each, True) for module in modules for each in module.unannounced()]
         for place in self.members:
             state, (name,) = vars(place.root), place.attributes
             if name in state and ("", name) not in ignored.get(id(state), ()):
@@ -357,7 +350,6 @@ class Guard:
         #: Tensors that must not have a gradient.
         self.without_grad = [tensor for tensor, grad in grads if grad is None]
         self.with_grad = [(tensor, grad) for tensor, grad in grads if grad is not None]
-        self.volatile = [each for each in modules if each.volatile]
         # What the trace itself changed after it was looked at counts from the next call on.
         unchanged = all(snapshot() == value for snapshot, value in self.watched)
         unchanged = unchanged and all(module.holds() for module in modules)
@@ -371,9 +363,6 @@ class Guard:
             if not self._gradients_hold():
                 return False
             self.gradients = now
-        for module in self.volatile:
-            if not module.volatile_holds():
-                return False
         if not self.outside.holds():
             return False
         if self.version == world.version:
