@@ -87,7 +87,9 @@ _ADVICE = {
     "scipy.stats.qmc has such points: flambeau.from_numpy(scipy.stats.qmc.Sobol(d).random(n))": """
         quasirandom
     """,
-    "numpy.testing.assert_allclose(a.detach(), b.detach()) compares tensors": "testing",
+    "use flambeau.testing.assert_close(actual, expected, check_dtype=False)": """
+        testing.assert_allclose
+    """,
     # Gradients
     "forward mode is flambeau.func.jvp(function, primals, tangents)": "autograd.forward_ad",
     "functions may write in place to what they make; transform them as they are": """

@@ -11,7 +11,9 @@ from typing import Any
 
 from flambeau._absent import absent
 
-_MODULES = ("accelerator", "amp", "backends", "compiler", "cuda", "fft", "jit", "signal", "special")
+_MODULES = (
+    "accelerator", "amp", "backends", "compiler", "cuda", "fft", "jit", "signal", "special", "testing",
+)  # fmt: skip
 # Functions, by the module of `flambeau` that has them.
 _FUNCTIONS = {
     "amp.autocast_mode": (

@@ -12,6 +12,7 @@ DISPATCH = "PyTorch's dispatcher, profiler and loader, seen from Python"
 BACKEND = "one backend's kernel under its own name; the operator stands under the common one"
 INTERNAL = "what operators give each other; undocumented"
 REMOVED = "removed: PyTorch keeps a name that raises"
+REMOVED_SOON = "announced to be removed: PyTorch keeps a name that warns"
 SYMBOLIC = "sizes are Python integers, in compiled functions too"
 AUTOCAST = "`flambeau.amp` and the functions that take a type of device do what these do"
 DTYPE = "no operator computes with this dtype"
@@ -109,7 +110,7 @@ TORCH = {
     """,
     ROOM: """
         cpp cpu distributed distributions export functional futures fx hub library masked monitor
-        mps mtia multiprocessing package profiler quasirandom serialization testing torch_version
+        mps mtia multiprocessing package profiler quasirandom serialization torch_version
         types xpu
     """,
     STREAMS: "Event Stream",
@@ -228,6 +229,7 @@ ABSENT: dict[str, dict[str, str]] = {
     "random": {INTERNAL: "thread_safe_generator"},
     "signal.windows": {},
     "special": SPECIAL,
+    "testing": {SCRIPT: "FileCheck", REMOVED_SOON: "assert_allclose"},
 }
 
 #: Names of flambeau's own, where PyTorch has none.

@@ -1,0 +1,7 @@
+"""What tests of tensor programs need: comparing within tolerances, and making random tensors."""
+
+from flambeau._absent import Absent as _Absent
+from flambeau.testing.comparison import assert_close as assert_close
+from flambeau.testing.creation import make_tensor as make_tensor
+
+__getattr__ = _Absent(__name__)
