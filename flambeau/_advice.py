@@ -140,9 +140,6 @@ _ADVICE = {
     # Data and files
     "data may come from whatever gives NumPy arrays; Grain and Hugging Face's datasets do, and "
     "need no PyTorch. flambeau.from_numpy(array) makes a tensor": "utils.data",
-    "flambeau.from_dlpack takes a tensor of another library, whose own takes one of flambeau": """
-        utils.dlpack
-    """,
     "download the file by other means (huggingface_hub needs no PyTorch), then "
     "module.load_state_dict(flambeau.load(path))": "hub utils.model_zoo",
     "flambeau.load runs no code of a file by itself, so no classes need be allowed": """

@@ -12,7 +12,8 @@ from typing import Any
 from flambeau._absent import absent
 
 _MODULES = (
-    "accelerator", "amp", "backends", "compiler", "cuda", "fft", "jit", "signal", "special", "testing",
+    "accelerator", "amp", "backends", "compiler", "cuda", "fft", "jit", "signal", "special",
+    "testing",
 )  # fmt: skip
 # Functions, by the module of `flambeau` that has them.
 _FUNCTIONS = {

@@ -215,14 +215,20 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     tensors never change and are shared.
 
     Args:
-        ext_tensor: Anything with ``__dlpack__`` and ``__dlpack_device__``.
+        ext_tensor: Anything with ``__dlpack__`` and ``__dlpack_device__``, or a capsule of DLPack
+            that nobody has read yet.
         device: Where to put it; by default where it is.
         copy: ``False`` to fail rather than to copy.
 
     Raises:
-        RuntimeError: ``ext_tensor`` does not speak the protocol.
+        RuntimeError: ``ext_tensor`` does not speak the protocol, or has been read already.
         ValueError: ``copy=False``, but its owner could write to the elements.
     """
+    if type(ext_tensor).__name__ == "PyCapsule":
+        # Few programs have them.
+        from flambeau.ops.capsules import Exporter
+
+        ext_tensor = Exporter(ext_tensor)
     if not hasattr(ext_tensor, "__dlpack__"):
         raise RuntimeError(f"from_dlpack(): {type(ext_tensor).__name__} has no __dlpack__ method")
     if isinstance(ext_tensor, Tensor | jax.Array):

@@ -7,9 +7,9 @@ from flambeau.utils import hooks as hooks
 
 
 def __getattr__(name: str) -> Any:
-    # Few programs use it, and it needs rooms that `hooks` does not.
-    if name == "checkpoint":
+    # Few programs use them, and they need rooms that `hooks` does not.
+    if name in ("checkpoint", "dlpack"):
         from importlib import import_module
 
-        return import_module("flambeau.utils.checkpoint")
+        return import_module(f"flambeau.utils.{name}")
     raise _absent(__name__, name)

@@ -229,6 +229,7 @@ ABSENT: dict[str, dict[str, str]] = {
     "random": {INTERNAL: "thread_safe_generator"},
     "signal.windows": {},
     "special": SPECIAL,
+    "utils.dlpack": {PROTOTYPE: "DLDeviceType"},
     "testing": {SCRIPT: "FileCheck", REMOVED_SOON: "assert_allclose"},
 }
 

@@ -1,0 +1,12 @@
+"""DLPack, by which libraries hand each other their arrays; see `from_dlpack` and `to_dlpack`.
+
+>>> import flambeau
+>>> capsule = flambeau.utils.dlpack.to_dlpack(flambeau.arange(3))
+>>> flambeau.utils.dlpack.from_dlpack(capsule)
+tensor([0, 1, 2])
+"""
+
+from flambeau.ops.from_data import from_dlpack
+from flambeau.ops.older_names import to_dlpack
+
+__all__ = ["from_dlpack", "to_dlpack"]
