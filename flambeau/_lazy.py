@@ -47,6 +47,7 @@ _FUNCTIONS = {
         "view_as_real_copy view_copy"
     ),
     "ops.finite_differences": "gradient",
+    "ops.hashing": "hash_tensor",
     "ops.histograms": "histogram histogramdd",
     "ops.matrices.older_factorizations": (
         "geqrf lu lu_solve lu_unpack orgqr ormqr pca_lowrank svd_lowrank"

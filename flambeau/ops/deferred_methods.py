@@ -13,6 +13,7 @@ from flambeau.core.tensor import Tensor
 _METHODS = {
     "buffers": ("apply_", "map2_", "map_"),
     "copies": ("narrow_copy",),
+    "hashing": ("hash_tensor",),
     "histograms": ("histogram",),
     "matrices.older_factorizations": ("geqrf", "lu", "lu_solve", "orgqr", "ormqr"),
     "older_names": ("unsafe_split_with_sizes",),

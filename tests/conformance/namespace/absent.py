@@ -114,7 +114,7 @@ TORCH = {
         types xpu
     """,
     STREAMS: "Event Stream",
-    PROTOTYPE: "binomial cond hash_tensor lobpcg segment_reduce while_loop",
+    PROTOTYPE: "binomial cond lobpcg segment_reduce while_loop",
     MESSAGE: """
         AcceleratorError FatalError OutOfMemoryError is_warn_always_enabled set_warn_always
     """,
@@ -141,7 +141,6 @@ TENSOR = {
     DISTRIBUTED: "is_distributed",
     INTERNAL: "grad_dtype index polygamma_ slice_inverse",
     BACKEND: "ipu mtia to_mkldnn xpu",
-    PROTOTYPE: "hash_tensor",
     "takes the new size out of place, which only the same number of elements allows": """
         resize resize_as
     """,
