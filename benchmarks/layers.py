@@ -11,48 +11,24 @@ gradients of the parameters and of the inputs.
 
 Wall clock needs an otherwise idle machine: on a busy one PyTorch's threads wait for each other and
 the ratios mean nothing.
-
-The process keeps the memory that either library gives back. Without that the same call of either
-takes up to twice as long whenever its arrays happen to lie where the C library returns them to the
-system, which then has to clear every page anew.
 """
 
 from __future__ import annotations
 
-import argparse
-import ctypes
 import gc
-import os
-import statistics
 import time
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
-ARGUMENTS = argparse.ArgumentParser()
-ARGUMENTS.add_argument("--all-cores", action="store_true")
-ARGUMENTS.add_argument("--only", nargs="*", default=[])
-OPTIONS = ARGUMENTS.parse_args()
-if not OPTIONS.all_cores:
-    # Before the libraries start their threads, which are as many as the cores they may use.
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
+from _beside_pytorch import ROUNDS, WHAT, is_asked_for, medians  # isort: skip
 
-import jax  # noqa: E402
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
+import numpy as np
+import torch
 
-import flambeau  # noqa: E402
-
-# Of glibc's mallopt: how much may be free at the end of the heap, and what lies outside it.
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-if hasattr(ctypes.CDLL(None), "mallopt"):
-    ctypes.CDLL(None).mallopt(M_TRIM_THRESHOLD, 1 << 30)
-    ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 32 << 20)
+import flambeau
 
 LIMIT = 1.5
-ROUNDS = 9
-SECONDS_PER_ROUND = 0.05
 
 rng = np.random.default_rng(0)
 
@@ -205,44 +181,14 @@ def programs(case: Case) -> dict[str, Callable[[], object]]:
     }
 
 
-def medians(programs: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """The median time of one call of each, in seconds; see `_timing.medians`.
-
-    Here in time of the process, which other people's programs do not lengthen.
-    """
-    clock = time.perf_counter if OPTIONS.all_cores else time.process_time
-
-    def timed(program: Callable[[], object], calls: int) -> float:
-        start = clock()
-        for _ in range(calls):
-            results = program()
-        # XLA computes beside Python; in a training loop nobody waits for it before the next call.
-        jax.block_until_ready(results)
-        return (clock() - start) / calls
-
-    calls = {}
-    for name, program in programs.items():
-        for _ in range(2):
-            program()
-        calls[name] = max(1, int(SECONDS_PER_ROUND / max(timed(program, 3), 1e-7)))
-    times: dict[str, list[float]] = {name: [] for name in programs}
-    order = list(programs)
-    for _ in range(ROUNDS):
-        for name in order:
-            times[name].append(timed(programs[name], calls[name]))
-        order.reverse()
-    return {name: statistics.median(each) for name, each in times.items()}
-
-
 def main() -> None:
     """Time every layer and print the ratios, then those that are above the limit."""
     start = time.perf_counter()
-    what = "wall clock" if OPTIONS.all_cores else "process time, one core"
-    print(f"forward + backward, medians of {ROUNDS} rounds, {what}")
+    print(f"forward + backward, medians of {ROUNDS} rounds, {WHAT}")
     print(f"{'layer':32} {'PyTorch':>10} {'eager':>7} {'compiled':>9}   (ratios to PyTorch)")
     slow = []
     for case in CASES:
-        if OPTIONS.only and not any(each in case.name for each in OPTIONS.only):
+        if not is_asked_for(case.name):
             continue
         times = medians(programs(case))
         base = times["PyTorch"]
