@@ -60,10 +60,13 @@ class Cell:
         self.version += 1
         self._make = make
 
+    def __reduce__(self) -> tuple[type[Cell], tuple[Any]]:
+        # A copy is a Cell of its own, whose writes are yet to be counted.
+        return Cell, (self.array,)
+
     def __getattr__(self, name: str) -> Any:
         # Only called where there is no such attribute: for an array that is still to be made.
-        make = self._make
-        if name == "array" and make is not None:
+        if name == "array" and (make := self._make) is not None:
             self.array = array = make()
             self._make = None
             return array

@@ -1,5 +1,7 @@
 """Boxes whose array may be made when it is first read."""
 
+import copy
+import pickle
 import threading
 
 import jax
@@ -131,3 +133,20 @@ def test_views_and_recorded_draws_are_written_at_once(uploads):
     factor = flambeau.ones(4, requires_grad=True)
     (factor * 1.0).uniform_()
     assert uploads == [(4,), (4,)]
+
+
+def test_a_copy_is_a_cell_of_its_own():
+    cell = Cell(0)
+    cell.write_later(lambda: np.ones(2))
+    for copied in (copy.copy(cell), copy.deepcopy(cell), pickle.loads(pickle.dumps(cell))):
+        assert copied.array.tolist() == [1, 1]
+        copied.write_later(lambda: np.zeros(2))
+        assert copied.array.tolist() == [0, 0]
+        assert (copied.version, cell.version) == (1, 1)
+    assert copy.copy(cell).array is cell.array
+    assert copy.deepcopy(cell).array is not cell.array
+
+
+def test_a_cell_that_is_not_made_yet_has_no_array():
+    with pytest.raises(AttributeError, match="_make"):
+        _ = Cell.__new__(Cell).array
