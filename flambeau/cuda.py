@@ -13,16 +13,17 @@ from typing import Any
 import jax
 
 from flambeau._absent import Absent as _Absent
-from flambeau.core.device import available_devices, device
+from flambeau.core.device import available_devices
+from flambeau.core.device import device as _device
 from flambeau.core.generator import generator_for
 from flambeau.core.tensor import Tensor
 
 __all__ = [
-    "current_device", "device_count", "empty_cache", "get_device_name", "get_device_properties",
-    "get_rng_state", "get_rng_state_all", "init", "initial_seed", "is_available",
-    "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated",
-    "mem_get_info", "memory_allocated", "seed", "seed_all", "set_device", "set_rng_state",
-    "set_rng_state_all", "synchronize",
+    "current_device", "device", "device_count", "empty_cache", "get_device_name",
+    "get_device_properties", "get_rng_state", "get_rng_state_all", "init", "initial_seed",
+    "is_available", "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all",
+    "max_memory_allocated", "mem_get_info", "memory_allocated", "seed", "seed_all", "set_device",
+    "set_rng_state", "set_rng_state_all", "synchronize",
 ]  # fmt: skip
 
 __getattr__ = _Absent(__name__)
@@ -65,20 +66,44 @@ def current_device() -> int:
 def set_device(device: Any) -> None:
     """Choose what ``"cuda"`` means, which is always the first GPU.
 
+    Args:
+        device: A device or its index; a negative index chooses nothing.
+
     Raises:
-        RuntimeError: Another one is asked for, or there is none.
+        RuntimeError: Another GPU is asked for, or there is none.
+        ValueError: It is no GPU.
     """
-    if (_place(device).index or 0) > 0:
+    if isinstance(device, int) and device < 0:
+        return
+    place = _place(device)
+    if (place.index or 0) > 0:
         raise RuntimeError(
-            f"set_device(): \"cuda\" means the first GPU; name '{_place(device)}' where it is "
-            "meant, or make it the first with CUDA_VISIBLE_DEVICES"
+            f"\"cuda\" means the first GPU; name '{place}' where it is meant, or make it the first "
+            "with CUDA_VISIBLE_DEVICES"
         )
     _found(device)
 
 
-def _place(where: Any) -> device:
+class device:
+    """A block for which `set_device` chooses a GPU, which can only be the first.
+
+    Args:
+        device: A device or its index; ``None`` or a negative index chooses nothing.
+    """
+
+    def __init__(self, device: Any) -> None:
+        self._chosen = -1 if device is None else device
+
+    def __enter__(self) -> None:
+        set_device(self._chosen)
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing has changed."""
+
+
+def _place(where: Any) -> _device:
     """The device that an argument of this module names; ``None`` means the first GPU."""
-    place = device("cuda") if where is None else device(where)
+    place = _device("cuda") if where is None else _device(where)
     if place.type != "cuda":
         raise ValueError(f"expected a cuda device, got '{place}'")
     return place
@@ -150,7 +175,7 @@ def wait_for(found: Any) -> None:
 
 
 def _generators() -> list[Any]:
-    return [generator_for(device("cuda", index)) for index in range(device_count())]
+    return [generator_for(_device("cuda", index)) for index in range(device_count())]
 
 
 def manual_seed(seed: int) -> None:

@@ -57,6 +57,29 @@ def test_another_gpu_cannot_be_made_the_current_one():
         flambeau.cuda.set_device(1)
     with pytest.raises(ValueError, match="expected a cuda device, got 'cpu'"):
         flambeau.cuda.set_device("cpu")
+    with pytest.raises(RuntimeError, match="name 'cuda:1' where it is meant"):  # noqa: SIM117
+        with flambeau.cuda.device(1):
+            pass
+
+
+def test_no_gpu_may_be_chosen_anywhere():
+    flambeau.cuda.set_device(-1)
+    for nothing in (-1, None):
+        with flambeau.cuda.device(nothing):
+            assert flambeau.ones(1).device.type == "cpu"
+
+
+@without
+def test_a_gpu_that_is_not_there_cannot_be_chosen():
+    with pytest.raises(RuntimeError, match="'cuda:0' is not available"):  # noqa: SIM117
+        with flambeau.cuda.device(0):
+            pass
+
+
+@needs_gpu
+def test_the_first_gpu_may_be_chosen():
+    with flambeau.cuda.device(0), flambeau.cuda.device("cuda"):
+        assert flambeau.ones(1, device="cuda").is_cuda
 
 
 @needs_gpu
