@@ -215,6 +215,13 @@ class RNNBase(Module):
         self.check_input(input, batch_sizes)
         self._check_states(_as_states(hidden), self._batch_of(input, batch_sizes))
 
+    def _first_states(self, hx: Any) -> tuple[Tensor, ...]:
+        """The tensors of a first state, one or two; none where there is no first state."""
+        states = _as_states(hx)
+        if hx is not None and not states:
+            self._check_states(states, 0)
+        return states
+
     def _check_states(self, states: tuple[Tensor, ...], batch: int) -> None:
         shapes = self._state_shapes(batch)
         if len(states) != len(shapes):
@@ -257,7 +264,7 @@ class RNNBase(Module):
                 f"got shape {list(input.shape)}"
             )
         unbatched = input.dim() == 2
-        states = _as_states(hx)
+        states = self._first_states(hx)
         for each in states:
             if each.dim() != input.dim():
                 raise RuntimeError(
@@ -278,7 +285,7 @@ class RNNBase(Module):
         return output, tuple(last)
 
     def _run_packed(self, input: PackedSequence, hx: Any) -> tuple[Any, tuple[Tensor, ...]]:
-        states = _as_states(hx)
+        states = self._first_states(hx)
         # A traced program may know how many sequences there are from the first state only.
         count = states[0].size(1) if states and states[0].dim() == 3 else None
         padded, layout = input._as_batch(count)

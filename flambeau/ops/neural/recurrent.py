@@ -233,6 +233,8 @@ def _whole(kind: str) -> Callable[..., tuple[Tensor, ...]]:
             raise TypeError(f"{kind}() takes the arguments {', '.join(names)}")
         first = given["data" if "data" in given else "input"]
         states = given["hx"] if kind == "lstm" else (given["hx"],)
+        if kind == "lstm" and len(states) != 2:
+            raise RuntimeError(f"lstm() takes a first state of 2 tensors, got {len(states)}")
         options = {name: given[name] for name in _OPTIONS} | {"weights": given["params"]}
         if "batch_sizes" in given:
             return _run_packed(kind, first, given["batch_sizes"], states, **options)

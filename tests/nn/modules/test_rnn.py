@@ -193,6 +193,16 @@ def test_dropout_between_layers_is_for_training():
     assert close(layer(x)[0], layer(x)[0])
 
 
+@pytest.mark.parametrize("cls", [nn.RNN, nn.LSTM, nn.GRU])
+def test_a_first_state_of_no_tensors_is_refused(cls):
+    layer, x = cls(2, 3), flambeau.zeros(4, 1, 2)
+    count = 2 if cls is nn.LSTM else 1
+    for input in (x, x[:, 0], pack_padded_sequence(x, [4])):
+        for empty in ((), []):
+            with pytest.raises(RuntimeError, match=rf"state of {count} tensor\(s\), got 0"):
+                layer(input, empty)
+
+
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_lstm_cell_takes_two_states(count):
     with pytest.raises(RuntimeError, match=f"two states, h and c, got {count}"):

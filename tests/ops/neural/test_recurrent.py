@@ -109,3 +109,14 @@ def test_weights_must_fit_the_number_of_layers():
     weights = [flambeau.zeros(3, 1)] * 3
     with pytest.raises(RuntimeError, match="3 weights for 2 layers"):
         flambeau.gru(input, hidden, weights, False, 2, 0.0, False, False, False)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_first_state_of_an_lstm_is_two_tensors(count):
+    input, hidden = flambeau.zeros(1, 1, 1), flambeau.zeros(1, 1, 1)
+    weights = [flambeau.zeros(4, 1)] * 2
+    options = (weights, False, 1, 0.0, False, False)
+    with pytest.raises(RuntimeError, match=f"a first state of 2 tensors, got {count}"):
+        flambeau.lstm(input, [hidden] * count, *options, False)
+    with pytest.raises(RuntimeError, match=f"a first state of 2 tensors, got {count}"):
+        flambeau.lstm(input[0], flambeau.tensor([1]), [hidden] * count, *options)
