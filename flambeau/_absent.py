@@ -6,7 +6,8 @@ something else does the work, its message goes on to say what.
 
 from __future__ import annotations
 
-from typing import NoReturn
+import sys
+from typing import Any, NoReturn
 
 
 class Absent:
@@ -39,11 +40,43 @@ def absent(module: str, name: str) -> AttributeError:
     # Python and its tools ask for many such names, which should cost nothing.
     if name.startswith("__"):
         return AttributeError(message)
-    # Most programs never need it.
-    from flambeau._advice import advice
-
-    found = advice().get(f"{module}.{name}".removeprefix("flambeau."))
+    found = _advice_for(f"{module}.{name}")
     if found is None:
         return AttributeError(message)
     # With the name alone, Python adds no guess of its own.
     return AttributeError(f"{message}: {found}", name=name)
+
+
+def _advice_for(name: str) -> str | None:
+    # Most programs never need it.
+    from flambeau._advice import advice
+
+    return advice().get(name.removeprefix("flambeau."))
+
+
+class _Finder:
+    """What Python asks for a module that nobody else has found.
+
+    So ``import flambeau.utils.data`` and ``from flambeau import hub`` end with an advice too.
+    """
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+        """Find nothing.
+
+        Raises:
+            ModuleNotFoundError: There is an advice, and a module is being imported.
+        """
+        if not name.startswith("flambeau."):
+            return
+        # Whoever only asks, as importlib.util.find_spec does, is told that there is none.
+        if sys._getframe(2).f_globals.get("__name__") != "importlib._bootstrap":
+            return
+        found = _advice_for(name)
+        if found is not None:
+            # Of its own accord Python would pass over an error with this `name`, and say no more
+            # than that the name cannot be imported.
+            raise ModuleNotFoundError(f"there is no {name!r}: {found}")
+
+
+sys.meta_path.append(_Finder)

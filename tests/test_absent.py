@@ -4,6 +4,7 @@ import copy
 import doctest
 import inspect
 import pickle
+import pkgutil
 import re
 import subprocess
 import sys
@@ -109,14 +110,48 @@ def test_a_model_is_exported_as_the_advice_says():
 def test_the_error_is_one_that_python_knows():
     assert not hasattr(flambeau, "distributions")
     assert getattr(flambeau.nn, "DataParallel", None) is None
-    with pytest.raises(ImportError, match="cannot import name 'hub' from 'flambeau'"):
-        from flambeau import hub  # noqa: F401
-    with pytest.raises(ModuleNotFoundError, match=r"No module named 'flambeau\.utils\.data'"):
-        import_module("flambeau.utils.data")
     with pytest.raises(AttributeError) as error:
         _ = flambeau.hub
     # Without the object, Python does not guess another name.
     assert (error.value.name, error.value.obj) == ("hub", None)
+
+
+@pytest.mark.parametrize(
+    ("statement", "name"),
+    [
+        ("import flambeau.utils.data", "utils.data"),
+        ("from flambeau.utils.data import DataLoader", "utils.data"),
+        ("from flambeau.utils import data", "utils.data"),
+        ("import flambeau.distributed.fsdp", "distributed"),
+        ("from flambeau.nn.parallel import DistributedDataParallel", "nn.parallel"),
+        ("from flambeau.nn import DataParallel, Linear", "nn.DataParallel"),
+        ("from flambeau import hub", "hub"),
+    ],
+)
+def test_an_import_ends_with_the_advice(statement, name):
+    with pytest.raises(ModuleNotFoundError) as error:
+        exec(statement, {})
+    assert str(error.value) == f"there is no 'flambeau.{name}': {advice()[name]}"
+
+
+def test_other_imports_fail_as_ever():
+    for name in ("flambeau.nothing", "flambeau.nn.nothing", "nothing.utils.data"):
+        with pytest.raises(ModuleNotFoundError, match="No module named") as error:
+            import_module(name)
+        assert error.value.name in (name, "nothing")
+    with pytest.raises(ImportError, match="cannot import name 'nothing' from 'flambeau'"):
+        exec("from flambeau import nothing", {})
+
+
+def test_whoever_asks_for_a_module_is_told_that_there_is_none():
+    assert find_spec("flambeau.utils.data") is None
+    assert find_spec("flambeau.distributed") is None
+    assert find_spec("flambeau.nn") is not None
+    assert "data" not in {each.name for each in pkgutil.iter_modules(flambeau.utils.__path__)}
+    # GLOBAL 'flambeau.distributions' 'Normal'
+    with pytest.raises(ModuleNotFoundError, match=r"flambeau\.distributions': draw with"):
+        pickle.loads(b"cflambeau.distributions\nNormal\n.")
+    assert not [name for name in sys.modules if name.startswith("flambeau.utils.data")]
 
 
 @pytest.mark.parametrize("room", ["", "nn", "nn.functional", "optim", "utils", "cuda", "jit"])
