@@ -16,9 +16,10 @@ import sysconfig
 import weakref
 from collections import UserDict, UserList, deque
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
+from itertools import islice, pairwise
 from types import (
     BuiltinFunctionType,
+    BuiltinMethodType,
     CodeType,
     FunctionType,
     MemberDescriptorType,
@@ -26,11 +27,11 @@ from types import (
     ModuleType,
     SimpleNamespace,
 )
-from typing import Any, cast
+from typing import Any
 
 from flambeau.compile.errors import OWN_FOLDERS
 from flambeau.compile.places import MISSING, Absence, Outside
-from flambeau.compile.reading import ITEM, RESULT, Call, Path, reading_of
+from flambeau.compile.reading import RESULT, Call, Path, reading_of
 from flambeau.core.tensor import Tensor
 
 _FOLDERS = ("stdlib", "purelib", "platlib")
@@ -193,7 +194,7 @@ class Surroundings:
         if isinstance(found, FunctionType) and not _is_of_library(found.__code__):
             self._note(Outside(cls, None, (name,)))
             self._call(Outside(found, None), args, named)
-        else:
+        elif found is not MISSING:
             self._hand_over(tuple(args), named)
 
     def _enter_function(
@@ -238,7 +239,8 @@ class Surroundings:
         if call.passes_on:
             args, named, count = scope.args, scope.named, len(scope.args)
         for callee in callees:
-            self._call(callee, args[:count], named)
+            for each in (callee,) if callable(callee.get()) else _with_members(callee):
+                self._call(each, args[:count], named)
 
     def _call_back(self, cls: type, function: FunctionType) -> None:
         """Look at what a class method of a library may call: the methods of the user's class."""
@@ -311,16 +313,21 @@ class Surroundings:
         return ()
 
     def _go(self, place: Outside, step: str) -> Places:
-        value = place.get()
-        if value is MISSING:
-            return ()
         if step == RESULT:
+            return self._result(place.get())
+        starts = _with_members(place)
+        return tuple(each for start in starts for each in self._attribute(start, step))
+
+    def _result(self, value: Any) -> Places:
+        """What calling ``value`` gives, as far as that is known without calling it."""
+        if isinstance(value, type):
             # A new object finds its methods on its class.
-            referent = value() if type(value) is weakref.ref else None
-            return (place,) if isinstance(value, type) else _of(referent)
-        if step == ITEM:
-            return _items(place, value)
-        return self._attribute(place, step)
+            return (Outside(value, None),)
+        if isinstance(value, MethodType | BuiltinMethodType) and _is_container(value.__self__):
+            # What is in it, or another container with that.
+            return (Outside(value.__self__, None),)
+        referent = value() if type(value) is weakref.ref else None
+        return () if referent is None else (Outside(referent, None),)
 
     def _attribute(self, place: Outside, name: str) -> Places:
         """What asking for an attribute gives, unless that would run code."""
@@ -398,8 +405,7 @@ class Surroundings:
         for table in ("_parameters", "_modules", "_buffers"):
             if name in state.get(table, ()):
                 return (self._member(value, name),)
-        if name not in (ITEM, RESULT):
-            self._call_of_class(type(value), "__getattr__", ((place,), (Outside(name, None),)), {})
+        self._call_of_class(type(value), "__getattr__", ((place,), (Outside(name, None),)), {})
         return ()
 
     def _watch_class(self, cls: type, name: str) -> None:
@@ -426,24 +432,28 @@ def _is_steady(value: Any) -> bool:
     return isinstance(value, ModuleType | MethodType | BuiltinFunctionType)
 
 
-def _items(place: Outside, value: Any) -> Places:
-    """What is in a container; what is none stands for itself."""
-    if isinstance(value, dict):
-        members: Iterable[Any] = dict.values(value)
-    elif isinstance(value, _CONTAINERS):
-        kind = next(kind for kind in _CONTAINERS if isinstance(value, kind))
-        members = cast("Any", kind).__iter__(value)
-    elif "_modules" in _state_of(value) and hasattr(type(value), "__getitem__"):
-        members = value._modules.values()
-    else:
-        return (place,)
-    found = []
-    for each in members:
-        if not isinstance(each, _PLAIN_VALUES):
-            found.append(Outside(each, None))
-            if len(found) == _MANY:
-                break
-    return tuple(found)
+def _is_container(value: Any) -> bool:
+    is_of_modules = "_modules" in _state_of(value) and hasattr(type(value), "__getitem__")
+    return is_of_modules or isinstance(value, _CONTAINERS)
+
+
+def _members(container: Any) -> Iterable[Any]:
+    if isinstance(container, dict):
+        return dict.values(container)
+    kinds: tuple[Any, ...] = tuple(each for each in _CONTAINERS if isinstance(container, each))
+    return kinds[0].__iter__(container) if kinds else _state_of(container)["_modules"].values()
+
+
+def _with_members(place: Outside) -> list[Outside]:
+    """``place`` and, of a container, what is in it, and in those in it."""
+    found, known = [place], set()
+    for each in found:
+        value = each.get()
+        if id(value) not in known and _is_container(value) and len(found) < _MANY * _MANY:
+            known.add(id(value))
+            members = (e for e in _members(value) if not isinstance(e, _PLAIN_VALUES))
+            found += [Outside(member, None) for member in islice(members, _MANY)]
+    return found
 
 
 def _state_of(value: Any) -> dict[str, Any]:
@@ -452,10 +462,6 @@ def _state_of(value: Any) -> dict[str, Any]:
         return object.__getattribute__(value, "__dict__")
     except AttributeError:
         return _NO_STATE
-
-
-def _of(value: Any) -> Places:
-    return () if value is None else (Outside(value, None),)
 
 
 def _identity(place: Outside) -> Any:

@@ -104,6 +104,14 @@ READERS = {
         lambda self, x: x * self.config.inner.width,
         lambda c: setattr(c, "inner", Inner(7.0)),
     ),
+    "one of three": (
+        lambda self, x: x * (self.config or self.training or None).rate,
+        lambda c: setattr(c, "rate", 7.0),
+    ),
+    "put together": (
+        lambda self, x: x * sum(each.width for each in [*self.config.items, self.config.inner]),
+        lambda c: setattr(c.items[0], "width", 7.0),
+    ),
     "list": (lambda self, x: x * self.config.rates[0], lambda c: c.rates.insert(0, 7.0)),
     "dictionary": (lambda self, x: x * self.config.table["k"], lambda c: c.table.update(k=7.0)),
     "other name": (other_name, lambda c: setattr(c, "rate", 7.0)),
