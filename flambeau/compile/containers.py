@@ -203,12 +203,12 @@ class Watch:
 
     def ask(self, fact: str, key: Any = None) -> None:
         """Note that a fact about the content matters."""
-        if not (self.known or self.log.inside):
+        if not self.known:
             self.asked[Asked(self.slots[0], fact, key)] = None
 
     def item(self, key: Any) -> None:
         """Note that the member at ``key`` matters, and let a stand-in take its place."""
-        if self.known or self.log.inside or key in self.touched:
+        if self.known or key in self.touched:
             return
         slot = ItemSlot(self.slots[0], key)
         self.asked[slot] = None
@@ -219,7 +219,7 @@ class Watch:
 
     def whole(self) -> None:
         """Note that all of the content matters."""
-        if self.known or self.log.inside:
+        if self.known:
             return
         self.ask("keys")
         if isinstance(self.raw, dict):
@@ -252,11 +252,6 @@ class Watch:
         log = self.log
         log.changes = [e for e in log.changes if e.watch is not self or e.method == "reach"]
         return self.run(method, *args, **kwargs)
-
-    def clear(self) -> None:
-        """Remove all members."""
-        self.change("clear")
-        self.known = True
 
     def reach(self, key: Any, default: Callable[[], Any], made: Any = None) -> Any:
         """The member of a dictionary at ``key``, made by ``default`` if there is none.

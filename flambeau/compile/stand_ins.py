@@ -35,8 +35,6 @@ def _of_copy(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _rewriting(name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._watch.log.inside:
-            return self._watch.run(name, *args, **kwargs)
         return self._watch.rewrite(name, *args, **kwargs)
 
     return method
@@ -66,14 +64,15 @@ def _get_position(self: Any, key: Any) -> Any:
 
 def _set_position(self: Any, key: Any, value: Any) -> None:
     if key == slice(None):
-        _extend(_cleared(self), value)
+        _clear(self)
+        _extend(self, value)
     else:
         self._watch.rewrite("__setitem__", key, value)
 
 
 def _delete_position(self: Any, key: Any) -> None:
     if key == slice(None):
-        self._watch.clear()
+        _clear(self)
     else:
         self._watch.rewrite("__delitem__", key)
 
@@ -96,9 +95,6 @@ def _extend_in_place(self: Any, values: Any) -> Any:
 
 def _insert(self: Any, index: int, value: Any) -> None:
     watch = self._watch
-    if watch.log.inside:
-        watch.run("insert", index, value)
-        return
     # At the front of a list it goes whatever the others are.
     at_front = index == 0 and watch.kind is list
     (watch.change if at_front else watch.rewrite)("insert", index, value)
@@ -114,34 +110,23 @@ def _extend_left(self: Any, values: Any) -> None:
         _append_left(self, value)
 
 
-def _cleared(self: Any) -> Any:
-    self._watch.clear()
-    self._watch.suffix = 0
-    return self
-
-
 def _clear(self: Any) -> None:
-    if self._watch.log.inside:
-        self._watch.run("clear")
-    else:
-        _cleared(self)
+    self._watch.change("clear")
+    self._watch.known, self._watch.suffix = True, 0
 
 
 def _contains(self: Any, key: Any) -> bool:
-    watch = self._watch
-    if key not in watch.touched and not watch.log.inside:
-        watch.ask("has", key)
-    return watch.run("__contains__", key)
+    if key not in self._watch.touched:
+        self._watch.ask("has", key)
+    return self._watch.run("__contains__", key)
 
 
 def _get_item(self: Any, key: Any) -> Any:
-    watch = self._watch
-    if not watch.log.inside:
-        factory = getattr(self, "default_factory", None)
-        if factory is not None:
-            return watch.reach(key, factory)
-        watch.item(key)
-    return watch.run("__getitem__", key)
+    factory = getattr(self, "default_factory", None)
+    if factory is not None:
+        return self._watch.reach(key, factory)
+    self._watch.item(key)
+    return self._watch.run("__getitem__", key)
 
 
 def _get(self: Any, key: Any, default: Any = None) -> Any:
@@ -151,30 +136,19 @@ def _get(self: Any, key: Any, default: Any = None) -> Any:
 
 def set_item(self: Any, key: Any, value: Any) -> None:
     """Set an item of a dictionary's stand-in."""
-    watch = self._watch
-    if watch.log.inside:
-        watch.run("__setitem__", key, value)
-        return
-    watch.change("__setitem__", key, value)
-    watch.touched.add(key)
+    self._watch.change("__setitem__", key, value)
+    self._watch.touched.add(key)
 
 
 def _delete_item(self: Any, key: Any) -> None:
-    watch = self._watch
-    if watch.log.inside:
-        watch.run("__delitem__", key)
-        return
-    _contains(self, key)
-    if not watch.run("__contains__", key):
+    if not _contains(self, key):
         raise KeyError(key)
-    watch.change("__delitem__", key)
-    watch.touched.add(key)
+    self._watch.change("__delitem__", key)
+    self._watch.touched.add(key)
 
 
 def _pop_item(self: Any, key: Any, *default: Any) -> Any:
     watch = self._watch
-    if watch.log.inside:
-        return watch.run("pop", key, *default)
     watch.item(key)
     if not watch.run("__contains__", key):
         return watch.run("pop", key, *default)
@@ -185,19 +159,14 @@ def _pop_item(self: Any, key: Any, *default: Any) -> Any:
 
 
 def _set_default(self: Any, key: Any, default: Any = None) -> Any:
-    if self._watch.log.inside:
-        return self._watch.run("setdefault", key, default)
     if type(default) in KINDS:
         return self._watch.reach(key, functools.partial(copy.copy, copy.copy(default)), default)
     return self._watch.reach(key, lambda: default)
 
 
-def _update(self: Any, *args: Any, **kwargs: Any) -> Any:
-    if self._watch.log.inside:
-        return self._watch.run("update", *args, **kwargs)
+def _update(self: Any, *args: Any, **kwargs: Any) -> None:
     for key, value in dict(*args, **kwargs).items():
         set_item(self, key, value)
-    return None
 
 
 def _update_in_place(self: Any, other: Any) -> Any:
@@ -264,9 +233,21 @@ def _of_dictionaries(kind: type) -> dict[str, Any]:
     }
 
 
+def _unless_inside(kind: type, name: str, method: Any) -> Any:
+    """``method``, which gives way to Python's own where another one of those calls it."""
+
+    def either(self: Any, *args: Any, **kwargs: Any) -> Any:
+        chosen = getattr(kind, name) if self._watch.log.inside else method
+        return chosen(self, *args, **kwargs)
+
+    return either if callable(method) else method
+
+
 def _subclass(kind: type) -> type:
     particular = _of_dictionaries(kind) if issubclass(kind, dict) else _of_sequences(kind)
-    return type(f"Traced{kind.__name__}", (kind,), {**_of_all(kind), **particular})
+    methods = {**_of_all(kind), **particular}
+    members = {name: _unless_inside(kind, name, each) for name, each in methods.items()}
+    return type(f"Traced{kind.__name__}", (kind,), members)
 
 
 #: For each kind of container the class of its stand-ins.
