@@ -9,7 +9,7 @@ _ADVICE = {
     # Numbers and their types
     'mixed precision is in flambeau.amp, and takes the type of device: flambeau.autocast("cuda"), '
     'flambeau.get_autocast_dtype("cpu"); nothing is kept of parameters': """
-        autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache cuda.amp
+        autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache
         get_autocast_cpu_dtype get_autocast_gpu_dtype is_autocast_cpu_enabled
         set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_gpu_dtype
     """,
@@ -184,7 +184,7 @@ _ADVICE = {
         accelerator.reset_peak_memory_stats cuda.CUDAPluggableAllocator cuda.MemPool
         cuda.caching_allocator_alloc cuda.caching_allocator_delete cuda.change_current_allocator
         cuda.get_allocator_backend cuda.get_per_process_memory_fraction cuda.max_memory_cached
-        cuda.max_memory_reserved cuda.memory cuda.memory_cached cuda.memory_reserved
+        cuda.max_memory_reserved cuda.memory_cached cuda.memory_reserved
         cuda.memory_snapshot cuda.memory_stats cuda.memory_summary
         cuda.reset_accumulated_memory_stats cuda.reset_max_memory_allocated
         cuda.reset_max_memory_cached cuda.reset_peak_memory_stats

@@ -6,7 +6,7 @@ from typing import Any
 
 from flambeau._absent import Absent as _Absent
 from flambeau.core.device import available_devices, device
-from flambeau.cuda import wait_for
+from flambeau.cuda.devices import wait_for
 
 __all__ = ["current_accelerator", "current_device_index", "device_count", "empty_cache",
            "is_available", "synchronize"]  # fmt: skip

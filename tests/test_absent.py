@@ -126,6 +126,7 @@ def test_the_error_is_one_that_python_knows():
         ("from flambeau.nn.parallel import DistributedDataParallel", "nn.parallel"),
         ("from flambeau.nn import DataParallel, Linear", "nn.DataParallel"),
         ("from flambeau import hub", "hub"),
+        ("from flambeau.cuda import Stream", "cuda.Stream"),
     ],
 )
 def test_an_import_ends_with_the_advice(statement, name):

@@ -1,5 +1,8 @@
 """What scripts ask about accelerators, on machines without and with one."""
 
+import types
+from importlib import import_module
+
 import pytest
 
 import flambeau
@@ -24,6 +27,7 @@ def test_what_every_script_calls_works_without_a_gpu_too():
     flambeau.cuda.seed()
     flambeau.cuda.seed_all()
     flambeau.cuda.empty_cache()
+    flambeau.cuda.ipc_collect()
     flambeau.accelerator.empty_cache()
     flambeau.cuda.set_rng_state_all(flambeau.cuda.get_rng_state_all())
     assert flambeau.cuda.memory_allocated() >= 0
@@ -33,7 +37,7 @@ def test_what_every_script_calls_works_without_a_gpu_too():
 @without
 @pytest.mark.parametrize(
     "name", ["current_device", "init", "synchronize", "get_device_name", "mem_get_info",
-             "get_device_properties", "get_rng_state"]
+             "get_device_capability", "get_device_properties", "get_rng_state"]
 )  # fmt: skip
 def test_asking_for_a_gpu_that_is_not_there_says_so(name):
     with pytest.raises(RuntimeError, match="'cuda' is not available"):
@@ -90,11 +94,73 @@ def test_a_gpu_tells_about_itself():
     assert flambeau.cuda.current_device() == flambeau.accelerator.current_device_index() == 0
     properties = flambeau.cuda.get_device_properties(0)
     assert properties.name == flambeau.cuda.get_device_name()
+    assert (properties.major, properties.minor) == flambeau.cuda.get_device_capability()
+    assert properties.multi_processor_count > 0
     free, total = flambeau.cuda.mem_get_info()
     assert 0 < free <= total == properties.total_memory
     before = flambeau.cuda.memory_allocated()
     kept = flambeau.ones(1024, 1024, device="cuda")
     assert flambeau.cuda.memory_allocated() >= before + kept.numel() * 4
+
+
+def test_what_jax_says_of_a_gpu_has_pytorchs_names(monkeypatch):
+    facts = {"device_kind": "A GPU", "compute_capability": "12.1", "core_count": 48}
+    gpu = types.SimpleNamespace(**facts, memory_stats=lambda: {"bytes_limit": 7})
+    monkeypatch.setattr(flambeau.cuda.devices, "jax_device", lambda where: gpu)
+    monkeypatch.setattr(flambeau.cuda.devices, "is_available", lambda: True)
+    assert flambeau.cuda.get_device_capability() == (12, 1)
+    assert vars(flambeau.cuda.get_device_properties()) == {
+        "name": "A GPU", "major": 12, "minor": 1, "total_memory": 7, "multi_processor_count": 48,
+    }  # fmt: skip
+    assert flambeau.cuda.is_tf32_supported()
+    gpu.compute_capability = "7.5"
+    assert not flambeau.cuda.is_tf32_supported()
+
+
+def test_modules_of_cuda_are_where_pytorch_has_them():
+    assert flambeau.cuda.random.manual_seed_all is flambeau.cuda.manual_seed_all
+    assert flambeau.cuda.memory.memory_allocated is flambeau.cuda.memory_allocated
+    with pytest.raises(ModuleNotFoundError, match=r"cuda\.nvtx': jax\.profiler"):
+        import_module("flambeau.cuda.nvtx")
+
+
+def deprecated(name):
+    return pytest.warns(FutureWarning, match=rf"cuda\.amp\.{name}\(\) is deprecated; use .*cuda")
+
+
+@pytest.mark.filterwarnings("ignore:autocast does nothing:UserWarning")
+def test_older_names_of_mixed_precision_are_those_of_amp_and_warn():
+    from flambeau.cuda import amp
+
+    with deprecated("autocast"):
+        lower = amp.autocast(dtype=flambeau.bfloat16)
+    assert isinstance(lower, flambeau.autocast)
+    assert (lower.device, lower.fast_dtype) == ("cuda", flambeau.bfloat16)
+    # As a decorator it warns once.
+    assert lower(lambda: flambeau.ones(2))().dtype is flambeau.float32
+    with deprecated("autocast"):
+        assert not amp.autocast(False).enabled
+    with deprecated("GradScaler"):
+        scaler = amp.GradScaler(8.0, growth_interval=3)
+    assert isinstance(scaler, flambeau.GradScaler)
+    assert (scaler.get_scale(), scaler.get_growth_interval()) == (8.0, 3)
+
+
+def test_a_function_of_ones_own_may_have_the_older_decorators():
+    from flambeau.cuda import amp
+
+    with deprecated("custom_fwd"):
+        forward = amp.custom_fwd(lambda ctx, x: 2 * x, cast_inputs=flambeau.float32)
+    with deprecated("custom_bwd"):
+        backward = amp.custom_bwd(lambda ctx, gradient: 2 * gradient)
+
+    class Double(flambeau.autograd.Function):
+        pass
+
+    Double.forward, Double.backward = staticmethod(forward), staticmethod(backward)
+    x = flambeau.ones(2, requires_grad=True)
+    Double.apply(x).sum().backward()
+    assert x.grad.tolist() == [2, 2]
 
 
 @needs_gpu

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flambeau._absent import Absent as _Absent
-from flambeau.cuda import is_available
+from flambeau.cuda.devices import is_available
 from flambeau.numerics import get_float32_matmul_precision, set_float32_matmul_precision
 
 __all__ = ["is_built", "matmul"]

@@ -12,7 +12,7 @@ import types
 import warnings
 from typing import Any
 
-from flambeau.cuda import is_available
+from flambeau.cuda.devices import is_available
 from flambeau.numerics import gpus_are_deterministic
 
 __all__ = ["benchmark", "deterministic", "enabled", "is_available"]
