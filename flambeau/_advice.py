@@ -159,10 +159,10 @@ _ADVICE = {
     """,
     "flambeau.accelerator stands for whichever device there is": "get_device_module",
     'name the device where it is meant, as device="cuda:1"; without a number it is the first': """
-        accelerator.device_index accelerator.set_device_idx accelerator.set_device_index
         cuda.device_of
     """,
     "use flambeau.accelerator.current_device_index": "accelerator.current_device_idx",
+    "use flambeau.accelerator.set_device_index": "accelerator.set_device_idx",
     "XLA chooses its libraries itself; leave it out": """
         backends.cusparselt backends.miopen backends.mkl backends.mkldnn backends.nnpack
         backends.openmp
@@ -178,8 +178,7 @@ _ADVICE = {
     """,
     "JAX keeps the memory: jax.local_devices()[0].memory_stats() tells of that of a GPU, and "
     "XLA_PYTHON_CLIENT_MEM_FRACTION in the environment limits it": """
-        accelerator.get_memory_info accelerator.max_memory_allocated
-        accelerator.max_memory_reserved accelerator.memory_allocated accelerator.memory_reserved
+        accelerator.max_memory_reserved accelerator.memory_reserved
         accelerator.memory_stats accelerator.reset_accumulated_memory_stats
         accelerator.reset_peak_memory_stats cuda.CUDAPluggableAllocator cuda.MemPool
         cuda.caching_allocator_alloc cuda.caching_allocator_delete cuda.change_current_allocator

@@ -7,9 +7,13 @@ from typing import Any
 from flambeau._absent import Absent as _Absent
 from flambeau.core.device import available_devices, device
 from flambeau.cuda.devices import wait_for
+from flambeau.cuda.memory import stated
 
-__all__ = ["current_accelerator", "current_device_index", "device_count", "empty_cache",
-           "is_available", "synchronize"]  # fmt: skip
+__all__ = [
+    "current_accelerator", "current_device_index", "device_count", "device_index", "empty_cache",
+    "get_memory_info", "is_available", "max_memory_allocated", "memory_allocated",
+    "set_device_index", "synchronize",
+]  # fmt: skip
 
 __getattr__ = _Absent(__name__)
 
@@ -47,6 +51,45 @@ def current_device_index() -> int:
     return 0
 
 
+def set_device_index(device: Any, /) -> None:
+    """Choose what a device without an index means, which is always the first accelerator.
+
+    Args:
+        device: A device with an index, or the index; a negative index chooses nothing.
+
+    Raises:
+        RuntimeError: Another accelerator is asked for, or there is none.
+        ValueError: ``device`` has no index, or is of another type.
+    """
+    if isinstance(device, int) and device < 0:
+        return
+    index = _place(device).index if device is not None else None
+    if index is None:
+        raise ValueError(f"set_device_index() takes an index or a device with one, got {device}")
+    if index > 0:
+        raise RuntimeError(
+            f"a device without an index is the first accelerator; name '{_place(device)}' where it "
+            "is meant, or make it the first in the environment (CUDA_VISIBLE_DEVICES)"
+        )
+
+
+class device_index:
+    """A block for which `set_device_index` chooses an accelerator, which can only be the first.
+
+    Args:
+        device: The index; ``None`` or a negative one chooses nothing.
+    """
+
+    def __init__(self, device: int | None, /) -> None:
+        self._chosen = -1 if device is None else device
+
+    def __enter__(self) -> None:
+        set_device_index(self._chosen)
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing has changed."""
+
+
 def synchronize(device: Any = None, /) -> None:
     """Wait until an accelerator has done all that it was given.
 
@@ -60,10 +103,42 @@ def empty_cache() -> None:
     """Nothing: memory that JAX has reserved stays its own until the program ends."""
 
 
+def memory_allocated(device_index: Any = None, /) -> int:
+    """How many bytes the arrays on an accelerator take.
+
+    Raises:
+        RuntimeError: There is none.
+    """
+    return stated(_place(device_index).jax_device, "bytes_in_use")
+
+
+def max_memory_allocated(device_index: Any = None, /) -> int:
+    """The most that `memory_allocated` has been.
+
+    Raises:
+        RuntimeError: There is no accelerator.
+    """
+    return stated(_place(device_index).jax_device, "peak_bytes_in_use")
+
+
+def get_memory_info(device_index: Any = None, /) -> tuple[int, int]:
+    """How many bytes of what JAX may take of an accelerator's memory are free, and how many it may.
+
+    Raises:
+        RuntimeError: There is no accelerator.
+    """
+    found = _place(device_index).jax_device
+    total = stated(found, "bytes_limit")
+    return total - stated(found, "bytes_in_use"), total
+
+
 def _place(where: Any) -> device:
     current = current_accelerator()
     if current is None:
         raise RuntimeError("this machine has no accelerator, only CPUs")
     if where is None:
         return current
-    return device(current.type, where) if isinstance(where, int) else device(where)
+    place = device(current.type, where) if isinstance(where, int) else device(where)
+    if place.type != current.type:
+        raise ValueError(f"the accelerator of this machine is {current}, got '{place}'")
+    return place

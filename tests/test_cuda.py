@@ -51,9 +51,38 @@ def test_there_is_no_accelerator():
     assert flambeau.accelerator.current_accelerator() is None
     assert not flambeau.accelerator.is_available()
     assert flambeau.accelerator.device_count() == 0
-    for ask in (flambeau.accelerator.synchronize, flambeau.accelerator.current_device_index):
+    for name in ("synchronize", "current_device_index", "memory_allocated", "get_memory_info",
+                 "max_memory_allocated"):  # fmt: skip
         with pytest.raises(RuntimeError, match="no accelerator"):
-            ask()
+            getattr(flambeau.accelerator, name)()
+    with pytest.raises(RuntimeError, match="no accelerator"):
+        flambeau.accelerator.set_device_index(0)
+    flambeau.accelerator.set_device_index(-1)
+    with flambeau.accelerator.device_index(None):
+        assert flambeau.ones(1).device.type == "cpu"
+
+
+def test_an_accelerator_is_asked_by_index_or_device(monkeypatch):
+    accelerator = flambeau.accelerator
+    stats = {"bytes_in_use": 3, "peak_bytes_in_use": 5, "bytes_limit": 10}
+    gpu = types.SimpleNamespace(memory_stats=lambda: stats)
+    monkeypatch.setattr(accelerator, "current_accelerator", lambda: flambeau.device("cuda"))
+    monkeypatch.setattr(flambeau.device, "jax_device", gpu)
+    for place in (None, 0, "cuda", "cuda:1", flambeau.device("cuda", 0)):
+        assert accelerator.memory_allocated(place) == 3
+        assert accelerator.max_memory_allocated(place) == 5
+        assert accelerator.get_memory_info(place) == (7, 10)
+    with pytest.raises(ValueError, match="accelerator of this machine is cuda, got 'cpu'"):
+        accelerator.memory_allocated("cpu")
+    for first in (0, "cuda:0"):
+        accelerator.set_device_index(first)
+    with accelerator.device_index(0):
+        pass
+    with pytest.raises(RuntimeError, match="name 'cuda:1' where it is meant"):
+        accelerator.device_index(1).__enter__()
+    for unclear in (None, "cuda"):
+        with pytest.raises(ValueError, match=f"a device with one, got {unclear}"):
+            accelerator.set_device_index(unclear)
 
 
 def test_another_gpu_cannot_be_made_the_current_one():
