@@ -18,6 +18,7 @@ AUTOCAST = "`flambeau.amp` and the functions that take a type of device do what 
 DTYPE = "no operator computes with this dtype"
 ROOM = "a room of PyTorch that flambeau does not have"
 STREAMS = "JAX orders the work on a device itself"
+MEMORY = "JAX keeps the memory of a device"
 PROTOTYPE = "a prototype, or undocumented"
 DISTRIBUTED = "arrays are spread over devices by JAX's sharding"
 MESSAGE = "settings of PyTorch's warnings and errors"
@@ -200,14 +201,127 @@ PARAMETRIZE = {
     """,
 }
 
+CUDA = {
+    STORAGE: """
+        BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage
+        ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage
+        ShortStorage
+    """,
+    "the dtype and the device are named, each by its name": """
+        BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor
+        IntTensor LongTensor ShortTensor
+    """,
+    MESSAGE: """
+        AcceleratorError CudaError DeferredCudaCallError OutOfMemoryError check_error cudaStatus
+    """,
+    STREAMS: """
+        CUDAGraph Event ExternalStream GreenContext Stream StreamContext current_stream
+        default_stream get_stream_from_external get_sync_debug_mode graph graph_pool_handle
+        is_current_stream_capturing make_graphed_callables set_stream set_sync_debug_mode stream
+    """,
+    MEMORY: """
+        CUDAPluggableAllocator MemPool caching_allocator_alloc caching_allocator_delete
+        caching_allocator_disabled caching_allocator_enable change_current_allocator
+        get_allocator_backend get_per_process_memory_fraction host_memory_stats
+        host_memory_stats_as_nested_dict max_memory_cached max_memory_reserved memory_cached
+        memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict memory_summary
+        reset_accumulated_host_memory_stats reset_accumulated_memory_stats
+        reset_max_memory_allocated reset_max_memory_cached reset_peak_host_memory_stats
+        reset_peak_memory_stats set_per_process_memory_fraction use_mem_pool
+    """,
+    "nvidia-smi tells of it": """
+        clock_rate device_memory_used list_gpu_processes memory_usage power_draw temperature
+        utilization
+    """,
+    "libraries that XLA calls, and how PyTorch was built": """
+        can_device_access_peer cudart current_blas_handle current_solver_handle get_arch_list
+        get_gencode_flags has_half has_magma
+    """,
+    "a tensor's device is named where it is meant; random numbers have functions": """
+        default_generators device_of
+    """,
+    LEAK: "classproperty",
+}
+
+ACCELERATOR = {
+    STREAMS: "Graph current_stream set_stream",
+    MEMORY: """
+        empty_host_cache max_memory_reserved memory_reserved memory_stats
+        reset_accumulated_memory_stats reset_peak_memory_stats
+    """,
+    REMOVED_SOON: "current_device_idx set_device_idx",
+    "XLA computes with every dtype on every device": "get_device_capability",
+}
+
+COMPILER = {
+    "programs are never stale, and say themselves what they cannot be made of": """
+        CacheInfo NestedCompileRegionOptions allow_in_graph assume_constant_result
+        cudagraph_mark_step_begin disable get_default_backend keep_portable_guards_unsafe
+        keep_tensor_guards_unsafe list_backends load_cache_artifacts load_compiled_function
+        nested_compile_region reset save_cache_artifacts set_default_backend
+        set_enable_guard_collectives set_stance skip_all_guards_unsafe
+        skip_guard_on_all_nn_modules_unsafe skip_guard_on_globals_unsafe
+        skip_guard_on_inbuilt_nn_modules_unsafe substitute_in_graph
+    """,
+    "NumPy arrays in a compiled function are a part of the program": "wrap_numpy",
+    LEAK: "F",
+}
+
+JIT = {
+    SCRIPT: """
+        Attribute CompilationUnit Error Future ONNXTracedModule RecursiveScriptClass
+        RecursiveScriptModule ScriptFunction ScriptModule ScriptWarning TopLevelTracedModule
+        TracedModule TracerWarning TracingCheckError enable_onednn_fusion export_opnames fork
+        freeze fuser interface isinstance jit_module_from_flatbuffer
+        last_executed_optimized_graph load onednn_fusion_enabled optimize_for_inference
+        optimized_execution run_frozen_optimizations save save_jit_module_to_flatbuffer script
+        script_if_tracing script_method set_fusion_strategy strict_fusion trace trace_module wait
+    """,
+    LEAK: "set_module",
+}
+
+OVERRIDES = {
+    "there are no modes that see every function": """
+        BaseTorchFunctionMode TorchFunctionMode enable_reentrant_dispatch redispatch_function
+    """,
+    "lists of PyTorch's own functions, for its tests": """
+        get_default_nowrap_functions get_ignored_functions get_overridable_functions
+        get_testing_overrides is_tensor_method_or_property resolve_name
+    """,
+}
+
+UTILS = {
+    DISPATCH: """
+        ThroughputBenchmark generate_methods_for_privateuse1_backend get_cpp_backtrace
+        rename_privateuse1_backend
+    """,
+    "assigning `data` of both tensors exchanges their elements": "swap_tensors",
+    LEAK: "set_module",
+}
+
+GRAPH = {
+    STREAMS: "set_override_stale_capture_stream set_warn_on_accumulate_grad_stream_mismatch",
+    PROTOTYPE: "region_activation_memory_budget",
+    LEAK: "RemovableHandle TorchDispatchMode Variable",
+}
+
 #: By namespace, which names are absent and why.
 ABSENT: dict[str, dict[str, str]] = {
     "": TORCH,
     "Tensor": TENSOR,
+    "accelerator": ACCELERATOR,
+    "amp": {},
     "autograd": AUTOGRAD,
     "autograd.functional": {},
+    "autograd.gradcheck": {},
+    "autograd.graph": GRAPH,
+    "backends.cudnn": {},
+    "compiler": COMPILER,
+    "cuda": CUDA,
+    "cuda.amp": {INTERNAL: "amp_definitely_not_available"},
     "fft": {LEAK: "Tensor"},
     "func": FUNC,
+    "jit": JIT,
     "linalg": {},
     "nn": NN,
     "nn.functional": FUNCTIONAL,
@@ -225,11 +339,13 @@ ABSENT: dict[str, dict[str, str]] = {
     "optim": OPTIM,
     "optim.lr_scheduler": LR_SCHEDULER,
     "optim.swa_utils": {},
+    "overrides": OVERRIDES,
     "random": {INTERNAL: "thread_safe_generator"},
     "signal.windows": {},
     "special": SPECIAL,
-    "utils.dlpack": {PROTOTYPE: "DLDeviceType"},
     "testing": {SCRIPT: "FileCheck", REMOVED_SOON: "assert_allclose"},
+    "utils": UTILS,
+    "utils.dlpack": {PROTOTYPE: "DLDeviceType"},
 }
 
 #: Names of flambeau's own, where PyTorch has none.
