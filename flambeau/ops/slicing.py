@@ -460,10 +460,11 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     """Elements at regular distances, counted through all elements in order.
 
     Args:
-        input: A tensor that is no view of part of another one.
+        input: A tensor that is no view of part of another one, unless only its first element is
+            asked for.
         size: The shape of the result.
         stride: For each dimension, how many elements its positions are apart.
-        storage_offset: The first element; 0 by default.
+        storage_offset: The first element; by default that of ``input``.
 
     Raises:
         RuntimeError: There are not as many strides as sizes, one is negative, elements beyond the
@@ -484,7 +485,8 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
             f"as_strided(): size {list(shape)} with strides {list(strides)} from {start} on "
             f"reaches element {last} of {input.numel()}"
         )
-    _check_whole(input)
+    if last > 0 or storage_offset is not None:
+        _check_whole(input)
     return make_view(input, Strided(shape, strides), "as_strided", (start,))
 
 

@@ -166,6 +166,8 @@ def sizes() -> Iterator[Row]:
     yield Row("negative", lambda lib, x: x.resize_(-3), (A,), **no)
     yield Row("larger, where it was", lambda lib, x: x.clone().resize_(3, 3).flatten()[:6], (A,),
               **no)  # fmt: skip
+    yield Row("as_strided, the first of a view", lambda lib, x: x[1:].T.as_strided((), ()), (A,))
+    yield Row("as_strided, the first repeated", lambda lib, x: x[1].as_strided((2, 2), (0, 0)), (A,))
     yield Row("as_strided_", lambda lib, x: x.clone().as_strided_((2, 2), (1, 1)), (A,), **no)
     # PyTorch sends the gradient to the elements that are written over.
     yield Row("as_strided_scatter", call("as_strided_scatter", (2, 2), (2, 1)),
