@@ -70,6 +70,12 @@ def uniform(
     return jnp.where(reals == stop.astype(dtype), start.astype(dtype), reals)
 
 
+def slopes(words: Array, elements: Array, low: float, high: float) -> Array:
+    """Uniform reals of [low, high) for elements that are not positive, and 1 for the others."""
+    drawn = uniform(words, elements.shape, elements.dtype, low, high)
+    return jnp.where(elements <= 0, drawn, jnp.ones_like(drawn))
+
+
 def normal(
     words: Array, shape: Shape, dtype: np.dtype[Any], mean: Any = 0.0, std: Any = 1.0
 ) -> Array:

@@ -133,6 +133,13 @@ def poisson(rates: Any, where: device, generator: Any = None) -> Any:
     return _per_element(rejection.poisson, where, generator, {}, rates=rates)
 
 
+def slopes(elements: Any, low: float, high: float, where: device, generator: Any = None) -> Any:
+    """Uniform numbers where elements are not positive, 1 elsewhere."""
+    return _per_element(
+        draws.slopes, where, generator, {"low": low, "high": high}, elements=elements
+    )
+
+
 def _per_element(
     draw: Callable[..., Any], where: device, generator: Any, static: dict[str, Any], **elements: Any
 ) -> Any:

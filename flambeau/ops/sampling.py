@@ -563,6 +563,12 @@ def permutations(n: int, count: int, device: Any = None, generator: Any = None) 
     return wrap_new("permutations", sample.permutations(n, count, as_device(device), generator))
 
 
+def leaky_slopes(input: Tensor, low: float, high: float) -> Any:
+    """What `nn.functional.rrelu` multiplies by: 1 where ``input`` is positive, drawn elsewhere."""
+    array = sample.slopes(input._read(), low, high, input.device)
+    return wrap_new("leaky_slopes", array)
+
+
 def keep_mask(
     shape: Any, p: float, dtype: Any = dtypes.bool, device: Any = None, generator: Any = None
 ) -> Any:

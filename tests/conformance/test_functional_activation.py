@@ -64,6 +64,12 @@ def overwriting(name: str) -> Callable[..., Any]:
     return compute
 
 
+def rrelu_and_more(lib: Any, x: Any) -> Any:
+    """Random slopes, and the numbers that the generator gives after them."""
+    lib.manual_seed(3)
+    return lib.nn.functional.rrelu(x, 0.1, 0.3, training=True), lib.rand(3)
+
+
 def elementwise_rows() -> Iterator[Row]:
     for name, every in ELEMENTWISE.items():
         node = name not in COMPOSITE
@@ -92,6 +98,11 @@ def other_rows() -> Iterator[Row]:
     for dim in (-1, 1, 0, 3):
         yield Row(f"glu {dim}", call("glu", dim), (A,))
     yield Row("rrelu outside training", call("rrelu"), (KINKS,), node=False)
+    for dtype in (np.float32, np.float64):
+        # Infinities and NaN among them; numbers are drawn for what is not positive only.
+        for size, elements in (("few", STRANGE), ("many", np.tile(KINKS.reshape(-1), 9))):
+            name = f"rrelu in training of {size} {dtype.__name__}"
+            yield Row(name, rrelu_and_more, (elements.astype(dtype),), 1e-7)
     yield Row("rrelu of wrong bounds", call("rrelu", 0.5, 0.1), (KINKS,))
     for low, high in ((0.1, np.inf), (np.nan, 0.1), (-np.inf, 0.1)):
         yield Row(f"rrelu from {low} to {high}", call("rrelu", low, high), (KINKS,))

@@ -13,7 +13,7 @@ sum once, as x86-64 with AVX2 does.
 
 from flambeau.core.draws.choice import multinomial, permutation
 from flambeau.core.draws.discrete import bernoulli, bernoulli_probabilities, geometric, integers
-from flambeau.core.draws.real import cauchy, exponential, log_normal, normal, uniform
+from flambeau.core.draws.real import cauchy, exponential, log_normal, normal, slopes, uniform
 from flambeau.core.draws.skip import skip
 
 __all__ = [
@@ -28,5 +28,6 @@ __all__ = [
     "normal",
     "permutation",
     "skip",
+    "slopes",
     "uniform",
 ]

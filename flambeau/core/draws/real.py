@@ -198,6 +198,20 @@ def cauchy(
     return fill(shape, dtype, block)
 
 
+def slopes(
+    twister: MersenneTwister, elements: NDArray[Any], low: float, high: float
+) -> NDArray[Any]:
+    """For each element that is not positive a uniform real of [low, high), and 1 for the others.
+
+    As in PyTorch's `rrelu`, each takes the two words of a float64, whatever the dtype.
+    """
+    result = np.ones_like(elements)
+    drawn_for = elements <= 0
+    count = (int(np.count_nonzero(drawn_for)),)
+    result[drawn_for] = uniform(twister, count, _FLOAT64, low, high).astype(elements.dtype)
+    return result
+
+
 def one_by_one(
     twister: MersenneTwister, count: int, mean: float = 0.0, std: float = 1.0
 ) -> NDArray[Any]:

@@ -25,7 +25,7 @@ from flambeau.ops.neural.activation import (
 from flambeau.ops.neural.softmax import log_softmax as _log_softmax
 from flambeau.ops.neural.softmax import softmax as _softmax
 from flambeau.ops.pointwise import sigmoid, tanh
-from flambeau.ops.sampling import exponential_, uniform_
+from flambeau.ops.sampling import exponential_, leaky_slopes
 
 __all__ = [
     "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid",
@@ -243,7 +243,7 @@ def rrelu(
     if not -math.inf < lower <= upper < math.inf:
         raise RuntimeError(f"rrelu(): lower and upper must be finite, got {lower} and {upper}")
     if training:
-        slopes = uniform_(empty_like(input.detach()), lower, upper)
+        slopes = leaky_slopes(input.detach(), float(lower), float(upper))
         result = ops.rrelu_with_noise(input, slopes)
     else:
         result = ops.leaky_relu(input, (lower + upper) / 2)
