@@ -59,6 +59,10 @@ def product_rows() -> Iterator[Row]:
     yield Row("matmul with a number", lambda lib, x: x @ 2, (a,))
     yield Row("outer", call("outer"), (v, a[:, 0]))
     yield Row("inner", call("inner"), (a, random(2, 5)), node=False)
+    for other in (np.float32(2), np.int64(2), np.float64(2), np.complex128(2j)):
+        row = call("inner")
+        yield Row(f"inner with a 0-d {other.dtype}", row, (a, np.array(other)), node=False)
+    yield Row("inner of other dtypes", call("inner"), (a, np.ones(5)))
     yield Row("kron", call("kron"), (a, random(2, 2)), node=False)
     yield Row("tensordot", call("tensordot"), (random(3, 5, 4), random(5, 4, 2)), 1e-5, node=False)
     dims = call("tensordot", dims=([1, 0], [0, 1]))
@@ -214,6 +218,10 @@ def solution_rows() -> Iterator[Row]:
     yield Row("solve of other sizes", solve, (SQUARE, TALL))
     for name, x in (("tall", TALL), ("wide", WIDE), ("singular", SINGULAR)):
         yield Row(f"pinv {name}", linalg("pinv"), (x,), 1e-8, node=False)
+    hermitian = linalg("pinv", hermitian=True)
+    yield Row("pinv of a symmetric matrix", hermitian, (SYMMETRIC,), 1e-8, node=False)
+    yield Row("pinv of a triangle", hermitian, (SQUARE,), 1e-8, False, False)
+    yield Row("pinv of no square matrix", hermitian, (TALL,))
     yield Row("pinv cut", linalg("pinv", rtol=0.5), (TALL,), 1e-8, node=False)
     yield Row("lstsq", linalg("lstsq"), (TALL, TALL[..., :2]), 1e-8, node=False)
     driven = linalg("lstsq", driver="gelsd")
@@ -248,6 +256,10 @@ def function_rows() -> Iterator[Row]:
         )
     for name, x in (("tall", TALL), ("singular", SINGULAR)):
         yield Row(f"matrix_rank {name}", linalg("matrix_rank"), (x,))
+    for atol in (None, 1.0):
+        row = linalg("matrix_rank", hermitian=True, atol=atol)
+        yield Row(f"matrix_rank of a triangle {atol}", row, (doubles(5, 2, 2),))
+    yield Row("matrix_rank of no square matrix", linalg("matrix_rank", hermitian=True), (TALL,))
     yield Row("matrix_rank cut", linalg("matrix_rank", rtol=0.5), (TALL,))
     for p in (None, 1, "fro", -2):
         # PyTorch's own gradient fails where it needs the inverse.

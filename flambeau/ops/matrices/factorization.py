@@ -73,7 +73,7 @@ def orthonormal_columns(input: Array) -> Array:
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _hermitian(A: Any, lower: bool) -> Any:
+def from_triangle(A: Any, lower: bool) -> Any:
     """The Hermitian matrix of which one triangle is given; the gradient goes to both alike."""
     strict = jnp.tril(A, -1) if lower else jnp.triu(A, 1)
     diagonal = jnp.real(jnp.diagonal(A, axis1=-2, axis2=-1)).astype(A.dtype)
@@ -81,16 +81,16 @@ def _hermitian(A: Any, lower: bool) -> Any:
     return whole + diagonal[..., None] * jnp.eye(A.shape[-1], dtype=A.dtype)
 
 
-@_hermitian.defjvp
-def _hermitian_jvp(lower: bool, primals: Any, tangents: Any) -> Any:
+@from_triangle.defjvp
+def _from_triangle_jvp(lower: bool, primals: Any, tangents: Any) -> Any:
     (A,), (tangent,) = primals, tangents
-    return _hermitian(A, lower), (tangent + jnp.conj(jnp.swapaxes(tangent, -1, -2))) / 2
+    return from_triangle(A, lower), (tangent + jnp.conj(jnp.swapaxes(tangent, -1, -2))) / 2
 
 
 @op(name="cholesky_ex", node="LinalgCholeskyExBackward0")
 def _cholesky(input: Array, upper: bool) -> Array:
     check_matrix("cholesky", input, square=True)
-    factor = lax.linalg.cholesky(_hermitian(input, not upper), symmetrize_input=False)
+    factor = lax.linalg.cholesky(from_triangle(input, not upper), symmetrize_input=False)
     return jnp.conj(jnp.swapaxes(factor, -1, -2)) if upper else factor
 
 
@@ -277,7 +277,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> Any:
 def _one_triangle(A: Any, UPLO: str) -> Any:
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"eigh(): UPLO must be 'L' or 'U', got {UPLO!r}")
-    return _hermitian(A, UPLO.upper() == "L")
+    return from_triangle(A, UPLO.upper() == "L")
 
 
 @op(name="linalg_eigh", returns=return_types.linalg_eigh)

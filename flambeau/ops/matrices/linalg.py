@@ -222,10 +222,15 @@ def vdot(input: Array, other: Array) -> Array:
 
 @op(method=True)
 def inner(input: Array, other: Array) -> Array:
-    """Sums of products over the last dimensions; for a 0-d operand, the plain product."""
-    one_dtype("inner", input, other)
+    """Sums of products over the last dimensions; for a 0-d operand, the plain product.
+
+    Raises:
+        RuntimeError: The last dimensions differ; or the dtypes do, and none is 0-d.
+    """
     if input.ndim == 0 or other.ndim == 0:
+        input, other = _promoted(input, other)
         return input * other
+    one_dtype("inner", input, other)
     if input.shape[-1] != other.shape[-1]:
         raise RuntimeError(
             f"inner(): the last dimensions of shapes {list(input.shape)} and "

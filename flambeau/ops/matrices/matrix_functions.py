@@ -16,7 +16,7 @@ from flambeau.core.op import Array, Arrays, function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import wrap_dim, wrap_dims
 from flambeau.ops.derivatives import magnitude
-from flambeau.ops.matrices.factorization import check_matrix, svdvals
+from flambeau.ops.matrices.factorization import check_matrix, from_triangle, svdvals
 from flambeau.ops.matrices.linalg import one_dtype
 from flambeau.ops.matrices.norms import vector_norm
 from flambeau.ops.matrices.solving import cutoff_of, inverse
@@ -350,12 +350,12 @@ def matrix_rank(
     Args:
         A: ``(..., m, n)``.
         tol: ``atol`` under its older name.
-        hermitian: ``A`` is Hermitian; accepted.
+        hermitian: ``A`` is Hermitian, and only its lower triangle is read.
         atol: See above.
         rtol: By default ``max(m, n)`` times the machine epsilon, or 0 where ``atol`` is given.
     """
-    check_matrix("matrix_rank", A)
-    values = jnp.linalg.svd(A, compute_uv=False)
+    check_matrix("matrix_rank", A, square=hermitian)
+    values = jnp.linalg.svd(from_triangle(A, True) if hermitian else A, compute_uv=False)
     limit = cutoff_of(values, A.shape, tol if atol is None else atol, rtol)
     return jnp.sum(values > limit, -1)
 

@@ -12,7 +12,7 @@ import numpy as np
 from flambeau import return_types
 from flambeau.core.op import Array, function, op
 from flambeau.core.tensor import Tensor
-from flambeau.ops.matrices.factorization import check_found, check_matrix
+from flambeau.ops.matrices.factorization import check_found, check_matrix, from_triangle
 from flambeau.ops.matrices.linalg import one_dtype
 from flambeau.ops.values import at_hand
 
@@ -263,14 +263,17 @@ def pinv(
     Args:
         A: ``(..., m, n)``.
         rcond: ``rtol`` under its older name.
-        hermitian: ``A`` is Hermitian; accepted.
+        hermitian: ``A`` is Hermitian, and only its lower triangle is read.
         atol: Singular values up to this count as 0.
         rtol: And up to this times the greatest; by default ``max(m, n)`` times the epsilon.
 
     Returns:
         ``(..., n, m)``.
     """
-    check_matrix("pinv", A)
+    check_matrix("pinv", A, square=hermitian)
+    if hermitian:
+        # The gradient is that of all elements, as in PyTorch.
+        A = A + jax.lax.stop_gradient(from_triangle(A, True) - A)
     values = jax.lax.stop_gradient(jnp.linalg.svd(A, compute_uv=False))
     limit = cutoff_of(values, A.shape, atol, rcond if rtol is None else rtol)
     greatest = jnp.max(values, -1, keepdims=True, initial=0)
