@@ -7,7 +7,7 @@ for it when they run. Other nodes know nothing of it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +17,14 @@ from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes, no_grad
 from flambeau.core.node import Edge
 from flambeau.core.tensor import Tensor
+
+#: Where the gradient of the first operand needs the second, which PyTorch therefore saves first.
+_SECOND_FIRST = frozenset({
+    "Atan2Backward0", "BmmBackward0", "DivBackward0", "FmaxBackward0", "FminBackward0",
+    "HypotBackward0", "LinalgCrossBackward0", "Logaddexp2Backward0", "LogaddexpBackward0",
+    "MaximumBackward0", "MinimumBackward0", "MmBackward0", "MulBackward0", "PowBackward1",
+    "VdotBackward0", "XlogyBackward0",
+})  # fmt: skip
 
 
 class Hooks(NamedTuple):
@@ -95,21 +103,29 @@ class _PackedNode:
         """The arrays as the kernel took them."""
         if self.packed is None:
             return None
-        return tuple([each.array() if type(each) is Packed else each for each in self.packed])
+        arrays = list(self.packed)
+        for place in self._order(arrays):
+            if type(arrays[place]) is Packed:
+                arrays[place] = arrays[place].array()
+        return tuple(arrays)
 
     @arrays.setter
     def arrays(self, arrays: Any) -> None:
         if arrays is None:
             self.packed = None
             return
-        hooks = modes.packing
-        # Of a linear kernel's inputs, shapes are kept rather than arrays.
-        self.packed = tuple(
-            [
-                Packed(hooks, _saved(each, edge)) if isinstance(each, jax.Array) else each
-                for each, edge in zip(arrays, self.edges, strict=False)
-            ]
-        )
+        hooks, packed = modes.packing, list(arrays)
+        for place in self._order(packed):
+            # Of a linear kernel's inputs, shapes are kept rather than arrays.
+            if isinstance(packed[place], jax.Array):
+                packed[place] = Packed(hooks, _saved(packed[place], self.edges[place]))
+        self.packed = tuple(packed)
+
+    def _order(self, arrays: list[Any]) -> Iterable[int]:
+        """The places of saved arrays as the hooks get them, one after the other."""
+        places = range(len(arrays))
+        is_turned = len(arrays) == 2 and type(self).__name__ in _SECOND_FIRST
+        return reversed(places) if is_turned else places
 
     @property
     def vjp(self) -> Any:

@@ -248,8 +248,9 @@ def _accumulate(variable: Tensor, new: Any, as_tensors: bool) -> None:
 def _run_post_accumulate_hooks(variable: Tensor) -> None:
     for hook in tuple((variable._post_accumulate_hooks or {}).values()):
         result = hook(variable)
-        if result is not None:
-            raise TypeError(
+        # An in-place operator, which is what a hook is for, returns its tensor.
+        if result is not None and result is not variable:
+            raise (RuntimeError if isinstance(result, Tensor) else TypeError)(
                 "a post accumulate grad hook must return None, "
                 f"got {type(result).__name__}; set tensor.grad to replace the gradient"
             )

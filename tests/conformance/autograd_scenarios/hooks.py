@@ -430,6 +430,21 @@ def a_post_accumulate_hook_that_returns_something(lib, kit):
 
 
 @scenario
+def a_post_accumulate_hook_that_returns_its_tensor(lib, kit):
+    x = leaf(lib)
+    x.register_post_accumulate_grad_hook(lambda t: t.sub_(t.grad, alpha=0.5))
+    (x * 2).sum().backward()
+    return x
+
+
+@scenario
+def a_post_accumulate_hook_that_returns_another_tensor(lib, kit):
+    x = leaf(lib)
+    x.register_post_accumulate_grad_hook(lambda t: t.detach())
+    (x * 2).sum().backward()
+
+
+@scenario
 def a_post_accumulate_hook_on_a_result(lib, kit):
     (leaf(lib) * 2).register_post_accumulate_grad_hook(print)
 

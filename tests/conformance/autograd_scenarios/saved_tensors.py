@@ -47,6 +47,27 @@ def _made(packed):
 
 
 @scenario
+def the_order_of_operands(lib, kit):
+    seen = []
+    x = lib.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    y = lib.tensor([[5.0, 6.0], [7.0, 8.0]], requires_grad=True)
+
+    def note(place):
+        def hook(t):
+            seen.append((place, "xy"[[t.equal(each) for each in (x, y)].index(True)]))
+            return t
+
+        return hook
+
+    products = (lib.mul, lib.div, lib.atan2, lib.mm, lib.matmul, lib.maximum)
+    with hooked(lib, note("packed"), note("unpacked")):
+        results = [product(x, y) for product in products]
+    for each in results:
+        each.sum().backward()
+    return seen
+
+
+@scenario
 def when_hooks_run_and_in_which_mode(lib, kit):
     log, x = [], leaf(lib)
 
