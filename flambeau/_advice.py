@@ -113,8 +113,7 @@ _ADVICE = {
     # Programs
     "there is no TorchScript; flambeau.compile makes an XLA program of a function or a module": """
         ScriptFunction ScriptModule jit.CompilationUnit jit.ScriptFunction jit.ScriptModule
-        jit.freeze jit.interface jit.optimize_for_inference jit.script jit.script_if_tracing
-        jit.trace jit.trace_module
+        jit.freeze jit.interface jit.optimize_for_inference jit.trace jit.trace_module
     """,
     "code is not saved; keep the class, flambeau.save(module.state_dict(), path), and for a new "
     "module call load_state_dict(flambeau.load(path))": "jit.load jit.save package",

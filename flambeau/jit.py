@@ -1,7 +1,7 @@
 """What models ask of TorchScript: there is none here, and these say so.
 
-`flambeau.compile` is what makes a function fast. Functions that turn a model into TorchScript are
-absent.
+`flambeau.compile` is what makes a function fast. What is decorated for TorchScript stays as it is;
+tracing, and saving programs, are absent.
 """
 
 from __future__ import annotations
@@ -11,10 +11,21 @@ from typing import Any, Final, TypeVar
 
 from flambeau._absent import Absent as _Absent
 
-__all__ = ["Final", "annotate", "export", "ignore", "is_scripting", "is_tracing", "unused"]
+__all__ = [
+    "Final",
+    "annotate",
+    "export",
+    "ignore",
+    "is_scripting",
+    "is_tracing",
+    "script",
+    "script_if_tracing",
+    "unused",
+]
 
 __getattr__ = _Absent(__name__)
 
+_Scripted = TypeVar("_Scripted")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -26,6 +37,16 @@ def is_scripting() -> bool:
 def is_tracing() -> bool:
     """``False``: no function is ever traced for TorchScript; see `flambeau.compiler`."""
     return False
+
+
+def script(obj: _Scripted, **kwargs: Any) -> _Scripted:
+    """The function, class or module given, as it is: it computes the same by Python."""
+    return obj
+
+
+def script_if_tracing(fn: _Function) -> _Function:
+    """The function that it decorates, as it is."""
+    return fn
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:

@@ -210,6 +210,7 @@ def test_torchscript_is_never_there():
 
     assert flambeau.jit.ignore(double) is flambeau.jit.unused(double) is double
     assert flambeau.jit.ignore(drop=True)(double) is flambeau.jit.export(double) is double
+    assert flambeau.jit.script(double) is flambeau.jit.script_if_tracing(double) is double
     assert flambeau.jit.annotate(int, 3) == 3
 
 

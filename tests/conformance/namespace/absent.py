@@ -274,8 +274,8 @@ JIT = {
         TracedModule TracerWarning TracingCheckError enable_onednn_fusion export_opnames fork
         freeze fuser interface isinstance jit_module_from_flatbuffer
         last_executed_optimized_graph load onednn_fusion_enabled optimize_for_inference
-        optimized_execution run_frozen_optimizations save save_jit_module_to_flatbuffer script
-        script_if_tracing script_method set_fusion_strategy strict_fusion trace trace_module wait
+        optimized_execution run_frozen_optimizations save save_jit_module_to_flatbuffer
+        script_method set_fusion_strategy strict_fusion trace trace_module wait
     """,
     LEAK: "set_module",
 }
