@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -12,7 +11,6 @@ import numpy as np
 from flambeau.core.cell import Cell
 from flambeau.core.device import available_devices
 from flambeau.core.identity import Same, exactly
-from flambeau.core.pytree import is_tuple
 from flambeau.core.tensor import Tensor
 
 _BY_VALUE = (int, float, bool, complex, str, bytes, type(None))
@@ -38,45 +36,6 @@ def unflatten(structure: Any, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[
     if isinstance(structure, int):
         return tuple(leaves), {}
     return jax.tree_util.tree_unflatten(structure, leaves)
-
-
-def without_keys(value: Any) -> Any:
-    """Nested dictionaries, lists and tuples with lists of values in place of the dictionaries.
-
-    JAX would sort the keys, which need not even compare.
-    """
-    if type(value) is dict:
-        return [*map(without_keys, value.values())]
-    return _like(value, map(without_keys, value)) if _is_sequence(value) else value
-
-
-def keys_of(value: Any) -> Any:
-    """What `with_keys` needs to know of ``value``; ``None`` if there are no dictionaries in it."""
-    if type(value) is dict:
-        return {key: keys_of(each) for key, each in value.items()}
-    if _is_sequence(value):
-        parts = [*map(keys_of, value)]
-        return parts if any(each is not None for each in parts) else None
-    return None
-
-
-def with_keys(keys: Any, value: Any) -> Any:
-    """What `without_keys` gave, or another such, with dictionaries again."""
-    if keys is None:
-        return value
-    if isinstance(keys, dict):
-        parts = zip(keys.items(), value, strict=True)
-        return {key: with_keys(below, each) for (key, below), each in parts}
-    return _like(value, map(with_keys, keys, value))
-
-
-def _is_sequence(value: Any) -> bool:
-    return isinstance(value, list) or is_tuple(value)
-
-
-def _like(sequence: Any, parts: Iterable[Any]) -> Any:
-    kind = type(sequence)
-    return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
 
 
 def signature(leaves: list[Any]) -> tuple[Any, ...]:

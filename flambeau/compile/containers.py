@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from jax.core import Tracer
@@ -189,6 +189,11 @@ class Watch:
         self.raw.clear()
         (self.raw.update if isinstance(self.raw, dict) else self.raw.extend)(self.before)
 
+    def content(self) -> Any:
+        """The content at the end, as a list or a dictionary."""
+        is_dictionary = isinstance(self.raw, dict)
+        return dict(self.run("items")) if is_dictionary else [*self.run("__iter__")]
+
     def plain(self) -> Any:
         """The content as a container of its own."""
         self.whole()
@@ -289,17 +294,25 @@ def watch_of(value: Any) -> Watch | None:
     return value._watch if type(value) in STAND_INS.values() else None
 
 
+def leaves_in(value: Any) -> Iterator[Any]:
+    """What is in a container, and in those in it; what is none, or a stand-in, is its own leaf."""
+    waiting, known = [value], set()
+    for each in waiting:
+        is_container = isinstance(each, dict | list | deque | set) or is_tuple(each)
+        if not is_container or type(each) in STAND_INS.values():
+            yield each
+        elif id(each) not in known:
+            known.add(id(each))
+            waiting += dict.values(each) if isinstance(each, dict) else each
+
+
 def is_of_trace(value: Any) -> bool:
     """Whether ``value`` is, or holds in containers, something that only belongs to a trace."""
-    if isinstance(value, Tensor):
-        return isinstance(value._cell.array, Tracer)
-    if type(value) in STAND_INS.values():
-        return True
-    if isinstance(value, dict):
-        return any(map(is_of_trace, dict.values(value)))
-    if isinstance(value, list | deque | set) or is_tuple(value):
-        return any(map(is_of_trace, value))
-    return isinstance(value, Tracer)
+    return any(
+        type(each) in STAND_INS.values()
+        or isinstance(each._cell.array if isinstance(each, Tensor) else each, Tracer)
+        for each in leaves_in(value)
+    )
 
 
 def _stand_in(raw: Any, watch: Watch) -> Any:

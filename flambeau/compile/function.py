@@ -51,7 +51,7 @@ class _Recent:
     def of(program: Program, args: tuple[Any, ...]) -> _Recent | None:
         """The quick way for calls such as this, if they are simple enough."""
         # A tensor given twice matters to programs that write to their arguments.
-        if arguments.have_many_places() or program.argument_writes or program.slot_specs:
+        if arguments.have_many_places() or program.argument_writes or program.looks_at_slots:
             return None
         return _Recent(program, args) if all(map(_is_simple, args)) else None
 

@@ -1,19 +1,22 @@
-"""What a program puts into places outside, at each call.
+"""What a program puts into places outside, and gives back, at each call.
 
-A trace finds out which values its function leaves behind, in containers and attributes; a recipe
-says how to make such a value again: from the tensors of a call, which are results like those that
-the function returns, from containers that are there, and from what never changes.
+A trace finds out which values its function leaves behind, in containers and attributes, and what it
+returns. These are pickled, with references in place of what is not taken apart: to the tensors of a
+call, which are results of its program; to containers that stand outside; and to what never changes.
+Each call unpickles them with its own tensors.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+import io
+import pickle
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
-from flambeau.compile.containers import Log, Watch, is_of_trace, watch_of
+from flambeau.compile.containers import Log, Watch, is_of_trace, leaves_in, watch_of
 from flambeau.compile.errors import CompileError
 from flambeau.compile.guard import freeze
 from flambeau.compile.places import MISSING
@@ -24,168 +27,165 @@ from flambeau.core.tensor import Tensor
 _NUMBERS = (int, float, complex, np.number)
 
 
-class Kept(NamedTuple):
-    """The tensor that is result ``number``."""
+class Reference(NamedTuple):
+    """What is written down in place of something that is not taken apart.
 
-    number: int
+    Attributes:
+        kind: ``"result"``, ``"container"`` or ``"constant"``.
+        value: The number of the result or container; the constant.
+    """
 
-
-class Standing:
-    """Container ``number`` of those that stand outside."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-
-class Constant(NamedTuple):
-    """A value that is the same at each call."""
-
+    kind: str
     value: Any
 
 
-class Built:
-    """A container that each call makes.
-
-    Args:
-        kind: Its class.
-        like: What the trace made.
-    """
-
-    def __init__(self, kind: type, like: Any) -> None:
-        self.kind = kind
-        self.option = getattr(like, "default_factory", getattr(like, "maxlen", None))
-        #: The members, in pairs with their keys if it is a dictionary.
-        self.parts: list[Any] = []
-
-    def empty(self) -> Any:
-        """The container without its members; not for tuples."""
-        if self.kind is defaultdict:
-            return defaultdict(self.option)
-        return deque(maxlen=self.option) if self.kind is deque else self.kind()
-
-
-Recipe = Kept | Standing | Constant | Built
-
-
-class Replay(NamedTuple):
-    """A change of a container, to be made at each call.
-
-    Attributes:
-        number: Of the container.
-        method: What to call; ``"rewrite"`` to replace all members.
-        parts: Recipes of the arguments, or of the members.
-    """
-
-    number: int
-    method: str
-    parts: list[Any]
-
-
-class Kitchen:
-    """Finds the recipes of what a trace leaves behind.
+class Writer(pickle.Pickler):
+    """Writes down what a trace leaves behind.
 
     Args:
         log: What it has changed in containers.
         keep: Makes a tensor a result of the program, and gives the number of that.
+        holders: The ids of objects that may hold tensors, since their attributes are set anew.
     """
 
-    def __init__(self, log: Log, keep: Callable[[Tensor], int]) -> None:
+    def __init__(self, log: Log, keep: Callable[[Tensor], int], holders: set[int]) -> None:
+        self.file = io.BytesIO()
+        super().__init__(self.file, pickle.HIGHEST_PROTOCOL)
         self.log = log
         self.keep = keep
-        self.numbers: dict[Watch, int] = {}
+        self.holders = holders
+        self.watches: dict[Watch, int] = {}
+        self.references: list[Reference] = []
         #: Where Python numbers are left.
         self.numbers_in: dict[str, None] = {}
-        self._built: dict[int, Built] = {}
+        self._where: Any = None
+
+    def write(self, value: Any, where: Any) -> None:
+        """Write down ``value``, which is left at ``where``.
+
+        Raises:
+            CompileError: An object in it keeps a tensor of the trace.
+        """
+        self._where = where
+        self.dump(value)
+
+    def note_numbers(self, value: Any, where: Any) -> None:
+        """Note that ``value`` is left at ``where``, if there are Python numbers in it."""
+        if any(map(_is_number, leaves_in(value))):
+            self.numbers_in[str(where)] = None
 
     def number_of(self, watch: Watch) -> int:
         """The number of a container from outside."""
-        return self.numbers.setdefault(watch, len(self.numbers))
+        return self.watches.setdefault(watch, len(self.watches))
 
-    def recipe(self, value: Any, where: Any) -> Any:
-        """How to make ``value``, which is left at ``where``, again.
+    def persistent_id(self, obj: Any) -> int | None:
+        """The number of a reference, for what is not taken apart; see `pickle.Pickler`."""
+        watch = watch_of(obj) or self.log.watches.get(id(obj))
+        if isinstance(obj, Tensor):
+            reference = Reference("result", self.keep(obj))
+        elif watch is not None:
+            reference = Reference("container", self.number_of(watch))
+        elif _is_taken_apart(obj):
+            return None
+        else:
+            self._check(obj)
+            reference = Reference("constant", obj)
+        self.references.append(reference)
+        return len(self.references) - 1
 
-        Raises:
-            CompileError: It is an object that keeps a tensor of the trace.
-        """
-        if isinstance(value, Tensor):
-            return Kept(self.keep(value))
-        watch = watch_of(value) or self.log.watches.get(id(value))
-        if watch is not None:
-            return Standing(self.number_of(watch))
-        kind = type(value)
-        if kind in KINDS:
-            return self._container(value, kind, where)
-        if is_tuple(value) and not hasattr(kind, "numel"):
-            built = Built(kind, value)
-            built.parts = [self.recipe(each, where) for each in value]
-            is_constant = all(isinstance(each, Constant) for each in built.parts)
-            return Constant(value) if is_constant else built
-        self._check(value, where)
-        if _is_number(value):
-            self.numbers_in[str(where)] = None
-        return Constant(value)
+    def reducer_override(self, obj: Any) -> Any:
+        """How to put together what JAX takes apart; see `pickle.Pickler`."""
+        if type(obj) in KINDS or is_tuple(obj):
+            return NotImplemented
+        members, structure = jax.tree.flatten(obj, is_leaf=lambda each: each is not obj)
+        return jax.tree.unflatten, (structure, members)
 
-    def _container(self, value: Any, kind: type, where: Any) -> Built:
-        built = self._built.get(id(value))
-        if built is None:
-            built = self._built[id(value)] = Built(kind, value)
-            items = value.items() if isinstance(value, dict) else enumerate(value)
-            parts = [(key, self.recipe(each, where)) for key, each in items]
-            built.parts = parts if isinstance(value, dict) else [part for _, part in parts]
-        return built
-
-    def replays(self, active: list[Watch]) -> list[Replay]:
-        """The changes of containers, in order."""
-        found = []
-        for watch, method, args in self.log.changes:
-            if method == "reach":
-                parts = [Constant(args[0]), self.recipe(args[1].stand_in, watch.slots[0])]
-            elif method in ("__setitem__", "insert", "__delitem__"):
-                parts = [Constant(args[0])]
-                parts += [self.recipe(each, watch.slots[0]) for each in args[1:]]
-            else:
-                parts = [self.recipe(each, watch.slots[0]) for each in args]
-            found.append(Replay(self.number_of(watch), method, parts))
-        for watch in active:
-            if watch.rewritten:
-                slot = watch.slots[0]
-                if isinstance(watch.raw, dict):
-                    content = [*watch.run("items")]
-                    parts = [(key, self.recipe(each, slot)) for key, each in content]
-                else:
-                    parts = [self.recipe(each, slot) for each in [*watch.run("__iter__")]]
-                found.append(Replay(self.number_of(watch), "rewrite", parts))
-        return found
-
-    def _check(self, value: Any, where: Any) -> None:
-        keeps = is_of_trace(value)
-        attributes = getattr(value, "__dict__", {})
-        if keeps or any(map(is_of_trace, attributes.values())):
+    def _check(self, value: Any) -> None:
+        attributes = {} if id(value) in self.holders else getattr(value, "__dict__", {})
+        names = [name for name, each in attributes.items() if is_of_trace(each)]
+        if names or is_of_trace(value):
+            attribute = f" as its attribute {names[0]!r}" if names else ""
             raise CompileError(
                 f"the compiled function leaves an object of class {type(value).__name__} in "
-                f"{where}, which would keep a tensor without a value. Leave tensors there, or "
-                "lists, dictionaries and tuples of them"
+                f"{self._where}, which would keep a tensor without a value{attribute}. Leave "
+                "tensors there, or lists, dictionaries and tuples of them; or tell JAX what the "
+                "class holds, as jax.tree_util.register_dataclass does"
             )
 
 
+def _is_taken_apart(value: Any) -> bool:
+    if type(value) in KINDS or is_tuple(value):
+        return not hasattr(value, "numel")
+    return not jax.tree_util.all_leaves([value])
+
+
+class Reader(pickle.Unpickler):
+    """Makes again, for one call, what a `Writer` has written."""
+
+    references: list[Reference]
+    results: list[Any]
+    containers: list[Any]
+
+    def persistent_load(self, pid: int) -> Any:
+        """What a reference refers to; see `pickle.Unpickler`."""
+        kind, value = self.references[pid]
+        if kind == "constant":
+            return value
+        return (self.results if kind == "result" else self.containers)[value]
+
+
+class Replay(NamedTuple):
+    """A change of a container, to be made at each call, with arguments that are written down.
+
+    Attributes:
+        number: Of the container.
+        method: What to call; ``"rewrite"`` to replace all members, ``"reach"`` if a member is
+            a container that may have to be made.
+        inner: The number of that.
+    """
+
+    number: int
+    method: str
+    inner: int = -1
+
+
 class Keeping:
-    """What a program leaves behind at each call.
+    """What a program leaves behind and returns at each call.
 
     Args:
-        watches: The containers that it changes or refers to, in order of their numbers.
-        replays: The changes.
-        assigned: The slots that it puts values into, with their recipes.
+        writer: Where that is written down.
+        active: The containers that change.
+        assigned: The slots that it puts values into, with those of the trace.
+        returned: What the function has returned.
     """
 
     def __init__(
-        self,
-        watches: Sequence[Watch],
-        replays: list[Replay],
-        assigned: list[tuple[Any, Recipe]],
+        self, writer: Writer, active: list[Watch], assigned: list[tuple[Any, Any]], returned: Any
     ) -> None:
-        self.replays = replays
-        self.assigned = assigned
-        self.slots = [each.slots for each in watches]
+        self.replays: list[Replay] = []
+        for watch, method, args in writer.log.changes:
+            slot = watch.slots[0]
+            inner = writer.number_of(args[1]) if method == "reach" else -1
+            self.replays.append(Replay(writer.number_of(watch), method, inner))
+            if method not in ("reach", "__delitem__"):
+                writer.note_numbers(args[-1:], slot)
+            writer.write(args[:1] if method == "reach" else args, slot)
+        for watch in active:
+            if watch.rewritten:
+                slot, content = watch.slots[0], watch.content()
+                self.replays.append(Replay(writer.number_of(watch), "rewrite"))
+                writer.note_numbers(content, slot)
+                writer.write((content,), slot)
+        for slot, value in assigned:
+            writer.note_numbers(value, slot)
+            writer.write(value, slot)
+        #: Whether something is left behind besides what is returned.
+        self.leaves_more = bool(self.replays or assigned)
+        writer.write(returned, "its result")
+        self.assigned = [slot for slot, _ in assigned]
+        self.slots = [each.slots for each in writer.watches]
+        self.references = writer.references
+        self.written = writer.file.getvalue()
 
     def holds(self) -> bool:
         """Whether the containers are found where they were, as many different ones as then."""
@@ -199,51 +199,28 @@ class Keeping:
         """The containers as they stand before a call; those that it is to make are empty ones."""
         return [first.get() for first, *_ in self.slots]
 
-    def carry_out(self, containers: list[Any], results: list[Any]) -> None:
-        """Leave behind what a call leaves behind.
+    def carry_out(self, containers: list[Any], results: list[Any]) -> Any:
+        """Leave behind what a call leaves behind, and give what it returns.
 
         Args:
             containers: What `find` gave before the call.
             results: The results of the program.
         """
-        made: dict[Built, Any] = {}
-
-        def make(recipe: Any) -> Any:
-            if isinstance(recipe, Kept):
-                return results[recipe.number]
-            if isinstance(recipe, Constant):
-                return recipe.value
-            if isinstance(recipe, Standing):
-                return containers[recipe.number]
-            if recipe not in made:
-                if issubclass(recipe.kind, tuple):
-                    parts = [*map(make, recipe.parts)]
-                    is_named = hasattr(recipe.kind, "_fields")
-                    made[recipe] = recipe.kind(*parts) if is_named else recipe.kind(parts)
-                else:
-                    made[recipe] = recipe.empty()
-                    fill(made[recipe], recipe.parts)
-            return made[recipe]
-
-        def fill(container: Any, parts: list[Any]) -> None:
-            if isinstance(container, dict):
-                for key, part in parts:
-                    container[key] = make(part)
-            else:
-                container.extend(map(make, parts))
-
-        for number, method, parts in self.replays:
-            container = containers[number]
+        reader = Reader(io.BytesIO(self.written))
+        reader.references, reader.results = self.references, results
+        reader.containers = containers
+        for number, method, inner in self.replays:
+            container, args = containers[number], reader.load()
             if method == "rewrite":
                 container.clear()
-                fill(container, parts)
+                (container.update if isinstance(container, dict) else container.extend)(*args)
             elif method == "reach":
-                key, inner = parts[0].value, parts[1].number
-                containers[inner] = container.setdefault(key, containers[inner])
+                containers[inner] = container.setdefault(*args, containers[inner])
             else:
-                getattr(container, method)(*map(make, parts))
-        for slot, recipe in self.assigned:
-            slot.set(make(recipe))
+                getattr(container, method)(*args)
+        for slot in self.assigned:
+            slot.set(reader.load())
+        return reader.load()
 
 
 def drop_counters(watch: Watch, log: Log) -> list[str]:

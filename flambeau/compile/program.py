@@ -10,12 +10,10 @@ from typing import Any
 import jax
 from jax.core import Tracer, eval_jaxpr
 
-from flambeau.compile import arguments
 from flambeau.compile.guard import Guard
 from flambeau.compile.history import CompiledFunctionBackward, History, Source
-from flambeau.compile.keeping import Standing
 from flambeau.compile.recomputation import expanded
-from flambeau.compile.recording import SPENT, Recording, Result, Twin, slots_by_cell
+from flambeau.compile.recording import SPENT, Recording, Result, slots_by_cell
 from flambeau.compile.slots import Slot, spec_of, tensors_in
 from flambeau.compile.split import Split, without_constants
 from flambeau.core import tape, world
@@ -43,9 +41,9 @@ class Program:
         trace = recording.trace
         self.guard = Guard(trace, trace.all_snapshots(), trace.outside)
         self.results = recording.results
-        self.result_structure = recording.result_structure
-        self.keys = recording.keys
-        self.keeping, self.returned_count = recording.keeping, recording.returned_count
+        self.keeping = recording.keeping
+        # The one new tensor that the function returns, if that is all; most training steps do so.
+        self.sole = recording.sole
         self.inputs, self.with_grad = recording.inputs, recording.with_grad
         self.argument_writes = list(recording.argument_writes.items())
         self.argument_grads = list(recording.argument_grads.items())
@@ -53,9 +51,7 @@ class Program:
             (slot, output, number) for slot, output, number in recording.slots if output is not None
         ]
         # Tensors that the results are, where those stand that may be others at each call.
-        self.standing = [
-            each.slot for each in self.results if isinstance(each, Result) and each.slot
-        ]
+        self.standing = [each.slot for each in self.results if each.slot]
         self.moved, self.flags = recording.moved, recording.flags
         # The modes in which the function leaves modules that it switches.
         self.switched = [(module, module.training) for module in trace.switched]
@@ -68,8 +64,9 @@ class Program:
         ]
         self._bind(recording, closed)
         #: Whether the situation that the program was compiled for still holds.
+        self.looks_at_slots = bool(self.slot_specs or self.keeping.slots)
         self.accepts: Callable[[], bool] = (
-            self._accepts_slots if self.slot_specs else self.guard.holds
+            self._accepts_slots if self.looks_at_slots else self.guard.holds
         )
         self.writes_more = bool(
             self.slot_writes
@@ -80,12 +77,7 @@ class Program:
             or self.moved
             or self.switched
         )
-        self.looks_first = bool(self.keeping or self.standing or self.flags)
-        # The one new tensor that the function returns, if that is all; most training steps do so.
-        sole = self.results[0] if len(self.results) == 1 else None
-        is_leaf = jax.tree_util.treedef_is_leaf(self.result_structure)
-        is_sole = is_leaf and self.returned_count == 1 and self.keeping is None
-        self.sole = sole if is_sole and isinstance(sole, Result) and sole.is_new else None
+        self.looks_first = bool(self.keeping.slots or self.standing or self.flags)
 
     def _bind(self, recording: Recording, closed: Any) -> None:
         """Match the jaxpr's constants to the Cells they were read from, and compile it."""
@@ -198,25 +190,13 @@ class Program:
                     made._grad_fn = _SPENT
             return made
         standing, containers = found or ({}, [])
-        results: list[Any] = []
-        for each in self.results:
-            if isinstance(each, Twin):
-                made = results[each.first]
-            elif standing and isinstance(each, Result) and each.slot is not None:
-                made = standing[each.slot]
-            else:
-                made = self._make(each, outputs, leaves, node)
-            results.append(made)
+        results = [
+            standing[each.slot] if each.slot else self._make(each, outputs, leaves, node)
+            for each in self.results
+        ]
         if isinstance(node, CompiledFunctionBackward):
             node.connect(results)
-        if self.keeping is not None:
-            self.keeping.carry_out(containers, results)
-            results = [
-                containers[each.number] if isinstance(each, Standing) else each
-                for each in results[: self.returned_count]
-            ]
-        returned = jax.tree_util.tree_unflatten(self.result_structure, results)
-        return arguments.with_keys(self.keys, returned)
+        return self.keeping.carry_out(containers, results)
 
     def _look_first(self, leaves: Sequence[Any]) -> tuple[dict[Any, Any], list[Any]]:
         """Set flags, and find tensors that are returned and containers that are changed."""
@@ -225,8 +205,7 @@ class Program:
             if tensor._requires_grad is not flag:
                 tensor._requires_grad = flag
                 world.bump()
-        containers = [] if self.keeping is None else self.keeping.find()
-        return {slot: slot.get() for slot in self.standing}, containers
+        return {slot: slot.get() for slot in self.standing}, self.keeping.find()
 
     def _write_more(self, outputs: Any, leaves: Sequence[Any], node: Node | None) -> None:
         """Write what goes elsewhere than to Cells that are always the same."""
@@ -251,9 +230,7 @@ class Program:
                 world.bump()
             _with_history(tensor, node, number)._rebased += 1
 
-    def _make(self, result: Any, outputs: Any, leaves: Sequence[Any], node: Node | None) -> Any:
-        if not isinstance(result, Result):
-            return result
+    def _make(self, result: Result, outputs: Any, leaves: Sequence[Any], node: Node | None) -> Any:
         if result.argument >= 0:
             return leaves[result.argument]
         if result.tensor is not None:
@@ -270,7 +247,7 @@ class Program:
             and all(spec_of(slot.get()) == spec for slot, spec in self.slot_specs)
             and all(slot.get() is tensor for slot, tensor in self.bound)
             and all(slot.get() is owner.get() for slot, owner in self.twins)
-            and (self.keeping is None or self.keeping.holds())
+            and self.keeping.holds()
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,16 +9,15 @@ import jax
 from jax.core import Tracer
 
 from flambeau.compile import arguments, errors, guard
-from flambeau.compile.containers import is_of_trace, watch_of
+from flambeau.compile.containers import is_of_trace
 from flambeau.compile.history import Arrival, Root, trace_backward
-from flambeau.compile.keeping import Keeping, Kitchen, Standing, drop_counters
-from flambeau.compile.places import MISSING
+from flambeau.compile.keeping import Keeping, Writer, drop_counters
+from flambeau.compile.places import MISSING, Outside
 from flambeau.compile.slots import KINDS, AttributeSlot, GradSlot, Slot, tensors_in
 from flambeau.compile.watching import WatchingTrace, states_of_dice, warn_of_dice
 from flambeau.core import tape
 from flambeau.core.cell import Cell
 from flambeau.core.modes import modes
-from flambeau.core.pytree import is_tuple
 from flambeau.core.tensor import Tensor
 
 #: Stands for the number of an output of the program's node where backward has already run.
@@ -53,16 +51,6 @@ class Result(NamedTuple):
         return self.output >= 0 and self.cls is Tensor
 
 
-class Twin(NamedTuple):
-    """A result that is the same tensor as one before it.
-
-    Attributes:
-        first: The position of that one.
-    """
-
-    first: int
-
-
 class Recording:
     """One trace of a function: what it read, wrote and returned.
 
@@ -81,13 +69,13 @@ class Recording:
         self.trace = WatchingTrace(tape.sequence_now())
         self.stand_ins: list[Any] = list(leaves)
         self.outputs: list[Any] = []
-        # What the function returns, and then what it leaves elsewhere.
-        self.returned: list[Any] = []
-        self.returned_count = 0
+        # The tensors that the function leaves somewhere or returns, with what they are as results.
+        self.returned: list[Tensor] = []
         self.places: dict[int, int] = {}
-        self.results: list[Any] = []
-        self.result_structure: Any = None
-        self.keys: Any = None
+        self.results: list[Result] = []
+        #: What is left and returned; and the one new tensor that is returned, if that is all.
+        self.keeping: Keeping
+        self.sole: Result | None = None
         # The results that need cotangents, where these go, and how many outputs are no gradients.
         self.roots: list[Root] = []
         self.arrivals: list[Arrival] = []
@@ -105,8 +93,6 @@ class Recording:
         # The slots that the function itself puts something into, with that.
         self.assigned: list[tuple[Any, Any]] = []
         self.active: list[Any] = []
-        self.kitchen = Kitchen(self.trace.log, self._keep)
-        self.keeping: Keeping | None = None
         # Tensors from outside, or where to find them, whose `requires_grad` it leaves so.
         self.flags: list[tuple[Any, bool]] = []
         # Tensors from outside, or where to find them, whose history the program moves on.
@@ -163,8 +149,7 @@ class Recording:
         self._warn_of_arguments(args, kwargs)
         self.trace.log.restore()
         self._collect_slots()
-        self._collect_results(returned)
-        self._collect_kept()
+        self._collect_kept(returned)
         self._collect_writes()
         self._collect_moved()
         self.count = len(self.outputs)
@@ -183,36 +168,6 @@ class Recording:
                 "outside itself, as a global or an attribute, or return what it puts there"
             )
 
-    def _collect_results(self, returned: Any) -> None:
-        returned = self._without_stand_ins(returned)
-        leaves, self.result_structure = jax.tree_util.tree_flatten(
-            arguments.without_keys(returned),
-            is_leaf=lambda each: isinstance(each, Tensor) or each is None,
-        )
-        self.keys = arguments.keys_of(returned)
-        self.returned, self.returned_count = leaves, len(leaves)
-        for i, each in enumerate(leaves):
-            first = self.places.setdefault(id(each), i)
-            is_twin = first < i and isinstance(each, Tensor)
-            self.results.append(Twin(first) if is_twin else self._result(each))
-
-    def _without_stand_ins(self, value: Any) -> Any:
-        """``value`` with the containers from outside that it is, or has in it."""
-        watch = watch_of(value)
-        if watch is not None:
-            known = watch in self.active
-            return Standing(self.kitchen.number_of(watch)) if known else watch.raw
-        if type(value) in KINDS and isinstance(value, dict):
-            made = copy.copy(value)
-            made.update((key, self._without_stand_ins(each)) for key, each in value.items())
-            return made
-        if type(value) in KINDS or is_tuple(value):
-            parts = [*map(self._without_stand_ins, value)]
-            if any(new is not old for new, old in zip(parts, value, strict=True)):
-                make: Any = type(value)
-                return make(*parts) if hasattr(make, "_fields") else make(parts)
-        return value
-
     def _keep(self, tensor: Tensor) -> int:
         """The position among the results of a tensor that the function leaves somewhere."""
         place = self.places.setdefault(id(tensor), len(self.returned))
@@ -221,15 +176,16 @@ class Recording:
             self.results.append(self._result(tensor))
         return place
 
-    def _collect_kept(self) -> None:
-        kitchen = self.kitchen
-        replays = kitchen.replays(self.active)
-        assigned = [(slot, kitchen.recipe(value, slot)) for slot, value in self.assigned]
-        if assigned or self.active or kitchen.numbers:
-            self.keeping = Keeping([*kitchen.numbers], replays, assigned)
-        if kitchen.numbers_in:
+    def _collect_kept(self, returned: Any) -> None:
+        holders = {*map(id, self.trace.modules)}
+        holders |= {id(slot.root) for slot, _ in self.assigned if isinstance(slot, Outside)}
+        writer = Writer(self.trace.log, self._keep, holders)
+        self.keeping = Keeping(writer, self.active, self.assigned, returned)
+        is_one = isinstance(returned, Tensor) and not self.keeping.leaves_more
+        self.sole = self.results[0] if is_one and self.results[0].is_new else None
+        if writer.numbers_in:
             errors.warn(
-                f"the compiled function leaves Python numbers in {', '.join(kitchen.numbers_in)}, "
+                f"the compiled function leaves Python numbers in {', '.join(writer.numbers_in)}, "
                 "which are those of its trace at every call; leave tensors there"
             )
 
@@ -237,10 +193,7 @@ class Recording:
         self.outputs.append(array)
         return len(self.outputs) - 1
 
-    def _result(self, value: Any) -> Any:
-        if not isinstance(value, Tensor):
-            self._check_holds_no_tensor(value)
-            return value
+    def _result(self, value: Tensor) -> Result:
         for i in self.inputs:
             if value is self.stand_ins[i]:
                 return Result(argument=i)
@@ -255,18 +208,6 @@ class Recording:
             requires_grad=value.requires_grad,
             cls=type(value),
         )
-
-    def _check_holds_no_tensor(self, value: Any) -> None:
-        if any(value is each for each in self.trace.modules):
-            return  # What a module was assigned is kept.
-        for name, each in getattr(value, "__dict__", {}).items():
-            if isinstance(each, Tensor) and isinstance(each._cell.array, Tracer):
-                raise errors.CompileError(
-                    f"the compiled function returns an object of class {type(value).__name__}, "
-                    f"whose attribute {name!r} is a tensor that would keep no value. Return "
-                    "tensors in tuples, lists, dictionaries or named tuples; or tell JAX what the "
-                    "class holds, as jax.tree_util.register_dataclass does"
-                )
 
     def slot_of(self, tensor: Tensor) -> Any:
         """The slot where ``tensor`` stood before the trace, if there is one."""

@@ -6,13 +6,13 @@ import pickle
 import random
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from flambeau.compile import errors, guard
-from flambeau.compile.containers import Log
+from flambeau.compile.containers import Log, leaves_in
 from flambeau.compile.guard import ModuleSnapshot, OutsideSnapshot
 from flambeau.compile.slots import AttributeSlot
 from flambeau.compile.surroundings import Surroundings, is_module
@@ -187,18 +187,7 @@ class WatchingTrace(Trace):
         for snapshot in self.all_snapshots():
             found += [snapshot.values[place] for place in snapshot.entries]
         found += [self.outside.values[key] for key in self.outside.entries]
-        return {id(tensor) for value in found for tensor in _tensors_below(value)}
-
-
-def _tensors_below(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _tensors_below(each)
-    elif _is_container(value):
-        for each in value:
-            yield from _tensors_below(each)
+        return {id(leaf) for leaf in leaves_in(found) if isinstance(leaf, Tensor)}
 
 
 def _is_container(value: Any) -> bool:

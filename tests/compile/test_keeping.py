@@ -5,6 +5,7 @@ import copy
 import functools
 import types
 
+import jax
 import numpy as np
 import pytest
 
@@ -454,6 +455,44 @@ def test_a_container_that_is_returned_is_itself():
         found, (again, _) = run(x)
         assert found is again is model.features
         assert found["x"].tolist() == [2.0, 2.0]
+
+
+def test_a_container_that_is_returned_unchanged_is_itself():
+    table = {"x": flambeau.ones(2), "sizes": [1, 2]}
+    run, x = flambeau.compile(lambda x: (table, table["sizes"], x * table["x"])), flambeau.ones(2)
+    for _ in range(2):
+        found, sizes, _ = run(x)
+        assert found is table
+        assert sizes is table["sizes"]
+
+
+def test_a_new_container_that_is_kept_is_what_is_returned():
+    kept = []
+
+    def run(x):
+        made = {"x": x * 2}
+        made["self"] = made
+        kept.append(made)
+        return made
+
+    compiled = flambeau.compile(run)
+    for i in range(2):
+        made = compiled(flambeau.ones(2))
+        assert made is kept[i] is made["self"]
+
+
+def test_an_object_that_jax_knows_is_kept():
+    class Pair:
+        def __init__(self, first, second):
+            self.first, self.second = first, second
+
+    flatten = (lambda each: ((each.first, each.second), None)), (lambda _, parts: Pair(*parts))
+    jax.tree_util.register_pytree_node(Pair, *flatten)
+    kept = []
+    run = flambeau.compile(lambda x: kept.append(Pair(x * 2, [x * 3])))
+    for i in range(2):
+        run(flambeau.full((1,), float(i)))
+        assert (kept[i].first.item(), kept[i].second[0].item()) == (2.0 * i, 3.0 * i)
 
 
 def test_gradients_flow_through_what_is_kept():
