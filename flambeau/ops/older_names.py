@@ -11,6 +11,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.ops.conversion import TYPE_NAMES
 from flambeau.ops.matrices.matrix_functions import matrix_norm
 from flambeau.ops.matrices.norms import norm
+from flambeau.ops.neural.reparametrization import norm_except_dim
 from flambeau.ops.ranges import arange
 
 __all__ = [
@@ -35,22 +36,6 @@ def frobenius_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any
 def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     """The sum of the singular values over two dimensions; see `linalg.matrix_norm`."""
     return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
-
-
-@function
-def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Any:
-    """The ``pow``-norm of each slice along ``dim``, in a shape that broadcasts with ``v``.
-
-    ``dim=-1`` gives the norm of the whole tensor.
-    """
-    if dim == -1:
-        return norm(v, pow)
-    dim = dim % v.ndim
-    return norm(v, pow, [each for each in _axes(v) if each != dim], keepdim=True)
-
-
-def _axes(tensor: Tensor) -> tuple[int, ...]:
-    return tuple(number for number, _ in enumerate(tensor.shape))
 
 
 def range(

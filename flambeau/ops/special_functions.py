@@ -55,7 +55,9 @@ def _erfcx_jvp(primals: Any, tangents: Any) -> Any:
 def ndtr(input: Operand) -> Array:
     """The probability that a standard normal variable is at most x."""
     needs_floating("ndtr", input)
-    return jax.scipy.special.ndtr(input)
+    # JAX has it for two dtypes; others are computed in single precision and rounded once.
+    wide = input if input.dtype == np.float64 else input.astype(np.float32)
+    return jax.scipy.special.ndtr(wide).astype(input.dtype)
 
 
 @op(promote="float", node="SpecialNdtriBackward0")
@@ -99,7 +101,8 @@ def zeta(input: Operand, other: Operand) -> Array:
 
 @jax.custom_jvp
 def _zeta(x: Any, q: Any) -> Any:
-    return jax.scipy.special.zeta(x, q)
+    # JAX gives infinity where q is 0, whatever x is.
+    return jnp.where(x < 1, jnp.full_like(x, np.nan), jax.scipy.special.zeta(x, q))
 
 
 @_zeta.defjvp

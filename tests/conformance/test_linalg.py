@@ -64,6 +64,7 @@ def product_rows() -> Iterator[Row]:
         yield Row(f"inner with a 0-d {other.dtype}", row, (a, np.array(other)), node=False)
     yield Row("inner of other dtypes", call("inner"), (a, np.ones(5)))
     yield Row("kron", call("kron"), (a, random(2, 2)), node=False)
+    yield Row("kron of truth values", call("kron"), (a > 0, random(2, 2) > 0))
     yield Row("tensordot", call("tensordot"), (random(3, 5, 4), random(5, 4, 2)), 1e-5, node=False)
     dims = call("tensordot", dims=([1, 0], [0, 1]))
     yield Row("tensordot of named", dims, (random(3, 5, 4), random(5, 3, 2)), 1e-5, node=False)

@@ -167,7 +167,9 @@ def sizes() -> Iterator[Row]:
     yield Row("larger, where it was", lambda lib, x: x.clone().resize_(3, 3).flatten()[:6], (A,),
               **no)  # fmt: skip
     yield Row("as_strided, the first of a view", lambda lib, x: x[1:].T.as_strided((), ()), (A,))
-    yield Row("as_strided, the first repeated", lambda lib, x: x[1].as_strided((2, 2), (0, 0)), (A,))
+    yield Row(
+        "as_strided, the first repeated", lambda lib, x: x[1].as_strided((2, 2), (0, 0)), (A,)
+    )
     yield Row("as_strided_", lambda lib, x: x.clone().as_strided_((2, 2), (1, 1)), (A,), **no)
     # PyTorch sends the gradient to the elements that are written over.
     yield Row("as_strided_scatter", call("as_strided_scatter", (2, 2), (2, 1)),
@@ -273,6 +275,7 @@ def others() -> Iterator[Row]:
     yield Row("nuclear_norm of dims", call("nuclear_norm", (1, 0), True), (A,), 1e-5, node=False)
     for dim in (-1, 0, 1):
         yield Row(f"norm_except_dim {dim}", call("norm_except_dim", 2, dim), (A,), node=False)
+    yield Row("norm_except_dim of a vector", call("norm_except_dim"), (A[0],), node=False)
     for args in ((1, 3), (0, 2, 0.5), (3, 0, -1), (0.0, 0.3, 0.1)):
         yield Row(f"range{args}", call("range", *args), (), 1e-6, gradient=False)
     yield Row("range of integers", lambda lib: lib.range(0, 3, dtype=lib.int64), (), gradient=False)

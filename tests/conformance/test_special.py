@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tests.conformance.operators import Row, compare, table
@@ -48,6 +49,11 @@ def of_one() -> Iterator[Row]:
         yield Row(f"{name} at special values", special(name), (SPECIAL,), gradient=False)
     for name in ("entr", "erfcx", "log_ndtr", "ndtr", "ndtri", "i0e", "i1e"):
         yield Row(f"{name} at special values", special(name), (SPECIAL,), gradient=False)
+    # The other three have no 16-bit form in PyTorch.
+    for name in sorted(SMOOTH.keys() - {"erfcx", "log_ndtr", "ndtri"}):
+        for dtype, tolerance in ((np.float16, 2e-3), (ml_dtypes.bfloat16, 1.6e-2)):
+            row = Row(name, special(name), (UNIT.astype(dtype),), tolerance, gradient=False)
+            yield row._replace(name=f"{name} of {np.dtype(dtype).name}")
     for name in ("erfcx", "log_ndtr", "ndtr"):
         yield Row(f"{name} far out", special(name), (WIDE,), 1e-8, gradient=False)
 
@@ -72,6 +78,8 @@ def of_two() -> Iterator[Row]:
         "xlog1py of a number", lambda lib, x: lib.special.xlog1py(2.0, x), (X,), 3e-5, node=False
     )
     yield Row("zeta", special("zeta"), (X + 1.5, np.abs(Y)), 3e-5, gradient=False)
+    poles = np.array([[0, 0], [0.5, -1], [1, 0], [2, 0], [2, -1], [2, -1.5], [1, 0.5]])
+    yield Row("zeta at poles", special("zeta"), tuple(poles.T.copy()), gradient=False)
     number = lambda lib, x: lib.special.zeta(2.5, x)  # noqa: E731
     yield Row("zeta of a number", number, (X + 1,), 3e-5, node=False)
     yield Row("polygamma", lambda lib, x: lib.special.polygamma(2, x), (POSITIVE,), 1e-4)

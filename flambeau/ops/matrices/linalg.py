@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from flambeau.core.compiler import only_cpu
@@ -263,7 +264,10 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
 @op(method=True)
 def kron(input: Array, other: Array) -> Array:
     """The Kronecker product: ``input`` with each element replaced by its product with ``other``."""
-    return jnp.kron(*_promoted(input, other))
+    left, right = _promoted(input, other)
+    if left.dtype == np.bool_:
+        return jnp.kron(left.astype(np.uint8), right.astype(np.uint8)).astype(np.bool_)
+    return jnp.kron(left, right)
 
 
 # A scaled product added to a scaled matrix, which broadcasts
