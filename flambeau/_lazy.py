@@ -82,6 +82,8 @@ def __getattr__(name: str) -> Any:
         found = getattr(import_module(f"flambeau.{_HOMES[name]}"), name)
     elif name in _METHODS:
         found = getattr(import_module("flambeau.core.tensor").Tensor, name)
+    elif name.startswith("_foreach_"):
+        found = import_module("flambeau.ops.foreach").foreach(name.removeprefix("_foreach_"))
     else:
         raise absent("flambeau", name)
     setattr(sys.modules["flambeau"], name, found)

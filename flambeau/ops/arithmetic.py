@@ -57,7 +57,7 @@ def _add(input: Operand, other: Operand) -> Array:
 
 
 @op(name="add", linear=True)
-def _add_scaled(input: Operand, other: Operand, alpha: Array | Number) -> Array:
+def add_scaled(input: Operand, other: Operand, alpha: Array | Number) -> Array:
     alpha = _scaled("add", alpha, result_dtype((input, other)))
     left, right = promote(input, other)
     return left + alpha * right
@@ -75,7 +75,7 @@ def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Any:
     Raises:
         RuntimeError: The shapes do not broadcast; ``alpha`` is a float and the result an integer.
     """
-    return _add(input, other) if _is_one(alpha) else _add_scaled(input, other, alpha)
+    return _add(input, other) if _is_one(alpha) else add_scaled(input, other, alpha)
 
 
 def _subtraction(*operands: Any) -> None:
@@ -95,7 +95,7 @@ def _sub(input: Operand, other: Operand) -> Array:
 
 
 @op(name="sub", linear=True)
-def _sub_scaled(input: Operand, other: Operand, alpha: Array | Number) -> Array:
+def sub_scaled(input: Operand, other: Operand, alpha: Array | Number) -> Array:
     _subtraction(input, other)
     alpha = _scaled("sub", alpha, result_dtype((input, other)))
     left, right = promote(input, other)
@@ -110,7 +110,7 @@ def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Any:
         RuntimeError: An operand is bool; the shapes do not broadcast; ``alpha`` is a float and the
             result an integer.
     """
-    return _sub(input, other) if _is_one(alpha) else _sub_scaled(input, other, alpha)
+    return _sub(input, other) if _is_one(alpha) else sub_scaled(input, other, alpha)
 
 
 @op(name="rsub", node="RsubBackward1", overloads={"tt": "RsubBackward0"}, linear=True)
