@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.compile.places import Outside, Sizes, check_of
+from flambeau.compile.places import MISSING, AttributeSlot, Outside, Sizes, check_of
 from flambeau.compile.surroundings import is_own
 from flambeau.core import world
 from flambeau.core.identity import Same, exactly
@@ -52,25 +52,33 @@ class ModuleSnapshot:
         self.module = module
         self.cls = type(module)
         self.entries = _entries(module)
-        self.values = {place: value_at(module, place) for place in self.entries}
+        self.values = {place: AttributeSlot(module, place).get() for place in self.entries}
         for (_, name), value in self.values.items():
             _warn_of_size(f"{self.cls.__name__}.{name}", value)
         self.ignored: set[Place] = set()
 
-    def changed(self) -> list[Place]:
-        """The places that no longer hold what they held."""
+    def changed(self) -> list[AttributeSlot]:
+        """The slots that no longer hold what they held, but for those of hooks.
+
+        A hook that removes itself, or adds others, belongs to the calls until then only.
+        """
         now = _entries(self.module)
         return [
-            place
+            AttributeSlot(self.module, place)
             for place in {**self.entries, **now}
-            if place not in now or place not in self.entries or now[place] != self.entries[place]
+            if (place not in now or place not in self.entries or now[place] != self.entries[place])
+            and not is_of_hooks(self.module, place)
         ]
 
-    def ignore(self, places: list[Place]) -> None:
-        """Stop watching places that the traced function itself changes."""
-        self.ignored.update(places)
-        for place in places:
-            self.entries.pop(place, None)
+    def before(self, slot: AttributeSlot) -> Any:
+        """What the trace found in a slot."""
+        return self.values.get(slot.place, MISSING)
+
+    def ignore(self, slots: Iterable[AttributeSlot]) -> None:
+        """Stop watching slots that the traced function itself changes."""
+        for slot in slots:
+            self.ignored.add(slot.place)
+            self.entries.pop(slot.place, None)
 
     def holds(self) -> bool:
         """Whether the module is as it was."""
@@ -91,12 +99,6 @@ class ModuleSnapshot:
                 yield Outside(attributes, name), frozen
 
 
-def value_at(module: Any, place: Place) -> Any:
-    """What stands at ``place`` in a module, or ``None``."""
-    kind, name = place
-    return (vars(module)[kind] if kind else vars(module)).get(name)
-
-
 def is_of_hooks(module: Any, place: Place) -> bool:
     """Whether ``place`` in a module is a registry of hooks, or says of which kind they are."""
     kind, name = place
@@ -104,18 +106,6 @@ def is_of_hooks(module: Any, place: Place) -> bool:
         return False
     registry = type(vars(module).get(name))
     return name == "_is_full_backward_hook" or hasattr(registry, "announces_changes")
-
-
-def set_at(module: Any, place: Place, value: Any) -> None:
-    """Put ``value`` at ``place`` in a module, past its ``__setattr__``."""
-    kind, name = place
-    (vars(module)[kind] if kind else vars(module))[name] = value
-
-
-def remove_at(module: Any, place: Place) -> None:
-    """Take away what stands at ``place`` in a module, past its ``__delattr__``."""
-    kind, name = place
-    (vars(module)[kind] if kind else vars(module)).pop(name, None)
 
 
 def _entries(module: Any) -> dict[Place, Any]:
@@ -213,61 +203,57 @@ class OutsideSnapshot:
     """What functions found outside themselves, as a trace took it into the program."""
 
     def __init__(self) -> None:
-        self.entries: dict[Any, tuple[Outside, tuple[Any, Any]]] = {}
+        self.entries: dict[Outside, tuple[Any, Any]] = {}
         #: What the trace found at each place.
-        self.values: dict[Any, Any] = {}
+        self.values: dict[Outside, Any] = {}
         #: Attributes of modules whose other changes are announced.
         self.members: list[Outside] = []
         #: Dictionaries that should not get other names.
         self.states: list[Mapping[str, Any]] = []
         self._renewals = 0
 
-    def update(self, places: Mapping[Any, Outside]) -> list[Outside]:
+    def update(self, places: Iterable[Outside]) -> list[Outside]:
         """Add the values of those ``places`` that are new, and give these."""
         added = []
-        for key, place in places.items():
-            if key not in self.entries:
+        for place in places:
+            if place not in self.entries:
                 value = place.get()
                 frozen = _freeze_plain(value)
                 if frozen != _freeze_plain(place.get()):
                     continue  # What is made anew at each look says nothing.
                 _warn_of_size(str(place), value)
-                self.entries[key] = place, frozen
-                self.values[key] = value
+                self.entries[place], self.values[place] = frozen, value
                 added.append(place)
         return added
 
-    def take(self, places: Iterable[Any], other: OutsideSnapshot) -> None:
-        """Take over from ``other`` the values of those ``places`` that are new."""
-        for key in places:
-            if key not in self.entries and key in other.entries:
-                self.entries[key], self.values[key] = other.entries[key], other.values[key]
-
-    def merge(self, other: OutsideSnapshot) -> None:
-        """Add what ``other`` watches."""
-        for key, entry in other.entries.items():
-            self.entries.setdefault(key, entry)
-            self.values.setdefault(key, other.values[key])
+    def take(self, places: Iterable[Outside], other: OutsideSnapshot) -> None:
+        """Watch ``places`` too, as far as ``other`` does."""
+        for place in places:
+            if place in other.entries:
+                self.entries[place], self.values[place] = other.entries[place], other.values[place]
 
     def changed(self) -> list[Outside]:
         """The places that no longer hold what they held."""
         found = []
-        for key, (place, frozen) in self.entries.items():
+        for place, frozen in self.entries.items():
             now = place.get()
             if _freeze_plain(now) == frozen:
                 continue
-            if now is self.values[key] and _has_own_kind(now):
+            if now is self.values[place] and _has_own_kind(now):
                 # The function changes it, which a program does not; only which one it is counts.
-                self.entries[key] = place, (None, Same(now))
+                self.entries[place] = None, Same(now)
             else:
                 found.append(place)
         return found
 
+    def before(self, place: Outside) -> Any:
+        """What the trace found at a place."""
+        return self.values[place]
+
     def ignore(self, places: Iterable[Outside]) -> None:
         """Stop watching places that the traced function itself changes."""
         for place in places:
-            self.entries.pop(place.identity(), None)
-            self.values.pop(place.identity(), None)
+            self.entries.pop(place, None)
 
     def settle(self, modules: list[ModuleSnapshot]) -> None:
         """Prepare to be asked at every call.
@@ -277,7 +263,7 @@ class OutsideSnapshot:
         """
         ignored = {id(vars(each.module)): each.ignored for each in modules}
         # Each place, what is to be there, and whether its content is compared as well.
-        self.watched = [(place, frozen, True) for place, frozen in self.entries.values()]
+        self.watched = [(place, frozen, True) for place, frozen in self.entries.items()]
         self.watched += [(*each, True) for module in modules for each in module.unannounced()]
         for place in self.members:
             state, (name,) = vars(place.root), place.attributes

@@ -6,7 +6,7 @@ import functools
 import keyword
 from collections.abc import Callable, Iterable, Mapping
 from types import CellType, FunctionType, MemberDescriptorType
-from typing import Any
+from typing import Any, NamedTuple
 
 #: Stands for what is not there.
 MISSING = object()
@@ -71,9 +71,15 @@ class Outside:
         else:
             _set_bound(root, self.key, value)
 
-    def identity(self) -> Any:
-        """What tells it from others."""
-        return id(self.root), self.key, self.attributes
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Outside)
+            and self.root is other.root
+            and (self.key, self.attributes) == (other.key, other.attributes)
+        )
+
+    def __hash__(self) -> int:
+        return hash((id(self.root), self.key, self.attributes))
 
     def __str__(self) -> str:
         if self.label:
@@ -124,16 +130,34 @@ def _set_attribute(holder: Any, name: str, value: Any) -> None:
             setattr(owner, name, value)
 
 
-class Absence(Outside):
-    """Whether a dictionary has no such key."""
+class AttributeSlot(NamedTuple):
+    """An attribute of a module, past its ``__setattr__``.
 
-    __slots__ = ()
+    Attributes:
+        module: The module.
+        place: The registry where it stands, "" for plain ones; and its name.
+    """
 
-    def get(self) -> bool:
-        return self.key not in self.root
+    module: Any
+    place: tuple[str, str]
 
-    def identity(self) -> Any:
-        return (*super().identity(), Absence)
+    def get(self) -> Any:
+        """What stands in the slot now; `MISSING` if nothing does."""
+        return self._holder().get(self.place[1], MISSING)
+
+    def set(self, value: Any) -> None:
+        """Put something into the slot; `MISSING` takes away what is there."""
+        if value is MISSING:
+            self._holder().pop(self.place[1], None)
+        else:
+            self._holder()[self.place[1]] = value
+
+    def _holder(self) -> dict[str, Any]:
+        registry = self.place[0]
+        return vars(self.module)[registry] if registry else vars(self.module)
+
+    def __str__(self) -> str:
+        return f"{type(self.module).__name__}.{self.place[1]}"
 
 
 class Sizes(Outside):
@@ -178,7 +202,7 @@ def check_of(places: Iterable[tuple[Outside, Any]]) -> Callable[[], bool]:
             terms.append(f"{' + '.join(sizes) or '0'} == v{i}")
             continue
         root = name_of(place.root)
-        if isinstance(place, Absence) and value:
+        if value is MISSING and isinstance(place.root, dict) and not place.attributes:
             terms.append(f"{place.key!r} not in {root}")
         elif (expression := _expression(place, root)) is not None:
             terms.append(f"{expression} is v{i}")
@@ -203,9 +227,7 @@ def check_of(places: Iterable[tuple[Outside, Any]]) -> Callable[[], bool]:
 
 def _expression(place: Outside, root: str) -> str | None:
     """How Python writes down the way to a place, if it can."""
-    if isinstance(place, Absence) or not all(
-        name.isidentifier() and not keyword.iskeyword(name) for name in place.attributes
-    ):
+    if not all(name.isidentifier() and not keyword.iskeyword(name) for name in place.attributes):
         return None
     if place.key is None:
         start = root

@@ -12,8 +12,8 @@ from flambeau.compile import arguments, errors, guard
 from flambeau.compile.containers import is_of_trace
 from flambeau.compile.history import Arrival, Root, trace_backward
 from flambeau.compile.keeping import Keeping, Writer, drop_counters
-from flambeau.compile.places import MISSING, Outside
-from flambeau.compile.slots import KINDS, AttributeSlot, GradSlot, Slot, tensors_in
+from flambeau.compile.places import AttributeSlot, Outside
+from flambeau.compile.slots import KINDS, GradSlot, Slot, tensors_in
 from flambeau.compile.watching import WatchingTrace, states_of_dice, warn_of_dice
 from flambeau.core import tape
 from flambeau.core.cell import Cell
@@ -314,20 +314,14 @@ class Recording:
         log.refuse_strays()
         trace.settle()
         side_effects = []
-        for snapshot in trace.all_snapshots():
-            places = snapshot.changed()
-            if snapshot.module in trace.switched and guard.TRAINING in places:
-                # It was entered in the mode that it had outside, which counts.
-                places.remove(guard.TRAINING)
-            # A hook that removes itself, or adds others, belongs to the calls until then only.
-            places = [each for each in places if not guard.is_of_hooks(snapshot.module, each)]
-            for place in places:
-                slot = AttributeSlot(snapshot.module, place)
-                side_effects += self._look_at_change(slot, snapshot.values.get(place, MISSING))
-            snapshot.ignore(places)
-        for place in (places := trace.outside.changed()):
-            side_effects += self._look_at_change(place, trace.outside.values[place.identity()])
-        trace.outside.ignore(places)
+        # A module that was entered and then switched counts in the mode that it had outside.
+        modes = {AttributeSlot(module, guard.TRAINING) for module in trace.switched}
+        snapshots: list[Any] = [*trace.all_snapshots(), trace.outside]
+        for snapshot in snapshots:
+            slots = [slot for slot in snapshot.changed() if slot not in modes]
+            for slot in slots:
+                side_effects += self._look_at_change(slot, snapshot.before(slot))
+            snapshot.ignore(slots)
         side_effects += self._collect_active()
         if side_effects:
             errors.warn(
@@ -371,15 +365,11 @@ class Recording:
         for slot, _ in self.assigned:
             before = next(before for each, before in self.slot_before if each is slot)
             slot.set(before)
-        for snapshot in self.trace.all_snapshots():
-            for place in snapshot.changed():
-                value = guard.value_at(snapshot.module, place)
-                if is_of_trace(value):
-                    slot = AttributeSlot(snapshot.module, place)
-                    slot.set(snapshot.values.get(place, MISSING))
-        for place in self.trace.outside.changed():
-            if is_of_trace(place.get()):
-                place.set(self.trace.outside.values[place.identity()])
+        snapshots: list[Any] = [*self.trace.all_snapshots(), self.trace.seen]
+        for snapshot in snapshots:
+            for slot in snapshot.changed():
+                if is_of_trace(slot.get()):
+                    slot.set(snapshot.before(slot))
         for tensor, history in self.trace.histories.items():
             tensor._grad_fn, tensor._output_nr, tensor._requires_grad = history
         for tensor, flag in self.trace.flags.items():

@@ -11,32 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from flambeau.compile import guard
-from flambeau.compile.guard import Place
-from flambeau.compile.places import MISSING, Outside
+from flambeau.compile.places import MISSING, AttributeSlot, Outside
 from flambeau.core import world
 from flambeau.core.pytree import is_tuple
 from flambeau.core.tensor import Tensor
-
-
-class AttributeSlot(NamedTuple):
-    """An attribute of a module."""
-
-    module: Any
-    place: Place
-
-    def get(self) -> Any:
-        """What stands in the slot now."""
-        return guard.value_at(self.module, self.place)
-
-    def set(self, value: Any) -> None:
-        """Put something into the slot; `MISSING` takes away what is there."""
-        if value is MISSING:
-            guard.remove_at(self.module, self.place)
-        else:
-            guard.set_at(self.module, self.place, value)
-
-    def __str__(self) -> str:
-        return f"{type(self.module).__name__}.{self.place[1]}"
 
 
 class GradSlot(NamedTuple):

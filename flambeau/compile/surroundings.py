@@ -30,7 +30,7 @@ from types import (
 from typing import Any
 
 from flambeau.compile.errors import OWN_FOLDERS
-from flambeau.compile.places import MISSING, Absence, Outside
+from flambeau.compile.places import MISSING, Outside
 from flambeau.compile.reading import RESULT, Call, Path, reading_of
 from flambeau.core.tensor import Tensor
 
@@ -78,8 +78,8 @@ class Surroundings:
     """
 
     def __init__(self) -> None:
-        self.places: dict[Any, Outside] = {}
-        self.members: dict[Any, Outside] = {}
+        self.places: dict[Outside, None] = {}
+        self.members: dict[Outside, None] = {}
         self.states: list[Mapping[str, Any]] = []
         self._seen: dict[Any, Any] = {}
         self._depth = 0
@@ -140,9 +140,8 @@ class Surroundings:
             if not isinstance(holder, ModuleType | MethodType):
                 noted = type(place)(holder, None, (name,))
                 noted.label = str(place)
-        identity = noted.identity()
-        if identity not in self.places and not _is_steady(place.get()):
-            self.places[identity] = noted
+        if noted not in self.places and not _is_steady(place.get()):
+            self.places[noted] = None
         return place
 
     # Functions
@@ -358,7 +357,7 @@ class Surroundings:
         if isinstance(found, _METHODS):
             self._watch_class(kind, name)
             if not is_layer and state is not _NO_STATE:
-                self._note(Absence(state, name))
+                self._note(Outside(state, name))
             return (place.at(name),)
         if hasattr(type(found), "__get__") and not isinstance(found, MemberDescriptorType):
             self._watch_class(kind, name)
@@ -418,7 +417,7 @@ class Surroundings:
         place = Outside(module, None, (name,))
         value = place.get()
         if not _is_steady(value) and not hasattr(type(value), "announces_changes"):
-            self.members.setdefault(place.identity(), place)
+            self.members[place] = None
         return place
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from flambeau.compile import errors, guard
 from flambeau.compile.containers import Log, leaves_in
 from flambeau.compile.guard import ModuleSnapshot, OutsideSnapshot
-from flambeau.compile.slots import AttributeSlot
+from flambeau.compile.places import AttributeSlot
 from flambeau.compile.surroundings import Surroundings, is_module
 from flambeau.core.pytree import is_tuple
 from flambeau.core.tensor import Tensor
@@ -31,15 +31,13 @@ class WatchingTrace(Trace):
     def __init__(self, first_sequence: int) -> None:
         self.snapshots: dict[int, ModuleSnapshot] = {}
         self.surroundings = Surroundings()
-        self.outside = OutsideSnapshot()
-        # Attributes of modules that code asks for by name; they matter unless these are entered.
-        self.members = OutsideSnapshot()
         # What the hooks of leaves find outside themselves, which run if backward does.
         self.of_leaves = Surroundings()
-        self.around_leaves = OutsideSnapshot()
-        # What was found before the function ran, and counts if code that asks for it runs.
+        # What is found before the function runs, and counts if code that asks for it runs.
         self.ahead = Surroundings()
-        self.early = OutsideSnapshot(), OutsideSnapshot()
+        # What was there when it was first looked at; and what of this counts, once that is settled.
+        self.seen = OutsideSnapshot()
+        self.outside = OutsideSnapshot()
         self.has_begun = False
         self.log = Log()
         self.histories: dict[Tensor, tuple[Any, int, bool]] = {}
@@ -61,8 +59,7 @@ class WatchingTrace(Trace):
         while waiting:
             for value in waiting:
                 self._look_behind(value, known, 0)
-            values = [each.values for each in (self.outside, self.members, *self.early)]
-            waiting = [v for each in values for v in each.values() if id(v) not in known]
+            waiting = [value for value in self.seen.values.values() if id(value) not in known]
         self.has_begun = True
 
     def _look_behind(self, value: Any, known: set[int], depth: int) -> None:
@@ -90,7 +87,7 @@ class WatchingTrace(Trace):
             if isinstance(each, Tensor) or is_module(each):
                 self._look_behind(each, known, depth)
             else:
-                self._explore(self.ahead, *self.early, each)
+                self._explore(self.ahead, each)
 
     def enter(self, module: Any, anew: bool = False) -> None:
         """Note that ``module`` was called, or with ``anew`` that it has changed for good."""
@@ -102,7 +99,7 @@ class WatchingTrace(Trace):
             self.log.replace_again()
             if module in self.switched:
                 # The function has chosen the mode itself.
-                snapshot.ignore([guard.TRAINING])
+                snapshot.ignore([AttributeSlot(module, guard.TRAINING)])
             self.surroundings.enter(module)
             self.surround(module.forward)
             for registry in vars(module).values():
@@ -112,22 +109,12 @@ class WatchingTrace(Trace):
 
     def surround(self, function: Any, named: dict[str, Any] | None = None) -> None:
         """Watch what ``function`` finds outside itself."""
-        self._explore(self.surroundings, self.outside, self.members, function, named)
+        self._explore(self.surroundings, function, named)
 
-    def _explore(
-        self,
-        found: Surroundings,
-        outside: OutsideSnapshot,
-        members: OutsideSnapshot,
-        function: Any,
-        named: Any = None,
-    ) -> None:
+    def _explore(self, found: Surroundings, function: Any, named: Any = None) -> None:
         self.log.restore()
         found.explore(function, named)
-        for early in self.early:
-            outside.take(found.places, early)
-            members.take(found.members, early)
-        places = [*outside.update(found.places), *members.update(found.members)]
+        places = self.seen.update((*found.places, *found.members))
         if not self.has_begun:
             for place in places:
                 self.log.look_at(place)
@@ -135,23 +122,22 @@ class WatchingTrace(Trace):
 
     def settle(self) -> None:
         """Decide what matters of all that was looked at, once the function has run."""
-        for key, (place, _) in [*self.members.entries.items()]:
-            if id(vars(place.root)) in self.snapshots or place.root in self.switched:
-                del self.members.entries[key]
-                # The mode is what a function may switch itself.
-                if place.attributes != ("training",):
+        for found in (self.surroundings, self.of_leaves) if self.grads else (self.surroundings,):
+            self.outside.take(found.places, self.seen)
+            for place in found.members:
+                if id(vars(place.root)) not in self.snapshots and place.root not in self.switched:
+                    self.outside.take([place], self.seen)
+                elif place in self.seen.entries and place.attributes != ("training",):
+                    # The mode is what a function may switch itself.
                     self.outside.members.append(place)
         self.outside.states = self.surroundings.states
-        self.outside.merge(self.members)
-        if self.grads:
-            self.outside.merge(self.around_leaves)
 
     def ignore(self, slot: Any) -> None:
         """Stop watching ``slot`` as a whole."""
         if isinstance(slot, AttributeSlot):
             snapshot = self.snapshots.get(id(vars(slot.module)))
             if snapshot is not None:
-                snapshot.ignore([slot.place])
+                snapshot.ignore([slot])
         else:
             self.outside.ignore([slot])
 
@@ -175,7 +161,7 @@ class WatchingTrace(Trace):
             self.histories[tensor] = (tensor._grad_fn, tensor._output_nr, tensor._requires_grad)
             for hooks in tensor._leaf_hooks():
                 for _, hook in hooks:
-                    self._explore(self.of_leaves, self.around_leaves, self.members, hook)
+                    self._explore(self.of_leaves, hook)
 
     def all_snapshots(self) -> list[ModuleSnapshot]:
         """The snapshots of the modules that were entered."""
@@ -186,7 +172,7 @@ class WatchingTrace(Trace):
         found: list[Any] = []
         for snapshot in self.all_snapshots():
             found += [snapshot.values[place] for place in snapshot.entries]
-        found += [self.outside.values[key] for key in self.outside.entries]
+        found += [self.outside.values[place] for place in self.outside.entries]
         return {id(leaf) for leaf in leaves_in(found) if isinstance(leaf, Tensor)}
 
 
