@@ -119,9 +119,9 @@ def test_the_error_is_one_that_python_knows():
 @pytest.mark.parametrize(
     ("statement", "name"),
     [
-        ("import flambeau.utils.data", "utils.data"),
-        ("from flambeau.utils.data import DataLoader", "utils.data"),
-        ("from flambeau.utils import data", "utils.data"),
+        ("import flambeau.distributions", "distributions"),
+        ("from flambeau.utils.tensorboard import SummaryWriter", "utils.tensorboard"),
+        ("from flambeau.utils import tensorboard", "utils.tensorboard"),
         ("import flambeau.distributed.fsdp", "distributed"),
         ("from flambeau.nn.parallel import DistributedDataParallel", "nn.parallel"),
         ("from flambeau.nn import DataParallel, Linear", "nn.DataParallel"),
@@ -136,7 +136,7 @@ def test_an_import_ends_with_the_advice(statement, name):
 
 
 def test_other_imports_fail_as_ever():
-    for name in ("flambeau.nothing", "flambeau.nn.nothing", "nothing.utils.data"):
+    for name in ("flambeau.nothing", "flambeau.nn.nothing", "nothing.distributions"):
         with pytest.raises(ModuleNotFoundError, match="No module named") as error:
             import_module(name)
         assert error.value.name in (name, "nothing")
@@ -145,14 +145,16 @@ def test_other_imports_fail_as_ever():
 
 
 def test_whoever_asks_for_a_module_is_told_that_there_is_none():
-    assert find_spec("flambeau.utils.data") is None
+    assert find_spec("flambeau.utils.tensorboard") is None
     assert find_spec("flambeau.distributed") is None
     assert find_spec("flambeau.nn") is not None
-    assert "data" not in {each.name for each in pkgutil.iter_modules(flambeau.utils.__path__)}
+    assert "tensorboard" not in {
+        each.name for each in pkgutil.iter_modules(flambeau.utils.__path__)
+    }
     # GLOBAL 'flambeau.distributions' 'Normal'
     with pytest.raises(ModuleNotFoundError, match=r"flambeau\.distributions': draw with"):
         pickle.loads(b"cflambeau.distributions\nNormal\n.")
-    assert not [name for name in sys.modules if name.startswith("flambeau.utils.data")]
+    assert not [name for name in sys.modules if name.startswith("flambeau.utils.tensorboard")]
 
 
 @pytest.mark.parametrize("room", ["", "nn", "nn.functional", "optim", "utils", "cuda", "jit"])
