@@ -102,13 +102,14 @@ _ADVICE = {
     "an operator of your own is a flambeau.autograd.Function, which may compute with JAX: "
     "flambeau.from_jax(function(x.jax()))": "library utils.cpp_extension",
     # Layers
-    "there is one scaled_dot_product_attention; leave the choice out, and put a bias or a pattern "
-    "into attn_mask": """
+    "nn.attention.sdpa_kernel chooses the kernel of scaled_dot_product_attention; put a bias or a "
+    "pattern into attn_mask": """
         backends.cuda.cudnn_sdp_enabled backends.cuda.enable_cudnn_sdp
         backends.cuda.enable_flash_sdp backends.cuda.enable_math_sdp
         backends.cuda.enable_mem_efficient_sdp backends.cuda.flash_sdp_enabled
         backends.cuda.math_sdp_enabled backends.cuda.mem_efficient_sdp_enabled
-        backends.cuda.sdp_kernel nn.attention
+        backends.cuda.sdp_kernel nn.attention.bias nn.attention.flex_attention
+        nn.attention.varlen
     """,
     # Programs
     "there is no TorchScript; flambeau.compile makes an XLA program of a function or a module": """

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import os
 
+import jax
+
 from flambeau.core.device import available_devices
 
 
@@ -20,3 +22,12 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@functools.cache
+def cuda_capability() -> tuple[int, int]:
+    """The least compute capability of the GPUs of NVIDIA's here; ``(0, 0)`` if there are none."""
+    if not any(each.startswith("cuda") for each in available_devices()):
+        return 0, 0
+    found = (each.compute_capability.split(".") for each in jax.local_devices(backend="cuda"))
+    return min((int(major), int(minor)) for major, minor in found)

@@ -1,6 +1,7 @@
 """Modules, layers and everything they are made of."""
 
 from flambeau._absent import Absent as _Absent
+from flambeau.nn import attention as attention
 from flambeau.nn import compiled as _compiled  # noqa: F401 (tells `compile` what a module is)
 from flambeau.nn import functional as functional
 from flambeau.nn import init as init

@@ -1,5 +1,7 @@
 """Scaled dot-product attention, in memory that grows with the length and not with its square.
 
+On GPUs of NVIDIA's, cuDNN computes it in half precision where it can.
+
 Vaswani et al., Attention Is All You Need, https://arxiv.org/abs/1706.03762. Long sequences are
 worked off in blocks of queries, each computed again for the gradient, after Rabe and Staats,
 Self-attention Does Not Need O(n^2) Memory, https://arxiv.org/abs/2112.05682.
@@ -16,6 +18,7 @@ from jax import lax
 
 from flambeau.core.op import Array, op
 from flambeau.ops.checks import needs_floating, same_dtype
+from flambeau.ops.neural import fused_attention
 from flambeau.ops.neural.softmax import moved_weights
 
 __all__: list[str] = []
@@ -71,9 +74,24 @@ def attention(
     """`scaled_dot_product_attention` on arrays that are known to match."""
     if scale is None:
         scale = 1.0 / math.sqrt(max(query.shape[-1], 1))
-    batch = jnp.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+    batch = jnp.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    # Of half precisions XLA has products on a CPU only where both have the same batch.
+    query, key, value = (
+        jnp.broadcast_to(each, (*batch, *each.shape[-2:])) for each in (query, key, value)
+    )
     count = math.prod(batch) * query.shape[-2] * key.shape[-2]
-    masks = Masks(attn_mask, is_causal, dropout_mask, dropout_p)
+
+    def plain(query: Any, key: Any, value: Any, mask: Any) -> Any:
+        masks = Masks(mask, is_causal, dropout_mask, dropout_p)
+        return _by_size(query, key, value, masks, scale, count)
+
+    if fused_attention.takes(query, key, value, attn_mask, dropout_mask, is_causal):
+        return fused_attention.or_else(plain, query, key, value, attn_mask, scale, is_causal)
+    return plain(query, key, value, attn_mask)
+
+
+def _by_size(query: Any, key: Any, value: Any, masks: Masks, scale: Any, count: int) -> Any:
+    """All scores at once, or one block of queries after the other where there are many."""
     if count <= _SCORES_AT_ONCE or query.shape[-2] == 1:
         return _attend(query, key, value, masks, scale, 0)
     return _attend_in_blocks(query, key, value, masks, scale, count)

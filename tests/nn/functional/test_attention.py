@@ -185,3 +185,10 @@ def test_errors_state_the_facts(name):
     facts, arguments, options = ERRORS[name]
     with pytest.raises(RuntimeError, match=facts):
         F.scaled_dot_product_attention(*arguments, **options)
+
+
+def test_half_precision_with_keys_that_batches_share():
+    arrays = Q, K[:1], V[:1]
+    found = F.scaled_dot_product_attention(*(flambeau.tensor(each).bfloat16() for each in arrays))
+    assert found.dtype == flambeau.bfloat16
+    np.testing.assert_allclose(found.float().numpy(), expected(*arrays), rtol=0.05, atol=0.05)
