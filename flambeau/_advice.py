@@ -155,9 +155,8 @@ _ADVICE = {
         multiprocessing
     """,
     'devices are JAX\'s: "cpu", "cuda" and "tpu"; flambeau.accelerator asks which there is': """
-        cpu mps mtia xpu
+        mps mtia xpu
     """,
-    "flambeau.accelerator stands for whichever device there is": "get_device_module",
     'name the device where it is meant, as device="cuda:1"; without a number it is the first': """
         cuda.device_of
     """,

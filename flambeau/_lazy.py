@@ -12,7 +12,7 @@ from typing import Any
 from flambeau._absent import absent
 
 _MODULES = (
-    "accelerator", "amp", "backends", "compiler", "cuda", "fft", "jit", "signal", "special",
+    "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "fft", "jit", "signal", "special",
     "testing",
 )  # fmt: skip
 # Functions, by the module of `flambeau` that has them.
@@ -23,6 +23,7 @@ _FUNCTIONS = {
     ),
     "amp.grad_scaler": "GradScaler",
     "autograd.anomaly_mode": "is_anomaly_check_nan_enabled is_anomaly_enabled",
+    "device_modules": "get_device_module",
     "functional_forms": (
         "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout alpha_dropout_ batch_norm "
         "binary_cross_entropy_with_logits celu_ convolution cosine_embedding_loss ctc_loss dropout "

@@ -222,3 +222,42 @@ def test_a_function_knows_that_it_is_compiled():
     assert traced(flambeau.zeros(())).item() == 2
     assert not flambeau.compiler.is_compiling()
     assert not flambeau.compiler.is_exporting()
+
+
+def test_the_cpu_is_asked_as_a_gpu_is():
+    cpu = flambeau.cpu
+    assert cpu.is_available()
+    assert cpu.is_initialized()
+    assert (cpu.device_count(), cpu.current_device()) == (1, "cpu")
+    cpu.set_device(3)
+    cpu.synchronize()
+    stream, event = cpu.current_stream(), cpu.Event()
+    with cpu.stream(cpu.Stream()) as nothing:
+        event.record(stream)
+        stream.wait_event(event)
+        stream.wait_stream(cpu.Stream())
+    event.wait()
+    event.synchronize()
+    assert nothing is None
+    assert event.query()
+    assert cpu.current_stream() is stream
+
+
+def test_a_device_has_a_module():
+    here = flambeau.cuda if GPUS else flambeau.cpu
+    assert flambeau.get_device_module() is here
+    assert flambeau.get_device_module(flambeau.device("cuda", 1)) is flambeau.cuda
+    assert flambeau.get_device_module("cpu") is flambeau.cpu
+    for other in ("meta", "tpu"):
+        with pytest.raises(RuntimeError, match=f"no module for {other} devices"):
+            flambeau.get_device_module(other)
+    with pytest.raises(RuntimeError, match="takes a device or its name, got int"):
+        flambeau.get_device_module(3)
+
+
+def test_the_second_way_of_attention_is_remembered_and_does_nothing():
+    mha = flambeau.backends.mha
+    assert mha.get_fastpath_enabled()
+    mha.set_fastpath_enabled(False)
+    assert not mha.get_fastpath_enabled()
+    mha.set_fastpath_enabled(True)

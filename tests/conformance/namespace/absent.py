@@ -71,7 +71,7 @@ TORCH = {
         DisableTorchFunctionSubclass DispatchKey DispatchKeySet ExcludeDispatchKeyGuard
         LockingLogger LoggerBase NoopLogger PRIVATE_OPS PyTorchFileReader PyTorchFileWriter SUM Tag
         ThroughputBenchmark USE_GLOBAL_DEPS USE_RTLD_GLOBAL_WITH_LIBTORCH compiled_with_cxx11_abi
-        get_device_module get_file_path has_lapack has_mkl has_openmp has_spectral init_num_threads
+        get_file_path has_lapack has_mkl has_openmp has_spectral init_num_threads
         is_vulkan_available prepare_multiprocessing_environment
         profiler_allow_cudagraph_cupti_lazy_reinit_cuda12 set_anomaly_enabled thread_safe_generator
         classproperty
@@ -110,7 +110,7 @@ TORCH = {
         uint5 uint6 uint7
     """,
     ROOM: """
-        cpp cpu distributed distributions export functional futures fx hub library masked monitor
+        cpp distributed distributions export functional futures fx hub library masked monitor
         mps mtia multiprocessing package profiler quasirandom serialization torch_version
         types xpu
     """,
@@ -317,6 +317,10 @@ ABSENT: dict[str, dict[str, str]] = {
     "autograd.graph": GRAPH,
     "backends.cudnn": {},
     "compiler": COMPILER,
+    "cpu": {
+        "tells of instructions, which XLA chooses": "get_capabilities",
+        LEAK: "MappingProxyType",
+    },
     "cuda": CUDA,
     "cuda.amp": {INTERNAL: "amp_definitely_not_available"},
     "fft": {LEAK: "Tensor"},
@@ -351,8 +355,8 @@ ABSENT: dict[str, dict[str, str]] = {
 #: Names of flambeau's own, where PyTorch has none.
 OWN = {
     "": """
-        CompileError alias checkpoint core from_jax functional_forms numerics ops return_types
-        threads
+        CompileError alias checkpoint core device_modules from_jax functional_forms numerics ops
+        return_types threads
     """,
     # In-place forms of functions, which PyTorch has in `nn.functional` only.
     "Tensor": "celu_ jax selu_ threshold_",

@@ -1,0 +1,40 @@
+"""The module for a type of device, where code for any device finds `synchronize` and its kin."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from flambeau.accelerator import current_accelerator
+from flambeau.core.device import device as _device
+
+__all__ = ["get_device_module"]
+
+
+def get_device_module(device: Any = None) -> ModuleType:
+    """`flambeau.cuda` or `flambeau.cpu`, for a device.
+
+    Args:
+        device: A device or its name; by default the accelerator of this machine, or the CPU.
+
+    Raises:
+        RuntimeError: There is no module for devices of this type, or ``device`` is none.
+
+    >>> import flambeau
+    >>> flambeau.get_device_module("cpu").device_count()
+    1
+    """
+    if device is None:
+        device = current_accelerator() or "cpu"
+    elif not isinstance(device, str | _device):
+        raise RuntimeError(
+            f"get_device_module() takes a device or its name, got {type(device).__name__}"
+        )
+    kind = _device(device).type
+    if kind not in ("cpu", "cuda"):
+        raise RuntimeError(
+            f"get_device_module(): there is no module for {kind} devices; flambeau.accelerator "
+            "stands for whichever accelerator there is"
+        )
+    return import_module(f"flambeau.{kind}")
