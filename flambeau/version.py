@@ -4,3 +4,7 @@ The build reads it from here, and `flambeau.__version__` is this name.
 """
 
 __version__ = "0.1.0"
+
+#: Which CUDA and which ROCm the package was built with: neither, JAX brings its own.
+cuda: str | None = None
+hip: str | None = None
