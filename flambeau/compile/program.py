@@ -269,9 +269,8 @@ def _source_of(
     for place, i in enumerate(recording.inputs):
         if tensor is recording.stand_ins[i]:
             return Source(argument=i, input=first + place)
-    for k, returned in enumerate(recording.returned):
-        if tensor is returned and isinstance(tensor._cell.array, Tracer):
-            return Source(result=k)
+    if tensor in recording.returned and isinstance(tensor._cell.array, Tracer):
+        return Source(result=recording.returned[tensor])
     if tensor._view is not None:
         return Source(tensor=tensor)
     slot = slot_of.get(tensor._cell)

@@ -70,8 +70,7 @@ class Recording:
         self.stand_ins: list[Any] = list(leaves)
         self.outputs: list[Any] = []
         # The tensors that the function leaves somewhere or returns, with what they are as results.
-        self.returned: list[Tensor] = []
-        self.places: dict[int, int] = {}
+        self.returned: dict[Tensor, int] = {}
         self.results: list[Result] = []
         #: What is left and returned; and the one new tensor that is returned, if that is all.
         self.keeping: Keeping
@@ -170,11 +169,10 @@ class Recording:
 
     def _keep(self, tensor: Tensor) -> int:
         """The position among the results of a tensor that the function leaves somewhere."""
-        place = self.places.setdefault(id(tensor), len(self.returned))
-        if place == len(self.returned):
-            self.returned.append(tensor)
+        if tensor not in self.returned:
+            self.returned[tensor] = len(self.returned)
             self.results.append(self._result(tensor))
-        return place
+        return self.returned[tensor]
 
     def _collect_kept(self, returned: Any) -> None:
         holders = {*map(id, self.trace.modules)}
@@ -257,8 +255,8 @@ class Recording:
     def _is_known(self, tensor: Tensor) -> bool:
         """Whether ``tensor`` was there before the function, or is returned by it."""
         made = isinstance(tensor._cell.array, Tracer)
-        known = (*self.stand_ins, *self.returned) if made else ()
-        return not made or any(tensor is each for each in known)
+        is_result = tensor in self.returned
+        return not made or is_result or any(tensor is each for each in self.stand_ins)
 
     def _collect_writes(self) -> None:
         trace = self.trace

@@ -52,9 +52,11 @@ class ItemSlot(NamedTuple):
     def of(self, container: Any) -> Any:
         """What would stand in the slot if ``container`` stood in its parent."""
         try:
-            # A dictionary with defaults must not make one here.
-            found = dict.get if isinstance(container, dict) else type(container).__getitem__
-            value = found(container, self.key, *((MISSING,) if found is dict.get else ()))
+            if isinstance(container, dict):
+                # One with defaults must not make one here.
+                value = dict.get(container, self.key, MISSING)
+            else:
+                value = type(container).__getitem__(container, self.key)
         except (AttributeError, IndexError, TypeError):
             return MISSING
         return self.default() if value is MISSING and self.default is not None else value

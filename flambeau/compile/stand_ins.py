@@ -174,23 +174,22 @@ def _update_in_place(self: Any, other: Any) -> Any:
     return self
 
 
-def _of_all(kind: type) -> dict[str, Any]:
-    """What stand-ins of every kind do in the same way."""
-    comparisons = {name: _of_copy(getattr(operator, name)) for name in ("__eq__", "__ne__")}
-    return {
-        **comparisons,
-        "__slots__": ("_watch",),
-        "__module__": __name__,
-        "__hash__": None,
-        "__len__": _len,
-        "__bool__": _bool,
-        "__iter__": _reading("__iter__"),
-        "__reversed__": _reading("__reversed__"),
-        "copy": _of_copy(lambda plain: plain),
-        "__copy__": _of_copy(lambda plain: plain),
-        "__reduce_ex__": _of_copy(lambda plain, protocol: plain.__reduce_ex__(protocol)),
-        "clear": _clear,
-    }
+# What stand-ins of every kind do in the same way.
+_OF_ALL: dict[str, Any] = {
+    "__slots__": ("_watch",),
+    "__module__": __name__,
+    "__hash__": None,
+    "__eq__": _of_copy(operator.eq),
+    "__ne__": _of_copy(operator.ne),
+    "__len__": _len,
+    "__bool__": _bool,
+    "__iter__": _reading("__iter__"),
+    "__reversed__": _reading("__reversed__"),
+    "copy": _of_copy(lambda plain: plain),
+    "__copy__": _of_copy(lambda plain: plain),
+    "__reduce_ex__": _of_copy(lambda plain, protocol: plain.__reduce_ex__(protocol)),
+    "clear": _clear,
+}
 
 
 def _of_sequences(kind: type) -> dict[str, Any]:
@@ -245,7 +244,7 @@ def _unless_inside(kind: type, name: str, method: Any) -> Any:
 
 def _subclass(kind: type) -> type:
     particular = _of_dictionaries(kind) if issubclass(kind, dict) else _of_sequences(kind)
-    methods = {**_of_all(kind), **particular}
+    methods = {**_OF_ALL, **particular}
     members = {name: _unless_inside(kind, name, each) for name, each in methods.items()}
     return type(f"Traced{kind.__name__}", (kind,), members)
 

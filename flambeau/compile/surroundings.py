@@ -138,7 +138,7 @@ class Surroundings:
             holder = Outside(place.root, place.key, tuple(before)).get()
             # One place, however one gets there; but names of modules are not watched themselves.
             if not isinstance(holder, ModuleType | MethodType):
-                noted = type(place)(holder, None, (name,))
+                noted = Outside(holder, None, (name,))
                 noted.label = str(place)
         if noted not in self.places and not _is_steady(place.get()):
             self.places[noted] = None
@@ -177,8 +177,8 @@ class Surroundings:
         elif "__wrapped__" in _state_of(value):
             self._call(place.at("__wrapped__"), args, named)
         elif value is builtins.getattr and len(args) > 1:
-            for name in _strings(args[1]):
-                for each in args[0]:
+            for name in (each.get() for each in args[1]):
+                for each in args[0] if isinstance(name, str) else ():
                     self._attribute(each, name)
         elif isinstance(value, BuiltinFunctionType):
             self._hand_over(args, named)
@@ -330,8 +330,8 @@ class Surroundings:
 
     def _attribute(self, place: Outside, name: str) -> Places:
         """What asking for an attribute gives, unless that would run code."""
-        value = place.get()
-        kind = type(value)
+        value: Any = place.get()
+        kind: type = type(value)
         if isinstance(value, _PLAIN_VALUES) or value is MISSING:
             return ()
         if isinstance(value, Tensor):
@@ -340,15 +340,19 @@ class Surroundings:
             return self._module_attribute(value, place, name)
         if isinstance(value, type):
             return self._class_attribute(value, place, name)
-        if isinstance(value, super):
-            return self._inherited(value, place, name)
-        state, is_layer = _state_of(value), is_module(value)
+        itself, state = place, _state_of(value)
+        if kind is super:
+            itself, state = Outside(value.__self__, None), _NO_STATE
+            order = type(value.__self__).__mro__
+            above = order[order.index(value.__thisclass__) + 1 :]
+            kind = next((cls for cls in above if name in vars(cls)), object)
+        is_layer = is_module(itself.get())
         if is_own(kind) and not is_layer:
             return ()
         found = _in_class(kind, name)
         if isinstance(found, property):
             self._watch_class(kind, name)
-            self._call(Outside(found.fget, None), ((place,),), {})
+            self._call(Outside(found.fget, None), ((itself,),), {})
             return ()
         if name in state:
             return (self._member(value, name) if is_layer else self._note(place.at(name)),)
@@ -361,9 +365,10 @@ class Surroundings:
             return (place.at(name),)
         if hasattr(type(found), "__get__") and not isinstance(found, MemberDescriptorType):
             self._watch_class(kind, name)
-            self._call_of_class(type(found), "__get__", ((Outside(found, None),), (place,)), {})
+            self._call_of_class(type(found), "__get__", ((Outside(found, None),), (itself,)), {})
             return ()
-        return (self._note(Outside(kind, None, (name,)) if is_layer else place.at(name)),)
+        is_shared = is_layer or itself is not place
+        return (self._note(Outside(kind, None, (name,)) if is_shared else place.at(name)),)
 
     def _module_attribute(self, value: ModuleType, place: Outside, name: str) -> Places:
         if name not in vars(value):
@@ -385,19 +390,6 @@ class Surroundings:
             return (place.at(name),)
         plain = isinstance(found, _METHODS) or not hasattr(type(found), "__get__")
         return (self._note(place.at(name)),) if plain else ()
-
-    def _inherited(self, value: Any, place: Outside, name: str) -> Places:
-        """What ``super()`` finds."""
-        order = type(value.__self__).__mro__
-        for cls in order[order.index(value.__thisclass__) + 1 :]:
-            if name in vars(cls):
-                self._watch_class(cls, name)
-                found = vars(cls)[name]
-                if isinstance(found, property):
-                    itself = (Outside(value.__self__, None),)
-                    self._call(Outside(found.fget, None), (itself,), {})
-                return (place.at(name),) if isinstance(found, _METHODS) else ()
-        return ()
 
     def _missing(self, place: Outside, value: Any, state: dict[str, Any], name: str) -> Places:
         """What `__getattr__` finds."""
@@ -468,10 +460,6 @@ def _identity(place: Outside) -> Any:
     value = place.get()
     is_method = isinstance(value, MethodType)
     return (id(value.__self__), id(value.__func__)) if is_method else id(value)
-
-
-def _strings(places: Places) -> list[str]:
-    return [each for each in (place.get() for place in places) if isinstance(each, str)]
 
 
 def _in_class(cls: type, name: str) -> Any:

@@ -72,11 +72,9 @@ class WatchingTrace(Trace):
             self.log.restore()
             for module in value.modules():
                 known.add(id(module))
-                functions += [module.forward]
-                for name, each in vars(module).items():
+                functions += _called_by(module)
+                for name in [*vars(module)]:
                     self.log.look_at(AttributeSlot(module, ("", name)))
-                    if getattr(type(each), "announces_changes", False):
-                        functions += each.values()
             self.log.replace_again()
         elif isinstance(value, Tensor):
             functions += [hook for hooks in value._leaf_hooks() for _, hook in hooks]
@@ -101,11 +99,8 @@ class WatchingTrace(Trace):
                 # The function has chosen the mode itself.
                 snapshot.ignore([AttributeSlot(module, guard.TRAINING)])
             self.surroundings.enter(module)
-            self.surround(module.forward)
-            for registry in vars(module).values():
-                if getattr(type(registry), "announces_changes", False):
-                    for hook in registry.values():
-                        self.surround(hook)
+            for each in _called_by(module):
+                self.surround(each)
 
     def surround(self, function: Any, named: dict[str, Any] | None = None) -> None:
         """Watch what ``function`` finds outside itself."""
@@ -174,6 +169,15 @@ class WatchingTrace(Trace):
             found += [snapshot.values[place] for place in snapshot.entries]
         found += [self.outside.values[place] for place in self.outside.entries]
         return {id(leaf) for leaf in leaves_in(found) if isinstance(leaf, Tensor)}
+
+
+def _called_by(module: Any) -> list[Any]:
+    """What calling a module may call: its `forward`, hooks and submodules."""
+    found = [module.forward]
+    for registry in vars(module).values():
+        if hasattr(type(registry), "announces_changes"):
+            found += registry.values()
+    return found
 
 
 def _is_container(value: Any) -> bool:
