@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
+from flambeau.amp.autocast_mode import is_autocast_available
 from flambeau.core.dtype import float16
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
@@ -26,7 +28,8 @@ class GradScaler:
     decided in Python, so `step` cannot be used in a compiled function.
 
     Args:
-        device: Where the scale is kept.
+        device: Where the scale is kept. Where there is no such device nothing is done, with a
+            warning.
         init_scale: The first scale.
         growth_factor: What the scale is multiplied with after ``growth_interval`` good steps in a
             row; above 1.
@@ -58,6 +61,13 @@ class GradScaler:
         enabled: bool = True,
     ) -> None:
         self._device = device
+        if enabled and not is_autocast_available(str(device).partition(":")[0]):
+            enabled = False
+            warnings.warn(
+                f"GradScaler does nothing: there is no device of type '{device}' here",
+                UserWarning,
+                stacklevel=2,
+            )
         self._enabled = enabled
         if not enabled:
             return

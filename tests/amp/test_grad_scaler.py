@@ -106,6 +106,12 @@ def test_what_comes_too_early_or_twice_is_refused():
         training.scaler.scale(3)
 
 
+def test_without_the_device_nothing_is_scaled():
+    with pytest.warns(UserWarning, match="GradScaler does nothing: there is no device of .*'tpu'"):
+        scaler = GradScaler("tpu")
+    assert (scaler.is_enabled(), scaler.get_scale(), scaler.scale(3)) == (False, 1.0, 3)
+
+
 def test_gradients_in_float16_are_refused_and_stay():
     weight = nn.Parameter(flambeau.ones(2).half())
     optimizer = flambeau.optim.SGD([weight], lr=0.5)

@@ -39,3 +39,18 @@ def test_the_defaults_are_pytorchs() -> None:
         ours, theirs = (lib.cuda.amp.autocast(enabled=False) for lib in (flambeau, torch))
     assert (ours.device, str(ours.fast_dtype).rpartition(".")[2]) == ("cuda", "float16")
     assert (theirs.device, theirs.fast_dtype) == ("cuda", torch.float16)
+
+
+@pytest.mark.skipif(flambeau.cuda.is_available(), reason="this machine has a GPU")
+def test_without_a_gpu_a_scaler_for_gpus_does_nothing() -> None:
+    for lib in (torch, flambeau):
+        with pytest.warns(UserWarning, match="GradScaler"):
+            scaler = lib.amp.GradScaler()
+        weight = lib.nn.Parameter(lib.ones(2))
+        optimizer = lib.optim.SGD([weight], lr=0.5)
+        scaler.scale(weight.sum()).backward()
+        assert weight.grad.tolist() == [1, 1]
+        scaler.step(optimizer)
+        scaler.update()
+        assert weight.tolist() == [0.5, 0.5]
+        assert (scaler.is_enabled(), scaler.get_scale(), scaler.state_dict()) == (False, 1.0, {})
