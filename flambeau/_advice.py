@@ -138,8 +138,13 @@ _ADVICE = {
         compiler.allow_in_graph compiler.disable
     """,
     # Data and files
-    "data may come from whatever gives NumPy arrays; Grain and Hugging Face's datasets do, and "
-    "need no PyTorch. flambeau.from_numpy(array) makes a tensor": "utils.data",
+    "a pipe is a flambeau.utils.data.IterableDataset whose __iter__ goes through another one": """
+        utils.data.DFIterDataPipe utils.data.DataChunk utils.data.IterDataPipe
+        utils.data.MapDataPipe utils.data.argument_validation utils.data.datapipes
+        utils.data.functional_datapipe utils.data.graph utils.data.graph_settings
+        utils.data.guaranteed_datapipes_determinism utils.data.non_deterministic
+        utils.data.runtime_validation utils.data.runtime_validation_disabled
+    """,
     "download the file by other means (huggingface_hub needs no PyTorch), then "
     "module.load_state_dict(flambeau.load(path))": "hub utils.model_zoo",
     "flambeau.load runs no code of a file by itself, so no classes need be allowed": """

@@ -349,6 +349,15 @@ ABSENT: dict[str, dict[str, str]] = {
     "special": SPECIAL,
     "testing": {SCRIPT: "FileCheck", REMOVED_SOON: "assert_allclose"},
     "utils": UTILS,
+    "utils.data": {
+        "a pipe is an IterableDataset that goes through another": """
+            DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation
+            functional_datapipe guaranteed_datapipes_determinism non_deterministic
+            runtime_validation runtime_validation_disabled
+        """,
+    },
+    "utils.data.distributed": {LEAK: "Dataset"},
+    "utils.data.sampler": {},
     "utils.dlpack": {PROTOTYPE: "DLDeviceType"},
 }
 

@@ -1,0 +1,76 @@
+"""The part of a dataset that one of several processes takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from flambeau.core.generator import Generator
+from flambeau.utils.data.sampler import Sampler, permutation
+
+__all__ = ["DistributedSampler"]
+
+
+class DistributedSampler(Sampler[int]):
+    """Every ``num_replicas``-th index of a dataset, from ``rank`` on, so that each process has one.
+
+    All processes get equally many: indices from the beginning fill up what is missing, unless
+    ``drop_last`` leaves out what is too much.
+
+    Args:
+        dataset: Has a length.
+        num_replicas: How many processes there are, such as ``jax.process_count()``.
+        rank: Which of them this is, such as ``jax.process_index()``.
+        shuffle: Whether the indices come in random order.
+        seed: Of that order, together with the epoch; the same in all processes.
+        drop_last: See above.
+
+    Raises:
+        ValueError: The number of processes, or the rank, is not given; or the rank is not below
+            the number.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        if num_replicas is None or rank is None:
+            raise ValueError(
+                "there is no process group to ask: pass num_replicas=jax.process_count() and "
+                "rank=jax.process_index()"
+            )
+        if not 0 <= rank < num_replicas:
+            raise ValueError(f"rank must be between 0 and {num_replicas - 1}, got {rank}")
+        self.dataset = dataset
+        self.num_replicas = num_replicas
+        self.rank = rank
+        self.epoch = 0
+        self.drop_last = drop_last
+        count = len(dataset)
+        self.num_samples = count // num_replicas if drop_last else math.ceil(count / num_replicas)
+        self.total_size = self.num_samples * num_replicas
+        self.shuffle = shuffle
+        self.seed = seed
+
+    def __iter__(self) -> Iterator[int]:
+        count = len(self.dataset)
+        if self.shuffle:
+            indices = permutation(count, Generator().manual_seed(self.seed + self.epoch))
+        else:
+            indices = list(range(count))
+        if not self.drop_last and count:
+            indices *= math.ceil(self.total_size / count)
+        return iter(indices[self.rank : self.total_size : self.num_replicas])
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the order of an epoch; without it all epochs have the same."""
+        self.epoch = epoch

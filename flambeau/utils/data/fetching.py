@@ -1,0 +1,55 @@
+"""A batch, or a sample, of a dataset: what a loader does between an index and a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from flambeau.utils.data.collate import default_collate, rows_of
+from flambeau.utils.data.dataset import IterableDataset
+
+Fetch = Callable[[Any], Any]
+
+
+def fetcher(dataset: Any, in_batches: bool, collate_fn: Fetch, drop_last: bool) -> Fetch:
+    """What gives the result for an index, or for a list of the indices of a batch.
+
+    Of an `IterableDataset` it takes the next samples, as many as there are indices, and raises
+    StopIteration when there are no more.
+    """
+    if isinstance(dataset, IterableDataset):
+        samples = iter(dataset)
+        if in_batches:
+            return _in_turn(samples, drop_last, collate_fn)
+        return lambda index: collate_fn(next(samples))
+
+    def by_index(index: Any) -> Any:
+        if not in_batches:
+            return collate_fn(dataset[index])
+        if collate_fn is default_collate and (rows := rows_of(dataset, index)) is not None:
+            return rows
+        at_once = getattr(dataset, "__getitems__", None)
+        return collate_fn(at_once(index) if at_once else [dataset[each] for each in index])
+
+    return by_index
+
+
+def _in_turn(samples: Iterator[Any], drop_last: bool, collate_fn: Fetch) -> Fetch:
+    ended = False
+
+    def fetch(indices: Any) -> Any:
+        nonlocal ended
+        batch: list[Any] = []
+        if not ended:
+            for _ in indices:
+                try:
+                    batch.append(next(samples))
+                except StopIteration:
+                    # An iterator that has ended may not be asked again.
+                    ended = True
+                    break
+        if not batch or (drop_last and len(batch) < len(indices)):
+            raise StopIteration
+        return collate_fn(batch)
+
+    return fetch

@@ -1,0 +1,253 @@
+"""Processes that prepare batches: what runs in them, and how they are talked to.
+
+They are new processes, not forks: JAX runs threads, which a fork would leave behind in the middle
+of their work. In them JAX computes on the CPU only, since the devices belong to this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import random
+import traceback
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import numpy as np
+
+from flambeau.random import manual_seed
+from flambeau.utils.data.fetching import Fetch, fetcher
+
+__all__ = ["WorkerInfo", "get_worker_info"]
+
+#: The kinds of reply.
+DATA, FAILED, ENDED = "data", "failed", "ended"
+# What is sent in place of an index, to begin with the dataset anew.
+_RESTART = "restart"
+_SECONDS_TO_END = 5
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """What `get_worker_info` tells.
+
+    Attributes:
+        id: The worker's number, from 0 on.
+        num_workers: How many workers there are.
+        seed: What its random numbers start from: Python's, and flambeau's default generator.
+        dataset: The worker's own copy of the dataset.
+    """
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+_info: WorkerInfo | None = None
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """In a worker of a `DataLoader`, which one it is; elsewhere ``None``."""
+    return _info
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all workers of a loader are told once."""
+
+    dataset: Any
+    in_batches: bool
+    collate_fn: Fetch
+    drop_last: bool
+    base_seed: int
+    worker_init_fn: Callable[[int], Any] | None
+    num_workers: int
+
+    def fetcher(self) -> Fetch:
+        """See `fetcher`."""
+        return fetcher(self.dataset, self.in_batches, self.collate_fn, self.drop_last)
+
+
+# In the worker
+
+
+def work(connection: Connection, job: Job, number: int) -> None:
+    """Answer indices with batches, in order, until the other side closes the connection."""
+    global _info
+    seed = job.base_seed + number
+    random.seed(seed)
+    manual_seed(seed)
+    np.random.seed(numpy_seed(job.base_seed, number))  # noqa: NPY002 - the user's
+    _info = WorkerInfo(number, job.num_workers, seed, job.dataset)
+    fetch = _prepared(job, number)
+    # Sending waits for the reader, who may be busy, while there are batches to be prepared.
+    with ThreadPoolExecutor(1) as sender, contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
+        while True:
+            kind, index = connection.recv()
+            if kind == _RESTART:
+                fetch = _prepared(job, number, again=True)
+            else:
+                sender.submit(connection.send_bytes, _reply(fetch, index, number))
+
+
+def numpy_seed(base_seed: int, number: int) -> np.ndarray:
+    """The four words that PyTorch seeds NumPy with in worker ``number``."""
+    entropy = (number, base_seed % 2**32, base_seed >> 32, 0)
+    return np.random.SeedSequence(entropy).generate_state(4)
+
+
+def _prepared(job: Job, number: int, again: bool = False) -> Fetch:
+    """The function that fetches; one that raises, if it cannot be had."""
+    try:
+        if job.worker_init_fn is not None and not again:
+            job.worker_init_fn(number)
+        return job.fetcher()
+    except Exception as error:  # noqa: BLE001 - raised when a batch is asked for
+        failure = error
+
+    def fail(index: Any) -> Any:
+        raise failure
+
+    return fail
+
+
+def _reply(fetch: Fetch, index: Any, number: int) -> bytes:
+    try:
+        return pickle.dumps((DATA, fetch(index)), pickle.HIGHEST_PROTOCOL)
+    except StopIteration:
+        return pickle.dumps((ENDED, None))
+    except Exception as error:  # noqa: BLE001 - raised in the other process
+        text = "".join(traceback.format_exception(error))
+        return pickle.dumps((FAILED, (_sendable(error), number, text)))
+
+
+def _sendable(error: Exception) -> Exception:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 - such classes have constructors of all kinds
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+# In the process of the loader
+
+
+class WorkerError(Exception):
+    """Why an exception was raised in a worker: its message is the traceback there."""
+
+
+def raise_from_worker(error: Exception, number: int, text: str) -> None:
+    """Raise what a worker has raised, because of what happened there."""
+    raise error from WorkerError(f"in DataLoader worker process {number}:\n\n{text}")
+
+
+class Workers:
+    """Processes that each answer indices with batches, in the order in which they are sent.
+
+    They end when this object does.
+
+    Args:
+        job: What they do.
+        context: The ``multiprocessing`` context that starts them.
+
+    Raises:
+        Exception: Whatever pickling the job raises.
+    """
+
+    def __init__(self, job: Job, context: Any) -> None:
+        self._processes: list[Any] = []
+        self._connections: list[Connection] = []
+        #: Ends the processes.
+        self.stop = weakref.finalize(self, _stop, self._processes, self._connections)
+        ends = []
+        for number in range(job.num_workers):
+            here, there = context.Pipe()
+            process = context.Process(target=work, args=(there, job, number), daemon=True)
+            self._connections.append(here)
+            self._processes.append(process)
+            ends.append(there)
+        try:
+            # Each start waits until the new process has read the dataset.
+            with _on_the_cpu(), ThreadPoolExecutor(job.num_workers) as threads:
+                list(threads.map(lambda process: process.start(), self._processes))
+        except Exception as error:
+            self.stop()
+            error.add_note(
+                "Workers of a DataLoader are started by "
+                f"{context.get_start_method()!r}, so the dataset, collate_fn and worker_init_fn "
+                "must be picklable: classes and functions of a module, no lambdas"
+            )
+            raise
+        finally:
+            for end in ends:
+                end.close()
+
+    def send(self, worker: int, index: Any) -> None:
+        """Let a worker prepare what belongs to ``index``."""
+        self._send(worker, ("index", index))
+
+    def restart(self) -> None:
+        """Let all workers begin with the dataset anew."""
+        for worker in range(len(self._processes)):
+            self._send(worker, (_RESTART, None))
+
+    def _send(self, worker: int, message: Any) -> None:
+        # That a worker is gone is said when its reply is asked for.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._connections[worker].send(message)
+
+    def receive(self, workers: set[int], timeout: float) -> tuple[int, str, Any]:
+        """The next reply of one of some workers: which worker, what kind, and what.
+
+        Raises:
+            RuntimeError: There was none for ``timeout`` seconds, if that is not 0; or the worker
+                has ended.
+        """
+        open_ends = {self._connections[worker]: worker for worker in workers}
+        ready = wait(open_ends, timeout or None)
+        if not ready:
+            raise RuntimeError(f"DataLoader timed out after {timeout} seconds")
+        connection: Any = ready[0]
+        worker = open_ends[connection]
+        try:
+            kind, content = connection.recv()
+        except (EOFError, ConnectionResetError):
+            process = self._processes[worker]
+            process.join(_SECONDS_TO_END)
+            raise RuntimeError(
+                f"DataLoader worker (pid {process.pid}) exited unexpectedly with code "
+                f"{process.exitcode}; what it has printed says why. Workers import the main "
+                'script: what it does must stand under `if __name__ == "__main__":`'
+            ) from None
+        return worker, kind, content
+
+
+@contextlib.contextmanager
+def _on_the_cpu() -> Iterator[None]:
+    """Let processes that are started in this block find no other device than the CPU."""
+    before = os.environ.get("JAX_PLATFORMS")
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["JAX_PLATFORMS"]
+        else:
+            os.environ["JAX_PLATFORMS"] = before
+
+
+def _stop(processes: list[Any], connections: list[Connection]) -> None:
+    for connection in connections:
+        connection.close()
+    started = [process for process in processes if process.pid is not None]
+    for process in started:
+        process.join(_SECONDS_TO_END)
+        if process.is_alive():
+            process.terminate()
+            process.join(_SECONDS_TO_END)
