@@ -119,8 +119,13 @@ class Log:
         """The watches over a container, or over those in a tuple."""
         if is_tuple(value):
             return [watch for each in value for watch in self.watches_in(each)]
-        found = watch_of(value) or self.watches.get(id(value))
+        found = self.watch_over(value)
         return [] if found is None else [found]
+
+    def watch_over(self, value: Any) -> Watch | None:
+        """The watch over a container, which may also be given as its stand-in."""
+        is_stand_in = type(value) in STAND_INS.values()
+        return value._watch if is_stand_in else self.watches.get(id(value))
 
     def active(self, more: list[Watch]) -> list[Watch]:
         """The watches over containers that change, or hold or are held by such, and ``more``."""
@@ -206,10 +211,10 @@ class Watch:
             self.log.inside = before
         return made
 
-    def ask(self, fact: str, key: Any = None) -> None:
+    def ask(self, fact: Callable[..., Any], *args: Any) -> None:
         """Note that a fact about the content matters."""
         if not self.known:
-            self.asked[Asked(self.slots[0], fact, key)] = None
+            self.asked[Asked(self.slots[0], fact, args)] = None
 
     def item(self, key: Any) -> None:
         """Note that the member at ``key`` matters, and let a stand-in take its place."""
@@ -226,13 +231,14 @@ class Watch:
         """Note that all of the content matters."""
         if self.known:
             return
-        self.ask("keys")
         if isinstance(self.raw, dict):
+            # Its keys, in order.
+            self.ask(tuple)
             for key in self.raw:
                 self.item(key)
             self.known = True
             return
-        self.ask("len")
+        self.ask(len)
         replaced: dict[int, Any] = {}
         for i, value in enumerate(self.raw):
             slot = ItemSlot(self.slots[0], i)
@@ -287,11 +293,6 @@ class Watch:
 def _identity(member: Any) -> Any:
     """What tells a member, or a key with its member, from others."""
     return tuple(map(id, member)) if type(member) is tuple else id(member)
-
-
-def watch_of(value: Any) -> Watch | None:
-    """The watch whose stand-in ``value`` is."""
-    return value._watch if type(value) in STAND_INS.values() else None
 
 
 def leaves_in(value: Any) -> Iterator[Any]:

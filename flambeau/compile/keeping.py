@@ -9,6 +9,7 @@ Each call unpickles them with its own tensors.
 from __future__ import annotations
 
 import io
+import operator
 import pickle
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from flambeau.compile.containers import Log, Watch, is_of_trace, leaves_in, watch_of
+from flambeau.compile.containers import Log, Watch, is_of_trace, leaves_in
 from flambeau.compile.errors import CompileError
 from flambeau.compile.guard import freeze
 from flambeau.compile.places import MISSING
@@ -80,7 +81,7 @@ class Writer(pickle.Pickler):
 
     def persistent_id(self, obj: Any) -> int | None:
         """The number of a reference, for what is not taken apart; see `pickle.Pickler`."""
-        watch = watch_of(obj) or self.log.watches.get(id(obj))
+        watch = self.log.watch_over(obj)
         if isinstance(obj, Tensor):
             reference = Reference("result", self.keep(obj))
         elif watch is not None:
@@ -262,7 +263,7 @@ def _drop_key(watch: Watch, log: Log, key: Any) -> ItemSlot:
         if each.watch is not watch or each.method != "__setitem__" or each.args[0] != key
     ]  # fmt: skip
     watch.asked.pop(slot)
-    watch.asked.pop(Asked(watch.slots[0], "has", key), None)
+    watch.asked.pop(Asked(watch.slots[0], operator.contains, (key,)), None)
     watch.raw[key] = dict.get(watch.stand_in, key)
     return slot
 

@@ -70,13 +70,13 @@ class Asked(NamedTuple):
 
     Attributes:
         parent: Where the container stands.
-        fact: ``"len"``, ``"bool"``, ``"keys"`` or ``"has"``.
-        key: The key that it has or has not.
+        fact: What gives it, such as ``len``.
+        args: What that takes besides the container.
     """
 
     parent: Any
-    fact: str
-    key: Any = None
+    fact: Callable[..., Any]
+    args: tuple[Any, ...] = ()
 
     def get(self) -> Any:
         """The fact now."""
@@ -85,20 +85,13 @@ class Asked(NamedTuple):
     def of(self, container: Any) -> Any:
         """The fact about ``container``."""
         try:
-            return _FACTS[self.fact](container, self.key)
+            return self.fact(container, *self.args)
         except TypeError:
             return MISSING
 
     def __str__(self) -> str:
         return str(self.parent)
 
-
-_FACTS: dict[str, Callable[[Any, Any], Any]] = {
-    "len": lambda container, key: len(container),
-    "bool": lambda container, key: bool(container),
-    "keys": lambda container, key: tuple(container) if isinstance(container, dict) else None,
-    "has": lambda container, key: key in container,
-}
 
 #: The containers whose content programs look up, and change, at each call.
 KINDS = (list, dict, OrderedDict, defaultdict, deque)

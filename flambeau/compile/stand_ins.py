@@ -41,7 +41,7 @@ def _rewriting(name: str) -> Callable[..., Any]:
 
 
 def _len(self: Any) -> int:
-    self._watch.ask("len")
+    self._watch.ask(len)
     return self._watch.run("__len__")
 
 
@@ -49,7 +49,7 @@ def _bool(self: Any) -> bool:
     watch = self._watch
     # What the trace has added is there at each call.
     if not (watch.suffix or any(watch.run("__contains__", key) for key in watch.touched)):
-        watch.ask("bool")
+        watch.ask(bool)
     return watch.run("__len__") > 0
 
 
@@ -117,7 +117,7 @@ def _clear(self: Any) -> None:
 
 def _contains(self: Any, key: Any) -> bool:
     if key not in self._watch.touched:
-        self._watch.ask("has", key)
+        self._watch.ask(operator.contains, key)
     return self._watch.run("__contains__", key)
 
 
