@@ -17,6 +17,7 @@ from flambeau.optim.radam import RAdam
 from flambeau.optim.rmsprop import RMSprop
 from flambeau.optim.rprop import Rprop
 from flambeau.optim.sgd import SGD
+from flambeau.optim.stateless import swap_in_optimizer_params_and_state
 
 __all__ = [
     "ASGD",
@@ -36,6 +37,7 @@ __all__ = [
     "Rprop",
     "lr_scheduler",
     "swa_utils",
+    "swap_in_optimizer_params_and_state",
 ]
 
 __getattr__ = _Absent(__name__)

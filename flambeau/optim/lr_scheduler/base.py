@@ -195,7 +195,9 @@ def _has_stepped(optimizer: Optimizer, start: bool = False) -> bool:
         optimizer: The optimizer.
         start: A scheduler comes now.
     """
-    versions = sum(param._version for group in optimizer.param_groups for param in group["params"])
+    versions = sum(
+        param._cell.version for group in optimizer.param_groups for param in group["params"]
+    )
     if start and optimizer._opt_called is None:
         optimizer._opt_called = False
         optimizer._first_versions = versions
