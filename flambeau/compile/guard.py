@@ -262,26 +262,24 @@ class OutsideSnapshot:
             modules: The modules that were entered, which know what the function itself changes.
         """
         ignored = {id(vars(each.module)): each.ignored for each in modules}
-        # Each place, what is to be there, and whether its content is compared as well.
-        self.watched = [(place, frozen, True) for place, frozen in self.entries.items()]
-        self.watched += [(*each, True) for module in modules for each in module.unannounced()]
+        self.watched = dict(self.entries)
+        for module in modules:
+            self.watched.update(module.unannounced())
         for place in self.members:
             state, (name,) = vars(place.root), place.attributes
             if name in state and ("", name) not in ignored.get(id(state), ()):
-                self.watched.append((Outside(state, name), freeze(state[name]), False))
+                self.watched.setdefault(Outside(state, name), _freeze_plain(state[name]))
         if self.states:
             size = Sizes(self.states)
-            self.watched.append((size, freeze(size.get()), False))
+            self.watched[size] = freeze(size.get())
         self._look()
 
     def _look(self) -> None:
-        self.expected = [(place, place.get(), frozen) for place, frozen, _ in self.watched]
+        self.expected = [(place, place.get(), frozen) for place, frozen in self.watched.items()]
         self.contents = [
             (value, frozen, _Members.of(value, frozen))
-            for (_, value, frozen), (_, _, by_content) in zip(
-                self.expected, self.watched, strict=True
-            )
-            if by_content and frozen[0] is not None
+            for _, value, frozen in self.expected
+            if frozen[0] is not None
         ]
         is_steady = self._renewals < _RENEWALS
         places = ((place, value) for place, value, _ in self.expected)
