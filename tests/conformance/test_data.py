@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import collections
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -361,3 +365,53 @@ def test_workers_seed_numpy_alike() -> None:
     for _ in range(20):
         seed, number = random.getrandbits(63), random.randrange(1000)
         assert numpy_seed(seed, number).tolist() == _generate_state(seed, number)
+
+
+PROGRAM = """
+import importlib, random, sys
+import numpy as np
+
+lib = importlib.import_module(sys.argv[1])
+data = importlib.import_module(sys.argv[1] + ".utils.data")
+
+
+class Stream(data.IterableDataset):
+    def __iter__(self):
+        number = data.get_worker_info().id
+        return iter(range(100 * number, 100 * number + (7, 2)[number]))
+
+
+class Draws(data.Dataset):
+    def __len__(self):
+        return 7
+
+    def __getitem__(self, index):
+        drawn = lib.rand(()).item(), random.random(), np.random.rand()
+        return index, drawn, data.get_worker_info().seed
+
+
+if __name__ == "__main__":
+    lib.manual_seed(3)
+    options = dict(num_workers=2, multiprocessing_context="spawn")
+    print([each.tolist() for each in data.DataLoader(Stream(), 2, **options)])
+    loader = data.DataLoader(Draws(), 2, shuffle=True, persistent_workers=True, **options)
+    for _ in range(2):
+        for index, drawn, seed in loader:
+            print(index.tolist(), [each.tolist() for each in drawn], seed.tolist())
+    print(lib.rand(2).tolist())
+"""
+
+
+def test_workers_draw_and_deal_out_alike(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    here = Path(__file__).parents[2]
+    theirs, ours = (
+        subprocess.run(
+            [sys.executable, "-W", "ignore", str(program), lib],
+            capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(here)},
+        ).stdout
+        for lib in ("torch", "flambeau")
+    )  # fmt: skip
+    assert len(ours.splitlines()) == 10
+    assert ours == theirs
