@@ -154,7 +154,13 @@ _ADVICE = {
     # Devices
     "several devices work together by JAX's sharding: place the batch, and each parameter, as in "
     "param.data = flambeau.from_jax(jax.device_put(param.jax(), sharding))": """
-        cuda.comm cuda.nccl distributed nn.DataParallel nn.parallel
+        cuda.comm cuda.nccl distributed.DeviceMesh distributed.ReduceOp distributed.all_gather
+        distributed.all_reduce distributed.barrier distributed.broadcast distributed.checkpoint
+        distributed.destroy_process_group distributed.device_mesh distributed.elastic
+        distributed.fsdp distributed.get_rank distributed.get_world_size
+        distributed.init_device_mesh distributed.init_process_group distributed.nn
+        distributed.optim distributed.pipelining distributed.rpc distributed.tensor
+        nn.DataParallel nn.parallel
     """,
     'tensors cannot be shared, but pickled; use Python\'s multiprocessing, started by "spawn"': """
         multiprocessing

@@ -12,8 +12,8 @@ from typing import Any
 from flambeau._absent import absent
 
 _MODULES = (
-    "__config__", "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "fft", "jit",
-    "signal", "special", "testing",
+    "__config__", "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "distributed", "fft",
+    "jit", "signal", "special", "testing",
 )  # fmt: skip
 # Functions, by the module of `flambeau` that has them.
 _FUNCTIONS = {

@@ -122,7 +122,7 @@ def test_the_error_is_one_that_python_knows():
         ("import flambeau.distributions", "distributions"),
         ("from flambeau.utils.tensorboard import SummaryWriter", "utils.tensorboard"),
         ("from flambeau.utils import tensorboard", "utils.tensorboard"),
-        ("import flambeau.distributed.fsdp", "distributed"),
+        ("import flambeau.distributed.fsdp", "distributed.fsdp"),
         ("from flambeau.nn.parallel import DistributedDataParallel", "nn.parallel"),
         ("from flambeau.nn import DataParallel, Linear", "nn.DataParallel"),
         ("from flambeau import hub", "hub"),
@@ -146,7 +146,7 @@ def test_other_imports_fail_as_ever():
 
 def test_whoever_asks_for_a_module_is_told_that_there_is_none():
     assert find_spec("flambeau.utils.tensorboard") is None
-    assert find_spec("flambeau.distributed") is None
+    assert find_spec("flambeau.distributed.fsdp") is None
     assert find_spec("flambeau.nn") is not None
     assert "tensorboard" not in {
         each.name for each in pkgutil.iter_modules(flambeau.utils.__path__)
@@ -196,3 +196,13 @@ def test_what_the_page_of_differences_advises_is_what_errors_advise():
     named = [name for row in rows for name in re.findall(r"`([\w.]+)`", row)]
     assert len(named) > 20
     assert [name for name in named if name not in advice()] == []
+
+
+def test_a_script_is_told_that_there_are_no_other_processes():
+    import flambeau.distributed as dist
+
+    assert not dist.is_available()
+    assert not dist.is_initialized()
+    assert flambeau.distributed is dist
+    with pytest.raises(AttributeError, match=r"no attribute 'get_rank': several devices"):
+        dist.get_rank()

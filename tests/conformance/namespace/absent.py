@@ -110,7 +110,7 @@ TORCH = {
         uint5 uint6 uint7
     """,
     ROOM: """
-        cpp distributed distributions export functional futures fx hub library masked monitor
+        cpp distributions export functional futures fx hub library masked monitor
         mps mtia multiprocessing package profiler quasirandom serialization torch_version
         types xpu
     """,
@@ -140,7 +140,7 @@ TENSOR = {
     REMOVED: "eig lstsq solve symeig name volatile reinforce",
     STREAMS: "record_stream",
     DISTRIBUTED: "is_distributed",
-    INTERNAL: "grad_dtype index polygamma_ slice_inverse",
+    INTERNAL: "index polygamma_ slice_inverse",
     BACKEND: "ipu mtia to_mkldnn xpu",
     "takes the new size out of place, which only the same number of elements allows": """
         resize resize_as
@@ -173,7 +173,6 @@ AUTOGRAD = {
 
 OPTIM = {
     SPARSE: "SparseAdam",
-    LEAK: "swap_in_optimizer_params_and_state",
 }
 
 LR_SCHEDULER = {LEAK: "Optimizer Tensor"}
