@@ -52,10 +52,11 @@ def test_imports_point_down(room):
     assert not wrong
 
 
-def test_layers_do_not_import_jax():
+@pytest.mark.parametrize("room", ["nn", "utils/data"])
+def test_layers_and_data_do_not_import_jax(room):
     wrong = [
         str(file.relative_to(ROOT))
-        for file in (PACKAGE / "nn").rglob("*.py")
+        for file in (PACKAGE / room).rglob("*.py")
         if any(imported.split(".")[0] in ("jax", "jaxlib") for imported in imports_of(file))
     ]
     assert not wrong
