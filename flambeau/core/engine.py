@@ -13,7 +13,7 @@ from flambeau.core import kernel as kernels
 from flambeau.core.lazy_cotangent import value_of
 from flambeau.core.modes import enable_grad, modes, no_grad
 from flambeau.core.node import Edge, Node
-from flambeau.core.tape import is_traced
+from flambeau.core.tape import AccumulateGrad, is_traced
 from flambeau.core.tensor import Tensor
 
 
@@ -221,6 +221,8 @@ class Backward:
     def _run_watched(self, node: Node, buffer: list[Any]) -> Any:
         """`_run_node` where there is more to do than to run it."""
         buffer = [value_of(each) for each in buffer]
+        if isinstance(node, AccumulateGrad):
+            buffer = [node.converted(each) for each in buffer]
         runs = self.running is None or node in self.running
         if runs and self.captures:
             self._capture(node, buffer)

@@ -7,8 +7,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flambeau.core import world
+from flambeau.core.dtype import dtype
 from flambeau.core.handle import HookDict, RemovableHandle
 from flambeau.core.modes import modes
+
+#: The `grad_dtype` of tensors that nobody has given one.
+ITS_OWN: Any = object()
 
 
 class History:
@@ -19,6 +23,7 @@ class History:
     _grad_fn: Any = None
     _output_nr: int = 0
     _grad: Any = None
+    _grad_dtype: Any = ITS_OWN
     _rebased: int = 0
     _hooks: HookDict | None = None
     _post_accumulate_hooks: HookDict | None = None
@@ -145,14 +150,69 @@ class History:
                 f"grad of shape {list(value.shape)} assigned to a tensor of shape "
                 f"{list(self.shape)}"
             )
-        if value.dtype is not self.dtype:
-            raise RuntimeError(f"grad of {value.dtype} assigned to a tensor of {self.dtype}")
+        wanted = self.dtype if self._grad_dtype is ITS_OWN else self._grad_dtype
+        if wanted is not None and value.dtype is not wanted:
+            raise RuntimeError(
+                f"grad of {value.dtype} assigned to a tensor of {self.dtype} that takes {wanted}; "
+                "convert it, or set grad_dtype"
+            )
         if value.device != self.device:
             raise RuntimeError(f"grad on {value.device} assigned to a tensor on {self.device}")
 
     @property
+    def grad_dtype(self) -> Any:
+        """The dtype of this leaf's `grad`, to which `backward` converts what arrives.
+
+        By default the tensor's own. ``None`` allows every dtype, and converts nothing.
+
+        Raises:
+            RuntimeError: This tensor is no leaf; or, on assignment, it has a `grad` of another
+                dtype, or the value is none.
+
+        >>> import flambeau
+        >>> x = flambeau.ones(2, dtype=flambeau.bfloat16, requires_grad=True)
+        >>> x.grad_dtype = flambeau.float32
+        >>> (x * 3).sum().backward()
+        >>> x.grad
+        tensor([3., 3.])
+        """
+        self._require_leaf("asked for")
+        return self.dtype if self._grad_dtype is ITS_OWN else self._grad_dtype
+
+    @grad_dtype.setter
+    def grad_dtype(self, value: Any) -> None:
+        self._require_leaf("set")
+        if value is not None and not isinstance(value, dtype):
+            raise RuntimeError(f"grad_dtype must be a dtype or None, got {type(value).__name__}")
+        grad = self.grad
+        if value is not None and grad is not None and grad.dtype is not value:
+            raise RuntimeError(
+                f"grad_dtype cannot become {value} while there is a grad of {grad.dtype}; set grad "
+                "to None first"
+            )
+        if modes.trace is not None:
+            raise RuntimeError("grad_dtype cannot be set inside a compiled function; set it before")
+        self._grad_dtype = value
+        world.bump()
+
+    def _require_leaf(self, what: str) -> None:
+        if not self.is_leaf:
+            raise RuntimeError(
+                f"grad_dtype can be {what} on leaf tensors only; this one is the result of "
+                f"{self._grad_fn.name()}"
+            )
+
+    @property
     def _version(self) -> int:
-        """How many in-place writes the underlying Cell has seen."""
+        """How many in-place writes the underlying Cell has seen.
+
+        Raises:
+            RuntimeError: The tensor was made in `inference_mode`.
+        """
+        if self._inference:
+            raise RuntimeError(
+                "a tensor made in inference_mode has no version; clone() it outside to have one"
+            )
         return self._cell.version
 
     def _is_view(self) -> bool:

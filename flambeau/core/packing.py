@@ -65,10 +65,10 @@ class Packed:
 
     def __init__(self, hooks: Hooks, tensor: Tensor) -> None:
         self.unpack = hooks.unpack
-        version = tensor._version
+        version = tensor._cell.version
         with no_grad():
             self.kept = hooks.pack(tensor)
-        if tensor._version != version:
+        if tensor._cell.version != version:
             raise RuntimeError(
                 "the pack hook of saved tensors has written in place to the tensor of shape "
                 f"{list(tensor.shape)} that it was to pack; write to a clone() of it"

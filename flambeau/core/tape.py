@@ -19,6 +19,7 @@ from flambeau.core import kernel as kernels
 from flambeau.core import world
 from flambeau.core.cell import is_abstract
 from flambeau.core.handle import HookDict
+from flambeau.core.history import ITS_OWN
 from flambeau.core.kernel import Kernel
 from flambeau.core.lazy_cotangent import LONGEST, LazyCotangent
 from flambeau.core.modes import modes
@@ -216,8 +217,33 @@ class AccumulateGrad(Node):
         return ()
 
     def has_hooks(self) -> Any:
-        """See `Node.has_hooks`."""
-        return self.variable._hooks or self.pre_hooks or self.post_hooks
+        """See `Node.has_hooks`; a `grad_dtype` is one too, as far as the engine is concerned."""
+        variable = self.variable
+        return (
+            variable._hooks
+            or variable._grad_dtype is not ITS_OWN
+            or self.pre_hooks
+            or self.post_hooks
+        )
+
+    def converted(self, cotangent: Any) -> Any:
+        """A cotangent in the dtype that the leaf's gradient is to have."""
+        variable, trace = self.variable, modes.trace
+        if trace is not None:
+            trace.watch(variable, lambda: variable._grad_dtype, "grad_dtype")
+        wanted = variable._grad_dtype
+        if wanted is ITS_OWN or cotangent is None:
+            return cotangent
+        if wanted is None:
+            grad = variable._grad if trace is None else trace.get_grad(variable)
+            if grad is None:
+                return cotangent
+            wanted = grad.dtype
+        if not (wanted.is_floating_point or wanted.is_complex):
+            raise RuntimeError(f"a gradient cannot be of {wanted}, which is the leaf's grad_dtype")
+        if isinstance(cotangent, Tensor):
+            return cotangent.to(wanted)
+        return Tensor._wrap(cotangent).to(wanted)._read()
 
     def tensor_hooks_of(self, output_nr: int) -> HookDict:
         """The hooks on the leaf itself."""

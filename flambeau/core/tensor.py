@@ -437,6 +437,7 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
         # Arrays are immutable, so two Cells can share one until either is written.
         made._cell = Cell(self._read())
         made._requires_grad = self._requires_grad
+        made._grad_dtype = self._grad_dtype
         memo[id(self)] = made
         if self._grad is not None:
             made._grad = copy.deepcopy(self._grad, memo)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import jax
 import pytest
 from hypothesis import given
@@ -119,3 +121,46 @@ def test_gradients_equal_those_of_jax(name):
     function(x).sum().backward()
     expected = jax.grad(lambda array: function(flambeau.from_jax(array)).sum().jax())(array)
     assert jax.numpy.allclose(x.grad.jax(), expected)
+
+
+def test_a_compiled_function_follows_grad_dtype():
+    x = leaf()
+
+    @flambeau.compile
+    def gradient():
+        x.grad = None
+        (x * x).sum().backward()
+        return x.grad
+
+    found = [gradient().dtype]
+    for dtype in (flambeau.float64, flambeau.float32):
+        x.grad = None
+        x.grad_dtype = dtype
+        found.append(gradient().dtype)
+    assert found == [flambeau.float32, flambeau.float64, flambeau.float32]
+
+
+def test_grad_dtype_cannot_be_set_in_a_compiled_function():
+    x = leaf()
+
+    @flambeau.compile
+    def change():
+        x.grad_dtype = flambeau.float64
+
+    with pytest.raises(RuntimeError, match="set it before"):
+        change()
+
+
+def test_a_copy_keeps_grad_dtype():
+    x = leaf()
+    x.grad_dtype = flambeau.float64
+    (x * 2).sum().backward()
+    made = copy.deepcopy(x)
+    assert (made.grad_dtype, made.grad.dtype) == (flambeau.float64, flambeau.float64)
+
+
+def test_grad_dtype_on_meta():
+    x = leaf(device="meta")
+    x.grad_dtype = flambeau.float64
+    (x * 2).sum().backward()
+    assert (x.grad.dtype, x.grad.is_meta) == (flambeau.float64, True)

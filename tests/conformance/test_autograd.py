@@ -16,6 +16,7 @@ from tests.conformance.autograd_scenarios import (
     batches,
     functional,
     functions,
+    gradient_dtypes,
     graph,
     hooks,
     in_place,
@@ -29,8 +30,8 @@ from tests.conformance.autograd_scenarios import (
 from tests.conformance.scenario import Entry, compare
 
 TOPICS = (
-    backward, batches, functional, functions, graph, hooks, in_place, modes, modules, overrides,
-    rearranging, saved_tensors, transforms,
+    backward, batches, functional, functions, gradient_dtypes, graph, hooks, in_place, modes,
+    modules, overrides, rearranging, saved_tensors, transforms,
 )  # fmt: skip
 ENTRIES = [
     pytest.param(entry, id=f"{topic.__name__.rpartition('.')[2]}-{entry.name}")

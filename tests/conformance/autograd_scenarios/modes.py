@@ -252,3 +252,10 @@ def a_clone_of_an_inference_tensor_is_normal(lib, kit):
     copy = made.clone().requires_grad_()
     (copy * copy).sum().backward()
     return copy.grad
+
+
+@scenario
+def an_inference_tensor_has_no_version(lib, kit):
+    with lib.inference_mode():
+        made = lib.ones(2)
+    return made._version
