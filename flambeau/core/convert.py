@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,6 +15,7 @@ from flambeau.core import plan
 from flambeau.core.cell import Cell, abstract, is_abstract
 from flambeau.core.device import as_device, device
 from flambeau.core.dtype import dtype
+from flambeau.core.promotion import promote_types
 from flambeau.core.tensor import Size, Tensor, method
 
 
@@ -35,23 +38,55 @@ def to_numpy(data: Any, to: dtype | None = None) -> np.ndarray:
 
     Args:
         data: What `flambeau.tensor` accepts.
-        to: The dtype wanted; by default what PyTorch infers: the dtype of arrays and tensors,
-            int64 for Python integers, the default dtype for Python floats.
+        to: The dtype wanted; by default what PyTorch infers: the dtype of arrays, of NumPy's
+            scalars and of tensors, int64 for Python integers, the default dtype for Python floats,
+            and of several kinds what they promote to.
 
     Raises:
         ValueError: A nested sequence is ragged.
         TypeError: ``data`` holds something that is not a number.
     """
     if isinstance(data, list | tuple | range):
-        first = _first_element(data)
-        typed = isinstance(first, Tensor | np.ndarray | np.generic | jax.Array)
-        array = _from_sequence(data, first)
+        array = _from_sequence(data, _first_element(data))
     else:
-        typed = not isinstance(data, bool | int | float | complex)
         array = _from_one(data)
     if to is None:
-        to = dtypes.from_numpy_dtype(array.dtype) if typed else _inferred(array)
+        found = _dtypes_in([data])
+        to = functools.reduce(promote_types, found) if found else dtypes.get_default_dtype()
     return _cast(array, to)
+
+
+def _dtypes_in(data: Any) -> set[dtype]:
+    """The dtypes of the elements of a sequence, and of those in it."""
+    found: set[dtype] = set()
+    for kind in set(map(type, data)):
+        if kind in _PYTHONS:
+            found.add(_PYTHONS[kind]())
+        elif issubclass(kind, np.generic):
+            found.add(dtypes.from_numpy_dtype(np.dtype(kind)))
+        else:
+            found.update(*[_dtypes_of(each) for each in data if type(each) is kind])
+    return found
+
+
+def _dtypes_of(element: Any) -> set[dtype]:
+    if isinstance(element, list | tuple | range):
+        return _dtypes_in(element)
+    if isinstance(element, Tensor):
+        return {element.dtype}
+    for kind, default in _PYTHONS.items():
+        if isinstance(element, kind):
+            return {default()}
+    return {dtypes.from_numpy_dtype(np.asarray(element).dtype)}
+
+
+#: The dtype of Python's own numbers.
+_PYTHONS: dict[type, Callable[[], dtype]] = {
+    bool: lambda: dtypes.bool,
+    int: lambda: dtypes.int64,
+    float: dtypes.get_default_dtype,
+    complex: lambda: dtypes.get_default_dtype().to_complex(),
+}
 
 
 def _first_element(data: Any) -> Any:
@@ -96,15 +131,6 @@ def _nested(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [_nested(each) for each in data]
     return data.detach().numpy(force=True) if isinstance(data, Tensor) else data
-
-
-def _inferred(array: np.ndarray) -> dtype:
-    kind = array.dtype.kind
-    if kind == "f":
-        return dtypes.get_default_dtype()
-    if kind == "c":
-        return dtypes.get_default_dtype().to_complex()
-    return dtypes.bool if kind == "b" else dtypes.int64
 
 
 _LARGEST = np.iinfo(np.int64).max

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau.core.layout import contiguous_format, memory_format
 from flambeau.core.op import function
 from flambeau.core.tensor import Tensor, method
 
@@ -100,9 +101,40 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool = True) -> Te
 
 
 @method
-def dim_order(self: Tensor) -> tuple[int, ...]:
-    """The dimensions from the outermost to the innermost: every tensor is contiguous."""
+def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """The dimensions from the outermost to the innermost: every tensor is contiguous.
+
+    Args:
+        ambiguity_check: ``True`` to fail where another order would describe the same elements, as
+            it does where a size is 1; a list of memory formats, not to fail if the tensor is in
+            exactly one of them nevertheless.
+
+    Raises:
+        RuntimeError: See above.
+        TypeError: ``ambiguity_check`` is something else.
+    """
+    formats = ambiguity_check if isinstance(ambiguity_check, list) else []
+    is_known = isinstance(ambiguity_check, bool | list)
+    if not is_known or any(not isinstance(each, memory_format) for each in formats):
+        raise TypeError(
+            "dim_order(): ambiguity_check must be a bool or a list of memory formats, got "
+            f"{ambiguity_check!r}"
+        )
+    settled = formats.count(contiguous_format) == 1 and not _has_channels_anywhere(self.shape)
+    if ambiguity_check is not False and _has_other_orders(self.shape) and not settled:
+        raise RuntimeError(
+            f"dim_order(): a tensor of shape {list(self.shape)} can be read in several orders"
+        )
     return tuple(range(self.ndim))
+
+
+def _has_other_orders(shape: tuple[int, ...]) -> bool:
+    return 1 in shape or 0 in shape[1:]
+
+
+def _has_channels_anywhere(shape: tuple[int, ...]) -> bool:
+    """Whether images have the same elements in the same order with their channels last."""
+    return len(shape) in (4, 5) and 0 not in shape and (shape[1] == 1 or max(shape[2:]) == 1)
 
 
 # Kinds of tensors that exist in PyTorch only. Code written for it asks before it goes on.

@@ -311,6 +311,35 @@ def test_result_is_pytorchs(name: str) -> None:
     check(CASES[name])
 
 
+NUMBERS = [True, 2, 0.5, 1j, np.int8(2), np.int32(2), np.float16(2), np.float32(2)]
+
+
+@pytest.mark.parametrize("first", [*NUMBERS, None], ids=repr)
+@pytest.mark.parametrize(
+    "last", [np.int32, np.float16, np.float32, np.float64, np.complex64, np.complex128]
+)
+def test_numbers_of_numpy_keep_their_dtype_among_others(first: Any, last: type) -> None:
+    data = last(1) if first is None else [[first], [last(1)]]
+    check(lambda lib: (lib.tensor(data), lib.as_tensor(data), lib.asarray(data)))
+
+
+@pytest.mark.parametrize("shape", [(), (2, 3), (3, 1), (1, 3), (0, 3), (2, 0), (1, 2, 3, 4)])
+@pytest.mark.parametrize(
+    "formats",
+    [False, True, [], ["contiguous_format"], ["channels_last"],
+     ["contiguous_format", "channels_last"], "contiguous", [1], None],
+    ids=repr,
+)  # fmt: skip
+def test_order_of_dimensions_in_doubt(shape: tuple[int, ...], formats: Any) -> None:
+    def order(lib: Any) -> Any:
+        checked = formats
+        if isinstance(formats, list):
+            checked = [getattr(lib, each) if isinstance(each, str) else each for each in formats]
+        return lib.zeros(shape).dim_order(ambiguity_check=checked)
+
+    check(order)
+
+
 @pytest.mark.parametrize("dtype", ALL)
 def test_constants_of_every_dtype(dtype: str) -> None:
     check(

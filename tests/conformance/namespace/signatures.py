@@ -10,7 +10,6 @@ GPU_ONLY = "PyTorch has `out_dtype` on GPUs only; convert the result"
 
 #: Full names below `torch`, and reasons.
 DIFFERENT: dict[str, str] = {
-    "Tensor.dim_order": "every tensor is contiguous, so there is no ambiguity to be checked",
     "addmm": GPU_ONLY,
     "autograd.graph.GradientEdge": "PyTorch's third entry keeps alive what Python keeps here",
     "autograd.graph.Node": PLAIN,
