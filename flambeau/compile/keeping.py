@@ -117,7 +117,19 @@ class Writer(pickle.Pickler):
 def _is_taken_apart(value: Any) -> bool:
     if type(value) in KINDS or is_tuple(value):
         return not hasattr(value, "numel")
-    return not jax.tree_util.all_leaves([value])
+    return any(map(_is_made_inside, _parts_of(value)))
+
+
+def _is_made_inside(value: Any) -> bool:
+    return any(
+        is_of_trace(each) or any(map(_is_made_inside, _parts_of(each))) for each in leaves_in(value)
+    )
+
+
+def _parts_of(value: Any) -> list[Any]:
+    """What an object of a class that JAX knows consists of; nothing for any other object."""
+    is_node = value is not None and not jax.tree_util.all_leaves([value])
+    return jax.tree.leaves(value, is_leaf=lambda each: each is not value) if is_node else []
 
 
 class Reader(pickle.Unpickler):

@@ -488,11 +488,12 @@ def test_an_object_that_jax_knows_is_kept():
 
     flatten = (lambda each: ((each.first, each.second), None)), (lambda _, parts: Pair(*parts))
     jax.tree_util.register_pytree_node(Pair, *flatten)
-    kept = []
-    run = flambeau.compile(lambda x: kept.append(Pair(x * 2, [x * 3])))
+    kept, there = [], Pair(flambeau.ones(1), [])
+    run = flambeau.compile(lambda x: kept.append(Pair(Pair(x * 2, there), [x * 3])) or there)
     for i in range(2):
-        run(flambeau.full((1,), float(i)))
-        assert (kept[i].first.item(), kept[i].second[0].item()) == (2.0 * i, 3.0 * i)
+        assert run(flambeau.full((1,), float(i))) is there
+        assert (kept[i].first.first.item(), kept[i].second[0].item()) == (2.0 * i, 3.0 * i)
+        assert kept[i].first.second is there
 
 
 def test_gradients_flow_through_what_is_kept():
