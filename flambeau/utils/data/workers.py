@@ -10,12 +10,14 @@ import contextlib
 import os
 import pickle
 import random
+import sys
 import traceback
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from multiprocessing.util import Finalize
 from typing import Any
 
 import numpy as np
@@ -94,6 +96,15 @@ def work(connection: Connection, job: Job, number: int) -> None:
                 fetch = _prepared(job, number, again=True)
             else:
                 sender.submit(connection.send_bytes, _reply(fetch, index, number))
+    # The last thing that `multiprocessing` does in this process.
+    Finalize(None, _leave, exitpriority=-100)
+
+
+def _leave() -> None:
+    """End this process as forks end: taking the interpreter apart would take longer."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        stream.flush()
+    os._exit(0)
 
 
 def numpy_seed(base_seed: int, number: int) -> np.ndarray:
@@ -176,12 +187,11 @@ class Workers:
             # Each start waits until the new process has read the dataset.
             with _on_the_cpu(), ThreadPoolExecutor(job.num_workers) as threads:
                 list(threads.map(lambda process: process.start(), self._processes))
-        except Exception as error:
+        except (TypeError, AttributeError, pickle.PicklingError) as error:
             self.stop()
             error.add_note(
-                "Workers of a DataLoader are started by "
-                f"{context.get_start_method()!r}, so the dataset, collate_fn and worker_init_fn "
-                "must be picklable: classes and functions of a module, no lambdas"
+                "Workers of a DataLoader are new processes, so the dataset, collate_fn and "
+                "worker_init_fn must be picklable: classes and functions of a module, no lambdas"
             )
             raise
         finally:
@@ -216,8 +226,8 @@ class Workers:
         connection: Any = ready[0]
         worker = open_ends[connection]
         try:
-            kind, content = connection.recv()
-        except (EOFError, ConnectionResetError):
+            reply = connection.recv_bytes()
+        except (EOFError, OSError):
             process = self._processes[worker]
             process.join(_SECONDS_TO_END)
             raise RuntimeError(
@@ -225,7 +235,7 @@ class Workers:
                 f"{process.exitcode}; what it has printed says why. Workers import the main "
                 'script: what it does must stand under `if __name__ == "__main__":`'
             ) from None
-        return worker, kind, content
+        return worker, *pickle.loads(reply)
 
 
 @contextlib.contextmanager

@@ -89,7 +89,7 @@ def test_a_split_deals_out_every_sample_once():
     assert sorted(sample for part in parts for sample in part) == list(range(10))
     with pytest.raises(ValueError, match="add up to 9, but the dataset has 10"):
         random_split(range(10), [3, 6])
-    with pytest.raises(ValueError, match="fraction 0 must be between 0 and 1, got 1.5"):
+    with pytest.raises(ValueError, match="fraction 0 must be between 0 and 1"):
         random_split(range(10), [1.5, -0.5])
 
 
