@@ -77,7 +77,8 @@ def _dtypes_of(element: Any) -> set[dtype]:
     for kind, default in _PYTHONS.items():
         if isinstance(element, kind):
             return {default()}
-    return {dtypes.from_numpy_dtype(np.asarray(element).dtype)}
+    # In the order of bytes that all tensors have.
+    return {dtypes.from_numpy_dtype(np.asarray(element).dtype.newbyteorder("="))}
 
 
 #: The dtype of Python's own numbers.
