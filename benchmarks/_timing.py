@@ -13,7 +13,12 @@ ROUNDS = 15
 SECONDS_PER_ROUND = 0.05
 
 
-def medians(programs: dict[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
+def medians(
+    programs: dict[str, Callable[[], object]],
+    rounds: int = ROUNDS,
+    seconds_per_round: float = SECONDS_PER_ROUND,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
     """The median time of one call of each program, in seconds.
 
     Every round times each program once, many calls at a stretch, in alternating order.
@@ -21,32 +26,31 @@ def medians(programs: dict[str, Callable[[], object]], rounds: int = ROUNDS) -> 
     Args:
         programs: What to call, by name.
         rounds: How many times each is timed.
+        seconds_per_round: About how long each is called at a stretch.
+        clock: What gives the time.
     """
-    calls = {name: _calls_for(program) for name, program in programs.items()}
+
+    def timed(program: Callable[[], object], calls: int) -> float:
+        gc.collect()
+        start = clock()
+        for _ in range(calls):
+            result = program()
+        # As in a training loop, nobody waits for a result before the next call.
+        jax.block_until_ready(result)
+        return (clock() - start) / calls
+
+    def calls_for(program: Callable[[], object]) -> int:
+        timed(program, 2)
+        return max(1, int(seconds_per_round / max(timed(program, 3), 1e-7)))
+
+    calls = {name: calls_for(program) for name, program in programs.items()}
     times: dict[str, list[float]] = {name: [] for name in programs}
     order = list(programs)
     for _ in range(rounds):
         for name in order:
-            times[name].append(_time(programs[name], calls[name]))
+            times[name].append(timed(programs[name], calls[name]))
         order.reverse()
     return {name: statistics.median(each) for name, each in times.items()}
-
-
-def _calls_for(program: Callable[[], object]) -> int:
-    for _ in range(3):
-        program()
-    once = max(_time(program, 5), 1e-7)
-    return max(3, int(SECONDS_PER_ROUND / once))
-
-
-def _time(program: Callable[[], object], calls: int) -> float:
-    gc.collect()
-    start = time.perf_counter()
-    for _ in range(calls):
-        result = program()
-    # As in a training loop, nobody waits for a result before the next call.
-    jax.block_until_ready(result)
-    return (time.perf_counter() - start) / calls
 
 
 def table(times: dict[str, float], baseline: str) -> str:

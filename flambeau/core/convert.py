@@ -77,8 +77,9 @@ def _dtypes_of(element: Any) -> set[dtype]:
     for kind, default in _PYTHONS.items():
         if isinstance(element, kind):
             return {default()}
+    array = element if isinstance(element, np.ndarray | jax.Array) else np.asarray(element)
     # In the order of bytes that all tensors have.
-    return {dtypes.from_numpy_dtype(np.asarray(element).dtype.newbyteorder("="))}
+    return {dtypes.from_numpy_dtype(array.dtype.newbyteorder("="))}
 
 
 #: The dtype of Python's own numbers.
