@@ -35,17 +35,8 @@ def put(target: Tensor, value: Tensor, name: str) -> Tensor:
         RuntimeError: The shapes differ, the dtype would lose its category, or ``target`` is a leaf
             that requires grad while gradients are recorded.
     """
-    if value.shape != target.shape:
-        raise RuntimeError(
-            f"{name}(): the result of shape {list(value.shape)} does not fit the tensor of shape "
-            f"{list(target.shape)} that it is to overwrite"
-        )
+    check_fit(target, value, name)
     if value.dtype is not target.dtype:
-        if not can_cast(value.dtype, target.dtype):
-            raise RuntimeError(
-                f"{name}(): a result of {value.dtype} cannot be stored in a tensor of "
-                f"{target.dtype}; convert the tensor first"
-            )
         value = value.to(target.dtype)
     base = target._history_base()
     if modes.grad_enabled and (value._requires_grad or base.requires_grad):
@@ -55,6 +46,24 @@ def put(target: Tensor, value: Tensor, name: str) -> Tensor:
         raise RuntimeError(f"{name}(): inference tensors can only be changed in inference_mode")
     target._store(value._read())
     return target
+
+
+def check_fit(target: Tensor, value: Tensor, name: str) -> None:
+    """Fail if ``value`` cannot overwrite ``target``; arguments as for `put`.
+
+    Raises:
+        RuntimeError: The shapes differ, or the dtype would lose its category.
+    """
+    if value.shape != target.shape:
+        raise RuntimeError(
+            f"{name}(): the result of shape {list(value.shape)} does not fit the tensor of shape "
+            f"{list(target.shape)} that it is to overwrite"
+        )
+    if value.dtype is not target.dtype and not can_cast(value.dtype, target.dtype):
+        raise RuntimeError(
+            f"{name}(): a result of {value.dtype} cannot be stored in a tensor of "
+            f"{target.dtype}; convert the tensor first"
+        )
 
 
 def _move_history(target: Tensor, base: Tensor, value: Tensor, name: str) -> None:

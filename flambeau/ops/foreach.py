@@ -16,7 +16,7 @@ from flambeau.core.modes import modes
 from flambeau.core.overrides import OverrideNeeded
 from flambeau.core.tensor import Tensor
 from flambeau.core.viewing import leaf_error
-from flambeau.core.writing import put
+from flambeau.core.writing import check_fit, put
 from flambeau.ops.arithmetic import add_scaled, sub_scaled
 from flambeau.ops.matrices.norms import vector_norm
 from flambeau.ops.selection import clamp_max, clamp_min
@@ -92,7 +92,11 @@ def foreach(name: str) -> Callable[..., Any]:
         for each in self:
             if modes.grad_enabled and each.requires_grad and each.is_leaf:
                 raise leaf_error(each, full)
-        for each, result in zip(self, _computed(stem, rows), strict=True):
+        results = _computed(stem, rows)
+        # All or none of them.
+        for each, result in zip(self, results, strict=True):
+            check_fit(each, result, full)
+        for each, result in zip(self, results, strict=True):
             put(each, result, full)
         return self
 

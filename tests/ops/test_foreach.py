@@ -76,6 +76,17 @@ def test_a_leaf_that_requires_grad_is_not_overwritten():
     assert values(tensors) == [[2], [2]]
 
 
+def test_all_are_overwritten_or_none():
+    tensors = [flambeau.ones(1), flambeau.tensor([1])]
+    with pytest.raises(RuntimeError, match="cannot be stored"):
+        flambeau._foreach_add_(tensors, 0.5)
+    assert values(tensors) == [[1], [1]]
+    tensors = [flambeau.ones(1), flambeau.ones(1)]
+    with pytest.raises(RuntimeError, match="does not fit"):
+        flambeau._foreach_add_(tensors, [flambeau.ones(1), flambeau.ones(3)])
+    assert values(tensors) == [[1], [1]]
+
+
 def test_tensors_on_several_devices_are_computed_one_by_one():
     tensors = [flambeau.ones(2), flambeau.ones(3, device="meta")]
     here, meta = flambeau._foreach_add(tensors, 1)
