@@ -8,16 +8,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from flambeau.compile import structure
 from flambeau.core.cell import Cell
-from flambeau.core.device import available_devices
+from flambeau.core.device import available_devices, device
 from flambeau.core.identity import Same, exactly
 from flambeau.core.tensor import Tensor
 
-_BY_VALUE = (int, float, bool, complex, str, bytes, type(None))
-
-
-def _is_leaf(value: Any) -> bool:
-    return isinstance(value, Tensor)
+_BY_VALUE = (int, float, bool, complex, str, bytes, type(None), np.generic, device)
 
 
 def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
@@ -28,14 +25,18 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], A
     else:
         if not kwargs:
             return list(args), len(args)
-    return jax.tree_util.tree_flatten((args, kwargs), is_leaf=_is_leaf)
+    leaves: list[Any] = []
+    inner = structure.flatten([*args, *kwargs.values()], leaves)
+    return leaves, (len(args), tuple(kwargs), inner)
 
 
-def unflatten(structure: Any, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments that `flatten` took apart, with other leaves."""
-    if isinstance(structure, int):
+def unflatten(around: Any, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments that `flatten` took apart, with other leaves, in the caller's order."""
+    if isinstance(around, int):
         return tuple(leaves), {}
-    return jax.tree_util.tree_unflatten(structure, leaves)
+    count, names, inner = around
+    values = structure.unflatten(inner, iter(leaves))
+    return tuple(values[:count]), dict(zip(names, values[count:], strict=True))
 
 
 def signature(leaves: list[Any]) -> tuple[Any, ...]:
@@ -84,6 +85,11 @@ def _spec_of_other(leaf: Any) -> Any:
             "would be frozen into the program; pass it as a Tensor (flambeau.from_numpy, "
             "flambeau.from_jax)"
         )
+    if isinstance(leaf, range):
+        return range, leaf.start, leaf.stop, leaf.step
+    if isinstance(leaf, set | frozenset):
+        # In its own order, in which code that goes through it meets its members.
+        return type(leaf), tuple(_spec_of_other(each) for each in leaf)
     return Same(leaf)
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from flambeau.compile import structure
 from flambeau.compile.containers import Log, Watch, is_of_trace, leaves_in
 from flambeau.compile.errors import CompileError
 from flambeau.compile.guard import freeze
@@ -95,11 +96,14 @@ class Writer(pickle.Pickler):
         return len(self.references) - 1
 
     def reducer_override(self, obj: Any) -> Any:
-        """How to put together what JAX takes apart; see `pickle.Pickler`."""
+        """How to put together what is no container of Python's; see `pickle.Pickler`."""
         if type(obj) in KINDS or is_tuple(obj):
             return NotImplemented
-        members, structure = jax.tree.flatten(obj, is_leaf=lambda each: each is not obj)
-        return jax.tree.unflatten, (structure, members)
+        found = structure.take_apart(obj)
+        if found is not None:
+            return structure.put_together, found
+        members, tree = jax.tree.flatten(obj, is_leaf=lambda each: each is not obj)
+        return jax.tree.unflatten, (tree, members)
 
     def _check(self, value: Any) -> None:
         attributes = {} if id(value) in self.holders else getattr(value, "__dict__", {})
@@ -117,6 +121,9 @@ class Writer(pickle.Pickler):
 def _is_taken_apart(value: Any) -> bool:
     if type(value) in KINDS or is_tuple(value):
         return not hasattr(value, "numel")
+    found = structure.take_apart(value)
+    if found is not None:
+        return any(map(is_of_trace, found[1]))
     return any(map(_is_made_inside, _parts_of(value)))
 
 

@@ -86,7 +86,10 @@ class Outside:
             return self.label
         name = self.key
         if not isinstance(name, str):
-            name = getattr(self.root, "__name__", type(self.root).__name__)
+            try:
+                name = self.root.__name__
+            except Exception:  # noqa: BLE001 (a `__getattr__` of the user's may raise anything)
+                name = type(self.root).__name__
         return ".".join((name, *self.attributes))
 
 
