@@ -1,0 +1,42 @@
+"""A search for changes of the world that a compiled function does not follow.
+
+A *situation* is a combination of where a value lives, how the code reaches it, and how it changes
+between calls. Each is run twice, eagerly and compiled, in worlds of their own, and the results of
+all calls must be equal.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import chain, islice
+
+from tests.fuzz.situations.crossing import crossed, systematic
+from tests.fuzz.situations.running import SituationReport, run_all
+from tests.fuzz.situations.situation import Situation
+
+__all__ = ["Situation", "SituationReport", "chosen", "every", "run"]
+
+
+def every() -> list[Situation]:
+    """The situations with a name of their own, in order."""
+    return [*systematic()]
+
+
+def run(seconds: float | None = None, seed: int = 0, limit: int | None = None) -> SituationReport:
+    """Judge situations in an order that the seed decides, then random crossings.
+
+    Args:
+        seconds: When to stop; None goes on until all with a name, or ``limit``, are judged.
+        seed: Decides the order, and the crossings.
+        limit: How many to judge at most.
+    """
+    return run_all(chosen(seconds, seed, limit), seconds, seed)
+
+
+def chosen(seconds: float | None, seed: int, limit: int | None) -> Iterator[Situation]:
+    """The situations that `run` judges."""
+    named = every()
+    random.Random(seed).shuffle(named)
+    endless = seconds is not None or limit is not None
+    return islice(chain(named, crossed(seed) if endless else ()), limit)

@@ -1,0 +1,196 @@
+"""Runs situations eagerly and compiled, in worlds of their own, and compares."""
+
+from __future__ import annotations
+
+import gc
+import linecache
+import os
+import random
+import sys
+import time
+import types
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import flambeau
+from flambeau.compile.errors import CompileWarning
+from tests.fuzz.report import Disagreement, Report
+from tests.fuzz.situations.situation import Situation
+
+#: What is done between calls: nothing, the change, the change back.
+_STEPS = ("", "", "change", "", "back", "")
+_MODULE = "situation"
+
+
+@dataclass
+class Outcome:
+    """What the calls of one world gave.
+
+    Attributes:
+        results: Of each call, what can be compared: dtype, shape and bytes, or an exception's type.
+        shown: The same for people.
+        warned: Whether a call before the change gave a `CompileWarning`.
+        told: The warnings of all calls.
+        counts: How many programs there were after each call.
+        failure: The error of a world that cannot be made or changed as its source says.
+    """
+
+    results: list[Any] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
+    warned: bool = False
+    told: list[str] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a situation.
+
+    Attributes:
+        kind: ``"equal"``, ``"warned"`` (documented, and a warning was given), or a disagreement:
+            ``"stale"`` (another value than eager's), ``"refused"`` (an error where eager gives a
+            value), ``"unwarned"`` (documented, and no warning was given), ``"traced again"``
+            although nothing has changed; ``"vacuous"``: eager does not depend on the change, or
+            fails before it.
+        detail: What was given instead.
+    """
+
+    situation: Situation
+    kind: str
+    detail: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        return self.kind in ("equal", "warned")
+
+
+class SituationReport(Report):
+    """The verdicts of a run, and what the searches' reports have in common."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__("situations", seed)
+        self.verdicts: list[Verdict] = []
+
+    def take(self, verdict: Verdict) -> None:
+        """Count a verdict."""
+        self.verdicts.append(verdict)
+        self.counts[verdict.kind] += 1
+        if not verdict.agrees:
+            title = f"{verdict.kind}: {verdict.situation.name}: {verdict.detail}"
+            self.disagreements.append(Disagreement(title, verdict.situation.script()))
+
+    def table(self) -> str:
+        """A line for each disagreement."""
+        return "\n".join(each.title for each in self.disagreements)
+
+
+def judge(situation: Situation) -> Verdict:
+    """Run a situation in two worlds, one with the compiled function, and compare."""
+    eager = _outcome(situation, compiled=False)
+    if eager.failure:
+        return Verdict(situation, "vacuous", eager.failure)
+    compiled = _outcome(situation, compiled=True)
+    if situation.documented:
+        return _judge_documented(situation, eager, compiled)
+    if isinstance(eager.results[0], str) or len({*map(repr, eager.results)}) == 1:
+        return Verdict(situation, "vacuous", f"eager gives {eager.shown}")
+    for i, (mine, due) in enumerate(zip(compiled.results, eager.results, strict=True)):
+        if mine != due:
+            kind = "refused" if isinstance(mine, str) and not isinstance(due, str) else "stale"
+            detail = f"call {i + 1}: {compiled.shown[i]} instead of {eager.shown[i]}"
+            return Verdict(situation, kind, detail)
+    counts = compiled.counts
+    for i, step in enumerate(_STEPS):
+        if i and not step and counts[i] > counts[i - 1] and not isinstance(eager.results[i], str):
+            return Verdict(situation, "traced again", f"programs after each call: {counts}")
+    return Verdict(situation, "equal", "; ".join(compiled.told))
+
+
+def _judge_documented(situation: Situation, eager: Outcome, compiled: Outcome) -> Verdict:
+    if isinstance(eager.results[0], str):
+        return Verdict(situation, "vacuous", f"eager gives {eager.shown}")
+    if compiled.warned:
+        return Verdict(situation, "warned", "; ".join(compiled.told))
+    return Verdict(situation, "unwarned", f"{compiled.shown} instead of {eager.shown}")
+
+
+def _outcome(situation: Situation, compiled: bool) -> Outcome:
+    outcome = Outcome()
+    module = types.ModuleType(_MODULE)
+    file = f"/situations/{situation.name}.py"
+    source = situation.source()
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    environment = dict(os.environ)
+    flambeau.manual_seed(0)
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 (situations draw from it)
+    sys.modules[_MODULE] = module
+    try:
+        exec(compile(source, file, "exec"), vars(module))
+        run = flambeau.compile(module.target) if compiled else module.target
+        for i, step in enumerate(_STEPS):
+            if step:
+                vars(module)[step]()
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                result, shown = _call(module.call, run)
+            told = [each for each in told if issubclass(each.category, CompileWarning)]
+            outcome.results.append(result)
+            outcome.shown.append(shown)
+            outcome.warned |= bool(told) and i < _STEPS.index("change")
+            outcome.told += [str(each.message) for each in told]
+            outcome.counts.append(getattr(run, "program_count", 0) if compiled else 0)
+    except Exception as error:  # noqa: BLE001 (the source of the situation is at fault)
+        outcome.failure = f"the world fails: {error!r}"
+    finally:
+        if "clean" in vars(module):
+            module.clean()
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.modules.pop(_MODULE, None)
+        linecache.cache.pop(file, None)
+    return outcome
+
+
+def _call(call: Any, run: Any) -> tuple[Any, str]:
+    try:
+        result = call(run, flambeau.tensor([1.0, -2.0]))
+    except Exception as error:  # noqa: BLE001 (whatever it is, it is compared)
+        return type(error).__name__, f"{type(error).__name__}: {str(error)[:300]}"
+    return _comparable(result), str(_shown(result))
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, flambeau.Tensor):
+        array = value.detach().numpy()
+        return (str(array.dtype), array.shape, array.tobytes())
+    if isinstance(value, list | tuple):
+        return tuple(map(_comparable, value))
+    return (type(value).__name__, repr(value))
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, flambeau.Tensor):
+        shown = value.detach().tolist()
+        return shown if value.dtype is flambeau.float32 else (shown, str(value.dtype))
+    return tuple(map(_shown, value)) if isinstance(value, list | tuple) else value
+
+
+def run_all(
+    situations: Iterable[Situation], seconds: float | None = None, seed: int = 0
+) -> SituationReport:
+    """Judge situations until there are none left, or time is over."""
+    report, start = SituationReport(seed), time.monotonic()
+    for i, situation in enumerate(situations):
+        if seconds is not None and time.monotonic() - start > seconds:
+            break
+        report.take(judge(situation))
+        if i % 200 == 199:
+            gc.collect()
+    report.seconds = time.monotonic() - start
+    return report
