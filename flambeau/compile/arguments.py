@@ -12,6 +12,7 @@ from flambeau.compile import structure
 from flambeau.core.cell import Cell
 from flambeau.core.device import available_devices, device
 from flambeau.core.identity import Same, exactly
+from flambeau.core.node import Node
 from flambeau.core.tensor import Tensor
 
 _BY_VALUE = (int, float, bool, complex, str, bytes, type(None), np.generic, device)
@@ -33,7 +34,7 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], A
 def unflatten(around: Any, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments that `flatten` took apart, with other leaves, in the caller's order."""
     if isinstance(around, int):
-        return tuple(leaves), {}
+        return tuple(leaves[:around]), {}
     count, names, inner = around
     values = structure.unflatten(inner, iter(leaves))
     return tuple(values[:count]), dict(zip(names, values[count:], strict=True))
@@ -42,27 +43,35 @@ def unflatten(around: Any, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str
 def signature(leaves: list[Any]) -> tuple[Any, ...]:
     """What distinguishes calls that need different programs.
 
+    Gradients of the tensors are added to ``leaves``, unless they are among them.
+
     Raises:
         TypeError: An argument is a NumPy or JAX array, which a program would freeze.
     """
     specs: list[Any] = []
-    for i, leaf in enumerate(leaves):
+    places = places_of(leaves)
+    for leaf in leaves:
         if type(leaf) is Tensor:
             array = leaf._read()
-            twin = -1
-            for j in range(i):
-                if leaves[j] is leaf:
-                    twin = j
-                    break
+            grad = -1
+            if leaf._grad is not None:
+                grad = places.setdefault(id(leaf._grad), len(leaves))
+                if grad == len(leaves):
+                    leaves.append(leaf._grad)
             specs.append(
                 (
-                    array.shape, array.dtype, leaf.requires_grad, leaf._grad is not None,
-                    _place(array), twin,
+                    array.shape, array.dtype, leaf.requires_grad, leaf._grad_fn is None,
+                    _place(array), places[id(leaf)], grad,
                 )
             )  # fmt: skip
         else:
             specs.append(_spec_of_other(leaf))
     return tuple(specs)
+
+
+def places_of(leaves: list[Any]) -> dict[int, int]:
+    """Where each leaf comes first, by its id."""
+    return {id(leaves[i]): i for i in range(len(leaves) - 1, -1, -1)}
 
 
 def _place(array: Any) -> Any:
@@ -101,12 +110,28 @@ def is_input(leaf: Any) -> bool:
     return type(leaf) is Tensor
 
 
-def stand_in(leaf: Tensor, array: Any, grad: Any) -> Tensor:
-    """The tensor that a traced function sees in place of an argument."""
+def stand_in(leaf: Tensor, array: Any) -> Tensor:
+    """The tensor that a traced function sees in place of an argument, but for its gradient."""
     made = object.__new__(Tensor)
     made._cell = Cell(array)
     made._requires_grad = leaf.requires_grad
+    if leaf.grad_fn is not None:
+        made._grad_fn = OuterNode(leaf.grad_fn.name())
     vars(made).update(leaf._user_attributes())
-    if grad is not None:
-        made._grad = Tensor._wrap(grad)
     return made
+
+
+class OuterNode(Node):
+    """Stands in a trace for the history that an argument comes with."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__((None,))
+        self._name = name
+        # Older than the trace, which therefore ends here.
+        self.sequence = -1
+
+    def name(self) -> str:
+        """The name of the argument's own node, as it was when the function was traced."""
+        return self._name

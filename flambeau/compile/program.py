@@ -44,12 +44,10 @@ class Program:
         self.keeping = recording.keeping
         # The one new tensor that the function returns, if that is all; most training steps do so.
         self.sole = recording.sole
-        self.inputs, self.with_grad = recording.inputs, recording.with_grad
+        self.inputs = recording.inputs
         self.argument_writes = list(recording.argument_writes.items())
         self.argument_grads = list(recording.argument_grads.items())
-        self.slots = [
-            (slot, output, number) for slot, output, number in recording.slots if output is not None
-        ]
+        self.slots = [(slot, result) for slot, result in recording.slots if result is not None]
         # Tensors that the results are, where those stand that may be others at each call.
         self.standing = [each.slot for each in self.results if each.slot]
         self.moved, self.flags = recording.moved, recording.flags
@@ -59,8 +57,8 @@ class Program:
         unset = set(self.guard.without_grad)
         self.cleared = [
             slot.tensor
-            for slot, output, _ in recording.slots
-            if output is None and slot.tensor not in unset
+            for slot, result in recording.slots
+            if result is None and slot.tensor not in unset
         ]
         self._bind(recording, closed)
         #: Whether the situation that the program was compiled for still holds.
@@ -104,7 +102,7 @@ class Program:
         for each in (*self.donated, *self.kept):
             order.setdefault(each, len(order))
         first = len(order)
-        last = first + len(self.inputs) + len(self.with_grad)
+        last = first + len(self.inputs)
         for each in self.slots_read:
             order.setdefault(each, last + len(order) - first)
         sources = [order[each] if isinstance(each, Cell | Slot) else None for each in constants]
@@ -154,9 +152,8 @@ class Program:
                     self.bound.append((slot, tensor))
 
     def run(self, leaves: Sequence[Any]) -> Any:
-        """Run the program on the leaves of a call's arguments."""
+        """Run the program on the leaves of a call's arguments, and the gradients of these."""
         arrays = [leaves[i]._read() for i in self.inputs]
-        arrays += [leaves[i]._grad._read() for i in self.with_grad]
         return self.run_on(leaves, arrays)
 
     def run_on(self, leaves: Sequence[Any], inputs: list[Any]) -> Any:
@@ -214,12 +211,13 @@ class Program:
         for tensor in self.cleared:
             tensor._grad = None
             world.gradients += 1
-        for slot, output, number in self.slots:
-            slot.set(_with_history(Tensor._wrap(outputs[output]), node, number))
+        for slot, result in self.slots:
+            slot.set(self._make(result, outputs, leaves, node))
         for i, output in self.argument_writes:
             leaves[i]._store(outputs[output])
-        for i, output in self.argument_grads:
-            leaves[i]._grad = None if output is None else Tensor._wrap(outputs[output])
+        for i, result in self.argument_grads:
+            grad = None if result is None else self._make(result, outputs, leaves, node)
+            leaves[i]._grad = grad
             world.gradients += 1
         for module, training in self.switched:
             if module.training is not training:
@@ -266,9 +264,9 @@ def _source_of(
     tensor: Tensor,
 ) -> Source:
     """Where a tensor that takes a gradient is found at each call."""
-    for place, i in enumerate(recording.inputs):
-        if tensor is recording.stand_ins[i]:
-            return Source(argument=i, input=first + place)
+    if tensor in recording.own:
+        i = recording.own[tensor]
+        return Source(argument=i, input=first + recording.inputs.index(i))
     if tensor in recording.returned and isinstance(tensor._cell.array, Tracer):
         return Source(result=recording.returned[tensor])
     if tensor._view is not None:

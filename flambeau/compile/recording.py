@@ -56,7 +56,7 @@ class Recording:
 
     Args:
         function: The user's function.
-        leaves: The leaves of the arguments.
+        leaves: The leaves of the arguments, and the gradients of these.
         structure: Their structure.
     """
 
@@ -65,9 +65,10 @@ class Recording:
         self.structure = structure
         self.leaves = leaves
         self.inputs = [i for i, leaf in enumerate(leaves) if arguments.is_input(leaf)]
-        self.with_grad = [i for i in self.inputs if leaves[i]._grad is not None]
         self.trace = WatchingTrace(tape.sequence_now())
         self.stand_ins: list[Any] = list(leaves)
+        # The stand-ins of tensors, with the positions of those.
+        self.own: dict[Tensor, int] = {}
         self.outputs: list[Any] = []
         # The tensors that the function leaves somewhere or returns, with what they are as results.
         self.returned: dict[Tensor, int] = {}
@@ -83,8 +84,8 @@ class Recording:
         # Each write-back, as the position of its output.
         self.cells: dict[Cell, int] = {}
         self.argument_writes: dict[int, int] = {}
-        self.argument_grads: dict[int, int | None] = {}
-        self.slots: list[tuple[GradSlot, int | None, int | None]] = []
+        self.argument_grads: dict[int, Result | None] = {}
+        self.slots: list[tuple[GradSlot, Result | None]] = []
         # What the program takes for granted of slots, as what the trace found there.
         self.slot_before: list[tuple[Any, Any]] = []
         # The Cells of the tensors in slots that matter as objects, and not by their values.
@@ -104,7 +105,6 @@ class Recording:
             CompileError: The function needs a value that is not known yet.
         """
         arrays = [self.leaves[i]._read() for i in self.inputs]
-        arrays += [self.leaves[i]._grad._read() for i in self.with_grad]
         if arrays:
             self.trace.device = Tensor._wrap(arrays[0]).device
         before = modes.trace
@@ -133,14 +133,7 @@ class Recording:
         return {name: each for name, each in {**named, **kwargs}.items() if _is_object(each)}
 
     def _run(self, *tracers: Any) -> list[Any]:
-        grads = dict(zip(self.with_grad, tracers[len(self.inputs) :], strict=True))
-        for i, tracer in zip(self.inputs, tracers, strict=False):
-            twin = next(j for j in self.inputs if self.leaves[j] is self.leaves[i])
-            self.stand_ins[i] = (
-                self.stand_ins[twin]
-                if twin < i
-                else arguments.stand_in(self.leaves[i], tracer, grads.get(i))
-            )
+        self._make_stand_ins(tracers)
         args, kwargs = arguments.unflatten(self.structure, self.stand_ins)
         dice = states_of_dice()
         returned = self.function(*args, **kwargs)
@@ -156,11 +149,25 @@ class Recording:
             self._trace_backward()
         return self.outputs
 
+    def _make_stand_ins(self, tracers: tuple[Any, ...]) -> None:
+        leaves, stand_ins = self.leaves, self.stand_ins
+        places = arguments.places_of(leaves)
+        for i, tracer in zip(self.inputs, tracers, strict=True):
+            first = places[id(leaves[i])]
+            is_first = first == i
+            stand_ins[i] = arguments.stand_in(leaves[i], tracer) if is_first else stand_ins[first]
+        for i in self.inputs:
+            made, grad = stand_ins[i], leaves[i]._grad
+            if grad is not None:
+                made._grad = stand_ins[places[id(grad)]]
+            self.trace.histories[made] = (made._grad_fn, 0, made._requires_grad)
+            self.own.setdefault(made, i)
+
     def _warn_of_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Warn if a container among the arguments was changed, which is one of the trace's own."""
         leaves, structure = arguments.flatten(args, kwargs)
-        same = len(leaves) == len(self.stand_ins) and structure == self.structure
-        if not same or any(a is not b for a, b in zip(leaves, self.stand_ins, strict=True)):
+        same = structure == self.structure
+        if not same or any(a is not b for a, b in zip(leaves, self.stand_ins, strict=False)):
             errors.warn(
                 "the compiled function changes a list, a dictionary or another container among its "
                 "arguments; the caller's stays as it was. Let the function find the container "
@@ -192,9 +199,8 @@ class Recording:
         return len(self.outputs) - 1
 
     def _result(self, value: Tensor) -> Result:
-        for i in self.inputs:
-            if value is self.stand_ins[i]:
-                return Result(argument=i)
+        if value in self.own:
+            return Result(argument=self.own[value])
         slot = self.slot_of(value)
         if slot is not None:
             return Result(slot=slot)
@@ -256,37 +262,31 @@ class Recording:
         """Whether ``tensor`` was there before the function, or is returned by it."""
         made = isinstance(tensor._cell.array, Tracer)
         is_result = tensor in self.returned
-        return not made or is_result or any(tensor is each for each in self.stand_ins)
+        return not made or is_result or tensor in self.own
 
     def _collect_writes(self) -> None:
         trace = self.trace
         for cell, array in trace.values.items():
             self.cells[cell] = self._add(array)
-        own = {}
-        for i in self.inputs:
-            stand_in = self.stand_ins[i]
-            own[stand_in] = i
+        for stand_in, i in self.own.items():
             if stand_in._cell.version:
                 self.argument_writes[i] = self._add(stand_in._cell.array)
         for tensor, grad in trace.grads.items():
-            if tensor in own:
-                self.argument_grads[own[tensor]] = None if grad is None else self._add(grad._read())
+            if tensor in self.own:
+                if grad is not tensor._grad:
+                    result = None if grad is None else self._result(grad)
+                    self.argument_grads[self.own[tensor]] = result
             elif grad is None:
-                self.slots.append((GradSlot(tensor), None, None))
+                self.slots.append((GradSlot(tensor), None))
             elif isinstance(grad._cell.array, Tracer) and not isinstance(
                 tensor._cell.array, Tracer
             ):
-                output = self._add(grad._read())
-                self.slots.append((GradSlot(tensor), output, self._number(grad)))
-        for i in self.with_grad:
-            grad = self.stand_ins[i]._grad
-            if i not in self.argument_grads and grad is not None and grad._cell.version:
-                self.argument_grads[i] = self._add(grad._read())
+                self.slots.append((GradSlot(tensor), self._result(grad)))
         self._collect_flags()
 
     def _collect_flags(self) -> None:
-        for i in self.inputs:
-            stand_in, leaf = self.stand_ins[i], self.leaves[i]
+        for stand_in, i in self.own.items():
+            leaf = self.leaves[i]
             if stand_in.grad_fn is None and stand_in.requires_grad is not leaf.requires_grad:
                 self.flags.append((i, stand_in.requires_grad))
         self.flags += [
@@ -297,14 +297,14 @@ class Recording:
 
     def _collect_moved(self) -> None:
         """Find the tensors from outside whose history goes on inside, after a write in place."""
-        for i in self.inputs:
-            stand_in = self.stand_ins[i]
-            if stand_in.grad_fn is not None:
-                self.moved.append((i, self._number(stand_in)))
         for tensor, (node, _, _) in self.trace.histories.items():
             own = tensor._view is None or tensor._view.base is None
             if own and tensor._grad_fn is not None and tensor._grad_fn is not node:
-                self.moved.append((self.slot_of(tensor) or tensor, self._number(tensor)))
+                self.moved.append((self._where_is(tensor), self._number(tensor)))
+
+    def _where_is(self, tensor: Tensor) -> Any:
+        """How a tensor from outside is found at each call; see `Program`."""
+        return self.own[tensor] if tensor in self.own else self.slot_of(tensor) or tensor
 
     def _collect_slots(self) -> None:
         """Find what the function leaves behind, and what that depends on."""
