@@ -24,6 +24,7 @@ from flambeau.core import world
 from flambeau.core.identity import Same, exactly
 from flambeau.core.pytree import is_tuple
 from flambeau.core.trace import Trace
+from flambeau.core.view import view_key
 
 _BY_VALUE = (int, float, bool, complex, str, bytes, type(None), np.generic)
 _MEMBERS = ("_parameters", "_buffers")
@@ -67,6 +68,7 @@ class ModuleSnapshot:
             AttributeSlot(self.module, place)
             for place in {**self.entries, **now}
             if (place not in now or place not in self.entries or now[place] != self.entries[place])
+            and place not in self.ignored
             and not is_of_hooks(self.module, place)
         ]
 
@@ -324,9 +326,15 @@ class Guard:
         outside.settle(modules)
         # A flag of ``None``: the program sets it before it matters.
         self.tensors = [
-            (tensor, None if tensor in trace.free else flag, cell, tensor._leaf_hooks())
+            (
+                tensor, None if tensor in trace.free else flag,
+                None if tensor in trace.loose else cell, view_key(tensor._view),
+                tensor._leaf_hooks(),
+            )
             for tensor, (flag, cell) in trace.tensors.items()
-        ]
+        ]  # fmt: skip
+        for tensor in trace.tensors:
+            tensor._watched = True
         self.watched: list[tuple[Callable[[], Any], Any]] = [
             (snapshot, value) for _, snapshot, value in trace.watched.values()
         ]
@@ -369,9 +377,10 @@ class Guard:
         return (
             all(
                 (flag is None or tensor._requires_grad is flag)
-                and tensor._cell is cell
+                and (cell is None or tensor._cell is cell)
+                and view_key(tensor._view) == view
                 and tensor._leaf_hooks() == hooks
-                for tensor, flag, cell, hooks in self.tensors
+                for tensor, flag, cell, view, hooks in self.tensors
             )
             and all(snapshot() == value for snapshot, value in self.watched)
             and all(module.holds() for module in self.modules)

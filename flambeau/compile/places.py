@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import keyword
 from collections.abc import Callable, Iterable, Mapping
@@ -57,14 +58,14 @@ class Outside:
         """Put another value there; `MISSING` takes away what is there."""
         root = self.root
         if value is MISSING and not self.attributes:
-            if type(root) is dict:
+            if isinstance(root, dict):
                 root.pop(self.key, None)
             elif self.get() is not MISSING:
                 del root.cell_contents
         elif self.attributes:
             holder = Outside(root, self.key, self.attributes[:-1]).get()
             _set_attribute(holder, self.attributes[-1], value)
-        elif type(root) is dict:
+        elif isinstance(root, dict):
             root[self.key] = value
         elif type(root) is CellType:
             root.cell_contents = value
@@ -121,7 +122,11 @@ def _bound(function: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 def _set_attribute(holder: Any, name: str, value: Any) -> None:
     """Put ``value`` where ``holder`` has its attribute ``name``, past its ``__setattr__``."""
     attributes = getattr(holder, "__dict__", {})
-    if isinstance(holder, type):
+    if value is MISSING:
+        delete = type.__delattr__ if isinstance(holder, type) else object.__delattr__
+        with contextlib.suppress(AttributeError):
+            delete(holder, name)
+    elif isinstance(holder, type):
         type.__setattr__(holder, name, value)
     elif name in attributes:
         attributes[name] = value

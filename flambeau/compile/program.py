@@ -5,16 +5,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jax.core import Tracer, eval_jaxpr
 
+from flambeau.compile import exchanging
+from flambeau.compile.exchanging import find
 from flambeau.compile.guard import Guard
 from flambeau.compile.history import CompiledFunctionBackward, History, Source
 from flambeau.compile.recomputation import expanded
-from flambeau.compile.recording import SPENT, Recording, Result, slots_by_cell
-from flambeau.compile.slots import Slot, spec_of, tensors_in
+from flambeau.compile.recording import SPENT, Recording, Result, loose_tensors, slots_by_cell
+from flambeau.compile.slots import CellSlot, Slot, spec_of, tensors_in
 from flambeau.compile.split import Split, without_constants
 from flambeau.core import tape, world
 from flambeau.core.cell import Cell
@@ -24,6 +26,20 @@ from flambeau.core.tensor import Tensor
 
 _SPENT = tape.SpentNode(())
 _array_of = attrgetter("array")
+
+
+class _Found(NamedTuple):
+    """What a call finds before it writes.
+
+    Attributes:
+        standing: The tensors in slots that are returned.
+        containers: The containers that change.
+        exchanged: The tensors that are given other Cells, and those whose Cells they take.
+    """
+
+    standing: dict[Any, Any]
+    containers: list[Any]
+    exchanged: list[exchanging.Found]
 
 
 class Program:
@@ -39,6 +55,7 @@ class Program:
         recording = Recording(function, leaves, structure)
         closed = recording.record()
         trace = recording.trace
+        trace.loose = loose_tensors(recording)
         self.guard = Guard(trace, trace.all_snapshots(), trace.outside)
         self.results = recording.results
         self.keeping = recording.keeping
@@ -47,9 +64,11 @@ class Program:
         self.inputs = recording.inputs
         self.argument_writes = list(recording.argument_writes.items())
         self.argument_grads = list(recording.argument_grads.items())
+        self.exchanges = recording.exchanges
         self.slots = [(slot, result) for slot, result in recording.slots if result is not None]
         # Tensors that the results are, where those stand that may be others at each call.
-        self.standing = [each.slot for each in self.results if each.slot]
+        grads = [each for _, each in (*self.slots, *self.argument_grads) if each is not None]
+        self.standing = [each.slot for each in (*self.results, *grads) if each.slot]
         self.moved, self.flags = recording.moved, recording.flags
         # The modes in which the function leaves modules that it switches.
         self.switched = [(module, module.training) for module in trace.switched]
@@ -72,10 +91,11 @@ class Program:
             or self.slots
             or self.argument_writes
             or self.argument_grads
+            or self.exchanges
             or self.moved
             or self.switched
         )
-        self.looks_first = bool(self.keeping.slots or self.standing or self.flags)
+        self.looks_first = bool(self.keeping.slots or self.standing or self.flags or self.exchanges)
 
     def _bind(self, recording: Recording, closed: Any) -> None:
         """Match the jaxpr's constants to the Cells they were read from, and compile it."""
@@ -95,6 +115,9 @@ class Program:
         self.donated = [cell for cell in read if cell in donated]
         self.kept = [cell for cell in read if cell not in donated]
         self.slots_read = [each for each in constants if isinstance(each, Slot)]
+        # Tensors whose Cell the program exchanges, and Cells that theirs must not be.
+        self.loose = [each.tensor for each in self.slots_read if isinstance(each, CellSlot)]
+        self.bound_cells = {*read, *recording.cells} - slot_of.keys() if self.loose else set()
         self.slot_specs = [(slot, spec_of(slot.get())) for slot in self.slots_read]
         self.slot_specs += [(slot, spec_of(before)) for slot, before in recording.slot_before]
         self._bind_to_standing(recording, slot_of)
@@ -176,7 +199,7 @@ class Program:
             cell.array = outputs[output]
             cell.version += 1
         if self.writes_more:
-            self._write_more(outputs, leaves, node)
+            self._write_more(outputs, leaves, node, found)
         sole = self.sole
         if sole is not None and node is None:
             made = object.__new__(Tensor)
@@ -186,25 +209,27 @@ class Program:
                 if sole.number is not None:
                     made._grad_fn = _SPENT
             return made
-        standing, containers = found or ({}, [])
-        results = [
-            standing[each.slot] if each.slot else self._make(each, outputs, leaves, node)
-            for each in self.results
-        ]
+        results = [self._make(each, outputs, leaves, node, found) for each in self.results]
         if isinstance(node, CompiledFunctionBackward):
             node.connect(results)
-        return self.keeping.carry_out(containers, results)
+        return self.keeping.carry_out([] if found is None else found.containers, results)
 
-    def _look_first(self, leaves: Sequence[Any]) -> tuple[dict[Any, Any], list[Any]]:
+    def _look_first(self, leaves: Sequence[Any]) -> _Found:
         """Set flags, and find tensors that are returned and containers that are changed."""
         for which, flag in self.flags:
-            tensor = _tensor_at(which, leaves)
+            tensor = find(which, leaves)
             if tensor._requires_grad is not flag:
                 tensor._requires_grad = flag
                 world.bump()
-        return {slot: slot.get() for slot in self.standing}, self.keeping.find()
+        return _Found(
+            {slot: slot.get() for slot in self.standing},
+            self.keeping.find(),
+            exchanging.look_up(self.exchanges, leaves),
+        )
 
-    def _write_more(self, outputs: Any, leaves: Sequence[Any], node: Node | None) -> None:
+    def _write_more(
+        self, outputs: Any, leaves: Sequence[Any], node: Node | None, found: _Found | None
+    ) -> None:
         """Write what goes elsewhere than to Cells that are always the same."""
         for slot, output in self.slot_writes:
             slot.get()._store(outputs[output])
@@ -212,23 +237,35 @@ class Program:
             tensor._grad = None
             world.gradients += 1
         for slot, result in self.slots:
-            slot.set(self._make(result, outputs, leaves, node))
+            slot.set(self._make(result, outputs, leaves, node, found))
         for i, output in self.argument_writes:
             leaves[i]._store(outputs[output])
+        if found is not None:
+            exchanging.carry_out(self.exchanges, found.exchanged, outputs)
         for i, result in self.argument_grads:
-            grad = None if result is None else self._make(result, outputs, leaves, node)
+            grad = None if result is None else self._make(result, outputs, leaves, node, found)
             leaves[i]._grad = grad
             world.gradients += 1
         for module, training in self.switched:
             if module.training is not training:
                 module.training = training
         for which, number in self.moved:
-            tensor = _tensor_at(which, leaves)
+            tensor = find(which, leaves)
             if not tensor._requires_grad:
                 world.bump()
             _with_history(tensor, node, number)._rebased += 1
 
-    def _make(self, result: Result, outputs: Any, leaves: Sequence[Any], node: Node | None) -> Any:
+    def _make(
+        self,
+        result: Result,
+        outputs: Any,
+        leaves: Sequence[Any],
+        node: Node | None,
+        found: _Found | None,
+    ) -> Any:
+        if result.slot:
+            assert found is not None
+            return found.standing[result.slot]
         if result.argument >= 0:
             return leaves[result.argument]
         if result.tensor is not None:
@@ -246,14 +283,13 @@ class Program:
             and all(slot.get() is tensor for slot, tensor in self.bound)
             and all(slot.get() is owner.get() for slot, owner in self.twins)
             and self.keeping.holds()
+            and self._are_apart()
         )
 
-
-def _tensor_at(which: Any, leaves: Sequence[Any]) -> Tensor:
-    """A tensor, given as itself, as the position of an argument or as a slot."""
-    if isinstance(which, Tensor):
-        return which
-    return leaves[which] if isinstance(which, int) else which.get()
+    def _are_apart(self) -> bool:
+        """Whether tensors whose Cell the program exchanges share none with others it knows."""
+        cells = {each._cell for each in self.loose}
+        return len(cells) == len(self.loose) and cells.isdisjoint(self.bound_cells)
 
 
 def _source_of(

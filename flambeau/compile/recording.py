@@ -8,17 +8,20 @@ from typing import Any, NamedTuple
 import jax
 from jax.core import Tracer
 
-from flambeau.compile import arguments, errors, guard
+from flambeau.compile import arguments, errors, exchanging, guard
 from flambeau.compile.containers import is_of_trace
+from flambeau.compile.exchanging import Exchange
 from flambeau.compile.history import Arrival, Root, trace_backward
 from flambeau.compile.keeping import Keeping, Writer, drop_counters
+from flambeau.compile.members import noticing_attributes
 from flambeau.compile.places import AttributeSlot, Outside
-from flambeau.compile.slots import KINDS, GradSlot, Slot, tensors_in
+from flambeau.compile.slots import KINDS, CellSlot, GradSlot, Slot, tensors_in
 from flambeau.compile.watching import WatchingTrace, states_of_dice, warn_of_dice
 from flambeau.core import tape
 from flambeau.core.cell import Cell
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
+from flambeau.core.trace import Handle
 
 #: Stands for the number of an output of the program's node where backward has already run.
 SPENT = -1
@@ -86,6 +89,9 @@ class Recording:
         self.argument_writes: dict[int, int] = {}
         self.argument_grads: dict[int, Result | None] = {}
         self.slots: list[tuple[GradSlot, Result | None]] = []
+        # What the stand-ins of arguments were when the trace began.
+        self.given: dict[Tensor, Handle] = {}
+        self.exchanges: list[Exchange] = []
         # What the program takes for granted of slots, as what the trace found there.
         self.slot_before: list[tuple[Any, Any]] = []
         # The Cells of the tensors in slots that matter as objects, and not by their values.
@@ -113,11 +119,13 @@ class Recording:
         try:
             self.trace.begin(self.function, self._named_arguments(), self.leaves)
             modes.trace = self.trace
-            return jax.make_jaxpr(self._run)(*arrays)
-        except Exception as error:
+            with noticing_attributes():
+                return jax.make_jaxpr(self._run)(*arrays)
+        except BaseException as error:
             self.trace.log.reset()
             for undo in reversed(self.trace.undo):
                 undo()
+            self.trace.reset()
             if isinstance(error, errors.VALUE_ERRORS):
                 raise errors.explain(error) from error
             raise
@@ -143,6 +151,7 @@ class Recording:
         self._collect_slots()
         self._collect_kept(returned)
         self._collect_writes()
+        self._collect_exchanges()
         self._collect_moved()
         self.count = len(self.outputs)
         if self.roots:
@@ -162,6 +171,7 @@ class Recording:
                 made._grad = stand_ins[places[id(grad)]]
             self.trace.histories[made] = (made._grad_fn, 0, made._requires_grad)
             self.own.setdefault(made, i)
+            self.given.setdefault(made, Handle.of(made))
 
     def _warn_of_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Warn if a container among the arguments was changed, which is one of the trace's own."""
@@ -204,6 +214,8 @@ class Recording:
         slot = self.slot_of(value)
         if slot is not None:
             return Result(slot=slot)
+        if value in self.trace.handles:
+            return Result(tensor=value)
         if value._view is None and not isinstance(value._cell.array, Tracer):
             return Result(tensor=value)
         return Result(
@@ -220,6 +232,9 @@ class Recording:
                 if each is tensor:
                     self.looked_up.add(tensor._cell)
                     return where
+        for owner, grad in self.trace.grads_read.items():
+            if grad is tensor:
+                return GradSlot(owner)
         return None
 
     def _number(self, value: Tensor) -> int | None:
@@ -260,7 +275,7 @@ class Recording:
 
     def _is_known(self, tensor: Tensor) -> bool:
         """Whether ``tensor`` was there before the function, or is returned by it."""
-        made = isinstance(tensor._cell.array, Tracer)
+        made = isinstance(tensor._cell.array, Tracer) and tensor not in self.trace.handles
         is_result = tensor in self.returned
         return not made or is_result or tensor in self.own
 
@@ -269,8 +284,9 @@ class Recording:
         for cell, array in trace.values.items():
             self.cells[cell] = self._add(array)
         for stand_in, i in self.own.items():
-            if stand_in._cell.version:
-                self.argument_writes[i] = self._add(stand_in._cell.array)
+            cell = self.given[stand_in].cell
+            if cell.version:
+                self.argument_writes[i] = self._add(cell.array)
         for tensor, grad in trace.grads.items():
             if tensor in self.own:
                 if grad is not tensor._grad:
@@ -278,11 +294,17 @@ class Recording:
                     self.argument_grads[self.own[tensor]] = result
             elif grad is None:
                 self.slots.append((GradSlot(tensor), None))
-            elif isinstance(grad._cell.array, Tracer) and not isinstance(
-                tensor._cell.array, Tracer
-            ):
+            elif trace.is_outside(tensor):
                 self.slots.append((GradSlot(tensor), self._result(grad)))
         self._collect_flags()
+
+    def _collect_exchanges(self) -> None:
+        """Find the tensors from outside that were given another Cell or view."""
+        trace = self.trace
+        handles = self.given | trace.handles
+        owners = {cell: tensor for tensor, (_, cell) in trace.tensors.items()}
+        owners.update({handle.cell: tensor for tensor, handle in handles.items()})
+        self.exchanges = exchanging.collect(handles, self._where_is, owners, self._add, trace)
 
     def _collect_flags(self) -> None:
         for stand_in, i in self.own.items():
@@ -314,7 +336,8 @@ class Recording:
         side_effects = []
         # A module that was entered and then switched counts in the mode that it had outside.
         modes = {AttributeSlot(module, guard.TRAINING) for module in trace.switched}
-        snapshots: list[Any] = [*trace.all_snapshots(), trace.outside]
+        trace.ignore_members()
+        snapshots: list[Any] = [*trace.all_snapshots(), trace.outside, trace.members]
         for snapshot in snapshots:
             slots = [slot for slot in snapshot.changed() if slot not in modes]
             for slot in slots:
@@ -360,14 +383,18 @@ class Recording:
     def _restore(self) -> None:
         """Put back what the trace assigned, so that no tracer is left anywhere."""
         self.trace.log.restore()
+        for tensor, handle in self.trace.handles.items():
+            handle.put_back(tensor)
         for slot, _ in self.assigned:
             before = next(before for each, before in self.slot_before if each is slot)
             slot.set(before)
-        snapshots: list[Any] = [*self.trace.all_snapshots(), self.trace.seen]
+        trace = self.trace
+        snapshots: list[Any] = [*trace.all_snapshots(), trace.seen, trace.members]
         for snapshot in snapshots:
             for slot in snapshot.changed():
                 if is_of_trace(slot.get()):
                     slot.set(snapshot.before(slot))
+        trace.members.drop_tracers()
         for tensor, history in self.trace.histories.items():
             tensor._grad_fn, tensor._output_nr, tensor._requires_grad = history
         for tensor, flag in self.trace.flags.items():
@@ -392,10 +419,22 @@ def slots_by_cell(recording: Recording) -> dict[Cell, Slot]:
             slots.setdefault(tensor._cell, slot)
     # A parameter that shares its Cell with what stood in a slot keeps it.
     owners = {id(tensor): tensor._cell for _, tensor in standing}
-    for tensor, (_, cell) in recording.trace.tensors.items():
+    trace = recording.trace
+    for tensor, (_, cell) in trace.tensors.items():
         if id(tensor) not in owners:
             slots.pop(cell, None)
-    for tensor, grad in recording.trace.grads_read.items():
+    for tensor, grad in trace.grads_read.items():
         if grad is not None and grad._view is None:
             slots[grad._cell] = GradSlot(tensor)
+    for tensor in trace.loose:
+        slots.setdefault(tensor._cell, CellSlot(tensor))
     return slots
+
+
+def loose_tensors(recording: Recording) -> set[Tensor]:
+    """Exchanged tensors, to whose Cells the program is not bound."""
+    trace = recording.trace
+    found = {tensor for pair in recording.slot_before for _, tensor in tensors_in(pair[1], pair[0])}
+    found |= {grad for grad in trace.grads_read.values() if grad is not None}
+    looked_up = found & trace.handles.keys()
+    return looked_up | exchanging.free_cells(trace, found)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from flambeau.compile import guard
@@ -30,6 +31,26 @@ class GradSlot(NamedTuple):
         """Put a gradient into the slot."""
         self.tensor._grad = value
         world.gradients += 1
+
+
+@dataclass(frozen=True)
+class CellSlot:
+    """The whole Cell of a tensor that a program gives another one at each call.
+
+    Attributes:
+        tensor: The tensor.
+    """
+
+    tensor: Tensor
+
+    def get(self) -> Tensor:
+        """A tensor on all elements of the Cell."""
+        tensor = self.tensor
+        if tensor._view is None:
+            return tensor
+        whole = object.__new__(Tensor)
+        whole._cell = tensor._cell
+        return whole
 
 
 class ItemSlot(NamedTuple):
@@ -96,7 +117,7 @@ class Asked(NamedTuple):
 #: The containers whose content programs look up, and change, at each call.
 KINDS = (list, dict, OrderedDict, defaultdict, deque)
 
-Slot = AttributeSlot | GradSlot | ItemSlot | Outside
+Slot = AttributeSlot | CellSlot | GradSlot | ItemSlot | Outside
 
 
 def tensors_in(value: Any, slot: Any) -> Iterator[tuple[Any, Tensor]]:

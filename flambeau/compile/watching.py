@@ -14,6 +14,7 @@ import numpy as np
 from flambeau.compile import errors, guard
 from flambeau.compile.containers import Log, leaves_in
 from flambeau.compile.guard import ModuleSnapshot, OutsideSnapshot
+from flambeau.compile.members import MemberSnapshot
 from flambeau.compile.places import AttributeSlot
 from flambeau.compile.surroundings import Surroundings, is_module
 from flambeau.core.pytree import is_tuple
@@ -41,6 +42,7 @@ class WatchingTrace(Trace):
         self.has_begun = False
         self.log = Log()
         self.histories: dict[Tensor, tuple[Any, int, bool]] = {}
+        self.members = MemberSnapshot()
         super().__init__(first_sequence)
 
     def begin(self, function: Any, named: dict[str, Any], leaves: list[Any]) -> None:
@@ -72,6 +74,7 @@ class WatchingTrace(Trace):
             self.log.restore()
             for module in value.modules():
                 known.add(id(module))
+                self.members.know(module)
                 functions += _called_by(module)
                 for name in [*vars(module)]:
                     self.log.look_at(AttributeSlot(module, ("", name)))
@@ -157,6 +160,28 @@ class WatchingTrace(Trace):
             for hooks in tensor._leaf_hooks():
                 for _, hook in hooks:
                     self._explore(self.of_leaves, hook)
+
+    def touch(self, table: Any) -> None:
+        """See `Trace.touch`."""
+        self.members.touch(table)
+
+    def touch_attributes(self, tensor: Tensor) -> None:
+        """Note that an attribute of ``tensor`` is about to be set by the user."""
+        if self.is_outside(tensor):
+            self.members.touch_attributes(tensor)
+
+    def ignore_members(self) -> None:
+        """Leave the members that modules were given to the tables, which know those before."""
+        changed = self.members.changed()
+        for slot in changed:
+            if isinstance(slot, AttributeSlot):
+                self.ignore(slot)
+                if slot.place[0] == "_modules" and id(vars(slot.module)) in self.snapshots:
+                    self.members.ignore([slot])
+
+    def reset(self) -> None:
+        """Leave members and attributes as they were before the trace."""
+        self.members.put_back()
 
     def all_snapshots(self) -> list[ModuleSnapshot]:
         """The snapshots of the modules that were entered."""

@@ -28,6 +28,8 @@ class History:
     _hooks: HookDict | None = None
     _post_accumulate_hooks: HookDict | None = None
     _accumulator: Any = None
+    #: Whether a compiled program takes for granted what this tensor is.
+    _watched: bool = False
 
     if TYPE_CHECKING:
         # What the rest of the Tensor supplies.

@@ -240,9 +240,18 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
                 f"data set to a {other.dtype} tensor, but this tensor requires grad: "
                 "only floating point and complex tensors can"
             )
-        self._cell, self._view = other._cell, other._alias(Tensor)._view
-        vars(self).pop("_accumulator", None)
+        self._become(other._cell, other._alias(Tensor)._view)
         world.bump()
+
+    def _become(self, cell: Cell, view: View | None) -> None:
+        """Let this very tensor be a handle on ``cell``, as ``view`` looks at it."""
+        if modes.trace is not None:
+            modes.trace.exchange(self)
+        self._cell, self._view = cell, view
+        # The node that accumulates a gradient goes by the shape and the dtype that there were.
+        vars(self).pop("_accumulator", None)
+        if self._watched:
+            world.bump()
 
     def detach(self) -> Any:
         """The same elements as a tensor that is not part of the tape."""
@@ -446,7 +455,7 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
 
     def _user_attributes(self) -> dict[str, Any]:
         """What the user has set on this tensor."""
-        return {name: value for name, value in self.__dict__.items() if name not in _OWN_ATTRIBUTES}
+        return {name: value for name, value in self.__dict__.items() if name not in OWN_ATTRIBUTES}
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         if not self.is_leaf:
@@ -472,7 +481,7 @@ def _outside_error() -> RuntimeError:
 
 pytree.register(Tensor)
 
-_OWN_ATTRIBUTES = frozenset((*Tensor.__annotations__, *History.__annotations__))
+OWN_ATTRIBUTES = frozenset((*Tensor.__annotations__, *History.__annotations__))
 
 # Classes whose operators nobody overrides: the dispatcher's fast path knows them by identity.
 PLAIN_TYPES: set[type] = {Tensor}

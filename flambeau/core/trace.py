@@ -1,14 +1,16 @@
 """What a running trace knows: which Cells it has read, and what it has written to them.
 
 While a thread traces, its Cells stay as they are: writes go to the trace's own table, and reads
-look there first. So whatever happens during a trace, no tracer is left behind in a Cell.
+look there first. A tensor that is given another Cell or view, and a module's table that is given
+other members, do change; the trace remembers what they were, and they are put back when it ends.
+So whatever happens during a trace, no tracer is left behind.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -32,6 +34,33 @@ class MadeInsideError(TracedValueError):
     """
 
 
+class Handle(NamedTuple):
+    """What a tensor was before a trace gave it another Cell, view or class.
+
+    Attributes:
+        cell: Its Cell.
+        view: Its view of that.
+        cls: Its class.
+        accumulator: The reference to the node that accumulates its gradient, if there was one.
+    """
+
+    cell: Cell
+    view: Any
+    cls: type
+    accumulator: Any
+
+    @staticmethod
+    def of(tensor: Any) -> Handle:
+        """What ``tensor`` is now."""
+        return Handle(tensor._cell, tensor._view, type(tensor), vars(tensor).get("_accumulator"))
+
+    def put_back(self, tensor: Any) -> None:
+        """Let ``tensor`` be this again."""
+        if type(tensor) is not self.cls:
+            tensor.__class__ = self.cls
+        tensor._cell, tensor._view, tensor._accumulator = self.cell, self.view, self.accumulator
+
+
 class Trace:
     """One recording of a Python function into one program.
 
@@ -47,6 +76,8 @@ class Trace:
         switched: Modules that were put into training or evaluation mode, with the mode before.
         flags: Tensors from outside whose ``requires_grad`` was set, with what it was before.
         free: Those of them that had not taken part before, so that any flag will do.
+        handles: What tensors from outside were before they got another Cell, view or class.
+        loose: Those of them to whose Cells the program is not bound.
         watched: Other objects whose state the program depends on; see `watch`.
         undo: What to call if the trace fails, the last first.
         device: Where the program's arguments are, if it has any.
@@ -66,6 +97,8 @@ class Trace:
         self.switched: dict[Any, bool] = {}
         self.flags: dict[Any, bool] = {}
         self.free: set[Any] = set()
+        self.handles: dict[Any, Handle] = {}
+        self.loose: set[Any] = set()
         self.first_sequence = first_sequence
         self.device: Any = None
         self._owners: dict[int, Cell] = {}
@@ -130,6 +163,8 @@ class Trace:
 
     def is_outside(self, tensor: Any) -> bool:
         """Whether ``tensor`` was there before the trace."""
+        if tensor in self.handles:
+            return True
         cell = tensor._cell
         made = isinstance(cell.array, Tracer | np.ndarray) or self._is_made_inside(cell)
         return not made and tensor not in self.derived
@@ -138,6 +173,15 @@ class Trace:
         """Note that ``made`` is a new handle on the Cell of ``source``."""
         self.note(source)
         self.derived[made] = None
+
+    def exchange(self, tensor: Any) -> None:
+        """Note that ``tensor`` is about to be given another Cell, view or class."""
+        if tensor not in self.handles and self.is_outside(tensor):
+            self.note(tensor)
+            self.handles[tensor] = Handle.of(tensor)
+
+    def touch(self, table: Any) -> None:
+        """Note that ``table``, of a module's members, is about to be changed."""
 
     def switch(self, module: Any) -> None:
         """Note that ``module`` is about to be put into training or evaluation mode."""

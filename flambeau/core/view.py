@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from flambeau.core import plan
 from flambeau.core.cell import abstract
@@ -174,3 +175,14 @@ class View:
         """Keep what was written as what will be read, if it is the whole part already."""
         if getattr(part, "shape", None) == self.shape and part.dtype == self.numpy_dtype:
             self.array, self.version = part, version
+
+
+def view_key(view: View | None) -> Any:
+    """What tells views apart that a program could not take for one another."""
+    if view is None:
+        return None
+    starts = view.starts
+    known = starts.tobytes() if isinstance(starts, np.ndarray) else id(starts)
+    return (
+        view.steps, known, view.shape, view.numpy_dtype, id(view.base), view.origin, view.made,
+    )  # fmt: skip

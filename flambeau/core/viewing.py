@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.core import Tracer
 
 from flambeau.core import tape
 from flambeau.core.kernel import Kernel
@@ -251,17 +250,13 @@ def become_view(
     """Let ``target`` itself become a view of what it was, as `unsqueeze_` and its kin do.
 
     Raises:
-        RuntimeError: ``target`` is a leaf that requires grad while gradients are recorded, or
-            belongs to the world outside the function that is being compiled.
+        RuntimeError: ``target`` is a leaf that requires grad while gradients are recorded.
     """
     recorded = modes.grad_enabled and target.requires_grad
     if recorded and target.is_leaf:
         raise leaf_error(target, f"{name}_")
-    if modes.trace is not None and not isinstance(target._cell.array, Tracer):
-        raise RuntimeError(
-            f"{name}_() would change the shape of a tensor from outside the compiled function, "
-            f"which a compiled program cannot do; use {name}() on it"
-        )
+    if modes.trace is not None:
+        modes.trace.exchange(target)
     former = object.__new__(Tensor)
     vars(former).update(vars(target))
     made = unrecorded_view(former, step, name, starts)
@@ -271,7 +266,7 @@ def become_view(
     elif former._view is None or former._view.base is None:
         made._view.base = None
     made._view.made = "" if former._view is None else former._view.made
-    target._view = made._view
+    target._become(made._cell, made._view)
     return target
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core import view
+from flambeau.core.cell import Cell
 from flambeau.core.dispatch import run, run_with_constants
 from flambeau.core.dtype import INTEGER
 from flambeau.core.kernel import Kernel
@@ -216,5 +217,7 @@ def put_out(out: Any, value: Any, name: str) -> Any:
             )
         if out._view is not None:
             raise RuntimeError(f"{name}(): out is a view of the wrong shape and cannot be resized")
+        out._become(Cell(value.to(out.dtype)._read()), None)
+        return out
     out._store(value.to(out.dtype)._read())
     return out

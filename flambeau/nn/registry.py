@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from flambeau.core.modes import modes
 from flambeau.core.world import bump
 
 Member = TypeVar("Member")
@@ -30,6 +31,19 @@ def _announced(method: Callable[..., Any]) -> Any:
     return change
 
 
+def _traced(method: Callable[..., Any]) -> Any:
+    """`_announced` of a ``method`` that changes members, of which a trace is told before."""
+    announced = _announced(method)
+
+    @functools.wraps(method)
+    def change(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if modes.trace is not None:
+            modes.trace.touch(self)
+        return announced(self, *args, **kwargs)
+
+    return change
+
+
 class Registry(dict[str, Member]):
     """Members of a module by name."""
 
@@ -37,16 +51,18 @@ class Registry(dict[str, Member]):
     announces_changes = True
 
     def __setitem__(self, key: str, value: Member) -> None:
+        if modes.trace is not None:
+            modes.trace.touch(self)
         dict.__setitem__(self, key, value)
         bump()
 
-    __delitem__ = _announced(dict.__delitem__)
-    __ior__ = _announced(dict.__ior__)
-    clear = _announced(dict.clear)
-    pop = _announced(dict.pop)
-    popitem = _announced(dict.popitem)
-    setdefault = _announced(dict.setdefault)
-    update = _announced(dict.update)
+    __delitem__ = _traced(dict.__delitem__)
+    __ior__ = _traced(dict.__ior__)
+    clear = _traced(dict.clear)
+    pop = _traced(dict.pop)
+    popitem = _traced(dict.popitem)
+    setdefault = _traced(dict.setdefault)
+    update = _traced(dict.update)
 
 
 class HookRegistry(OrderedDict[int, Any]):

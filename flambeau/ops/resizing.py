@@ -11,6 +11,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from flambeau.core.cell import Cell
 from flambeau.core.convert import legacy_array
 from flambeau.core.modes import modes
 from flambeau.core.op import Array, function, op
@@ -32,7 +33,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Give this tensor another size, in place: its elements in order, and zeros behind them.
 
     Unlike PyTorch's, a tensor that was made smaller has lost the elements that are left out, and
-    views of it must not be used any more.
+    what shared its elements before keeps the old ones for itself.
 
     Raises:
         RuntimeError: The tensor requires grad or is a view, or a size is negative.
@@ -46,7 +47,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         raise RuntimeError(
             f"resize_(): a view of shape {list(self.shape)} cannot be resized; clone() it first"
         )
-    self._store(_resized(self, size)._read())
+    _reshape(self, _resized(self, size)._read())
     return self
 
 
@@ -69,8 +70,15 @@ def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | Non
             "as_strided_(): neither a view nor a tensor that requires grad can be changed; use "
             "as_strided()"
         )
-    input._store(found._read())
+    _reshape(input, found._read())
     return input
+
+
+def _reshape(tensor: Tensor, array: Any) -> None:
+    """Give ``tensor`` elements of another shape."""
+    cell = Cell(array)
+    cell.version = tensor._cell.version + 1
+    tensor._become(cell, None)
 
 
 @function(method=True)

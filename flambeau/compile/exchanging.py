@@ -1,0 +1,181 @@
+"""Tensors from outside that a compiled function gives another Cell or view.
+
+``tensor.data = value`` does so, and what is made of it (`Module.double`, loading with
+``assign=True``), and operators that change a shape in place. A trace exchanges the Cell of the very
+tensor, so that the function goes on with it, and puts the old one back when it ends. The new one
+becomes an `Exchange`, which each call carries out.
+
+Since the tensor then has another Cell at each call, the program looks its Cell up in a `CellSlot`
+instead of being bound to the one that the trace found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax.core import Tracer
+
+from flambeau.compile.errors import CompileError
+from flambeau.core.cell import Cell
+from flambeau.core.tensor import Tensor
+from flambeau.core.trace import Handle, Trace
+from flambeau.core.view import View
+
+#: Where a tensor is found: the tensor itself, the position of an argument, or a slot.
+Where = Any
+
+
+def find(where: Where, leaves: Sequence[Any]) -> Any:
+    """The tensor at ``where`` in one call, given the leaves of its arguments."""
+    if isinstance(where, Tensor):
+        return where
+    return leaves[where] if isinstance(where, int) else where.get()
+
+
+class Exchange(NamedTuple):
+    """Another Cell or view for one tensor.
+
+    Attributes:
+        target: Where the tensor is found.
+        output: The output of the program that is the array of its new Cell, or -1:
+        source: then where the tensor is found whose Cell it takes.
+        view: How it looks at that Cell, after the source's own view if that is an argument.
+        starts: The output that has the start positions of the view, or -1 if the view has them.
+        cls: Its new class, if that changes.
+    """
+
+    target: Where
+    output: int
+    source: Where
+    view: View | None
+    starts: int
+    cls: type | None
+
+
+class Found(NamedTuple):
+    """The tensors of an `Exchange` in one call.
+
+    Attributes:
+        target: The tensor that is given another Cell or view.
+        cell: The Cell that it takes over, if it is not to have one of its own.
+        before: The view of the argument that this Cell is taken from.
+    """
+
+    target: Tensor
+    cell: Cell | None
+    before: View | None
+
+
+def collect(
+    handles: Mapping[Tensor, Handle],
+    where_of: Callable[[Tensor], Where],
+    owners: Mapping[Cell, Tensor],
+    add: Callable[[Any], int],
+    trace: Trace,
+) -> list[Exchange]:
+    """What a trace has exchanged.
+
+    Args:
+        handles: What tensors from outside, and stand-ins of arguments, were before.
+        where_of: Says where each is found at a call.
+        owners: For each Cell from outside, and of a stand-in, a tensor that had it.
+        add: Makes an array an output of the program, and gives its number.
+        trace: The trace.
+
+    Raises:
+        CompileError: A tensor was made a view of its former self, on the tape.
+    """
+    found = []
+    for tensor, before in handles.items():
+        cell, view = tensor._cell, tensor._view
+        if cell is before.cell and view is before.view and type(tensor) is before.cls:
+            continue
+        base = None if view is None else view.base
+        if base is not None and (before.view is None or base is not before.view.base):
+            raise CompileError(
+                "the compiled function changes the shape of a tensor that it takes from outside "
+                f"in place, from {list(_shape(before))} to {list(tensor.shape)}, while gradients "
+                "are recorded for it; do this outside, or use the operator that is not in place"
+            )
+        owner = owners.get(cell)
+        output, source = -1, None
+        if owner is None:
+            output = add(trace.read(cell))
+        else:
+            source = where_of(owner)
+        starts = -1
+        if view is not None and view.starts is not None and not isinstance(view.starts, np.ndarray):
+            starts = add(view.starts)
+        cls = None if type(tensor) is before.cls else type(tensor)
+        found.append(Exchange(where_of(tensor), output, source, view, starts, cls))
+    return found
+
+
+def _shape(handle: Handle) -> Sequence[int]:
+    return handle.cell.array.shape if handle.view is None else handle.view.shape
+
+
+def look_up(exchanges: Iterable[Exchange], leaves: Sequence[Any]) -> list[Found]:
+    """Find the tensors of some exchanges, before a call changes anything."""
+    found = []
+    for each in exchanges:
+        source: Any = None if each.output >= 0 else find(each.source, leaves)
+        # The view of a tensor that is no argument is known to the trace.
+        before = source._view if isinstance(each.source, int) else None
+        cell = None if source is None else source._cell
+        found.append(Found(find(each.target, leaves), cell, before))
+    return found
+
+
+def carry_out(exchanges: Iterable[Exchange], found: Iterable[Found], outputs: Any) -> None:
+    """Give tensors their new Cells and views."""
+    for each, (target, cell, before) in zip(exchanges, found, strict=True):
+        own = Cell(outputs[each.output]) if cell is None else cell
+        starts = outputs[each.starts] if each.starts >= 0 else None
+        target._become(own, _joined(before, each.view, starts))
+        if each.cls is not None:
+            target.__class__ = each.cls
+
+
+def _joined(before: View | None, view: View | None, starts: Any) -> View | None:
+    """``view`` with these ``starts``, as seen through a view ``before``."""
+    if view is None and before is None:
+        return None
+    if view is None:
+        assert before is not None
+        return View(
+            before.steps, before.names, before.starts, before.shape, before.numpy_dtype, None
+        )
+    starts = view.starts if starts is None else starts
+    if before is None:
+        return View(
+            view.steps, view.names, starts, view.shape, view.numpy_dtype, view.base, view.origin,
+            view.made,
+        )  # fmt: skip
+    parts = [each for each in (before.starts, starts) if each is not None]
+    joined = np.concatenate([np.asarray(each) for each in parts]) if parts else None
+    return View(
+        (*before.steps, *view.steps), (*before.names, *view.names), joined, view.shape,
+        view.numpy_dtype, before.base, before.origin, before.made,
+    )  # fmt: skip
+
+
+def free_cells(trace: Trace, elsewhere: set[Tensor]) -> set[Tensor]:
+    """The exchanged tensors whose Cells no other tensor shares that the program knows.
+
+    Args:
+        trace: The trace, once all is put back.
+        elsewhere: Tensors that the program looks up at each call as it is.
+    """
+    count: dict[Cell, int] = {}
+    for tensor in trace.tensors:
+        count[tensor._cell] = count.get(tensor._cell, 0) + 1
+    return {
+        tensor
+        for tensor in trace.handles
+        if tensor not in elsewhere
+        and count.get(tensor._cell) == 1
+        and not isinstance(tensor._cell.array, Tracer)
+    }

@@ -1,0 +1,150 @@
+"""What a trace changes in tables of modules' members, and in the attributes of tensors.
+
+``module.weight = Parameter(...)`` and `register_buffer` change a table, whether the module is
+called or not, and ``tensor.note = value`` changes a tensor. A trace remembers what was there. What
+is put there becomes a slot that each call sets, and a trace that fails leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from flambeau.compile.containers import is_of_trace
+from flambeau.compile.places import MISSING, AttributeSlot, Outside
+from flambeau.core.modes import modes
+from flambeau.core.tensor import OWN_ATTRIBUTES, Tensor
+
+_TABLES = ("_parameters", "_buffers", "_modules")
+
+
+class MemberSnapshot:
+    """The tables and the attributes of tensors as a trace found them."""
+
+    def __init__(self) -> None:
+        # The tables of modules that were there before the trace, by id, with what they are called.
+        self.known: dict[int, tuple[Any, str]] = {}
+        self.tables: dict[int, tuple[Any, dict[str, Any]]] = {}
+        # Tables that were empty, of modules that the trace has probably made.
+        self.fresh: list[Any] = []
+        self.attributes: dict[Tensor, dict[str, Any]] = {}
+        self.ignored: set[Any] = set()
+
+    def know(self, module: Any) -> None:
+        """Note that ``module`` was there before the trace."""
+        for name in _TABLES:
+            table = vars(module).get(name)
+            if table is not None:
+                self.known.setdefault(id(table), (module, name))
+
+    def touch_attributes(self, tensor: Tensor) -> None:
+        """Remember the attributes of a tensor from outside, of which one is about to be set."""
+        if tensor not in self.attributes:
+            self.attributes[tensor] = tensor._user_attributes()
+
+    def touch(self, table: Any) -> None:
+        """Remember a table that is about to be changed."""
+        if id(table) not in self.tables:
+            if not table and id(table) not in self.known:
+                self.fresh.append(table)
+            self.tables[id(table)] = table, dict(table)
+
+    def changed(self) -> list[Any]:
+        """The slots that no longer hold what they held."""
+        fresh = {*map(id, self.fresh)}
+        found: list[Any] = []
+        for table, before in self.tables.values():
+            if id(table) not in fresh:
+                found += [self._slot(table, name) for name in _changed(before, dict(table))]
+        for tensor, before in self.attributes.items():
+            found += [
+                _attribute(tensor, name) for name in _changed(before, tensor._user_attributes())
+            ]
+        return [slot for slot in found if slot not in self.ignored]
+
+    def _slot(self, table: Any, name: str) -> Any:
+        if id(table) in self.known:
+            module, registry = self.known[id(table)]
+            return AttributeSlot(module, (registry, name))
+        return Outside(table, name)
+
+    def before(self, slot: Any) -> Any:
+        """What the trace found in a slot."""
+        if isinstance(slot, AttributeSlot):
+            table, name = vars(slot.module)[slot.place[0]], slot.place[1]
+        elif slot.attributes:
+            return self.attributes[slot.root].get(slot.attributes[0], MISSING)
+        else:
+            table, name = slot.root, slot.key
+        return self.tables[id(table)][1].get(name, MISSING)
+
+    def ignore(self, slots: Iterable[Any]) -> None:
+        """Stop watching slots that the traced function itself changes."""
+        self.ignored.update(slots)
+
+    def put_back(self) -> None:
+        """Leave everything as it was."""
+        for table, before in self.tables.values():
+            if _changed(before, dict(table)):
+                table.clear()
+                table.update(before)
+        for tensor, before in self.attributes.items():
+            for name in _changed(before, tensor._user_attributes()):
+                _attribute(tensor, name).set(before.get(name, MISSING))
+
+    def drop_tracers(self) -> None:
+        """Take what belongs to the trace out of tables of which nothing else is known."""
+        for table in self.fresh:
+            for name in [name for name, value in table.items() if is_of_trace(value)]:
+                del table[name]
+
+
+@contextlib.contextmanager
+def noticing_attributes() -> Iterator[None]:
+    """A block in which traces are told of attributes that users set on tensors.
+
+    Only then has Tensor a ``__setattr__`` of its own, which would slow everything down.
+    """
+    global _noticing
+    with _lock:
+        _noticing += 1
+        Tensor.__setattr__, Tensor.__delattr__ = _set_attribute, _delete_attribute
+    try:
+        yield
+    finally:
+        with _lock:
+            _noticing -= 1
+            if not _noticing:
+                del Tensor.__setattr__, Tensor.__delattr__
+
+
+_lock = threading.Lock()
+_noticing = 0
+
+
+def _set_attribute(self: Tensor, name: str, value: Any) -> None:
+    if modes.trace is not None and name not in OWN_ATTRIBUTES:
+        modes.trace.touch_attributes(self)
+    object.__setattr__(self, name, value)
+
+
+def _delete_attribute(self: Tensor, name: str) -> None:
+    if modes.trace is not None and name not in OWN_ATTRIBUTES:
+        modes.trace.touch_attributes(self)
+    object.__delattr__(self, name)
+
+
+def _changed(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    return [
+        name
+        for name in {**before, **now}
+        if before.get(name, MISSING) is not now.get(name, MISSING)
+    ]
+
+
+def _attribute(tensor: Tensor, name: str) -> Outside:
+    slot = Outside(tensor, None, (name,))
+    slot.label = f"{type(tensor).__name__}.{name}"
+    return slot
