@@ -41,8 +41,8 @@ def warn(message: str) -> None:
     warnings.warn(message, CompileWarning, stacklevel=3)
 
 
-def user_line(trace: TracebackType | None) -> str:
-    """The innermost line of the traceback that is the user's own."""
+def user_line(trace: TracebackType | None, otherwise: str | None = None) -> str:
+    """The innermost line of the traceback that is the user's own, or ``otherwise``."""
     frames = traceback.extract_tb(trace)
     own = [
         frame
@@ -50,7 +50,7 @@ def user_line(trace: TracebackType | None) -> str:
         if not frame.filename.startswith(OWN_FOLDERS) and not frame.filename.startswith("<frozen")
     ]
     if not own:
-        return "in the compiled function"
+        return otherwise or "in the compiled function"
     frame = own[-1]
     code = f": {frame.line}" if frame.line else ""
     return f"{frame.filename}, line {frame.lineno}, in {frame.name}{code}"
@@ -58,8 +58,9 @@ def user_line(trace: TracebackType | None) -> str:
 
 def explain(error: Exception) -> CompileError:
     """The `CompileError` for an error that a trace raised."""
+    line = None
     if isinstance(error, TracedValueError):
-        reason = str(error)
+        reason, line = str(error), error.line
     else:
         reason = (
             "the value of a tensor is not known while its program is being compiled "
@@ -67,4 +68,4 @@ def explain(error: Exception) -> CompileError:
             "choice, or move this line out of the compiled function"
         )
     kind = NotYetMadeError if isinstance(error, MadeInsideError) else CompileError
-    return kind(f"{user_line(error.__traceback__)}\n{reason}")
+    return kind(f"{user_line(error.__traceback__, line)}\n{reason}")

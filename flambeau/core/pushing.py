@@ -7,8 +7,6 @@ from typing import Any
 
 import jax
 
-from flambeau.core.modes import modes
-
 Arrays = tuple[Any, ...]
 
 
@@ -28,7 +26,6 @@ def push(
     Raises:
         NotImplementedError: Something in the function defines its gradient for backward only.
     """
-    before, modes.pushing = modes.pushing, True
     try:
         return jax.jvp(function, primals, tangents, has_aux=True)
     except (TypeError, RuntimeError) as error:
@@ -38,5 +35,3 @@ def push(
             "forward differentiation (jvp, jacfwd, hessian) has come to an operator or custom "
             "Function that defines its gradient for backward only; use vjp() or jacrev()"
         ) from error
-    finally:
-        modes.pushing = before

@@ -24,7 +24,13 @@ _MISSING = object()
 
 
 class TracedValueError(RuntimeError):
-    """Something asked a program that is being traced for a value that it does not have yet."""
+    """Something asked a program that is being traced for a value that it does not have yet.
+
+    Attributes:
+        line: The user's line that is to blame, where no line of the user's raised the error.
+    """
+
+    line: str | None = None
 
 
 class MadeInsideError(TracedValueError):

@@ -154,7 +154,7 @@ def _min_along(input: Array, dim: int, keepdim: bool) -> Any:
     return _along("min", input, dim, keepdim)
 
 
-def _dimension_or_other(name: str, dim: Any, other: Any, keepdim: Any) -> tuple[Any, Any]:
+def dimension_or_other(name: str, dim: Any, other: Any, keepdim: Any) -> tuple[Any, Any]:
     """Which of PyTorch's overloads of `max` and `min` a call means."""
     if isinstance(dim, Tensor):
         dim, other = None, dim
@@ -181,7 +181,7 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
     >>> flambeau.max(flambeau.tensor([[1, 5], [7, 2]]), 1).indices
     tensor([1, 0])
     """
-    dim, other = _dimension_or_other("max", dim, other, keepdim)
+    dim, other = dimension_or_other("max", dim, other, keepdim)
     if other is not None:
         return maximum(input, other)
     return _max_of_all(input) if dim is None else _max_along(input, dim, keepdim)
@@ -193,7 +193,7 @@ def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = N
 
     See `max`, which has the same overloads and errors.
     """
-    dim, other = _dimension_or_other("min", dim, other, keepdim)
+    dim, other = dimension_or_other("min", dim, other, keepdim)
     if other is not None:
         return minimum(input, other)
     return _min_of_all(input) if dim is None else _min_along(input, dim, keepdim)

@@ -15,12 +15,15 @@ import numpy as np
 from flambeau.core.convert import place
 from flambeau.core.dispatch import run_with_constants
 from flambeau.core.kernel import Kernel
+from flambeau.core.modes import modes
 from flambeau.core.op import Array, function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.known import known_values
 from flambeau.ops.placement import check_positions, first_outside, needs_integers
-from flambeau.ops.shape import broadcast_shapes
+from flambeau.ops.selections.selection import coordinates
+from flambeau.ops.shape import atleast_1d, broadcast_shapes, stack
+from flambeau.ops.subscript import as_unknown
 
 __all__ = [
     "argwhere", "gather", "index_select", "masked_select", "nonzero", "nonzero_static", "take",
@@ -185,13 +188,18 @@ def _masked_select_kernel(shape: tuple[int, ...]) -> Kernel:
 def masked_select(input: Tensor, mask: Tensor) -> Any:
     """The elements where ``mask`` is true, as a vector; the two are broadcast.
 
+    In a compiled program, which cannot know how many there are, it is a `Selection`.
+
     Raises:
         RuntimeError: ``mask`` is not of bool, or the shapes do not broadcast.
-        TracedValueError: A program is being compiled, which cannot know how many there are.
     """
     if mask.dtype.name != "bool":
         raise RuntimeError(f"masked_select(): mask must be of bool, got {mask.dtype}")
     shape = tuple(broadcast_shapes(input.shape, mask.shape))
+    if modes.trace is not None:
+        # A mask that fits stays what it is, so that it is known again.
+        fits = tuple(mask.shape) == shape
+        return atleast_1d(input.expand(shape))[atleast_1d(mask if fits else mask.expand(shape))]
     known = known_values("masked_select", mask, "use flambeau.where(mask, x, 0)")
     positions = np.flatnonzero(np.broadcast_to(known, shape)).astype(np.int64)
     return run_with_constants(_masked_select_kernel(shape), (input,), (positions,))
@@ -201,12 +209,16 @@ def masked_select(input: Tensor, mask: Tensor) -> Any:
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of the elements that are not zero.
 
+    In a compiled program, which cannot know how many there are, they are `Selection`s.
+
     Args:
         as_tuple: Give one vector per dimension instead of a matrix with a row per element.
-
-    Raises:
-        TracedValueError: A program is being compiled, which cannot know how many there are.
     """
+    trace = modes.trace
+    if trace is not None and input.ndim and not input.is_meta:
+        trace.note(input)
+        found = coordinates(as_unknown(input._read()))
+        return found if as_tuple else stack(found, 1)
     known = known_values("nonzero", input, "use flambeau.where(condition, x, y)")
     if not as_tuple:
         along = np.nonzero(np.atleast_1d(known))[: known.ndim]

@@ -20,6 +20,7 @@ from flambeau.core.tensor import PLAIN_TYPES, Tensor
 from flambeau.core.viewing import make_view, unrecorded_view
 from flambeau.core.writing import assign, put
 from flambeau.ops.placement import full_subscript, overwrite
+from flambeau.ops.selections.selection import coordinates, is_selected_by, select
 from flambeau.ops.slicing import wrap_index
 from flambeau.ops.subscript import (
     Subscript,
@@ -38,7 +39,7 @@ Dims = tuple[int, ...]
 def _getitem(self: Tensor, index: Any) -> Any:
     """The part of the tensor that ``index`` names: a view unless it holds arrays, lists or masks.
 
-    In a compiled program a mask cannot be read by, since the number of its elements is not known,
+    In a compiled program a mask gives a `Selection`, since the number of its elements is not known,
     and index arrays are not checked: positions out of range read NaN, or the least integer.
 
     Raises:
@@ -72,13 +73,29 @@ def read(source: Tensor, indices: dict[int, Any]) -> Tensor:
 
     Raises:
         IndexError: A position is out of range, or the arrays do not broadcast.
-        TracedValueError: There is a mask, and its program is being compiled.
     """
+    if any(is_mask(index) and is_selected_by(index) for index in indices.values()):
+        return _selected(source, indices)
     indices = without_masks(indices)
     check_broadcast(indices)
     check_bounds(indices, tuple(source.shape))
     kernel = _index_kernel(tuple(indices))
     return run_with_constants(kernel, (source,), _beside(source, indices))
+
+
+def _selected(source: Tensor, indices: dict[int, Any]) -> Tensor:
+    """The elements of ``source`` that a mask picks while its program is being compiled."""
+    if len(indices) == 1:
+        ((dim, mask),) = indices.items()
+        return select(source, dim, mask)
+    entries: list[Any] = [slice(None)] * source.ndim
+    for dim, index in indices.items():
+        if is_mask(index):
+            found = coordinates(index)
+            entries[dim : dim + len(found)] = found
+        else:
+            entries[dim] = Tensor._wrap(index)
+    return source[tuple(entries)]
 
 
 @functools.cache

@@ -143,7 +143,7 @@ def prod(
 # Variances
 
 
-def _spread_arguments(
+def spread_arguments(
     name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, float, bool]:
     """The dimensions, correction and keepdim of a call of `var` or one of its kin.
@@ -171,9 +171,19 @@ def _spread_arguments(
     return given.get("dim"), correction, bool(given.get("keepdim", False))
 
 
-def _mean_and_variance(
-    name: str, input: Any, dim: Any, correction: float, keepdim: bool
+def mean_and_variance(
+    name: str, input: Any, dim: Any, correction: float, keepdim: bool, mask: Any = None
 ) -> tuple[Any, Any]:
+    """The mean and the variance on arrays, of the elements where ``mask`` is true if there is one.
+
+    Args:
+        name: The operator, for messages.
+        input: An array.
+        dim: One dimension or several, or ``None`` for all.
+        correction: What is subtracted from the number of elements in the divisor.
+        keepdim: Keep the reduced dimensions, with size 1.
+        mask: Bools that broadcast to ``input``.
+    """
     dims = wrap_dims(dim, input.ndim, name)
     if category(input) < FLOATING:
         raise RuntimeError(
@@ -181,10 +191,15 @@ def _mean_and_variance(
             f"{from_numpy_dtype(input.dtype).name}"
         )
     wide = input.astype(jnp.float32) if input.dtype.itemsize == 2 else input
-    average = jnp.mean(wide, dims, keepdims=True)
+    average = jnp.mean(wide, dims, keepdims=True, where=mask)
     deviation = wide - average
+    if mask is None:
+        freedom: Any = max(math.prod(input.shape[each] for each in dims) - correction, 0)
+    else:
+        deviation = jnp.where(mask, deviation, jnp.zeros_like(deviation))
+        count = jnp.sum(jnp.broadcast_to(mask, input.shape), dims, keepdims=keepdim)
+        freedom = jnp.maximum(count - correction, 0)
     squares = jnp.real(deviation * jnp.conj(deviation))
-    freedom = max(math.prod(input.shape[each] for each in dims) - correction, 0)
     # An array, so that zero degrees of freedom give NaN or infinity.
     variance = jnp.sum(squares, dims, keepdims=keepdim) / jnp.asarray(freedom, squares.dtype)
     real = jnp.real(input).dtype
@@ -201,23 +216,23 @@ def root(variance: Any) -> Any:
 
 @op(name="var")
 def _var(input: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
-    return _mean_and_variance("var", input, dim, correction, keepdim)[1]
+    return mean_and_variance("var", input, dim, correction, keepdim)[1]
 
 
 @op(name="std")
 def _std(input: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
-    return root(_mean_and_variance("std", input, dim, correction, keepdim)[1])
+    return root(mean_and_variance("std", input, dim, correction, keepdim)[1])
 
 
 @op(name="var_mean")
 def _var_mean(input: Array, dim: Dims, correction: float, keepdim: bool) -> Any:
-    average, variance = _mean_and_variance("var_mean", input, dim, correction, keepdim)
+    average, variance = mean_and_variance("var_mean", input, dim, correction, keepdim)
     return variance, average
 
 
 @op(name="std_mean")
 def _std_mean(input: Array, dim: Dims, correction: float, keepdim: bool) -> Any:
-    average, variance = _mean_and_variance("std_mean", input, dim, correction, keepdim)
+    average, variance = mean_and_variance("std_mean", input, dim, correction, keepdim)
     return root(variance), average
 
 
@@ -238,25 +253,25 @@ def var(input: Tensor, *args: Any, **kwargs: Any) -> Any:
         RuntimeError: The dtype is neither floating point nor complex.
         IndexError: There is no such dimension.
     """
-    return _var(input, *_spread_arguments("var", args, kwargs))
+    return _var(input, *spread_arguments("var", args, kwargs))
 
 
 @function(method=True)
 def std(input: Tensor, *args: Any, **kwargs: Any) -> Any:
     """The standard deviation, the root of `var`, with the same arguments."""
-    return _std(input, *_spread_arguments("std", args, kwargs))
+    return _std(input, *spread_arguments("std", args, kwargs))
 
 
 @function
 def var_mean(input: Tensor, *args: Any, **kwargs: Any) -> Any:
     """`var` and the mean, with the arguments of `var`."""
-    return _var_mean(input, *_spread_arguments("var_mean", args, kwargs))
+    return _var_mean(input, *spread_arguments("var_mean", args, kwargs))
 
 
 @function
 def std_mean(input: Tensor, *args: Any, **kwargs: Any) -> Any:
     """`std` and the mean, with the arguments of `var`."""
-    return _std_mean(input, *_spread_arguments("std_mean", args, kwargs))
+    return _std_mean(input, *spread_arguments("std_mean", args, kwargs))
 
 
 # Logic and counts

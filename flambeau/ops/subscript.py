@@ -119,11 +119,18 @@ def _from_tensor(item: Tensor) -> Any:
     array = _checked(item._read())
     if modes.trace is not None:
         modes.trace.note(item)
-        # What is there now is not what will be there when the program runs.
-        return array if isinstance(array, Tracer) else _same(array)
+        return as_unknown(array)
     if array.ndim or isinstance(array, Tracer) or is_abstract(array):
         return array
     return bool(array) if array.dtype == np.bool_ else int(array)
+
+
+def as_unknown(array: Any) -> Any:
+    """``array`` as a tracer, while a trace is running.
+
+    What is there now is not what will be there when the program runs.
+    """
+    return array if isinstance(array, Tracer) else _same(array)
 
 
 @jax.jit

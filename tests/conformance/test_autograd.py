@@ -14,7 +14,6 @@ import flambeau.overrides
 from tests.conformance.autograd_scenarios import (
     backward,
     batches,
-    forward_ad,
     functional,
     functions,
     gradient_dtypes,
@@ -31,8 +30,8 @@ from tests.conformance.autograd_scenarios import (
 from tests.conformance.scenario import Entry, compare
 
 TOPICS = (
-    backward, batches, forward_ad, functional, functions, gradient_dtypes, graph, hooks, in_place,
-    modes, modules, overrides, rearranging, saved_tensors, transforms,
+    backward, batches, functional, functions, gradient_dtypes, graph, hooks, in_place, modes,
+    modules, overrides, rearranging, saved_tensors, transforms,
 )  # fmt: skip
 ENTRIES = [
     pytest.param(entry, id=f"{topic.__name__.rpartition('.')[2]}-{entry.name}")

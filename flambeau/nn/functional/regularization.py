@@ -10,6 +10,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._in_place import stored
 from flambeau.ops.neural.masking import keep_scaled, keep_self_normalizing
 from flambeau.ops.sampling import keep_mask
+from flambeau.ops.selections.selection import Selection
 
 __all__ = [
     "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout",
@@ -42,6 +43,8 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 def _mask_of(input: Tensor, p: float) -> Tensor:
     """Which elements are kept; PyTorch draws them in the order of their memory."""
+    if isinstance(input, Selection):
+        return input.like(_mask_of(input.lanes, p))
     view = input._view
     if view is None:
         return keep_mask(input.shape, p, device=input.device)

@@ -311,7 +311,6 @@ ABSENT: dict[str, dict[str, str]] = {
     "accelerator": ACCELERATOR,
     "amp": {},
     "autograd": AUTOGRAD,
-    "autograd.forward_ad": {},
     "autograd.functional": {},
     "autograd.gradcheck": {},
     "autograd.graph": GRAPH,

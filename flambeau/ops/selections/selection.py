@@ -1,0 +1,311 @@
+"""A Selection: what ``x[mask]`` is while a program is being compiled, and its length unknown.
+
+XLA's shapes are fixed, so the elements stay where they are, in *lanes*, beside the mask that says
+which lanes count. Operators compute all lanes; what leaves the lanes (a sum, a loss, a write) is
+computed from the selected ones. Two rules keep every value and every gradient as in eager mode:
+
+- what *enters* lanes passes through a ``where``, so no gradient of an unselected lane gets out,
+  not even the NaN that zero times infinity is;
+- what *leaves* them passes through a ``where`` too, which puts a neutral element (0 for a sum) into
+  the unselected lanes and sends zeros back to them.
+
+In between, operators that treat each lane by itself need nothing. `flambeau.ops.selections.rules`
+says of each operator how it treats lanes; an operator that is not listed there is refused.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NoReturn
+
+import numpy as np
+from jax.core import Tracer
+
+from flambeau.core.jax_core import computes_the_same
+from flambeau.core.modes import modes
+from flambeau.core.tensor import Size, Tensor
+from flambeau.core.trace import TracedValueError
+from flambeau.ops.ranges import arange
+from flambeau.ops.selection import where
+
+__all__: list[str] = []
+
+_KEEP_THE_SHAPE = (
+    "flambeau.where(mask, x, 0), which keeps the shape, with sums over the mask; for a loss, "
+    "reduction='none' and then (loss * mask).sum() / mask.sum()"
+)
+
+
+class Selection(Tensor):
+    """Some lanes of a tensor, in order; see the module.
+
+    Attributes:
+        lanes: A plain tensor with every lane.
+        mask: Which lanes count, a vector of bools.
+        hidden: The dimension of ``lanes`` that the lanes lie along, and whose length is unknown.
+        line: The user's line that made it.
+        coordinate: For the indices that `nonzero` gives: the array of its mask, and the dimension
+            of the mask that these are the indices of.
+    """
+
+    lanes: Tensor
+    mask: Any
+    hidden: int
+    line: str
+    coordinate: tuple[Any, int] | None
+
+    # A trace is told of attributes that tensors from outside get, and no Selection is from outside.
+    __setattr__ = object.__setattr__
+
+    @staticmethod
+    def of(lanes: Tensor, mask: Tensor, hidden: int, line: str) -> Selection:
+        """The lanes of ``lanes`` where ``mask`` is true."""
+        made = object.__new__(Selection)
+        made.lanes, made.mask, made.hidden, made.line = lanes, mask, hidden, line
+        made.coordinate = None
+        return made
+
+    def like(self, lanes: Tensor, hidden: int | None = None) -> Selection:
+        """The same lanes of another tensor."""
+        hidden = self.hidden if hidden is None else hidden
+        return Selection.of(lanes, self.mask, hidden, self.line)
+
+    @property
+    def depth(self) -> int:
+        """The hidden dimension counted from the last, as broadcasting does: 1 is the last."""
+        return self.lanes.ndim - self.hidden
+
+    def is_as_long_as(self, other: Selection) -> bool:
+        """Whether both were selected by one mask, as far as the program shows."""
+        return computes_the_same(self.mask._read(), other.mask._read())
+
+    def count(self) -> Tensor:
+        """How many lanes count, as a 0-d tensor."""
+        return self.mask.sum()
+
+    def standing_mask(self) -> Tensor:
+        """The mask in a shape that broadcasts over the lanes."""
+        return standing(self.mask, self.depth)
+
+    def filled(self, neutral: Any) -> Tensor:
+        """The lanes with ``neutral`` in the place of those that do not count."""
+        return where(self.standing_mask(), self.lanes, neutral)
+
+    @classmethod
+    def __torch_function__(  # type: ignore[override]
+        cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Let the rule of ``func`` compute it on lanes."""
+        # The rules are made of operators, of which some make Selections.
+        rules = import_module("flambeau.ops.selections.rules")
+        return rules.run(func, args, kwargs or {})
+
+    # What is known of it
+
+    @property
+    def shape(self) -> Size:
+        """The size of every dimension; that of the hidden one can only be passed on."""
+        sizes: list[Any] = list(self.lanes.shape)
+        sizes[self.hidden] = HiddenLength(self)
+        return Size(sizes)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of dimension ``dim``."""
+        return self.shape if dim is None else self.shape[dim]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self.lanes.ndim
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return self.lanes.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """Fail: the number of elements is not known."""
+        self.refuse_length()
+
+    nelement = numel
+
+    def __len__(self) -> int:
+        if not self.hidden:
+            self.refuse_length()
+        return self.lanes.shape[0]
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the elements."""
+        return self.lanes.dtype
+
+    @property
+    def device(self) -> Any:
+        """Where the elements are."""
+        return self.lanes.device
+
+    @property
+    def is_meta(self) -> bool:
+        """Always false: the meta device has no masks to select by."""
+        return False
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to this tensor."""
+        return self.lanes.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.refuse("a leaf of the tape cannot have a hidden length")
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node that made the lanes."""
+        return self.lanes.grad_fn
+
+    @property
+    def data(self) -> Any:
+        """The same elements, outside the tape."""
+        return self.like(self.lanes.detach())
+
+    @data.setter
+    def data(self, other: Tensor) -> None:
+        self.refuse("data is set")
+
+    def contiguous(self, memory_format: Any = None) -> Any:
+        """This tensor."""
+        return self
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        sizes = ["?" if i == self.hidden else str(n) for i, n in enumerate(self.lanes.shape)]
+        return f"tensor(..., size=({', '.join(sizes)}), dtype={self.dtype})"
+
+    # What is not
+
+    @property
+    def _cell(self) -> Any:  # type: ignore[override]
+        # Whoever looks into the box takes the tensor for one whose elements are all there.
+        self.refuse(
+            "a selection is returned, kept or given to an operator that needs to know its shape",
+            "return and compute with flambeau.where(mask, x, 0), which keeps the shape, and the "
+            "mask, or with what the selection is reduced to",
+        )
+
+    _view = _cell  # type: ignore[assignment]
+
+    def refuse_length(self) -> NoReturn:
+        """Fail where the length is asked for."""
+        self.refuse(
+            "the number of its elements is asked for in Python",
+            "count with mask.sum(), which is a tensor",
+        )
+
+    def refuse(self, what: str, instead: str | None = None) -> NoReturn:
+        """Fail, naming the line that made the selection.
+
+        Args:
+            what: What cannot be.
+            instead: What to do; by default, to keep the shape.
+
+        Raises:
+            TracedValueError: Always.
+        """
+        error = TracedValueError(
+            f"{what}. A mask picks as many elements as it has True values, and that is not known "
+            f"while a program is being compiled; the elements were selected at {self.line}. "
+            f"Instead, {instead or f'use {_KEEP_THE_SHAPE}'}; or move this line out of the "
+            "compiled function"
+        )
+        error.line = self.line
+        raise error
+
+
+class HiddenLength:
+    """The length of a Selection as `shape` gives it: equal to itself, and no number."""
+
+    def __init__(self, of: Selection) -> None:
+        self.of = of
+
+    def __eq__(self, other: object) -> bool:
+        if not (isinstance(other, HiddenLength) and self.of.is_as_long_as(other.of)):
+            self.of.refuse(
+                f"the length of a selection is compared with {other!r}",
+                "select everything that is to be of one length by one mask",
+            )
+        return True
+
+    def _refuse(self, *others: Any) -> NoReturn:
+        self.of.refuse_length()
+
+    __hash__ = None  # type: ignore[assignment]
+    __index__ = __int__ = __float__ = __bool__ = __str__ = __format__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _refuse
+    __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __neg__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+    def __repr__(self) -> str:
+        return "?"
+
+
+def standing(mask: Tensor, depth: int) -> Tensor:
+    """A vector of bools in a shape that broadcasts over dimension ``-depth``."""
+    return mask if depth == 1 else mask.reshape(-1, *(1,) * (depth - 1))
+
+
+def is_selected_by(mask: Any) -> bool:
+    """Whether reading by this mask gives a `Selection`: it is known to a running trace only."""
+    return modes.trace is not None and isinstance(mask, Tracer)
+
+
+def select(source: Tensor, dim: int, mask: Any) -> Selection:
+    """The part of ``source`` where ``mask`` is true.
+
+    Args:
+        source: Any tensor.
+        dim: The first of the dimensions that the mask covers.
+        mask: A traced array of bools.
+    """
+    shape = tuple(source.shape)
+    flat = Tensor._wrap(mask).reshape(-1)
+    rest = shape[dim + mask.ndim :]
+    lanes = source.reshape(*shape[:dim], mask.size, *rest)
+    return entered(lanes, flat, dim, users_line())
+
+
+def entered(lanes: Tensor, mask: Tensor, hidden: int, line: str) -> Selection:
+    """A Selection of lanes that are other tensors' too: gradients come back from selected ones."""
+    harmless = 1 if lanes.is_floating_point() or lanes.is_complex() else 0
+    fill = False if lanes.dtype.name == "bool" else harmless
+    inside = where(standing(mask, lanes.ndim - hidden), lanes, fill)
+    return Selection.of(inside, mask, hidden, line)
+
+
+def coordinates(condition: Any) -> tuple[Selection, ...]:
+    """The indices where a traced array is true, or not zero: one vector for each dimension."""
+    shape = condition.shape
+    mask = Tensor._wrap(condition if condition.dtype == np.bool_ else condition != 0)
+    flat, line = mask.reshape(-1), users_line()
+    lane = arange(mask.numel())
+    found = []
+    for dim, size in enumerate(shape):
+        behind = int(np.prod(shape[dim + 1 :], dtype=np.int64))
+        made = Selection.of((lane // max(behind, 1)) % max(size, 1), flat, 0, line)
+        made.coordinate = (mask._read(), dim)
+        found.append(made)
+    return tuple(found)
+
+
+def users_line() -> str:
+    """The innermost line on the stack that is neither flambeau's nor JAX's."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in ("flambeau", "jax"):
+            break
+        frame = frame.f_back
+    code = frame.f_code
+    text = linecache.getline(code.co_filename, frame.f_lineno).strip()
+    return f"{code.co_filename}, line {frame.f_lineno}, in {code.co_name}{text and f': {text}'}"
