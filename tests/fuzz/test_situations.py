@@ -1,10 +1,9 @@
 """A slice of the situations, which always judges the same ones.
 
 ``situations/known.txt`` names the situations that fail today. One that fails and is not named there
-is an error, and so is one that is named there and passes.
+is an error, and so is one that is named there and passes; ``python -m tests.fuzz.situations --known
+--update --names`` judges those that are named there again.
 """
-
-from pathlib import Path
 
 import pytest
 
@@ -13,9 +12,7 @@ from tests.fuzz import situations
 from tests.fuzz.situations.running import judge
 
 SLICE = 400
-KNOWN = set(
-    Path(situations.__file__).with_name("known.txt").read_text(encoding="utf-8").splitlines()
-)
+KNOWN = situations.known()
 
 
 @pytest.fixture(scope="module")

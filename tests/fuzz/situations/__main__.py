@@ -7,7 +7,7 @@ import re
 import sys
 from itertools import islice
 
-from tests.fuzz.situations import chosen, every
+from tests.fuzz.situations import chosen, every, known, write_known
 from tests.fuzz.situations.running import run_all
 
 
@@ -17,22 +17,27 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="decides order and crossings")
     parser.add_argument("--limit", type=int, default=None, help="how many at most")
     parser.add_argument("--only", default=None, help="a pattern that names must match")
+    parser.add_argument("--known", action="store_true", help="those of known.txt only")
+    parser.add_argument("--update", action="store_true", help="rewrite known.txt by the verdicts")
     parser.add_argument("--names", action="store_true", help="print no source")
-    parser.add_argument("--list", action="store_true", help="print all names, judge none")
     args = parser.parse_args()
-    if args.only is not None:
-        found = (each for each in every() if re.search(args.only, each.name))
-        situations = islice(found, args.limit)
+    pattern, names = args.only or "", known()
+    if args.known or args.only is not None:
+        found = (each for each in every() if re.search(pattern, each.name))
+        situations = (each for each in found if not args.known or each.name in names)
+        situations = islice(situations, args.limit)
     else:
         situations = chosen(args.seconds, args.seed, args.limit)
-    if args.list:
-        sys.stdout.writelines(f"{each.name}\n" for each in situations)
-        return 0
     report = run_all(situations, args.seconds, args.seed)
     if args.names:
-        sys.stdout.writelines(f"{each.title}\n" for each in report.disagreements)
+        counts = ", ".join(f"{count} {kind}" for kind, count in sorted(report.counts.items()))
+        sys.stdout.write(f"{report.table()}\n{report.seconds:.0f} s: {counts}\n")
     else:
         sys.stdout.write(f"{report}\n{report.table()}\n")
+    if args.update:
+        judged = {each.situation.name for each in report.verdicts}
+        failing = {each.situation.name for each in report.verdicts if not each.agrees}
+        write_known(names - judged | failing)
     return bool(report.disagreements)
 
 

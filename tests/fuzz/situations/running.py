@@ -22,7 +22,7 @@ from tests.fuzz.report import Disagreement, Report
 from tests.fuzz.situations.situation import Situation
 
 #: What is done between calls: nothing, the change, the change back.
-_STEPS = ("", "", "change", "", "back", "")
+_STEPS = ("", "", "", "change", "", "", "back", "", "")
 _MODULE = "situation"
 
 
@@ -52,9 +52,9 @@ class Verdict:
     """What came of a situation.
 
     Attributes:
-        kind: ``"equal"``, ``"warned"`` (documented, and a warning was given), or a disagreement:
+        kind: ``"equal"``, ``"warned"`` (a warning was demanded and given), or a disagreement:
             ``"stale"`` (another value than eager's), ``"refused"`` (an error where eager gives a
-            value), ``"unwarned"`` (documented, and no warning was given), ``"traced again"``
+            value), ``"unwarned"`` (no warning was given), ``"traced again"``
             although nothing has changed; ``"vacuous"``: eager does not depend on the change, or
             fails before it.
         detail: What was given instead.
@@ -95,25 +95,37 @@ def judge(situation: Situation) -> Verdict:
     if eager.failure:
         return Verdict(situation, "vacuous", eager.failure)
     compiled = _outcome(situation, compiled=True)
-    if situation.documented:
-        return _judge_documented(situation, eager, compiled)
-    if isinstance(eager.results[0], str) or len({*map(repr, eager.results)}) == 1:
+    if isinstance(eager.results[0], str):
+        return Verdict(situation, "vacuous", f"eager gives {eager.shown}")
+    if situation.demand != "equal":
+        return _judge_warning(situation, eager, compiled)
+    if situation.matters and len({*map(repr, eager.results)}) == 1:
         return Verdict(situation, "vacuous", f"eager gives {eager.shown}")
     for i, (mine, due) in enumerate(zip(compiled.results, eager.results, strict=True)):
         if mine != due:
             kind = "refused" if isinstance(mine, str) and not isinstance(due, str) else "stale"
             detail = f"call {i + 1}: {compiled.shown[i]} instead of {eager.shown[i]}"
             return Verdict(situation, kind, detail)
-    counts = compiled.counts
-    for i, step in enumerate(_STEPS):
-        if i and not step and counts[i] > counts[i - 1] and not isinstance(eager.results[i], str):
-            return Verdict(situation, "traced again", f"programs after each call: {counts}")
+    if _traces_again(situation, eager, compiled.counts):
+        counts = compiled.counts
+        return Verdict(situation, "traced again", f"programs after each call: {counts}")
     return Verdict(situation, "equal", "; ".join(compiled.told))
 
 
-def _judge_documented(situation: Situation, eager: Outcome, compiled: Outcome) -> Verdict:
-    if isinstance(eager.results[0], str):
-        return Verdict(situation, "vacuous", f"eager gives {eager.shown}")
+def _traces_again(situation: Situation, eager: Outcome, counts: list[int]) -> bool:
+    """Whether there is another program although nothing has changed for long enough."""
+    unchanged = 0
+    for i in range(1, len(_STEPS)):
+        unchanged = 0 if _STEPS[i] else unchanged + 1
+        is_late = unchanged >= situation.settles and not isinstance(eager.results[i], str)
+        if is_late and counts[i] > counts[i - 1]:
+            return True
+    return False
+
+
+def _judge_warning(situation: Situation, eager: Outcome, compiled: Outcome) -> Verdict:
+    if situation.demand == "either" and compiled.results == eager.results:
+        return Verdict(situation, "equal", "; ".join(compiled.told))
     if compiled.warned:
         return Verdict(situation, "warned", "; ".join(compiled.told))
     return Verdict(situation, "unwarned", f"{compiled.shown} instead of {eager.shown}")
@@ -134,10 +146,10 @@ def _outcome(situation: Situation, compiled: bool) -> Outcome:
         exec(compile(source, file, "exec"), vars(module))
         run = flambeau.compile(module.target) if compiled else module.target
         for i, step in enumerate(_STEPS):
-            if step:
-                vars(module)[step]()
             with warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("always")
+                if step:
+                    vars(module)[step]()
                 result, shown = _call(module.call, run)
             told = [each for each in told if issubclass(each.category, CompileWarning)]
             outcome.results.append(result)

@@ -6,6 +6,9 @@ import ast
 import re
 import textwrap
 from dataclasses import dataclass
+from typing import Literal
+
+Demand = Literal["equal", "warning", "either"]
 
 _IMPORTS = {
     "np": "import numpy as np",
@@ -18,8 +21,8 @@ _IMPORTS = {
 _LIBRARIES = re.findall(
     r"\w+",
     "abc array asyncio builtins collections contextlib contextvars copy dataclasses datetime enum "
-    "functools inspect io itertools json math numbers operator os pathlib pickle random secrets "
-    "string sys tempfile threading time types typing uuid warnings weakref",
+    "fractions functools inspect io itertools json math numbers operator os pathlib pickle random "
+    "secrets string sys tempfile threading time types typing uuid warnings weakref",
 )
 
 
@@ -35,8 +38,11 @@ class Situation:
         local: Whether the world is the body of a function, so that its names are closure cells.
         target: The expression that is compiled.
         call: The expression that calls ``run``, the compiled function, on ``x``.
-        documented: Whether the documentation lists the combination among what cannot be seen; a
-            `CompileWarning` must then be given at the trace.
+        demand: That compiled results are ``"equal"`` to eager's; or, for what the documentation
+            says cannot be seen, a ``"warning"`` at the trace; or ``"either"`` of them.
+        matters: Whether the change changes what eager gives; otherwise it may or may not.
+        settles: How many calls in an unchanged world may trace: 2 where the first makes something
+            that lives on.
     """
 
     name: str
@@ -46,7 +52,9 @@ class Situation:
     local: bool = False
     target: str = "f"
     call: str = "run(x)"
-    documented: bool = False
+    demand: Demand = "equal"
+    matters: bool = True
+    settles: int = 1
 
     def source(self) -> str:
         """The world as a module that defines ``make_target``, ``call``, ``change``, ``back``."""
