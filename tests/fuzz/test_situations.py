@@ -11,7 +11,7 @@ import flambeau
 from tests.fuzz import situations
 from tests.fuzz.situations.running import judge
 
-SLICE = 400
+SLICE = 300
 KNOWN = situations.known()
 
 
