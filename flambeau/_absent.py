@@ -31,10 +31,10 @@ class Absent:
 def absent(module: str, name: str) -> AttributeError:
     """The error for a module of `flambeau` that has no attribute ``name``.
 
-    >>> raise absent("flambeau.autograd", "forward_ad")
+    >>> raise absent("flambeau.func", "functionalize")
     Traceback (most recent call last):
         ...
-    AttributeError: module 'flambeau.autograd' has no attribute 'forward_ad': forward mode is ...
+    AttributeError: module 'flambeau.func' has no attribute 'functionalize': functions may write ...
     """
     message = f"module {module!r} has no attribute {name!r}"
     # Python and its tools ask for many such names, which should cost nothing.

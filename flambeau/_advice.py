@@ -91,7 +91,6 @@ _ADVICE = {
         testing.assert_allclose
     """,
     # Gradients
-    "forward mode is flambeau.func.jvp(function, primals, tangents)": "autograd.forward_ad",
     "functions may write in place to what they make; transform them as they are": """
         func.functionalize
     """,

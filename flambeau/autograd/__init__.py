@@ -1,6 +1,7 @@
 """Gradients: the public face of the tape."""
 
 from flambeau._absent import Absent as _Absent
+from flambeau.autograd import forward_ad as forward_ad
 from flambeau.autograd import functional as functional
 from flambeau.autograd import graph as graph
 from flambeau.autograd.anomaly_mode import *

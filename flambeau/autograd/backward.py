@@ -12,7 +12,8 @@ from jaxlib._jax import ArrayImpl
 
 from flambeau.autograd.graph import GradientEdge
 from flambeau.core import tape
-from flambeau.core.engine import Backward, as_engine_value
+from flambeau.core.engine import Backward
+from flambeau.core.modes import modes
 from flambeau.core.op import function
 from flambeau.core.tensor import Tensor
 from flambeau.core.upload import beside
@@ -60,7 +61,7 @@ def backward(
         grad_tensors = grad_variables
     outputs = _as_tuple(tensors)
     targets = None if inputs is None else [_leaf(each) for each in _nonempty(inputs, "backward")]
-    roots = _roots(outputs, grad_tensors, create_graph)
+    roots = _roots(outputs, grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
     engine = Backward(
         roots, retain_graph=keep, create_graph=create_graph, targets=targets, accumulate=True
@@ -120,7 +121,7 @@ def grad(
     if is_grads_batched:
         found = _batched(results, grad_outputs, options)
     else:
-        found = Backward(_roots(results, grad_outputs, create_graph), **options).run()
+        found = Backward(_roots(results, grad_outputs), **options).run()
     return tuple(
         _finished(i, source, each, allow_unused, materialize_grads)
         for i, (source, each) in enumerate(zip(wanted, found, strict=True))
@@ -148,7 +149,7 @@ def _finished(
 def _batched(outputs: tuple[Any, ...], grad_outputs: Any, options: dict[str, Any]) -> list[Any]:
     """The gradients for every cotangent along the leading dimension of ``grad_outputs``."""
     batches = _as_tuple(grad_outputs)
-    if options["create_graph"]:
+    if options["create_graph"] or modes.dual is not None:
         return _batched_by_rows(outputs, batches, options)
     given = [each is not None for each in batches]
     unused: list[bool] = []
@@ -156,7 +157,7 @@ def _batched(outputs: tuple[Any, ...], grad_outputs: Any, options: dict[str, Any
     def gradients(*arrays: Any) -> tuple[Any, ...]:
         remaining = iter(arrays)
         row = [Tensor._wrap(next(remaining)) if each else None for each in given]
-        found = Backward(_roots(outputs, row, False), **options).run()
+        found = Backward(_roots(outputs, row), **options).run()
         unused.extend(each is None for each in found)
         return tuple(each for each in found if each is not None)
 
@@ -170,12 +171,14 @@ def _batched(outputs: tuple[Any, ...], grad_outputs: Any, options: dict[str, Any
 def _batched_by_rows(
     outputs: tuple[Any, ...], batches: tuple[Any, ...], options: dict[str, Any]
 ) -> list[Any]:
-    # A batched trace cannot stay on the tape, so what is to be recorded runs row by row.
-    rows = [
-        Backward(_roots(outputs, row, True), **options).run()
-        for row in zip(*(each.unbind(0) for each in batches), strict=True)
-    ]
-    return [None if column[0] is None else stack(column) for column in zip(*rows, strict=True)]
+    # A batched trace cannot stay on the tape, so rows run one by one if they are to be recorded;
+    # or if they may have tangents.
+    rows = [*zip(*(each.unbind(0) for each in batches), strict=True)]
+    found = []
+    for place, row in enumerate(rows, 1):
+        keep = options["retain_graph"] or place < len(rows)
+        found.append(Backward(_roots(outputs, row), **{**options, "retain_graph": keep}).run())
+    return [None if column[0] is None else stack(column) for column in zip(*found, strict=True)]
 
 
 def _as_tuple(tensors: Any) -> tuple[Any, ...]:
@@ -215,13 +218,13 @@ def _target(source: Any) -> Any:
     return tape.edge_of(source)
 
 
-def _roots(outputs: tuple[Any, ...], grad_outputs: Any, as_tensors: bool) -> list[Any]:
-    """The edges to start from, with their cotangents as the engine passes them."""
+def _roots(outputs: tuple[Any, ...], grad_outputs: Any) -> list[Any]:
+    """The edges to start from, with their cotangents."""
     given = (None,) * len(outputs) if grad_outputs is None else _as_tuple(grad_outputs)
     if len(given) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients for them")
     return [
-        (_source(i, output), as_engine_value(_cotangent(i, output, each), as_tensors))
+        (_source(i, output), _cotangent(i, output, each))
         for i, (output, each) in enumerate(zip(outputs, given, strict=True))
     ]
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from flambeau.autograd.function_context import FunctionCtx
 from flambeau.autograd.function_jax import is_transformed, known_to_jax
+from flambeau.autograd.function_jvp import Marks, push_tangents
 from flambeau.autograd.function_node import BackwardCFunction, Form
-from flambeau.core import tape
+from flambeau.core import dual, tape
 from flambeau.core.kernel import INEXACT
 from flambeau.core.modes import enable_grad, modes, no_grad
 from flambeau.core.node import Node
@@ -100,6 +101,24 @@ class Function:
             "a Function that gradients flow through must define the static method backward (or vjp)"
         )
 
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """The tangents of forward's outputs from those of its arguments, for forward mode.
+
+        Called right after forward, where ``ctx.saved_tensors`` are those of `save_for_forward`.
+
+        Args:
+            ctx: The context that forward filled.
+            grad_inputs: For each argument of forward its tangent; zeros for a Tensor without one
+                (``None`` after ``set_materialize_grads(False)``), ``None`` for anything else.
+
+        Returns:
+            One tangent per output, ``None`` where there is none.
+        """
+        raise NotImplementedError(
+            "a Function that forward mode comes to must define the static method jvp"
+        )
+
     # PyTorch's second name for it. Which of the two a subclass defines is looked up.
     @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
@@ -154,13 +173,18 @@ class _Call:
 
     def run(self) -> Any:
         """The outputs, recorded."""
-        returned = self._forward()
+        with dual.suspended():
+            returned = self._forward()
         results = returned if isinstance(returned, tuple) else (returned,)
         for each in self.ctx.dirty_tensors:
             self._check_dirty(each, results)
         if not self.ctx.dirty_tensors and is_transformed(self.args):
             results = self._known_to_jax(results)
-        outputs = self._record(results) if self.recorded else self._unrecorded(results)
+        marks = Marks.of(self.ctx)
+        with dual.suspended():
+            outputs = self._record(results) if self.recorded else self._unrecorded(results)
+        if modes.dual is not None:
+            push_tangents(self.cls, self.ctx, marks, self.args, results, outputs)
         return tuple(outputs) if isinstance(returned, tuple) else outputs[0]
 
     def _forward(self) -> Any:

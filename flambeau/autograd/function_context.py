@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from flambeau.core import packing, tape
+from flambeau.core.dual import restore_tangents
+from flambeau.core.modes import modes
 from flambeau.core.node import Node
 from flambeau.core.tensor import Tensor
 
@@ -31,6 +34,8 @@ class FunctionCtx:
         self.dirty_tensors: tuple[Tensor, ...] = ()
         self.non_differentiable: tuple[Tensor, ...] = ()
         self._packed: tuple[_Packed | _Hooked | None, ...] | None = ()
+        self.saved_for_forward: tuple[Tensor | None, ...] | None = None
+        self._saved_in_jvp: tuple[Tensor | None, ...] | None = None
         self._node: weakref.ref[Node] | None = None
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
@@ -45,7 +50,7 @@ class FunctionCtx:
         self.to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for a ``jvp`` method; backward does not see them.
+        """Keep tensors for the ``jvp`` method, where `saved_tensors` gives them.
 
         Raises:
             TypeError: An argument is neither a Tensor nor ``None``.
@@ -82,13 +87,27 @@ class FunctionCtx:
         Raises:
             RuntimeError: A backward that did not keep the graph has freed them.
         """
+        if self._saved_in_jvp is not None:
+            return self._saved_in_jvp
         node = None if self._node is None else self._node()
         if self._packed is None:
             raise RuntimeError(
                 f"{'the function' if node is None else node.name()}: its saved tensors were freed "
                 "by an earlier backward; pass retain_graph=True to that one"
             )
-        return tuple([None if each is None else each.unpack(node) for each in self._packed])
+        saved = tuple([None if each is None else each.unpack(node) for each in self._packed])
+        if modes.dual is not None:
+            restore_tangents(node, saved)
+        return saved
+
+    @contextlib.contextmanager
+    def _for_jvp(self) -> Iterator[None]:
+        """A block in which `saved_tensors` are those saved for the ``jvp`` method."""
+        self._saved_in_jvp = self.saved_for_forward
+        try:
+            yield
+        finally:
+            self._saved_in_jvp = None
 
     def _pack(self, results: Sequence[Any], outputs: Sequence[Any], node: Node) -> None:
         """Keep the arrays of the tensors to save, as they are at the end of forward.

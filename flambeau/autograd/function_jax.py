@@ -16,6 +16,7 @@ import numpy as np
 from jax.core import Tracer
 
 from flambeau.autograd.function_context import FunctionCtx
+from flambeau.autograd.function_jvp import call_jvp, defines_jvp
 from flambeau.autograd.function_node import Form, checked_gradients, pick_backward
 from flambeau.core.kernel import INEXACT
 from flambeau.core.modes import enable_grad, modes
@@ -45,6 +46,8 @@ def known_to_jax(
     Returns:
         The results, with another tensor in the place of each tensor.
     """
+    if modes.pushing and defines_jvp(cls):
+        return _known_forward(cls, ctx, args, results)
     rule = _Rule(cls, ctx, args, results)
     inputs = tuple([each._read() for each in args if isinstance(each, Tensor)])
     outputs = tuple([each._read() for each in results if isinstance(each, Tensor)])
@@ -54,6 +57,78 @@ def known_to_jax(
     return tuple(
         [Tensor._wrap(next(arrays)) if isinstance(each, Tensor) else each for each in results]
     )
+
+
+def _known_forward(
+    cls: Any, ctx: FunctionCtx, args: Sequence[Any], results: Sequence[Any]
+) -> tuple[Any, ...]:
+    """The results of forward, as ones that JAX differentiates by ``jvp``, forward and backward."""
+    kept = _Kept(ctx, ctx.saved_for_forward or ())
+    takes = [isinstance(each, Tensor) and not _is_marked(ctx, each) for each in results]
+
+    def primal(inputs: Arrays, outputs: Arrays, arrays: Any) -> Arrays:
+        return outputs
+
+    def rule(primals: Any, tangents: Any) -> tuple[Arrays, Arrays]:
+        _, outputs, arrays = primals
+        own, saved = kept.context(arrays, tuple([False] * len(args)))
+        own.saved_for_forward = saved
+        remaining = iter(tangents[0])
+        given = [
+            _tangent(each, next(remaining)) if isinstance(each, Tensor) else None for each in args
+        ]
+        wrapped = [Tensor._wrap(each) for each in outputs]
+        shown = iter(wrapped)
+        forms = [next(shown) if isinstance(each, Tensor) else None for each in results]
+        forms = [each if take else None for each, take in zip(forms, takes, strict=True)]
+        found = call_jvp(cls, own, given, forms)
+        pushed = [t for t, each in zip(found, results, strict=True) if isinstance(each, Tensor)]
+        return outputs, tuple(
+            [
+                _zeros(value.shape, value.dtype) if each is None else each._read()
+                for each, value in zip(pushed, outputs, strict=True)
+            ]
+        )
+
+    passed = jax.custom_jvp(primal)
+    passed.defjvp(rule)
+    inputs = tuple([each._read() for each in args if isinstance(each, Tensor)])
+    outputs = tuple([each._read() for each in results if isinstance(each, Tensor)])
+    arrays = iter(passed(inputs, outputs, kept.arrays))
+    return tuple(
+        [Tensor._wrap(next(arrays)) if isinstance(each, Tensor) else each for each in results]
+    )
+
+
+def _is_marked(ctx: FunctionCtx, result: Tensor) -> bool:
+    return any(result is each for each in ctx.non_differentiable)
+
+
+def _tangent(argument: Tensor, tangent: Any) -> Tensor | None:
+    return None if argument.dtype.numpy not in INEXACT else Tensor._wrap(tangent)
+
+
+class _Kept:
+    """What one call keeps on its context: the arrays, which JAX must know of, and the rest.
+
+    Attributes:
+        arrays: The arrays of the tensors that forward saved, and of those that it set on ``ctx``.
+    """
+
+    def __init__(self, ctx: FunctionCtx, saved: Sequence[Tensor | None]) -> None:
+        attributes = vars(ctx)
+        self.settings = {k: v for k, v in attributes.items() if not isinstance(v, Tensor)}
+        tensors = {k: v._read() for k, v in attributes.items() if isinstance(v, Tensor)}
+        self.arrays = (tuple([None if each is None else each._read() for each in saved]), tensors)
+
+    def context(self, arrays: Any, needs: tuple[bool, ...]) -> tuple[FunctionCtx, tuple[Any, ...]]:
+        """A context like that of the call, and the saved tensors, made of these arrays."""
+        saved, tensors = arrays
+        ctx = FunctionCtx(needs)
+        ctx.__dict__.update(self.settings)
+        ctx.__dict__.update({name: Tensor._wrap(array) for name, array in tensors.items()})
+        ctx.needs_input_grad = needs
+        return ctx, tuple([None if each is None else Tensor._wrap(each) for each in saved])
 
 
 class _Rule:
@@ -72,11 +147,8 @@ class _Rule:
         self.inputs = tuple([Form.of(each) for each in args])
         self.results = tuple([Form.of(each) for each in results])
         self.needs = tuple([form is not None for form in self.inputs])
-        attributes = vars(ctx)
-        self.settings = {k: v for k, v in attributes.items() if not isinstance(v, Tensor)}
-        saved = tuple([None if each is None else each._read() for each in ctx.to_save])
-        tensors = {k: v._read() for k, v in attributes.items() if isinstance(v, Tensor)}
-        self.kept = (saved, tensors)
+        self.context = _Kept(ctx, ctx.to_save)
+        self.kept = self.context.arrays
 
     def primal(self, inputs: Arrays, outputs: Arrays, kept: Any) -> Arrays:
         """The results, which have been computed already."""
@@ -88,12 +160,8 @@ class _Rule:
 
     def backward(self, kept: Any, cotangents: Arrays) -> tuple[Any, ...]:
         """The cotangents of what `primal` takes: the results and what was kept get none."""
-        saved, tensors = kept
-        ctx = FunctionCtx(self.needs)
-        ctx.__dict__.update(self.settings)
-        ctx.__dict__.update({name: Tensor._wrap(array) for name, array in tensors.items()})
-        ctx.needs_input_grad = self.needs
-        ctx._restore(saved)
+        ctx, _ = self.context.context(kept, self.needs)
+        ctx._restore(kept[0])
         with enable_grad():
             returned = pick_backward(self.cls)(ctx, *self._gradients(cotangents))
             name = f"{self.cls.__name__}Backward"

@@ -99,7 +99,7 @@ class BackwardCFunction(Node):
 
 def pick_backward(cls: Any) -> Any:
     """The method that computes gradients: ``backward``, or its other name ``vjp``."""
-    has_backward, has_vjp = _is_overridden(cls, "backward"), _is_overridden(cls, "vjp")
+    has_backward, has_vjp = is_overridden(cls, "backward"), is_overridden(cls, "vjp")
     if has_backward and has_vjp:
         raise RuntimeError(
             f"{cls.__name__} defines both backward and vjp, which are two names of one method; "
@@ -108,7 +108,7 @@ def pick_backward(cls: Any) -> Any:
     return cls.vjp if has_vjp else cls.backward
 
 
-def _is_overridden(cls: Any, name: str) -> bool:
+def is_overridden(cls: Any, name: str) -> bool:
     """Whether a subclass defines what `Function`, the last of the bases to have it, defines."""
     return sum(name in vars(base) for base in cls.__mro__) > 1
 

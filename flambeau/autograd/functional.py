@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.autograd.backward import grad
+from flambeau.autograd.directional import along_all
 from flambeau.core.modes import enable_grad
 from flambeau.core.tensor import Tensor
 from flambeau.core.upload import beside
@@ -138,7 +139,7 @@ def jacobian(
         strict: Fail where an output does not depend on an input, instead of giving zeros.
         vectorize: Compute all rows together rather than one after another.
         strategy: ``"reverse-mode"`` computes rows; ``"forward-mode"``, which needs ``vectorize``,
-            columns.
+            columns, by `forward_ad`.
 
     Returns:
         For each output and each input a Tensor of shape ``[*output.shape, *input.shape]``.
@@ -166,10 +167,10 @@ def jacobian(
     with enable_grad():
         several_in, given = _is_tuple(inputs, "the inputs of jacobian()")
         prepared = _prepared(given, create_graph)
-        several_out, outputs = _is_tuple(func(*prepared), "what func gives jacobian()")
         if strategy == "forward-mode":
-            table = _by_columns(outputs, prepared)
+            several_out, table = _by_columns(func, prepared)
         else:
+            several_out, outputs = _is_tuple(func(*prepared), "what func gives jacobian()")
             table = [_by_rows(each, prepared, create_graph, strict, vectorize) for each in outputs]
         blocks = [_returned(several_in, _finished(row, create_graph)) for row in table]
         return _returned(several_out, blocks)
@@ -208,28 +209,29 @@ def _by_rows(
     )
 
 
-def _by_columns(outputs: _Tensors, inputs: _Tensors) -> list[_Tensors]:
-    """The blocks of all outputs, from one directional derivative per element of the inputs."""
-    pull = _pulled_back(outputs, inputs)
+def _by_columns(func: _Function, inputs: _Tensors) -> tuple[bool, list[_Tensors]]:
+    """The blocks of all outputs, from one forward derivative per element of the inputs.
+
+    Returns:
+        Whether ``func`` gives a tuple, and the blocks.
+    """
+    is_several: list[bool] = []
+
+    def noted(*given: Tensor) -> _Tensors:
+        several, outputs = _is_tuple(func(*given), "what func gives jacobian()")
+        is_several[:] = [several]
+        return outputs
+
     columns: list[list[Tensor]] = []
     for place, source in enumerate(inputs):
-        batch = _basis(source)
-        found = _gradients(
-            (pull.gradients[place],), pull.cotangents, [batch], False, False, "jacobian()",
-            retain_graph=True, is_grads_batched=True,
-        )  # fmt: skip
-        found = _or_zeros(found, outputs, (source.numel(),))
-        columns.append(
-            [
-                _last_first(each, source.numel(), (*output.shape, *source.shape))
-                for each, output in zip(found, outputs, strict=True)
-            ]
-        )
-    return [tuple(row) for row in zip(*columns, strict=True)]
+        directions = {place: _basis(source)._read()}
+        found = along_all(noted, inputs, directions, lambda pairs: [each[1] for each in pairs])
+        columns.append([_last_first(Tensor._wrap(each), tuple(source.shape)) for each in found])
+    return is_several[0], [tuple(row) for row in zip(*columns, strict=True)]
 
 
-def _last_first(columns: Any, size: int, shape: tuple[int, ...]) -> Tensor:
-    return columns.reshape((size, -1)).transpose(0, 1).reshape(shape)
+def _last_first(columns: Any, shape: tuple[int, ...]) -> Tensor:
+    return columns.movedim(0, -1).reshape((*columns.shape[1:], *shape))
 
 
 class _pulled_back:

@@ -470,7 +470,7 @@ class _Check:
             outputs, [like(t, each) for t, each in zip(outputs, zeroed, strict=True)]
         )
         roots: Any = [
-            (tape.edge_of(output), None if o in left_out else like(output, each)._read())
+            (tape.edge_of(output), None if o in left_out else like(output, each))
             for o, (output, each) in enumerate(zip(outputs, cotangents, strict=True))
         ]
         targets = [tape.edge_of(each) for each in self.checked]

@@ -11,10 +11,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from flambeau.core.drawing import Descent
-from flambeau.core.pushing import push
+from flambeau.autograd.directional import along, along_all
 from flambeau.core.tensor import Tensor
-from flambeau.core.transform import Capture
 
 
 def random_array(shape: Sequence[int], numpy_dtype: Any) -> np.ndarray:
@@ -89,35 +87,25 @@ class Forward:
         self.arguments = arguments
         self.place = place
         self.source: Tensor = arguments[place]
-        self.descent = Descent()
 
     def along(self, change: np.ndarray) -> list[np.ndarray]:
         """The derivatives of the outputs that take a gradient."""
-        return [wide(each) for each in self._pushed(self._tangent(change))]
+        pairs = along(self.func, self.arguments, {self.place: self._direction(change)})
+        return [wide(each.detach()._read()) for each in _derivatives(pairs)]
 
     def along_all(self, changes: Sequence[np.ndarray]) -> list[np.ndarray]:
         """`along` each of several changes, all at once; stacked."""
-        return [wide(each) for each in jax.vmap(self._pushed)(self._tangent(np.stack(changes)))]
+        directions = {self.place: self._direction(np.stack(changes))}
+        found = along_all(self.func, self.arguments, directions, _derivatives)
+        return [wide(each) for each in found]
 
-    def _tangent(self, change: np.ndarray) -> Any:
+    def _direction(self, change: np.ndarray) -> Any:
         return like(self.source, change)._read()
 
-    def _pushed(self, tangent: Any) -> tuple[Any, ...]:
-        return push(self._run, (self.source.detach()._read(),), (tangent,))[1]
 
-    def _run(self, array: Any) -> tuple[tuple[Any, ...], None]:
-        with Capture(), self.descent:
-            given = [self._own(each) for each in self.arguments]
-            given[self.place]._cell.array = array
-            returned = self.func(*given)
-            outputs = returned if isinstance(returned, list | tuple) else (returned,)
-            taking = [each for each in outputs if isinstance(each, Tensor) and each.requires_grad]
-            return tuple([each._read() for each in taking]), None
-
-    def _own(self, argument: Any) -> Any:
-        """A checked argument as a leaf of the run's own; anything else as it is."""
-        if not isinstance(argument, Tensor) or not argument.requires_grad:
-            return argument
-        own = Tensor._wrap(argument.detach()._read())
-        own._requires_grad = True
-        return own
+def _derivatives(pairs: Sequence[tuple[Any, Any]]) -> list[Tensor]:
+    return [
+        derivative
+        for output, derivative in pairs
+        if isinstance(output, Tensor) and output.requires_grad
+    ]

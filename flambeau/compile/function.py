@@ -127,6 +127,14 @@ class CompiledFunction:
                 return result
         if modes.trace is not None:
             return self.function(*args, **kwargs)
+        if modes.level is not None:
+            warnings.warn(
+                f"{getattr(self.function, '__name__', self.function)!r} runs eagerly, since a dual "
+                "level is open around it; open the level inside the compiled function",
+                CompileWarning,
+                stacklevel=2,
+            )
+            return self.function(*args, **kwargs)
         leaves, structure = arguments.flatten(args, kwargs)
         key = (structure, arguments.signature(leaves), _modes())
         programs = self.programs.get(key)

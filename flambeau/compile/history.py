@@ -76,7 +76,7 @@ def trace_backward(
     Raises:
         RuntimeError: The tape refuses, as it would eagerly.
     """
-    starts = [(edge, placeholder(i, like)) for i, (edge, like) in enumerate(roots)]
+    starts = [(edge, Tensor._wrap(placeholder(i, like))) for i, (edge, like) in enumerate(roots)]
     arrived = _ToTheEdge(starts, first_sequence).arrivals()
     owners: dict[Any, Tensor] = {}
     for tensor, (node, number, _) in histories.items():

@@ -12,7 +12,7 @@ from jax import Array
 from jax.core import Tracer
 from jaxlib._jax import ArrayImpl
 
-from flambeau.core import packing, tape
+from flambeau.core import forward, packing, tape
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.kernel import INEXACT, Kernel
 from flambeau.core.modes import modes
@@ -47,7 +47,12 @@ def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
     Returns:
         A Tensor, or a tuple of them.
     """
-    if modes.trace is not None or modes.capture is not None or modes.autocast is not None:
+    if (
+        modes.trace is not None
+        or modes.capture is not None
+        or modes.autocast is not None
+        or modes.dual is not None
+    ):
         return _run_general(kernel, inputs)
     arrays = []
     recorded = False
@@ -91,6 +96,8 @@ def run_with_constants(
 
     NumPy arrays among the constants must not be changed afterwards.
     """
+    if modes.dual is not None:
+        return forward.run_with_constants(run_with_constants, kernel, tensors, constants)
     trace = modes.trace
     if trace is not None:
         for each in tensors:
@@ -115,7 +122,7 @@ def run_with_constants(
 
 
 def _run_general(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
-    """`run` for all that is unusual: traces, transformations, autocast, meta, foreign operands."""
+    """`run` for all that is unusual: modes of the thread, meta, foreign operands."""
     inputs = tuple(
         each
         if type(each) in PLAIN_TYPES or type(each) in _CONSTANT_TYPES
@@ -124,6 +131,13 @@ def _run_general(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
     )
     if modes.autocast is not None:
         inputs = modes.autocast.cast(kernel, inputs)
+    if modes.dual is not None:
+        return forward.run(_run_cast, kernel, inputs)
+    return _run_cast(kernel, inputs)
+
+
+def _run_cast(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
+    """`run` on plain operands, where autocast has nothing left to do."""
     tensors = [each for each in inputs if isinstance(each, Tensor)]
     trace = modes.trace
     if trace is not None:

@@ -14,7 +14,6 @@ from flambeau.core.lazy_cotangent import value_of
 from flambeau.core.modes import enable_grad, modes, no_grad
 from flambeau.core.node import Edge, Node
 from flambeau.core.tape import AccumulateGrad, is_traced
-from flambeau.core.tensor import Tensor
 
 
 class _Running(threading.local):
@@ -47,9 +46,10 @@ class Backward:
     each of them when all its cotangents are known. Accumulators run as soon as they can.
 
     Args:
-        roots: Where to start: edges, each with the cotangent of that output.
+        roots: Where to start: edges, each with the cotangent of that output, a Tensor.
         retain_graph: Keep what the nodes saved, so that they can run again.
-        create_graph: Record the gradients' own computation.
+        create_graph: Record the gradients' own computation. The cotangents are Tensors then, and
+            while a dual level is open, since they may have tangents; arrays otherwise.
         targets: Run only what leads to these edges; ``None`` runs everything.
         accumulate: With ``targets``: run the nodes of the targets too, so that leaves among them
             accumulate. Otherwise collect the targets' cotangents.
@@ -66,7 +66,8 @@ class Backward:
     ) -> None:
         self.roots = roots
         self.keep = retain_graph
-        self.as_tensors = create_graph
+        self.records = create_graph
+        self.as_tensors = create_graph or modes.dual is not None
         self.goals = None if targets is None else {each[0] for each in targets if each is not None}
         self.captures: dict[Node, list[tuple[int, int]]] = {}
         self.captured: list[Any] = []
@@ -103,10 +104,11 @@ class Backward:
         reached = self.reached
         for edge, cotangent in self.roots:
             if reached is None or edge[0] in reached:
-                self._send(edge, cotangent)
+                array = None if cotangent is None else cotangent._read()
+                self._send(edge, cotangent if self.as_tensors else array)
         outer, _running.backward = _running.backward, self
         try:
-            with enable_grad() if self.as_tensors else no_grad():
+            with enable_grad() if self.records else no_grad():
                 for each in [each for each, count in waiting.items() if not count]:
                     self._run_node(each)
                 for node in nodes:
@@ -262,8 +264,3 @@ class Backward:
     def _capture(self, node: Node, buffer: list[Any]) -> None:
         for number, place in self.captures.get(node, ()):
             self.captured[place] = buffer[number]
-
-
-def as_engine_value(cotangent: Tensor, as_tensors: bool) -> Any:
-    """A cotangent as the engine passes it: an array, or a Tensor where it is to be recorded."""
-    return cotangent if as_tensors else cotangent._read()

@@ -291,6 +291,7 @@ def tensor_repr(
     requires_grad: bool = False,
     parameter: bool = False,
     class_prefix: str = "tensor",
+    tangent: str | None = None,
 ) -> str:
     """What ``repr(tensor)`` gives: the numbers, then what the numbers alone do not tell.
 
@@ -308,6 +309,7 @@ def tensor_repr(
         requires_grad: printed where there is no ``grad_fn``.
         parameter: the tensor is a ``Parameter``, and announces itself as one.
         class_prefix: what stands before the bracket; the class's name for a subclass.
+        tangent: the tangent of a dual tensor, printed.
 
     >>> tensor_repr(
     ...     np.array([1.0, 2.0]),
@@ -338,6 +340,8 @@ def tensor_repr(
         suffixes.append(f"grad_fn=<{grad_fn}>")
     elif requires_grad:
         suffixes.append("requires_grad=True")
+    if tangent is not None:
+        suffixes.append(f"tangent={tangent}")
     text = _with_suffixes(opening + contents, suffixes, indent=len(opening))
     if not parameter:
         return text

@@ -1,7 +1,7 @@
-"""One pure function of arrays, and what follows from it: its compiled form, gradient and meta form.
+"""One pure function of arrays, and what follows from it: compiled, gradient, tangent and meta form.
 
 A `Kernel` is an operator with its static arguments bound. The gradient of a kernel is again a
-kernel, so gradients of any order are one mechanism.
+kernel, and so is its tangent; gradients of any order, and of tangents, are one mechanism.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from jax.interpreters.partial_eval import dce_jaxpr
 from jaxlib._jax import ArrayImpl
 
 from flambeau.core import dtype as dtypes
+from flambeau.core.pushing import push
 
 Arrays = tuple[Any, ...]
 
@@ -137,6 +138,25 @@ class Kernel:
             self._gradients[key] = kernel
         return kernel, arrays
 
+    def tangent(self, given: tuple[bool, ...], constants: int = 0) -> Kernel:
+        """The kernel that computes the tangents of the results.
+
+        Args:
+            given: Which of the inputs, without the constants, have a tangent.
+            constants: How many inputs at the end have none.
+
+        Returns:
+            A kernel that takes the inputs without the constants, the tangents, and the constants,
+            and gives a tuple with one tangent per result that can have one.
+        """
+        key = ("tangent", given, constants)
+        kernel = self._gradients.get(key)
+        if kernel is None:
+            function = functools.partial(_tangents, self.function, given, constants)
+            kernel = Kernel(function, f"{self.name}_tangent", f"{self.node_name[:-1]}Tangent0")
+            self._gradients[key] = kernel
+        return kernel
+
     def followed_by(self, other: Kernel, count: int) -> Kernel:
         """The kernel that passes this one's only result on to another.
 
@@ -249,6 +269,19 @@ def _cotangents(
 
     _, vjp = jax.vjp(restricted, *_wanted(arrays, needs))
     return pull_back(vjp, cotangents)
+
+
+def _tangents(
+    function: Callable[..., Any], given: tuple[bool, ...], constants: int, *everything: Any
+) -> Arrays:
+    end = len(everything) - constants
+    inputs, tangents = everything[: len(given)], everything[len(given) : end]
+
+    def restricted(*parts: Any) -> tuple[Arrays, None]:
+        results = function(*_merge(inputs, given, parts), *everything[end:])
+        return tuple(each for each in _as_tuple(results) if _is_inexact(each)), None
+
+    return push(restricted, _wanted(inputs, given), tangents)[1]
 
 
 def _chained(

@@ -28,6 +28,9 @@ class _ThreadModes(threading.local):
             transformations.
         packing: The `flambeau.core.packing.Hooks` for what the tape saves, if any.
         packing_refused: What an attempt to set such hooks is told; ``None`` where it is allowed.
+        level: The `flambeau.core.dual.Level` that is open, if any.
+        dual: That level, where operators pass tangents on; ``None`` where they do not.
+        pushing: Inside a function that `jax.jvp` differentiates forward.
         autocast: What casts the inputs of operators inside `flambeau.autocast`; ``None`` outside.
         device: The device that factories use when given none; ``None`` means the CPU.
         device_stack: Devices of the ``with device(...)`` blocks around the current line.
@@ -45,6 +48,9 @@ class _ThreadModes(threading.local):
     packing: Any = None
     packing_refused: str | None = None
     autocast: Any = None
+    level: Any = None
+    pushing = False
+    dual: Any = None
     device: Any = None
     overrides_disabled = 0
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import jax
 
+from flambeau.core.modes import modes
+
 Arrays = tuple[Any, ...]
 
 
@@ -26,6 +28,7 @@ def push(
     Raises:
         NotImplementedError: Something in the function defines its gradient for backward only.
     """
+    before, modes.pushing = modes.pushing, True
     try:
         return jax.jvp(function, primals, tangents, has_aux=True)
     except (TypeError, RuntimeError) as error:
@@ -35,3 +38,5 @@ def push(
             "forward differentiation (jvp, jacfwd, hessian) has come to an operator or custom "
             "Function that defines its gradient for backward only; use vjp() or jacrev()"
         ) from error
+    finally:
+        modes.pushing = before

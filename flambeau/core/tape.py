@@ -18,6 +18,7 @@ from jaxlib._jax import ArrayImpl
 from flambeau.core import kernel as kernels
 from flambeau.core import world
 from flambeau.core.cell import is_abstract
+from flambeau.core.dual import copy_tangent, restore_tangents
 from flambeau.core.handle import HookDict
 from flambeau.core.history import ITS_OWN
 from flambeau.core.kernel import Kernel
@@ -143,6 +144,8 @@ class KernelNode(Node):
             saved_tensor(array, edge if depends else None)
             for array, edge, depends in zip(saved, edges, used, strict=False)
         ]
+        if modes.dual is not None:
+            restore_tangents(self, inputs)
         cotangents = [
             each if depends else each.detach()
             for each, depends in zip(known, used[len(saved) :], strict=True)
@@ -259,6 +262,9 @@ def _accumulate(variable: Tensor, new: Any, as_tensors: bool) -> None:
         world.gradients += 1
         return
     old = variable._grad if trace is None else trace.get_grad(variable)
+    if as_tensors and not modes.grad_enabled:
+        # Tensors since they may be dual, which a gradient that is kept is not.
+        new, as_tensors = new._read(), False
     if as_tensors:
         # The caller may still hold the cotangent, so the sum needs a Cell of its own.
         _set_grad(variable, new.clone() if old is None else old + new)
@@ -361,6 +367,7 @@ def identity_node(
     for number, tensor in enumerate(tensors):
         alias = tensor._alias(Tensor if type(tensor) in PLAIN_TYPES else type(tensor))
         alias._grad_fn, alias._output_nr, alias._requires_grad = node, number, True
+        copy_tangent(tensor, alias)
         aliases.append(alias)
     return tuple(aliases), node
 

@@ -17,6 +17,7 @@ from flambeau.core import device as devices
 from flambeau.core import dtype as dtypes
 from flambeau.core import format, pytree, world
 from flambeau.core.cell import Cell, is_abstract
+from flambeau.core.dual import tangent_of
 from flambeau.core.history import History
 from flambeau.core.host import HostAccess
 from flambeau.core.layout import strided
@@ -80,6 +81,8 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
     _cell: Cell
     _view: View | None = None
     _inference: bool = False
+    # A `flambeau.core.dual.Tangent`, which counts while its level is open.
+    _tangent: Any = None
     __array_priority__ = 1000
 
     if TYPE_CHECKING:
@@ -108,6 +111,7 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
         _legacy_array: ClassVar[Callable[..., Any]]
         _rebuild: ClassVar[Callable[..., Any]]
         _replay_view: ClassVar[Callable[..., None]]
+        _view_of_tangent: ClassVar[Callable[..., Any]]
         _make_alias_of_leaf: ClassVar[Callable[..., None]]
         _ask_about_methods: ClassVar[Any]
         __torch_function__: ClassVar[Any]
@@ -165,7 +169,7 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
     def as_subclass(self, cls: type[Tensor]) -> Any:
         """This tensor as an instance of ``cls``, on the same elements and with the same history."""
         made = self._alias(cls)
-        made._view = self._view
+        made._view, made._tangent = self._view, self._tangent
         made._requires_grad, made._grad_fn, made._output_nr = (
             self.requires_grad, self._grad_fn, self._output_nr,
         )  # fmt: skip
@@ -262,6 +266,7 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
         if self._view is not None and self._view.base is not None:
             raise RuntimeError("cannot detach a view in place; use detach() instead")
         self._grad_fn, self._output_nr, self._requires_grad = None, 0, False
+        self._tangent = None
         return self
 
     # Shape, type, place
@@ -425,6 +430,7 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
             grad_fn=None if self.grad_fn is None else type(self.grad_fn).__name__,
             requires_grad=self.requires_grad,
             class_prefix="tensor" if is_plain else type(self).__name__,
+            tangent=None if (tangent := tangent_of(self)) is None else repr(tangent),
         )
         return f"Parameter({text})" if not is_plain and self.__dict__.get("_is_param") else text
 

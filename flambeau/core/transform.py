@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from flambeau.core import cell
+from flambeau.core.dual import Level, tangent_of
 from flambeau.core.modes import modes
 from flambeau.core.node import sequence_now
 from flambeau.core.tensor import Tensor
@@ -56,9 +57,15 @@ class Capture(Inside):
         self.differentiated: bool | None = None
         self.outer: Capture | None = None
         self._stand_ins: dict[int, Tensor] = {}
+        self._levels: tuple[Any, Any] = (None, None)
 
     def __enter__(self) -> Capture:
         super().__enter__()
+        self._levels = modes.level, modes.dual
+        if modes.level is not None:
+            # Tangents from outside do not count inside: the transformation as a whole has some.
+            inside = Level()
+            modes.level, modes.dual = inside, modes.dual and inside
         self.epoch = modes.entered
         self.first = sequence_now()
         self.outer, modes.capture = modes.capture, self
@@ -66,22 +73,34 @@ class Capture(Inside):
 
     def __exit__(self, *exception: object) -> None:
         modes.capture = self.outer
+        modes.level, modes.dual = self._levels
         super().__exit__(*exception)
 
     def lift(self, tensor: Any) -> Any:
-        """What stands for ``tensor`` inside, if it is from outside and requires grad."""
-        if not (modes.grad_enabled and isinstance(tensor, Tensor) and tensor.requires_grad):
+        """What stands for ``tensor`` inside, if it is from outside and has derivatives there."""
+        if not (isinstance(tensor, Tensor) and self._has_derivatives(tensor)):
             return tensor
         if not self._is_outside(tensor):
             return tensor
         if self.outer is not None:
             tensor = self.outer.lift(tensor)
-            if not tensor.requires_grad:
+            if not self._has_derivatives(tensor):
                 return tensor
         stand_in = self._stand_ins.get(id(tensor))
         if stand_in is None:
             stand_in = self._stand_ins[id(tensor)] = self._stand_in(tensor)
         return stand_in
+
+    def _has_derivatives(self, tensor: Tensor) -> bool:
+        """Whether ``tensor`` requires grad, or is a dual tensor outside."""
+        if modes.grad_enabled and tensor.requires_grad:
+            return True
+        # Also while the level is suspended: a function that runs again captures the same tensors.
+        inside, modes.level = modes.level, self._levels[0]
+        try:
+            return tangent_of(tensor) is not None
+        finally:
+            modes.level = inside
 
     def draw(self, make: Callable[[], Any], until: Capture | None) -> Any:
         """See `drawn`."""

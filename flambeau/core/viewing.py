@@ -11,6 +11,7 @@ import numpy as np
 from jax import Array
 
 from flambeau.core import tape
+from flambeau.core.dual import suspended, tangent_of
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
 from flambeau.core.node import move_history
@@ -123,7 +124,20 @@ def unrecorded_view(source: Tensor, step: Step, name: str, starts: Any) -> Any:
         modes.trace.note(source)
     if source._inference:
         made._inference = True
+    if modes.dual is not None and not isinstance(step, Bitcast):
+        _view_tangent(source, made, step, name, starts)
     return made
+
+
+def _view_tangent(source: Tensor, made: Tensor, step: Step, name: str, starts: Any) -> None:
+    """Make the tangent of a view a view of its source's tangent."""
+    level, tangent = modes.dual, tangent_of(source)
+    if tangent is not None and not modes.inference:
+        with suspended():
+            level.attach(made, make_view(tangent, step, name, starts))
+    elif source._tangent is not None:
+        # A view without a tangent of a base with one, whose own views have none either.
+        level.attach(made, None)
 
 
 def _positions(starts: Any) -> Any:
@@ -187,6 +201,24 @@ def replay_view(tensor: Tensor, of: View) -> None:
         edge = node and (node, 0)
         shape, numpy_dtype = step.result(shape, numpy_dtype)
     move_history(tensor, edge and edge[0], 0)
+
+
+def view_of_tangent(base: Tensor, of: View) -> Tensor | None:
+    """The part of a base's tangent that a view shows, as a view; ``None`` if it has no gradient.
+
+    Args:
+        base: The tangent of the base.
+        of: How the view stands to the base.
+    """
+    steps, names, starts = of.from_base()
+    made, used = base, 0
+    for step, name in zip(steps, names, strict=True):
+        if isinstance(step, Bitcast):
+            return None
+        own = starts[used : used + step.starts] if step.starts and starts is not None else None
+        used += step.starts
+        made = make_view(made, step, name, own)
+    return made
 
 
 def guarded_view(source: Tensor, made: str) -> Any:
@@ -260,6 +292,7 @@ def become_view(
     former = object.__new__(Tensor)
     vars(former).update(vars(target))
     made = unrecorded_view(former, step, name, starts)
+    target._tangent = made._tangent
     if recorded:
         _record_view(former, made, step, name, starts)
         target._grad_fn, target._output_nr = made._grad_fn, 0
@@ -272,4 +305,5 @@ def become_view(
 
 # What `Tensor` asks of this file.
 Tensor._replay_view = replay_view
+Tensor._view_of_tangent = staticmethod(view_of_tangent)
 Tensor._make_alias_of_leaf = alias_of_leaf

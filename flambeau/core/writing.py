@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core import view
+from flambeau.core import forward, view
 from flambeau.core.cell import Cell
 from flambeau.core.dispatch import run, run_with_constants
 from flambeau.core.dtype import INTEGER
+from flambeau.core.dual import tangent_of
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
 from flambeau.core.node import move_history
@@ -36,6 +37,8 @@ def put(target: Tensor, value: Tensor, name: str) -> Tensor:
         RuntimeError: The shapes differ, the dtype would lose its category, or ``target`` is a leaf
             that requires grad while gradients are recorded.
     """
+    if modes.dual is not None:
+        return forward.written(put, target, value, name)
     check_fit(target, value, name)
     if value.dtype is not target.dtype:
         value = value.to(target.dtype)
@@ -136,6 +139,9 @@ def assign(target: Tensor, value: Any, name: str) -> None:
         RuntimeError: The value does not broadcast, a number does not fit the dtype, or ``target``
             is a leaf that requires grad while gradients are recorded.
     """
+    if modes.dual is not None:
+        forward.written(assign, target, value, name)
+        return
     is_tensor = isinstance(value, Tensor)
     check_fits(value, target, name)
     base = target._history_base()
@@ -204,6 +210,11 @@ def put_out(out: Any, value: Any, name: str) -> Any:
     if modes.grad_enabled and (out.requires_grad or value.requires_grad):
         raise RuntimeError(
             f"{name}(): out= takes no part in gradients; one of the arguments requires grad"
+        )
+    if tangent_of(out) is not None or tangent_of(value) is not None:
+        raise NotImplementedError(
+            f"{name}(): out= passes no tangent on, and forward mode meets a dual tensor here; use "
+            "the result"
         )
     if not can_cast(value.dtype, out.dtype):
         raise RuntimeError(f"{name}(): a result of {value.dtype} cannot be stored in {out.dtype}")

@@ -15,8 +15,9 @@ import numpy as np
 from flambeau.core import tape
 from flambeau.core.cell import is_abstract
 from flambeau.core.drawing import Descent
-from flambeau.core.kernel import INEXACT, pull_back
-from flambeau.core.modes import modes
+from flambeau.core.dual import suspended, tangent_of
+from flambeau.core.kernel import INEXACT, Kernel, pull_back
+from flambeau.core.modes import enable_grad, modes, no_grad
 from flambeau.core.node import Edge, Node
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Capture, lifted
@@ -55,14 +56,23 @@ def run(
     capture = Capture(drawn=drawn)
     capture.differentiated = True if modes.grad_enabled and wanted else None
     results = compute(arrays, capture)
-    if not modes.grad_enabled or not (wanted or capture.tensors):
+    if modes.dual is not None:
+        duals = [place for place, each in enumerate(tensors) if tangent_of(each) is not None]
+        wanted = sorted({*wanted, *duals})
+    elif not modes.grad_enabled:
+        wanted = []
+    if not (wanted or capture.tensors):
         return [Tensor._wrap(each) for each in results]
+
+    # What is captured depends on the mode.
+    mode = enable_grad if modes.grad_enabled else no_grad
 
     def again(*values: Any) -> Arrays:
         given = list(arrays)
         for place, value in zip(wanted, values, strict=False):
             given[place] = value
-        return compute(given, Capture(values[len(wanted) :], capture.drawn))
+        with mode():
+            return compute(given, Capture(values[len(wanted) :], capture.drawn))
 
     return record(again, [*(tensors[place] for place in wanted), *capture.tensors])
 
@@ -72,8 +82,27 @@ def record(function: Callable[..., Arrays], sources: Sequence[Tensor]) -> list[T
 
     Args:
         function: Takes one array per source; gives a tuple of arrays.
-        sources: Tensors whose gradients are wanted where they require grad.
+        sources: Tensors whose gradients are wanted where they require grad. If some of them are
+            dual tensors, the results are.
     """
+    level = modes.dual
+    if level is None:
+        return _recorded(function, sources)
+    with suspended():
+        tangents = [tangent_of(each) for each in sources]
+        outputs = _recorded(function, sources)
+        given = tuple([each is not None for each in tangents])
+        if True in given:
+            pushed = Kernel(function, "transform", "TransformBackward0").tangent(given).function
+            known = [each for each in tangents if each is not None]
+            remaining = iter(_recorded(pushed, [*sources, *known]))
+            for each in outputs:
+                if each._cell.array.dtype in INEXACT:
+                    level.attach(each, next(remaining))
+    return outputs
+
+
+def _recorded(function: Callable[..., Arrays], sources: Sequence[Tensor]) -> list[Tensor]:
     sources = lifted(sources)
     values = tuple([each._read() for each in sources])
     descent = Descent()
@@ -83,14 +112,15 @@ def record(function: Callable[..., Arrays], sources: Sequence[Tensor]) -> list[T
             results = function(*values)
         return tuple([each for each in results if each.dtype in INEXACT]), results
 
-    _, vjp, results = jax.vjp(split, *values, has_aux=True)
     edges = tuple([tape.edge_of(each) for each in sources])
+    if not modes.grad_enabled or all(edge is None for edge in edges):
+        return [Tensor._wrap(each) for each in split(*values)[1]]
+    _, vjp, results = jax.vjp(split, *values, has_aux=True)
     outputs = [Tensor._wrap(each) for each in results]
-    if any(edge is not None for edge in edges):
-        node = TransformBackward(edges, function, values, vjp, results)
-        for number, output in enumerate(outputs):
-            if results[number].dtype in INEXACT:
-                output._grad_fn, output._output_nr, output._requires_grad = node, number, True
+    node = TransformBackward(edges, function, values, vjp, results)
+    for number, output in enumerate(outputs):
+        if results[number].dtype in INEXACT:
+            output._grad_fn, output._output_nr, output._requires_grad = node, number, True
     return outputs
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from flambeau.autograd.backward import grad as tape_gradients
 from flambeau.core import tape
+from flambeau.core.dual import copy_tangent
 from flambeau.core.modes import enable_grad, inference_mode, modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Inside, lifted
@@ -123,6 +124,7 @@ class Differentiated:
         # In a Cell of its own: whatever transformation runs must take the copy for its own.
         copy = Tensor._wrap(source._read())
         copy._requires_grad = True
+        copy_tangent(source, copy)
         return copy
 
     def split_aux(self) -> tuple[Any, Any]:

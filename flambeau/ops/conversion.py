@@ -11,6 +11,7 @@ from flambeau.core import dtype as dtypes
 from flambeau.core import plan, tape
 from flambeau.core.convert import place
 from flambeau.core.device import as_device, device
+from flambeau.core.dual import tangent_of
 from flambeau.core.layout import memory_format
 from flambeau.core.modes import modes
 from flambeau.core.op import Array, function, op
@@ -63,6 +64,8 @@ def _moved(source: Tensor, target: device) -> Tensor:
         node = _ToDeviceBackward((tape.edge_of(source),))
         node.origin = source.device
         made._grad_fn, made._requires_grad = node, True
+    if modes.dual is not None and (tangent := tangent_of(source)) is not None:
+        modes.dual.attach(made, _moved(tangent, target))
     return made
 
 
@@ -244,7 +247,7 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Any:
     if src.device != self.device:
         with plan.following(self._cell.array):
             src = _moved(src, self.device)
-    if not recorded and src.shape == self.shape and src.dtype is self.dtype:
+    if not (recorded or modes.dual) and src.shape == self.shape and src.dtype is self.dtype:
         self._store(src._read())
         return self
     return put(self, _copied(self, src), "copy_")

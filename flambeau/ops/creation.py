@@ -306,13 +306,15 @@ def zero_(self: Tensor) -> Any:
 
 
 def _fill(name: str, target: Tensor, value: Any) -> Tensor:
-    if isinstance(value, Tensor) and value.requires_grad and modes.grad_enabled:
+    if isinstance(value, Tensor) and (
+        modes.dual is not None or (value.requires_grad and modes.grad_enabled)
+    ):
         return put(target, _filled(target, value), name)
     if plan.is_to_be_followed(target._cell.array):
         with META.clone():
             return _fill(name, target, value)
     array = _filled_with(name, tuple(target.shape), value, target.dtype, target.device)
-    if modes.grad_enabled or target._inference:
+    if modes.grad_enabled or target._inference or modes.dual is not None:
         return put(target, Tensor._wrap(array), name)
     target._store(array)
     return target

@@ -415,10 +415,11 @@ def redraw(
     if plan.is_to_be_followed(target._cell.array):
         with META.clone():
             return redraw(name, kind, target, generator, parameters, outside_tape=outside_tape)
+    is_put = recorded or modes.dual is not None
     drawn = sample.sample(
-        kind, parameters, target.shape, target.dtype.numpy, target.device, generator, not recorded
+        kind, parameters, target.shape, target.dtype.numpy, target.device, generator, not is_put
     )
-    if recorded:
+    if is_put:
         return put(target, Tensor._wrap(drawn), name)
     if callable(drawn):
         target._store_later(drawn)

@@ -14,6 +14,7 @@ import flambeau.overrides
 from tests.conformance.autograd_scenarios import (
     backward,
     batches,
+    forward_ad,
     functional,
     functions,
     gradient_dtypes,
@@ -30,8 +31,8 @@ from tests.conformance.autograd_scenarios import (
 from tests.conformance.scenario import Entry, compare
 
 TOPICS = (
-    backward, batches, functional, functions, gradient_dtypes, graph, hooks, in_place, modes,
-    modules, overrides, rearranging, saved_tensors, transforms,
+    backward, batches, forward_ad, functional, functions, gradient_dtypes, graph, hooks, in_place,
+    modes, modules, overrides, rearranging, saved_tensors, transforms,
 )  # fmt: skip
 ENTRIES = [
     pytest.param(entry, id=f"{topic.__name__.rpartition('.')[2]}-{entry.name}")

@@ -311,6 +311,7 @@ ABSENT: dict[str, dict[str, str]] = {
     "accelerator": ACCELERATOR,
     "amp": {},
     "autograd": AUTOGRAD,
+    "autograd.forward_ad": {},
     "autograd.functional": {},
     "autograd.gradcheck": {},
     "autograd.graph": GRAPH,

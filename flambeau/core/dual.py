@@ -1,0 +1,123 @@
+"""Tangents of tensors: what forward-mode differentiation knows while a dual level is open.
+
+A tensor with a tangent is a *dual* tensor. `flambeau.core.forward` says how operators pass tangents
+on; here is where the tangents are kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from flambeau.core.modes import modes
+
+# A `flambeau.core.tensor.Tensor`, which knows of its tangent.
+Tensor = Any
+
+
+class Tangent:
+    """The tangent of one tensor at one level.
+
+    Attributes:
+        level: The level; the tangent counts while that is open.
+        tensor: The tangent, a tensor of the same shape and dtype; ``None`` for a view that has none
+            though its base may have one.
+    """
+
+    __slots__ = ("__weakref__", "level", "tensor")
+
+    def __init__(self, level: Level, tensor: Tensor | None) -> None:
+        self.level = level
+        self.tensor = tensor
+
+
+class Level:
+    """A dual level, between `enter` and `leave`.
+
+    Attributes:
+        saved: For nodes recorded on dual tensors, the tangents of what the nodes have saved, as
+            they were then.
+    """
+
+    def __init__(self) -> None:
+        self.saved: weakref.WeakKeyDictionary[Any, tuple[Tensor | None, ...]] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._tangents: weakref.WeakSet[Tangent] = weakref.WeakSet()
+        self._before: tuple[Any, Any] = (None, None)
+
+    def enter(self) -> None:
+        """Let operators on this thread pass on the tangents of this level, and of no other."""
+        self._before = modes.level, modes.dual
+        modes.level = modes.dual = self
+
+    def leave(self) -> None:
+        """End the level, and forget its tangents."""
+        modes.level, modes.dual = self._before
+        self.saved.clear()
+        for each in self._tangents:
+            each.tensor = None
+
+    def attach(self, tensor: Tensor, tangent: Tensor | None) -> None:
+        """Make ``tangent`` the tangent of ``tensor``; ``None`` keeps a view from its base's."""
+        held = tensor._tangent = Tangent(self, tangent)
+        self._tangents.add(held)
+
+
+def tangent_of(tensor: Tensor) -> Tensor | None:
+    """The tangent of a tensor at the level that is open, if it has one.
+
+    A view whose base is a dual tensor has a view of the base's tangent.
+    """
+    level = modes.level
+    if level is None:
+        return None
+    held = tensor._tangent
+    if held is not None and held.level is level:
+        return held.tensor
+    view = tensor._view
+    if view is None or view.base is None:
+        return None
+    of_base = tangent_of(view.history_base())
+    if of_base is None:
+        return None
+    with suspended():
+        tangent = tensor._view_of_tangent(of_base, view)
+    if tangent is not None:
+        level.attach(tensor, tangent)
+    return tangent
+
+
+def owner_of_tangent(tensor: Tensor) -> Tensor:
+    """The tensor whose tangent the tangent of ``tensor`` is a part of: its base, or itself."""
+    held = tensor._tangent
+    is_own = held is not None and held.level is modes.level
+    return tensor if is_own else tensor._history_base()
+
+
+def copy_tangent(source: Tensor, made: Tensor) -> None:
+    """Give ``made``, another handle on the elements of ``source``, the same tangent."""
+    if modes.dual is not None:
+        tangent = tangent_of(source)
+        if tangent is not None:
+            modes.dual.attach(made, tangent)
+
+
+def restore_tangents(node: Any, saved: Sequence[Any]) -> None:
+    """Give what ``node`` has saved, as tensors, the tangents that were saved too."""
+    level = modes.dual
+    for each, tangent in zip(saved, level.saved.get(node, ()), strict=False):
+        if tangent is not None and tangent_of(each) is None:
+            level.attach(each, tangent)
+
+
+@contextlib.contextmanager
+def suspended() -> Iterator[None]:
+    """A block in which operators pass no tangents on."""
+    before, modes.dual = modes.dual, None
+    try:
+        yield
+    finally:
+        modes.dual = before
