@@ -30,7 +30,7 @@ test: $(VENV)/.extras-test
 	$(PYTEST) --doctest-modules flambeau tests $(ARGS)
 
 conformance: $(VENV)/.extras-test,conformance
-	$(PYTEST) tests/conformance $(ARGS)
+	$(PYTEST) tests/conformance tests/fuzz $(ARGS)
 
 fuzz: $(VENV)/.extras-test,conformance
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED)

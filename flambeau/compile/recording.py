@@ -148,6 +148,7 @@ class Recording:
         warn_of_dice(dice)
         self._warn_of_arguments(args, kwargs)
         self.trace.log.restore()
+        self._refuse_hooks()
         self._collect_slots()
         self._collect_kept(returned)
         self._collect_writes()
@@ -157,6 +158,18 @@ class Recording:
         if self.roots:
             self._trace_backward()
         return self.outputs
+
+    def _refuse_hooks(self) -> None:
+        """Refuse hooks that stay on tensors from outside: each call would have to add another."""
+        for tensor, hooks, key in self.trace.hooks:
+            if key in hooks and self.trace.is_outside(tensor):
+                name = getattr(hooks[key], "__qualname__", repr(hooks[key]))
+                raise errors.CompileError(
+                    f"the compiled function registers the hook {name} on a tensor of shape "
+                    f"{tuple(tensor.shape)} from outside, where it would be registered once and "
+                    "not at every call; register it outside, or remove it before the function "
+                    "returns"
+                )
 
     def _make_stand_ins(self, tracers: tuple[Any, ...]) -> None:
         leaves, stand_ins = self.leaves, self.stand_ins
@@ -252,6 +265,13 @@ class Recording:
         trace.log.replace_again()
         try:
             arrivals = trace_backward(self.roots, trace.first_sequence, trace.histories)
+            hooked = {tensor for tensor, hooks, key in trace.hooks if key in hooks}
+            if any(each.tensor in hooked and each.tensor in self.own for each in arrivals):
+                raise errors.CompileError(
+                    "the compiled function registers a hook on one of its arguments, but "
+                    "backward() is called outside; register the hook outside, or compile the whole "
+                    "step, backward() included"
+                )
             if written != self._written():
                 raise errors.CompileError(
                     "a backward hook or a custom Function inside a compiled function writes to a "

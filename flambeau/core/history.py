@@ -244,9 +244,7 @@ class History:
                 self._hooks = HookDict()
             hooks = self._hooks
             world.bump()
-        handle = RemovableHandle(hooks)
-        hooks[handle.id] = hook
-        return handle
+        return self._register(hooks, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> RemovableHandle:
         """Call ``hook(tensor)`` each time `backward` has accumulated into this leaf's ``.grad``.
@@ -263,8 +261,13 @@ class History:
         if self._post_accumulate_hooks is None:
             self._post_accumulate_hooks = HookDict()
         world.bump()
-        handle = RemovableHandle(self._post_accumulate_hooks)
-        self._post_accumulate_hooks[handle.id] = hook
+        return self._register(self._post_accumulate_hooks, hook)
+
+    def _register(self, hooks: HookDict, hook: Callable[[Any], Any]) -> RemovableHandle:
+        handle = RemovableHandle(hooks)
+        hooks[handle.id] = hook
+        if modes.trace is not None:
+            modes.trace.note_hook(self, hooks, handle.id)
         return handle
 
     def retain_grad(self) -> None:

@@ -81,6 +81,7 @@ class Trace:
         derived: Views and aliases that were made inside, perhaps on Cells from outside.
         switched: Modules that were put into training or evaluation mode, with the mode before.
         flags: Tensors from outside whose ``requires_grad`` was set, with what it was before.
+        hooks: The hooks of tensors that were registered: the tensor, its hooks, the hook's key.
         free: Those of them that had not taken part before, so that any flag will do.
         handles: What tensors from outside were before they got another Cell, view or class.
         loose: Those of them to whose Cells the program is not bound.
@@ -102,6 +103,7 @@ class Trace:
         self.derived: dict[Any, None] = {}
         self.switched: dict[Any, bool] = {}
         self.flags: dict[Any, bool] = {}
+        self.hooks: list[tuple[Any, dict[int, Any], int]] = []
         self.free: set[Any] = set()
         self.handles: dict[Any, Handle] = {}
         self.loose: set[Any] = set()
@@ -174,6 +176,11 @@ class Trace:
         cell = tensor._cell
         made = isinstance(cell.array, Tracer | np.ndarray) or self._is_made_inside(cell)
         return not made and tensor not in self.derived
+
+    def note_hook(self, tensor: Any, hooks: dict[int, Any], key: int) -> None:
+        """Note that a hook of ``tensor`` was registered, which a failed trace takes back."""
+        self.hooks.append((tensor, hooks, key))
+        self.undo.append(lambda: hooks.pop(key, None))
 
     def derive(self, made: Any, source: Any) -> None:
         """Note that ``made`` is a new handle on the Cell of ``source``."""

@@ -24,7 +24,8 @@ __all__ = [
 
 @op(name="flip", linear=True)
 def _flip(input: Array, dims: tuple[int, ...]) -> Array:
-    return jnp.flip(input, wrap_listed(dims, input.ndim, "flip"))
+    along = wrap_listed(dims, input.ndim, "flip")
+    return jnp.flip(input, along) if input.ndim else input
 
 
 @function(method=True)

@@ -5,6 +5,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
+from flambeau.compile.errors import CompileError
 from flambeau.nn.modules import module as all_modules
 
 
@@ -191,3 +192,41 @@ def test_every_kind_of_hook_changes_or_keeps_something():
             or (one is not None and not flambeau.equal(one, other))
             for one, other in zip(plain, hooked, strict=True)
         ), register.__name__
+
+
+def test_a_hook_left_on_a_tensor_from_outside_is_refused():
+    weight = flambeau.ones(2, requires_grad=True)
+
+    def leaves_a_hook(x):
+        weight.register_hook(lambda grad: grad * 2)
+        return (weight * x).sum()
+
+    def takes_it_back(x):
+        handle = weight.register_hook(lambda grad: grad * 2)
+        (weight * x).sum().backward()
+        handle.remove()
+
+    with pytest.raises(CompileError, match="registers the hook"):
+        flambeau.compile(leaves_a_hook)(flambeau.ones(2))
+    (weight * 3).sum().backward()
+    assert weight.grad.tolist() == [3, 3]
+    step = flambeau.compile(takes_it_back)
+    step(flambeau.ones(2))
+    step(flambeau.ones(2))
+    assert weight.grad.tolist() == [7, 7]
+
+
+def test_a_hook_on_an_argument_counts_inside_and_is_refused_outside():
+    def step(x, inside):
+        x.register_hook(lambda grad: grad * 2)
+        total = x.square().sum()
+        if inside:
+            total.backward()
+        return total
+
+    x = flambeau.ones(2, requires_grad=True)
+    flambeau.compile(step)(x, True)
+    assert x.grad.tolist() == [4, 4]
+    total = flambeau.compile(step)(x, False)
+    with pytest.raises(RuntimeError, match="registers a hook on one of its arguments"):
+        total.backward()

@@ -265,6 +265,8 @@ def grid_rows() -> Iterator[Row]:
 def turn_rows() -> Iterator[Row]:
     yield row("flip", lambda lib, x: (x.flip(0), lib.flip(x, (0, 2)), x.flip(1, -1)), A)
     yield row("flip twice the same", lambda lib, x: x.flip(0, -3), A)
+    yield row("flip of 0-d", lambda lib, x: (x.flip(0), x.flip(-1), x.flip([])), S)
+    yield row("flip of 0-d beyond", lambda lib, x: x.flip(1), S)
     yield row("flip beyond", lambda lib, x: x.flip(3), A)
     yield row("fliplr", lambda lib, x: (x.fliplr(), x.flipud()), M)
     yield row("fliplr of a vector", lambda lib, x: x.fliplr(), V)

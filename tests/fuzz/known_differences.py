@@ -1,0 +1,105 @@
+"""Disagreements that are documented: by what, and why. Whatever fits none of these is a defect."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tests.fuzz.observation import Difference
+from tests.fuzz.program import Program
+
+
+@dataclass(frozen=True)
+class Known:
+    """Fits a difference in which every given pattern occurs.
+
+    Attributes:
+        reason: The line of docs/differences.md, in short.
+        theirs: In what PyTorch (or eager) gave or raised.
+        ours: In what flambeau (or compiled) gave or raised.
+        source: Somewhere in the program.
+        what: In the name of the fact and the field that differ.
+    """
+
+    reason: str
+    theirs: str = ""
+    ours: str = ""
+    source: str = ""
+    what: str = ""
+
+    def fits(self, difference: Difference, source: str) -> bool:
+        return all(
+            re.search(pattern, text, re.DOTALL)
+            for pattern, text in (
+                (self.theirs, str(difference.expected)),
+                (self.ours, str(difference.found)),
+                (self.source, source),
+                (self.what, f"{difference.name} {difference.what}"),
+            )
+        )
+
+
+FLAGS = "requires_grad|has_node|is_leaf"
+EAGER = [
+    Known("in-place writes never invalidate a graph", "modified by an inplace operation"),
+    Known("every tensor is contiguous: view never fails", "view size is not compatible"),
+    Known("as_strided works on whole tensors only", ours=r"as_strided\(\) counts through"),
+    Known("views are not resized", ours="is a view of the wrong shape and cannot be resized"),
+    Known(
+        "expanded tensors and overlapping windows refuse writes", ours="cannot write in place to"
+    ),
+    Known("there is no complex32", source=r"float16|half\(\)|16", theirs="complex32|float16"),
+    Known(
+        "the gradient of a gradient leads only to inputs that it depends on",
+        theirs="True",
+        ours="False",
+        source="create_graph=True",
+        what=FLAGS,
+    ),
+    Known(
+        "a view made under no_grad does not require grad",
+        theirs="True",
+        ours="False",
+        source=r"no_grad|set_grad_enabled\(False\)",
+        what=FLAGS,
+    ),
+    Known(
+        "PyTorch's masked_scatter_ writes where it still reads",
+        source=r"(\w+)\.masked_scatter_\(.*\1",
+        what="elements",
+    ),
+    Known(
+        "bernoulli(p) does not require grad: PyTorch's gradient is an error",
+        source=r"\.bernoulli\(",
+        what=f"{FLAGS}|error",
+    ),
+    Known(
+        "PyTorch's scatter_add has gradients for sources of the index's shape only",
+        theirs="Function Scatter.* returned an invalid gradient",
+    ),
+    Known("PyTorch's addmm_ writes where it still reads", source=r"(\w+)\.addmm_\(.*\1"),
+]
+COMPILED = [
+    Known(
+        "all results of a call share one node, so a backward frees what the others need",
+        ours="CompiledFunctionBackward: cannot run backward through this graph a second time",
+    ),
+    Known(
+        "hooks that a function leaves on tensors from outside are refused",
+        ours="compiled function registers (the|a) hook",
+    ),
+    Known(
+        "a backward hook of a function compiled without its backward() may not write, "
+        "and retain_grad is one that does",
+        ours="inside a compiled function writes to a tensor or a container",
+    ),
+]
+
+
+def reason(difference: Difference, program: Program, *, compiled: bool) -> str | None:
+    """Why the difference is as it should be, or None."""
+    source = program.source()
+    for known in COMPILED if compiled else EAGER:
+        if known.fits(difference, source):
+            return known.reason
+    return None

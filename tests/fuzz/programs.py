@@ -1,0 +1,219 @@
+"""Random programs: PyTorch against flambeau, eager and compiled.
+
+``python -m tests.fuzz.programs --seconds 600 --seed 1`` searches in processes that end before they
+have as many memory maps as Linux allows; ``--program INDEX`` shows one program of a seed and what
+it does. Without PyTorch, compiled is compared with eager only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import flambeau
+from tests.fuzz import known_differences
+from tests.fuzz.generation import generate
+from tests.fuzz.observation import (
+    Difference,
+    Observation,
+    differences,
+    maps,
+    observe,
+    sensitivity,
+)
+from tests.fuzz.program import HALF, Program
+from tests.fuzz.reduce import reduce
+from tests.fuzz.report import Disagreement, Report, main
+
+MAPS = 45_000
+# Compiling takes a hundred times as long as running, so not every program is.
+COMPILED = 0.35
+LONGEST = 200.0
+FLAGS = ("requires_grad", "is_leaf", "has_node")
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+
+def oracle() -> Any:
+    """PyTorch, or flambeau in its place."""
+    if not HAS_TORCH:
+        return flambeau
+    import torch
+
+    torch.set_num_threads(1)
+    return torch
+
+
+def is_rough(program: Program) -> bool:
+    return any(each in program.source() for each in (*HALF, "half()"))
+
+
+class Comparison:
+    """A program in two libraries, or eager and compiled."""
+
+    def __init__(self, program: Program, *, compiled: bool) -> None:
+        self.program = program
+        self.compiled = compiled
+        self.lib = flambeau if compiled else oracle()
+        self.rough = is_rough(program)
+        self.counts: Counter[str] = Counter()
+
+    def found(self, expected: Observation | None = None) -> list[Difference]:
+        """What differs and should not."""
+        expected = expected or observe(self.program, self.lib)
+        compiled = flambeau.compile if self.compiled else None
+        found = observe(self.program, flambeau, compiled)
+        options = {"rough": self.rough}
+        all_found = list(differences(expected, found, **options))
+        if not all_found:
+            return []
+        remaining = [
+            each
+            for each in all_found
+            if not known_differences.reason(each, self.program, compiled=self.compiled)
+        ]
+        documented = [each for each in all_found if each not in remaining]
+        if documented:
+            self.counts["documented differences"] += 1
+        if not remaining or not all(each.what in FLAGS for each in documented):
+            # What follows from other values, or from an error, is not looked at.
+            return []
+        leeway = sensitivity(self.program, self.lib, expected, self.rough)
+        if leeway.get("error"):
+            self.counts["ill-conditioned programs"] += 1
+            return []
+        remaining = [
+            each
+            for each in differences(expected, found, **options, leeway=leeway)
+            if not known_differences.reason(each, self.program, compiled=self.compiled)
+        ]
+        if not remaining:
+            self.counts["ill-conditioned programs"] += 1
+        return remaining
+
+
+def kind(difference: Difference) -> tuple[str, str]:
+    """What a smaller program must share with the larger one."""
+    if difference.name == "error":
+        failure = difference.expected_failure or difference.found_failure
+        return difference.what, failure.type if failure else ""
+    return "value", difference.what
+
+
+def search_one(lib: Any, seed: int, index: int, report: Report, share: float = COMPILED) -> None:
+    """Make one program, run it in every way, and reduce it if they differ."""
+    program = generate(lib, (seed, index))
+    report.counts["programs"] += 1
+    report.counts["statements"] += len(list(program.source().split("def step")[1].splitlines())) - 4
+    expected = observe(program, lib)
+    ways = [False] if HAS_TORCH else []
+    # The same programs every time, whatever has been run before.
+    if program.compilable and (seed * 7919 + index * 104729) % 1000 < 1000 * share:
+        ways.append(True)
+        report.counts["of these compiled"] += 1
+    if expected.failure is not None:
+        report.counts["of these refused"] += 1
+    for compiled in ways:
+        comparison = Comparison(program, compiled=compiled)
+        found = comparison.found(None if compiled else expected)
+        report.counts.update(comparison.counts)
+        if found:
+            report.disagreements.append(reduced(program, found[0], compiled, (seed, index)))
+            return
+
+
+def reduced(
+    program: Program, difference: Difference, compiled: bool, seed: tuple[int, int]
+) -> Disagreement:
+    """The shortest program with the same kind of difference."""
+
+    def fails(candidate: Program) -> bool:
+        found = Comparison(candidate, compiled=compiled).found()
+        return bool(found) and kind(found[0]) == kind(difference)
+
+    smallest = reduce(program, fails, 80 if compiled else 400)
+    found = Comparison(smallest, compiled=compiled).found()
+    pair = "eager/compiled" if compiled else "PyTorch/eager"
+    title = f"{pair}, seed {seed[0]}, program {seed[1]}: {found[0] if found else difference}"
+    return Disagreement(title, smallest.script("flambeau", compiled))
+
+
+def work(seed: int, start: int, seconds: float | None, limit: int | None) -> None:
+    """Search in this process until it has too many memory maps; a line of JSON for each program."""
+    lib = oracle()
+    begin, index = time.monotonic(), start
+    while (seconds is None or time.monotonic() - begin < seconds) and maps() < MAPS:
+        if limit is not None and index >= limit:
+            break
+        faulthandler.dump_traceback_later(LONGEST, exit=True)
+        report = Report("programs", seed)
+        search_one(lib, seed, index, report)
+        index += 1
+        found = [(each.title, each.program) for each in report.disagreements]
+        sys.stdout.write(json.dumps([index, dict(report.counts), found]) + "\n")
+        sys.stdout.flush()
+        faulthandler.cancel_dump_traceback_later()
+
+
+def run(seconds: float | None, seed: int, limit: int | None) -> Report:
+    """Search for that long, in one process after the other."""
+    report = Report("programs", seed)
+    begin, index = time.monotonic(), 0
+    while True:
+        left = None if seconds is None else seconds - (time.monotonic() - begin)
+        if (left is not None and left <= 0) or (limit is not None and index >= limit):
+            break
+        command = [sys.executable, "-m", "tests.fuzz.programs", "--seed", str(seed)]
+        command += ["--start", str(index)]
+        command += ["--seconds", str(left)] if left is not None else []
+        command += ["--limit", str(limit)] if limit is not None else []
+        worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert worker.stdout is not None
+        before = index
+        for line in worker.stdout:
+            index, counts, found = json.loads(line)
+            report.counts.update(counts)
+            for title, program in found:
+                report.disagreements.append(Disagreement(title, program))
+                sys.stderr.write(f"{report.disagreements[-1]}\n")
+        if worker.wait() != 0:
+            title = f"seed {seed}, program {index}: the process ended with {worker.returncode}"
+            program = generate(oracle(), (seed, index))
+            report.disagreements.append(Disagreement(title, program.script("flambeau", True)))
+            index += 1
+        elif index == before:
+            break
+    report.seconds = time.monotonic() - begin
+    return report
+
+
+def show(seed: int, index: int) -> None:
+    """One program, and what each way of running it gives."""
+    program = generate(oracle(), (seed, index))
+    sys.stdout.write(program.script("flambeau", False))
+    for compiled in (False, True):
+        found = Comparison(replace(program), compiled=compiled).found()
+        sys.stdout.write(f"compiled={compiled}: {[str(each) for each in found]}\n")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--start", type=int, default=None)
+    parser.add_argument("--program", type=int, default=None)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=None)
+    parser.add_argument("--limit", type=int, default=None)
+    known = parser.parse_known_args()[0]
+    if known.program is not None:
+        show(known.seed, known.program)
+    elif known.start is not None:
+        work(known.seed, known.start, known.seconds, known.limit)
+    else:
+        sys.exit(main(run))

@@ -1,0 +1,100 @@
+"""A few random programs at every run of the tests, and the search itself on planted defects."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import pytest
+
+import flambeau
+from tests.fuzz import programs, reduce
+from tests.fuzz.generation import generate
+from tests.fuzz.program import Input, Program, Statement
+from tests.fuzz.report import Report
+
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+
+def program(*statements: str, results: tuple[str, ...] = ("v2",)) -> Program:
+    x = Input("x0", "float32", (3,), (0.5, -1.0, 2.0), requires_grad=True)
+    return Program((), (), ((x,), (x,)), tuple(map(Statement, statements)), results, True)
+
+
+def search(seed: int, count: int, share: float) -> Report:
+    report = Report("programs", seed)
+    for index in range(count):
+        programs.search_one(programs.oracle(), seed, index, report, share)
+    return report
+
+
+@pytest.mark.skipif(not HAS_TORCH, reason="PyTorch is what the programs are compared with")
+@pytest.mark.parametrize("seed", [1001, 1005])
+def test_random_programs_agree(seed: int) -> None:
+    report = search(seed, 20, 0.25)
+    assert not report.disagreements, str(report)
+    assert report.counts["of these compiled"]
+
+
+def test_random_programs_agree_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "HAS_TORCH", False)
+    report = search(1003, 8, 1.0)
+    assert not report.disagreements, str(report)
+    assert report.counts["of these compiled"]
+
+
+def test_the_same_seed_gives_the_same_program() -> None:
+    one, other = (generate(programs.oracle(), (5, 7)).source() for _ in range(2))
+    assert one == other
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_planted_defect_is_found_and_reduced(
+    monkeypatch: pytest.MonkeyPatch, compiled: bool
+) -> None:
+    if not (compiled or HAS_TORCH):
+        pytest.skip("PyTorch is what eager is compared with")
+    sound = program("v1 = x0.tanh()", "v3 = x0.exp()", "v2 = v1.sinh() + v3", "v4 = v3.cos()")
+    assert not programs.Comparison(sound, compiled=compiled).found()
+    right = flambeau.Tensor.sinh
+
+    def wrong(self: Any) -> Any:
+        return right(self) + (1 if flambeau.compiler.is_compiling() is compiled else 0)
+
+    monkeypatch.setattr(flambeau.Tensor, "sinh", wrong)
+    found = programs.Comparison(sound, compiled=compiled).found()
+    assert [each.what for each in found][:1] == ["elements"]
+    shown = programs.reduced(sound, found[0], compiled, (0, 0))
+    assert "tanh" not in shown.program
+    assert "exp" not in shown.program
+    assert shown.program.count(".sinh()") == 1
+    assert ("compile(step)" in shown.program) is compiled
+
+
+def test_reducing_keeps_what_fails() -> None:
+    block = Statement(
+        "with lib.no_grad():", (Statement("v5 = x0.cos()"), Statement("v6 = v5.sin()"))
+    )
+    large = program("v1 = x0.exp()", "v2 = v1 + x0", results=("v1", "v2"))
+    large = Program(large.inputs, (), large.calls, (*large.step, block), large.results)
+
+    def fails(candidate: Program) -> bool:
+        return ".cos()" in candidate.source()
+
+    small = reduce.reduce(large, fails)
+    assert [list(each.lines()) for each in small.step] == [["v5 = x0.cos()"]]
+    assert small.results == ()
+    assert len(small.calls) == 1
+
+
+def test_errors_of_another_type_are_a_disagreement(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not HAS_TORCH:
+        pytest.skip("PyTorch is what eager is compared with")
+    refused = program("v2 = x0.reshape(7)")
+    assert not programs.Comparison(refused, compiled=False).found()
+
+    def wrong(self: Any, *shape: int) -> Any:
+        raise KeyError(shape)
+
+    monkeypatch.setattr(flambeau.Tensor, "reshape", wrong)
+    assert [each.what for each in programs.Comparison(refused, compiled=False).found()] == ["type"]
