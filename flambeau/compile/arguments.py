@@ -110,10 +110,13 @@ def is_input(leaf: Any) -> bool:
     return type(leaf) is Tensor
 
 
-def stand_in(leaf: Tensor, array: Any) -> Tensor:
-    """The tensor that a traced function sees in place of an argument, but for its gradient."""
+def stand_in(leaf: Tensor, cell: Cell) -> Tensor:
+    """A tensor for a traced function to see in place of an argument, on ``cell``.
+
+    It has no gradient, and is no view.
+    """
     made = object.__new__(Tensor)
-    made._cell = Cell(array)
+    made._cell = cell
     made._requires_grad = leaf.requires_grad
     if leaf.grad_fn is not None:
         made._grad_fn = OuterNode(leaf.grad_fn.name())

@@ -11,7 +11,7 @@ instead of being bound to the one that the trace found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -117,13 +117,22 @@ def _shape(handle: Handle) -> Sequence[int]:
     return handle.cell.array.shape if handle.view is None else handle.view.shape
 
 
-def look_up(exchanges: Iterable[Exchange], leaves: Sequence[Any]) -> list[Found]:
-    """Find the tensors of some exchanges, before a call changes anything."""
+def look_up(
+    exchanges: Iterable[Exchange], leaves: Sequence[Any], joined: Container[int]
+) -> list[Found]:
+    """Find the tensors of some exchanges, before a call changes anything.
+
+    Args:
+        exchanges: The exchanges.
+        leaves: The leaves of the arguments.
+        joined: The positions of arguments whose views the trace knows.
+    """
     found = []
     for each in exchanges:
         source: Any = None if each.output >= 0 else find(each.source, leaves)
         # The view of a tensor that is no argument is known to the trace.
-        before = source._view if isinstance(each.source, int) else None
+        is_part = isinstance(each.source, int) and each.source not in joined
+        before = source._view if is_part else None
         cell = None if source is None else source._cell
         found.append(Found(find(each.target, leaves), cell, before))
     return found

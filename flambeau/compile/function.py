@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from jaxlib._jax import ArrayImpl
@@ -25,6 +26,7 @@ EAGER_CALLS = 2
 
 #: What the quick way says of a call that it cannot tell the program for.
 _UNKNOWN = object()
+_cell_of = attrgetter("_cell")
 
 
 class _Recent:
@@ -43,6 +45,8 @@ class _Recent:
         self.guard = program.guard
         self.avals = [(i, each._cell.array.aval) for i, each in enumerate(args)]
         self.count = len(args)
+        # Arguments may look at none of these Cells.
+        self.written = program.places.written_cells
         # What the thread has set: seldom another dictionary, and then the long way decides.
         self.modes = dict(vars(modes))
         self.version = world.version
@@ -50,10 +54,10 @@ class _Recent:
     @staticmethod
     def of(program: Program, args: tuple[Any, ...]) -> _Recent | None:
         """The quick way for calls such as this, if they are simple enough."""
-        # A tensor given twice matters to programs that write to their arguments.
         if arguments.have_many_places() or program.argument_writes or program.looks_at_slots:
             return None
-        return _Recent(program, args) if all(map(_is_simple, args)) else None
+        is_simple = all(map(_is_simple, args)) and _are_different(args)
+        return _Recent(program, args) if is_simple and not program.joined.owners else None
 
     def run(self, args: tuple[Any, ...]) -> Any:
         """The result for ``args``; or `_UNKNOWN`, and nothing has happened.
@@ -83,7 +87,16 @@ class _Recent:
             if type(array) is not ArrayImpl or (array.aval is not aval and array.aval != aval):
                 return _UNKNOWN
             arrays.append(array)
+        if self.written and not self.written.isdisjoint(map(_cell_of, args)):
+            return _UNKNOWN
+        if self.count > 1 and not _are_different(args):
+            return _UNKNOWN
         return self.program.run_on(args, arrays)
+
+
+def _are_different(args: tuple[Any, ...]) -> bool:
+    """Whether no argument is given twice."""
+    return len({*map(id, args)}) == len(args)
 
 
 def _is_simple(leaf: Any) -> bool:
@@ -142,7 +155,7 @@ class CompiledFunction:
             programs = self.programs[key] = []
             self._warn_if_many()
         for i, program in enumerate(programs):
-            if program.accepts():
+            if program.accepts() and program.fits(leaves):
                 if i:
                     programs.insert(0, programs.pop(i))
                 break

@@ -16,6 +16,7 @@ from flambeau.compile.guard import Guard
 from flambeau.compile.history import CompiledFunctionBackward, History, Source
 from flambeau.compile.recomputation import expanded
 from flambeau.compile.recording import SPENT, Recording, Result, loose_tensors, slots_by_cell
+from flambeau.compile.sharing import Joined, Operand, Places, owners_after
 from flambeau.compile.slots import CellSlot, Slot, spec_of, tensors_in
 from flambeau.compile.split import Split, without_constants
 from flambeau.core import tape, world
@@ -47,22 +48,21 @@ class Program:
 
     Args:
         function: The user's function.
-        leaves: The leaves of the arguments of the call that asks for it.
+        leaves: The leaves of the arguments of the call that asks for it, and their gradients.
         structure: Their structure.
     """
 
     def __init__(self, function: Callable[..., Any], leaves: list[Any], structure: Any) -> None:
-        recording = Recording(function, leaves, structure)
-        closed = recording.record()
+        recording, closed = _record(function, leaves, structure)
         trace = recording.trace
-        trace.loose = loose_tensors(recording)
+        self.joined = recording.joined
+        self.operands = recording.joined.operands
         self.guard = Guard(trace, trace.all_snapshots(), trace.outside)
         self.results = recording.results
         self.keeping = recording.keeping
         # The one new tensor that the function returns, if that is all; most training steps do so.
         self.sole = recording.sole
-        self.inputs = recording.inputs
-        self.argument_writes = list(recording.argument_writes.items())
+        self.argument_writes = recording.argument_writes
         self.argument_grads = list(recording.argument_grads.items())
         self.exchanges = recording.exchanges
         self.slots = [(slot, result) for slot, result in recording.slots if result is not None]
@@ -79,6 +79,7 @@ class Program:
             for slot, result in recording.slots
             if result is None and slot.tensor not in unset
         ]
+        self.places = Places(recording, slots_by_cell(recording), len(leaves))
         self._bind(recording, closed)
         #: Whether the situation that the program was compiled for still holds.
         self.looks_at_slots = bool(self.slot_specs or self.keeping.slots)
@@ -106,9 +107,10 @@ class Program:
             cell = owner.get(id(constant))
             constants.append(constant if cell is None else slot_of.get(cell, cell))
         read = [each for each in constants if isinstance(each, Cell)]
-        self.written = [(c, output) for c, output in recording.cells.items() if c not in slot_of]
+        cells = recording.cells.items()
+        self.written = [(c, output, count) for c, (output, count) in cells if c not in slot_of]
         self.slot_writes = [
-            (slot_of[c], output) for c, output in recording.cells.items() if c in slot_of
+            (slot_of[c], output, count) for c, (output, count) in cells if c in slot_of
         ]
         # What a backward that comes later needs cannot be overwritten.
         donated = set() if recording.roots else set(recording.cells)
@@ -125,7 +127,7 @@ class Program:
         for each in (*self.donated, *self.kept):
             order.setdefault(each, len(order))
         first = len(order)
-        last = first + len(self.inputs)
+        last = first + len(self.operands)
         for each in self.slots_read:
             order.setdefault(each, last + len(order) - first)
         sources = [order[each] if isinstance(each, Cell | Slot) else None for each in constants]
@@ -176,8 +178,13 @@ class Program:
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Run the program on the leaves of a call's arguments, and the gradients of these."""
-        arrays = [leaves[i]._read() for i in self.inputs]
-        return self.run_on(leaves, arrays)
+        if self.joined.owners:
+            leaves, _ = self.joined.look(leaves)
+        return self.run_on(leaves, [each.get(leaves) for each in self.operands])
+
+    def fits(self, leaves: list[Any]) -> bool:
+        """Whether arguments share Cells, with each other and otherwise, as in the trace."""
+        return self.places.hold(leaves) and (not self.joined.owners or self.joined.holds(leaves))
 
     def run_on(self, leaves: Sequence[Any], inputs: list[Any]) -> Any:
         """`run`, when the arrays of the leaves that are tensors have been read."""
@@ -195,9 +202,9 @@ class Program:
             outputs, residuals = history.forward(*arrays)
             node = history.node(arrays, residuals, leaves)
         del arrays
-        for cell, output in self.written:
+        for cell, output, count in self.written:
             cell.array = outputs[output]
-            cell.version += 1
+            cell.version += count
         if self.writes_more:
             self._write_more(outputs, leaves, node, found)
         sole = self.sole
@@ -224,22 +231,26 @@ class Program:
         return _Found(
             {slot: slot.get() for slot in self.standing},
             self.keeping.find(),
-            exchanging.look_up(self.exchanges, leaves),
+            exchanging.look_up(self.exchanges, leaves, self.joined.owners),
         )
 
     def _write_more(
         self, outputs: Any, leaves: Sequence[Any], node: Node | None, found: _Found | None
     ) -> None:
         """Write what goes elsewhere than to Cells that are always the same."""
-        for slot, output in self.slot_writes:
-            slot.get()._store(outputs[output])
+        for slot, output, count in self.slot_writes:
+            tensor = slot.get()
+            tensor._store(outputs[output])
+            tensor._cell.version += count - 1
         for tensor in self.cleared:
             tensor._grad = None
             world.gradients += 1
         for slot, result in self.slots:
             slot.set(self._make(result, outputs, leaves, node, found))
-        for i, output in self.argument_writes:
-            leaves[i]._store(outputs[output])
+        for i, is_whole, output, count in self.argument_writes:
+            cell = leaves[i]._cell
+            (cell.write if is_whole else leaves[i]._store)(outputs[output])
+            cell.version += count - 1
         if found is not None:
             exchanging.carry_out(self.exchanges, found.exchanged, outputs)
         for i, result in self.argument_grads:
@@ -292,6 +303,19 @@ class Program:
         return len(cells) == len(self.loose) and cells.isdisjoint(self.bound_cells)
 
 
+def _record(function: Callable[..., Any], leaves: list[Any], structure: Any) -> Any:
+    """Trace a function, as often as it takes to know which arguments share Cells."""
+    joined = Joined(leaves)
+    while True:
+        recording = Recording(function, joined, structure)
+        closed = recording.record()
+        recording.trace.loose = loose_tensors(recording)
+        owners = owners_after(recording, slots_by_cell(recording), len(leaves))
+        if owners.items() <= joined.owners.items():
+            return recording, closed
+        joined = Joined(leaves, owners, recording.trace.tensors)
+
+
 def _source_of(
     recording: Recording,
     order: dict[Any, int],
@@ -302,7 +326,9 @@ def _source_of(
     """Where a tensor that takes a gradient is found at each call."""
     if tensor in recording.own:
         i = recording.own[tensor]
-        return Source(argument=i, input=first + recording.inputs.index(i))
+        operand, operands = Operand("part", i), recording.joined.operands
+        place = first + operands.index(operand) if operand in operands else -1
+        return Source(argument=i, input=place)
     if tensor in recording.returned and isinstance(tensor._cell.array, Tracer):
         return Source(result=recording.returned[tensor])
     if tensor._view is not None:

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import jax
 from jax.core import Tracer
 
-from flambeau.compile import arguments, errors, exchanging, guard
+from flambeau.compile import arguments, errors, exchanging, guard, sharing
 from flambeau.compile.containers import is_of_trace
 from flambeau.compile.exchanging import Exchange
 from flambeau.compile.history import Arrival, Root, trace_backward
 from flambeau.compile.keeping import Keeping, Writer, drop_counters
 from flambeau.compile.members import noticing_attributes
 from flambeau.compile.places import AttributeSlot, Outside
+from flambeau.compile.sharing import Joined
 from flambeau.compile.slots import KINDS, CellSlot, GradSlot, Slot, tensors_in
 from flambeau.compile.watching import WatchingTrace, states_of_dice, warn_of_dice
 from flambeau.core import tape
@@ -54,22 +55,38 @@ class Result(NamedTuple):
         return self.output >= 0 and self.cls is Tensor
 
 
+class ArgumentWrite(NamedTuple):
+    """A write to an argument.
+
+    Attributes:
+        leaf: The position of the argument.
+        is_whole: Whether all of its Cell is written, and not what the argument sees of it.
+        output: The position of the new array among the program's outputs.
+        times: How many writes it stands for.
+    """
+
+    leaf: int
+    is_whole: bool
+    output: int
+    times: int
+
+
 class Recording:
     """One trace of a function: what it read, wrote and returned.
 
     Args:
         function: The user's function.
-        leaves: The leaves of the arguments, and the gradients of these.
-        structure: Their structure.
+        joined: The leaves of the arguments, with what is known of Cells that they share.
+        structure: The structure of the arguments.
     """
 
-    def __init__(self, function: Callable[..., Any], leaves: list[Any], structure: Any) -> None:
+    def __init__(self, function: Callable[..., Any], joined: Joined, structure: Any) -> None:
         self.function = function
         self.structure = structure
-        self.leaves = leaves
-        self.inputs = [i for i, leaf in enumerate(leaves) if arguments.is_input(leaf)]
+        self.joined = joined
+        self.leaves = joined.leaves
         self.trace = WatchingTrace(tape.sequence_now())
-        self.stand_ins: list[Any] = list(leaves)
+        self.stand_ins: list[Any] = []
         # The stand-ins of tensors, with the positions of those.
         self.own: dict[Tensor, int] = {}
         self.outputs: list[Any] = []
@@ -84,9 +101,9 @@ class Recording:
         self.arrivals: list[Arrival] = []
         self.refusal: Exception | None = None
         self.count = 0
-        # Each write-back, as the position of its output.
-        self.cells: dict[Cell, int] = {}
-        self.argument_writes: dict[int, int] = {}
+        # Each write-back, as the position of its output and how many writes it stands for.
+        self.cells: dict[Cell, tuple[int, int]] = {}
+        self.argument_writes: list[ArgumentWrite] = []
         self.argument_grads: dict[int, Result | None] = {}
         self.slots: list[tuple[GradSlot, Result | None]] = []
         # What the stand-ins of arguments were when the trace began.
@@ -110,9 +127,11 @@ class Recording:
         Raises:
             CompileError: The function needs a value that is not known yet.
         """
-        arrays = [self.leaves[i]._read() for i in self.inputs]
-        if arrays:
-            self.trace.device = Tensor._wrap(arrays[0]).device
+        arrays = [each.get(self.leaves) for each in self.joined.operands]
+        for array in arrays:
+            if isinstance(array, jax.Array):
+                self.trace.device = Tensor._wrap(array).device
+                break
         before = modes.trace
         if before is not None:
             raise errors.CompileError("a compiled function cannot be traced inside another trace")
@@ -172,19 +191,13 @@ class Recording:
                 )
 
     def _make_stand_ins(self, tracers: tuple[Any, ...]) -> None:
-        leaves, stand_ins = self.leaves, self.stand_ins
-        places = arguments.places_of(leaves)
-        for i, tracer in zip(self.inputs, tracers, strict=True):
-            first = places[id(leaves[i])]
-            is_first = first == i
-            stand_ins[i] = arguments.stand_in(leaves[i], tracer) if is_first else stand_ins[first]
-        for i in self.inputs:
-            made, grad = stand_ins[i], leaves[i]._grad
-            if grad is not None:
-                made._grad = stand_ins[places[id(grad)]]
-            self.trace.histories[made] = (made._grad_fn, 0, made._requires_grad)
-            self.own.setdefault(made, i)
-            self.given.setdefault(made, Handle.of(made))
+        self.stand_ins = sharing.stand_ins(self.joined, tracers, self.trace)
+        for i, (made, leaf) in enumerate(zip(self.stand_ins, self.leaves, strict=True)):
+            if arguments.is_input(leaf):
+                self.own.setdefault(made, i)
+                history = (made._grad_fn, made._output_nr, made._requires_grad)
+                self.trace.histories.setdefault(made, history)
+                self.given.setdefault(made, Handle.of(made))
 
     def _warn_of_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Warn if a container among the arguments was changed, which is one of the trace's own."""
@@ -302,11 +315,14 @@ class Recording:
     def _collect_writes(self) -> None:
         trace = self.trace
         for cell, array in trace.values.items():
-            self.cells[cell] = self._add(array)
+            self.cells[cell] = self._add(array), trace.writes_to(cell)
+        written: dict[Cell, ArgumentWrite] = {}
         for stand_in, i in self.own.items():
             cell = self.given[stand_in].cell
-            if cell.version:
-                self.argument_writes[i] = self._add(cell.array)
+            if cell.version and cell not in written and isinstance(cell.array, Tracer):
+                is_whole = i in self.joined.owners
+                written[cell] = ArgumentWrite(i, is_whole, self._add(cell.array), cell.version)
+        self.argument_writes = [*written.values()]
         for tensor, grad in trace.grads.items():
             if tensor in self.own:
                 if grad is not tensor._grad:
@@ -405,6 +421,8 @@ class Recording:
         self.trace.log.restore()
         for tensor, handle in self.trace.handles.items():
             handle.put_back(tensor)
+        for cell, version in self.trace.versions.items():
+            cell.version = version
         for slot, _ in self.assigned:
             before = next(before for each, before in self.slot_before if each is slot)
             slot.set(before)
@@ -437,15 +455,17 @@ def slots_by_cell(recording: Recording) -> dict[Cell, Slot]:
     for slot, tensor in standing:
         if tensor._view is None and id(tensor) not in elsewhere:
             slots.setdefault(tensor._cell, slot)
-    # A parameter that shares its Cell with what stood in a slot keeps it.
+    grads = recording.trace.grads_read.items()
+    standing += [(GradSlot(tensor), grad) for tensor, grad in grads if grad is not None]
+    for slot, grad in standing:
+        if isinstance(slot, GradSlot) and grad._view is None and id(grad) not in elsewhere:
+            slots[grad._cell] = slot
+    # A parameter, or any other tensor, that shares its Cell with what stood in a slot keeps it.
     owners = {id(tensor): tensor._cell for _, tensor in standing}
     trace = recording.trace
     for tensor, (_, cell) in trace.tensors.items():
         if id(tensor) not in owners:
             slots.pop(cell, None)
-    for tensor, grad in trace.grads_read.items():
-        if grad is not None and grad._view is None:
-            slots[grad._cell] = GradSlot(tensor)
     for tensor in trace.loose:
         slots.setdefault(tensor._cell, CellSlot(tensor))
     return slots

@@ -74,6 +74,7 @@ class Trace:
         reads: Every Cell that was read before it was written, with the array it held. JAX keeps
             that very object among the program's constants, which is how the two are matched.
         values: What the trace has written to Cells that existed before it.
+        versions: The versions that those Cells had before.
         grads: The ``.grad`` of each tensor for which it was set, ``None`` included.
         grads_read: Tensors whose ``.grad`` was read as it stood before the trace, with that value.
         modules: Modules that were entered, in order.
@@ -94,6 +95,7 @@ class Trace:
     def __init__(self, first_sequence: int) -> None:
         self.reads: dict[Cell, Any] = {}
         self.values: dict[Cell, Any] = {}
+        self.versions: dict[Cell, int] = {}
         self.grads: dict[Any, Any] = {}
         self.grads_read: dict[Any, Any] = {}
         self.modules: dict[Any, None] = {}
@@ -151,7 +153,12 @@ class Trace:
         if isinstance(cell.array, Tracer):
             cell.array = array
         else:
+            self.versions.setdefault(cell, cell.version)
             self.values[cell] = array
+
+    def writes_to(self, cell: Cell) -> int:
+        """How many writes to ``cell`` the traced program makes."""
+        return max(1, cell.version - self.versions[cell])
 
     def get_grad(self, tensor: Any) -> Any:
         """The ``.grad`` of ``tensor`` as the traced program sees it."""
