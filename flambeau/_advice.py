@@ -95,9 +95,6 @@ _ADVICE = {
         func.functionalize
     """,
     "flambeau.autograd.grad gives the gradients of a convolution": "nn.grad",
-    "gradients are computed in the thread that asks for them; leave it out": """
-        autograd.set_multithreading_enabled
-    """,
     "an operator of your own is a flambeau.autograd.Function, which may compute with JAX: "
     "flambeau.from_jax(function(x.jax()))": "library utils.cpp_extension",
     # Layers

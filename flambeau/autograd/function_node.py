@@ -12,6 +12,7 @@ from jax.core import Tracer
 
 from flambeau.autograd.function_context import FunctionCtx
 from flambeau.core.cell import abstract, is_abstract
+from flambeau.core.modes import kept_modes
 from flambeau.core.node import Edge, Node
 from flambeau.core.tensor import Tensor
 
@@ -88,7 +89,8 @@ class BackwardCFunction(Node):
             for number, form in enumerate(self.results):
                 if grads[number] is None and form is not None:
                     grads[number] = form.zeros()
-        returned = pick_backward(self._forward_cls)(self.ctx, *grads)
+        with kept_modes():
+            returned = pick_backward(self._forward_cls)(self.ctx, *grads)
         pulled = checked_gradients(self.name(), returned, self.inputs)
         if not keep:
             self.ctx._free()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
 from flambeau.core import anomaly, gradient_hooks
 from flambeau.core import kernel as kernels
 from flambeau.core.lazy_cotangent import value_of
-from flambeau.core.modes import enable_grad, modes, no_grad
+from flambeau.core.modes import enable_grad, kept_modes, modes, no_grad
 from flambeau.core.node import Edge, Node
 from flambeau.core.tape import AccumulateGrad, is_traced
 
@@ -85,6 +85,8 @@ class Backward:
         self.plain = targets is None and modes.trace is None and not anomaly.enabled
         #: What hooks want to remember until the end of this run.
         self.notes: dict[Any, Any] = {}
+        #: What is to be called when all nodes have run.
+        self.callbacks: list[Callable[[], Any]] = []
         #: In a trace, the cotangents of the node that is running now; whether it needs what is to
         #: be computed again; and what came of the cotangents of the last such node.
         self.cotangents: list[Any] = []
@@ -108,13 +110,17 @@ class Backward:
                 self._send(edge, cotangent if self.as_tensors else array)
         outer, _running.backward = _running.backward, self
         try:
-            with enable_grad() if self.records else no_grad():
+            with kept_modes(), enable_grad() if self.records else no_grad():
                 for each in [each for each, count in waiting.items() if not count]:
                     self._run_node(each)
                 for node in nodes:
                     pulled = self._run_node(node)
                     if pulled is not None:
                         self._pass_on(node.edges, pulled, waiting)
+                # A callback may ask for another one.
+                for each in self.callbacks:
+                    with kept_modes():
+                        each()
         finally:
             _running.backward = outer
         return self.captured
@@ -214,7 +220,8 @@ class Backward:
             # The edges that lead here carried no gradient; hooks learn of that too.
             buffer = [None] * node.outputs
         if not self.plain or node.has_hooks():
-            return self._run_watched(node, buffer)
+            with kept_modes():
+                return self._run_watched(node, buffer)
         pulled = node.pull(buffer, self.as_tensors, self.keep)
         if not self.keep:
             node.spent = True

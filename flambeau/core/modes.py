@@ -53,6 +53,7 @@ class _ThreadModes(threading.local):
     dual: Any = None
     device: Any = None
     overrides_disabled = 0
+    multithreading = True
 
 
 modes = _ThreadModes()
@@ -221,6 +222,24 @@ class inference_mode(_GradMode):
         return self.__class__(self.mode)
 
 
+class kept_modes:
+    """A block after which the modes are what they were, whatever is entered inside and not left.
+
+    For the user's code that backward runs, hooks above all.
+    """
+
+    __slots__ = ("_before",)
+
+    def __enter__(self) -> None:
+        self._before = (
+            modes.grad_mode, modes.inference, modes.packing, modes.packing_refused, modes.autocast,
+        )  # fmt: skip
+
+    def __exit__(self, *exception: object) -> None:
+        grad_mode, inference, modes.packing, modes.packing_refused, modes.autocast = self._before
+        _set(grad_mode, inference)
+
+
 @contextlib.contextmanager
 def autocast_by(state: Any) -> Iterator[None]:
     """A block in which ``state`` is `modes.autocast`; ``None`` for none."""
@@ -229,6 +248,42 @@ def autocast_by(state: Any) -> Iterator[None]:
         yield
     finally:
         modes.autocast = before
+
+
+class set_multithreading_enabled(ContextDecorator):
+    """Say whether backward may use threads of its own, at once or for a ``with`` block.
+
+    It never does: gradients are computed in the thread that asks for them. The mode is kept for
+    programs that ask `is_multithreading_enabled`.
+
+    Args:
+        mode: What `is_multithreading_enabled` is to say on this thread.
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = bool(mode)
+        self._before = modes.multithreading
+        modes.multithreading = self.mode
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Run ``function`` in this mode at every call."""
+        self.__exit__()
+        return super().__call__(function)
+
+    def clone(self) -> set_multithreading_enabled:
+        """A new manager for the same mode."""
+        return self.__class__(self.mode)
+
+    def __enter__(self) -> None:
+        modes.multithreading = self.mode
+
+    def __exit__(self, *exception: object) -> None:
+        modes.multithreading = self._before
+
+
+def is_multithreading_enabled() -> bool:
+    """What `set_multithreading_enabled` has said on this thread; true by default."""
+    return modes.multithreading
 
 
 def is_grad_enabled() -> bool:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from flambeau.core import tape
-from flambeau.core.kernel import Kernel
+from flambeau.core.kernel import INEXACT, Kernel
 from flambeau.core.modes import modes, no_grad
 from flambeau.core.node import Edge
 from flambeau.core.tensor import Tensor
@@ -89,12 +90,24 @@ class Packed:
         return tensor._read()
 
 
+class _Unused(NamedTuple):
+    """An array that the gradient takes, but does not depend on."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def array(self) -> np.ndarray:
+        """Something of this shape and dtype, which takes no memory."""
+        return np.broadcast_to(np.zeros((), self.dtype), self.shape)
+
+
 class _PackedNode:
     """The part of a kernel's node that keeps its arrays packed."""
 
     __slots__ = ()
 
     edges: tuple[Edge, ...]
+    kernel: Kernel
     packed: tuple[Any, ...] | None
     residuals: tuple[Hooks, Any] | None
 
@@ -105,7 +118,7 @@ class _PackedNode:
             return None
         arrays = list(self.packed)
         for place in self._order(arrays):
-            if type(arrays[place]) is Packed:
+            if type(arrays[place]) in (Packed, _Unused):
                 arrays[place] = arrays[place].array()
         return tuple(arrays)
 
@@ -115,11 +128,29 @@ class _PackedNode:
             self.packed = None
             return
         hooks, packed = modes.packing, list(arrays)
+        used = self._used(arrays)
         for place in self._order(packed):
             # Of a linear kernel's inputs, shapes are kept rather than arrays.
-            if isinstance(packed[place], jax.Array):
+            if not isinstance(packed[place], jax.Array):
+                continue
+            if used[place]:
                 packed[place] = Packed(hooks, _saved(packed[place], self.edges[place]))
+            else:
+                packed[place] = _Unused(packed[place].shape, packed[place].dtype)
         self.packed = tuple(packed)
+
+    def _used(self, arrays: Any) -> tuple[bool, ...]:
+        """Which of the arrays the gradient depends on: that of ``2 * x`` does not on ``x``."""
+        kernel = self.kernel
+        if kernel.linear:
+            return (True,) * len(arrays)
+        results = kernel.on_meta(tuple(arrays))
+        results = results if isinstance(results, tuple) else (results,)
+        given = tuple([each.dtype in INEXACT for each in results])
+        needs = tuple([edge is not None for edge in self.edges])
+        gradient, saved = kernel.gradient(needs, given, tuple(arrays))
+        cotangents = [each for each in results if each.dtype in INEXACT]
+        return gradient.used((*saved, *cotangents))
 
     def _order(self, arrays: list[Any]) -> Iterable[int]:
         """The places of saved arrays as the hooks get them, one after the other."""

@@ -23,7 +23,7 @@ from flambeau.core.handle import HookDict
 from flambeau.core.history import ITS_OWN
 from flambeau.core.kernel import Kernel
 from flambeau.core.lazy_cotangent import LONGEST, LazyCotangent
-from flambeau.core.modes import modes
+from flambeau.core.modes import kept_modes, modes
 from flambeau.core.node import Edge, Node, sequence_now
 from flambeau.core.tensor import PLAIN_TYPES, Tensor
 from flambeau.core.upload import beside
@@ -216,7 +216,8 @@ class AccumulateGrad(Node):
         if cotangents[0] is not None and variable._requires_grad:
             _accumulate(variable, cotangents[0], as_tensors)
         if variable._post_accumulate_hooks:
-            _run_post_accumulate_hooks(variable)
+            with kept_modes():
+                _run_post_accumulate_hooks(variable)
         return ()
 
     def has_hooks(self) -> Any:

@@ -3,23 +3,62 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+import contextvars
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from flambeau.autograd.saved_tensors import saved_tensors_hooks
 from flambeau.compile.recomputation import Region
+from flambeau.core import packing, tape
 from flambeau.core.generator import default_generators
 from flambeau.core.modes import autocast_by, enable_grad, modes
 from flambeau.core.tensor import Tensor
 from flambeau.random import fork_rng
 
-__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn"]
+__all__ = [
+    "CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn",
+    "set_checkpoint_debug_enabled", "set_checkpoint_early_stop",
+]  # fmt: skip
 
 Contexts = Callable[[], tuple[contextlib.AbstractContextManager, contextlib.AbstractContextManager]]
 
 
 class CheckpointError(RuntimeError):
     """A checkpointed function did something else when it ran again."""
+
+
+class _Enough(Exception):
+    """Ends a function that runs again, when all that backward needs is there."""
+
+
+#: What `set_checkpoint_early_stop` has said; ``None`` leaves it to the calls.
+_early_stop: contextvars.ContextVar[bool | None] = contextvars.ContextVar(
+    "early_stop", default=None
+)
+
+
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Say, for the calls of `checkpoint` in this block, whether running again ends early.
+
+    Args:
+        enable: What counts instead of their ``early_stop``.
+    """
+    token = _early_stop.set(bool(enable))
+    try:
+        yield
+    finally:
+        _early_stop.reset(token)
+
+
+@contextlib.contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """Accepted for PyTorch's sake: a `CheckpointError` always says which tensor differs.
+
+    Args:
+        enabled: Changes nothing.
+    """
+    yield
 
 
 def noop_context_fn() -> tuple[Any, Any]:
@@ -42,7 +81,8 @@ def checkpoint(
 
     What its operators would save is computed again, by another call of the function, when
     backward needs it. Such a second call changes buffers a second time, as those of batch
-    normalization.
+    normalization. Tensors among the arguments may be written to in between: the second call gets
+    what the first one got.
 
     In a compiled function the program computes it again, operation by operation. The function is
     called once, while it is traced, so buffers change once and the same random numbers are used.
@@ -51,18 +91,21 @@ def checkpoint(
 
     Args:
         function: What to compute; a module, say.
-        args: Its arguments. They must not be written to before backward has run.
+        args: Its arguments.
         use_reentrant: Accepted for PyTorch's sake. What is done is what PyTorch does for ``False``.
         context_fn: Gives two contexts, for the first run and for running again. In a compiled
             function the second is not entered.
         determinism_check: ``"default"`` compares the shapes and dtypes that both runs would save;
             ``"none"`` does not.
-        debug: Accepted for PyTorch's sake, as is ``early_stop``.
+        debug: Accepted for PyTorch's sake.
+        early_stop: Whether the second call ends, by an exception inside the function, as soon as
+            all that backward needs has been computed.
         preserve_rng_state: Whether running again draws the same random numbers.
         kwargs: Its keyword arguments.
 
     Raises:
         CheckpointError: In backward: the function saved other tensors when it ran again.
+        ValueError: ``determinism_check`` is neither of the two.
 
     >>> import flambeau
     >>> from flambeau import nn
@@ -72,6 +115,11 @@ def checkpoint(
     tensor([[1., 1.],
             [1., 1.]])
     """
+    if determinism_check not in ("default", "none"):
+        raise ValueError(
+            f"checkpoint(): determinism_check must be 'default' or 'none', got "
+            f"{determinism_check!r}"
+        )
     first, again = context_fn()
     if not modes.grad_enabled:
         with first:
@@ -79,11 +127,50 @@ def checkpoint(
     if modes.trace is not None:
         with first, Region() if modes.capture is None else contextlib.nullcontext():
             return function(*args, **kwargs)
-    region = _Region(
-        lambda: function(*args, **kwargs), again, preserve_rng_state, determinism_check != "none"
-    )
+    chosen = _early_stop.get()
+    stops = early_stop if chosen is None else chosen
+    given = [_Given(each) for each in args]
+    named = {name: _Given(each) for name, each in kwargs.items()}
+
+    def run() -> None:
+        function(
+            *[each.again() for each in given],
+            **{name: each.again() for name, each in named.items()},
+        )
+
+    region = _Region(run, again, preserve_rng_state, determinism_check != "none", stops)
     with first, saved_tensors_hooks(region.pack, region.unpack):
         return function(*args, **kwargs)
+
+
+class _Given:
+    """An argument of the function, as it was when the function first ran.
+
+    A tensor is kept by whatever `saved_tensors_hooks` hold there: inside another checkpoint, that
+    computes it again.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.packed: packing.Packed | None = None
+        if isinstance(value, Tensor):
+            self.edge = tape.edge_of(value)
+            hooks = packing.hooks()
+            if hooks is None:
+                self.array = value._read()
+            else:
+                self.value, self.packed = None, packing.Packed(hooks, value)
+
+    def again(self) -> Any:
+        """The argument for the second call."""
+        if self.packed is not None:
+            return tape.saved_tensor(self.packed.array(), self.edge)
+        value = self.value
+        if not isinstance(value, Tensor):
+            return value
+        # Arrays never change, so a tensor that holds another one was written to.
+        is_same = value._read() is self.array and tape.edge_of(value) == self.edge
+        return value if is_same else tape.saved_tensor(self.array, self.edge)
 
 
 class _Region:
@@ -94,12 +181,13 @@ class _Region:
         context: Stands around running again.
         preserves_rng: Whether the same random numbers are drawn.
         checks: Whether shapes and dtypes are compared.
+        stops: Whether running again ends when as many tensors are there as were saved.
     """
 
     def __init__(
-        self, run: Callable[[], Any], context: Any, preserves_rng: bool, checks: bool
+        self, run: Callable[[], Any], context: Any, preserves_rng: bool, checks: bool, stops: bool
     ) -> None:
-        self.run, self.context, self.checks = run, context, checks
+        self.run, self.context, self.checks, self.stops = run, context, checks, stops
         self.autocast = modes.autocast
         self.generators = [(e, e.save()) for e in default_generators()] if preserves_rng else []
         self.forms: list[tuple[Any, ...]] = []
@@ -121,12 +209,19 @@ class _Region:
 
         def keep(tensor: Tensor) -> Tensor:
             saved.append(tensor.detach())
+            if self.stops and len(saved) == len(self.forms):
+                raise _Enough
             return tensor
 
         with fork_rng(enabled=bool(self.generators)), autocast_by(self.autocast):
             for generator, state in self.generators:
                 generator.restore(state)
-            with enable_grad(), self.context, saved_tensors_hooks(keep, lambda kept: kept):
+            with (
+                contextlib.suppress(_Enough),
+                enable_grad(),
+                self.context,
+                saved_tensors_hooks(keep, lambda kept: kept),
+            ):
                 self.run()
         self._check(saved)
         self.found = dict(enumerate(saved))

@@ -87,7 +87,7 @@ def test_the_arrays_themselves_are_let_go():
 def test_leaves_are_packed_as_themselves():
     layer, packed = nn.Linear(2, 2), []
     with saved_tensors_hooks(lambda tensor: packed.append(tensor) or tensor, lambda each: each):
-        layer(flambeau.ones(2))
+        layer(flambeau.ones(2, requires_grad=True))
     assert any(each is layer.weight for each in packed)
 
 

@@ -7,19 +7,23 @@ from collections.abc import Iterator
 import pytest
 import torch
 import torch.func
+import torch.utils.checkpoint
 
 import flambeau
 import flambeau.func
 import flambeau.overrides
+import flambeau.utils.checkpoint
 from tests.conformance.autograd_scenarios import (
     backward,
     batches,
+    checkpointing,
     forward_ad,
     functional,
     functions,
     gradient_dtypes,
     graph,
     hooks,
+    hostile,
     in_place,
     modes,
     modules,
@@ -31,8 +35,8 @@ from tests.conformance.autograd_scenarios import (
 from tests.conformance.scenario import Entry, compare
 
 TOPICS = (
-    backward, batches, forward_ad, functional, functions, gradient_dtypes, graph, hooks, in_place,
-    modes, modules, overrides, rearranging, saved_tensors, transforms,
+    backward, batches, checkpointing, forward_ad, functional, functions, gradient_dtypes, graph,
+    hooks, hostile, in_place, modes, modules, overrides, rearranging, saved_tensors, transforms,
 )  # fmt: skip
 ENTRIES = [
     pytest.param(entry, id=f"{topic.__name__.rpartition('.')[2]}-{entry.name}")

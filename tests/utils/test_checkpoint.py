@@ -203,3 +203,31 @@ def test_it_runs_again_in_the_precision_of_the_first_run():
     result.float().sum().backward()
     assert flambeau.equal(found, layer.weight.grad)
     assert not flambeau.is_autocast_enabled("cpu")
+
+
+def test_arguments_may_be_written_to_in_between():
+    x = flambeau.tensor([1.0, 2.0], requires_grad=True)
+    given = x * 1
+    y = checkpoint(lambda each: each.exp().sin(), given, use_reentrant=False)
+    with flambeau.no_grad():
+        given.mul_(2)
+    y.sum().backward()
+    expected = x.detach().exp().cos() * x.detach().exp()
+    flambeau.testing.assert_close(x.grad, expected)
+
+
+def test_an_argument_inside_another_checkpoint_is_not_kept():
+    kept = []
+
+    def outer(x):
+        middle = x.cos()
+        kept.append(weakref.ref(middle))
+        return checkpoint(lambda each: each.exp().sin(), middle, use_reentrant=False)
+
+    x = flambeau.ones(3, requires_grad=True)
+    y = checkpoint(outer, x, use_reentrant=False)
+    gc.collect()
+    assert kept[0]() is None
+    y.sum().backward()
+    inner = x.detach().cos().exp()
+    flambeau.testing.assert_close(x.grad, -inner.cos() * inner * x.detach().sin())

@@ -163,8 +163,7 @@ FUNCTIONAL = {
 AUTOGRAD = {
     DISPATCH: """
         DeviceType ProfilerActivity ProfilerConfig ProfilerEvent ProfilerState
-        enforce_grad_layout_policy is_multithreading_enabled is_view_replay_enabled kineto_available
-        set_multithreading_enabled
+        enforce_grad_layout_policy is_view_replay_enabled kineto_available
     """,
     REMOVED: "NestedIOFunction",
     INTERNAL: "SavedTensor",
