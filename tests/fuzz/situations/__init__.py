@@ -7,6 +7,7 @@ all calls must be equal.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Iterator
 from itertools import chain, islice
@@ -38,13 +39,14 @@ def write_known(names: set[str]) -> None:
     _KNOWN.write_text("".join(lines), encoding="utf-8")
 
 
-def every() -> list[Situation]:
+@functools.cache
+def every() -> tuple[Situation, ...]:
     """The situations with a name of their own, in order."""
     found = (
         *systematic(), *names(), *callables(), *protocols(),
         *modules(), *hooks(), *optimizers(), *chance(),
     )  # fmt: skip
-    return [*{each.name: each for each in found}.values()]
+    return (*{each.name: each for each in found}.values(),)
 
 
 def run(seconds: float | None = None, seed: int = 0, limit: int | None = None) -> SituationReport:
@@ -60,7 +62,7 @@ def run(seconds: float | None = None, seed: int = 0, limit: int | None = None) -
 
 def chosen(seconds: float | None, seed: int, limit: int | None) -> Iterator[Situation]:
     """The situations that `run` judges."""
-    named = every()
+    named = [*every()]
     random.Random(seed).shuffle(named)
     endless = seconds is not None or limit is not None
     return islice(chain(named, crossed(seed) if endless else ()), limit)

@@ -204,7 +204,7 @@ ATTRIBUTES = (
         "class Forward:\n    def __init__(self, inner):\n        self.inner = inner\n\n"
         "    def __getattr__(self, name):\n        return getattr(self.__dict__['inner'], name)\n\n"
         "def make(value):\n    return Forward(SimpleNamespace(rate=value))",
-        *_HIDDEN, write="c.inner.rate = VALUE", delete="del c.inner.rate",
+        CLASS, HASHES, WEAK, write="c.inner.rate = VALUE", delete="del c.inner.rate",
     ),
     _attribute(
         "__getattribute__",
@@ -233,7 +233,7 @@ ATTRIBUTES = (
     _attribute(
         "exception",
         "def make(value):\n    made = ValueError()\n    made.rate = value\n    return made",
-        STATE, COPIES, HASHES, WEAK,
+        STATE, COPIES, HASHES,
     ),
     _attribute(
         "object of an abstract class",
@@ -292,7 +292,7 @@ ITEMS = (
     ),
     _item(
         "defaultdict",
-        "def make(value):\n    return collections.defaultdict(float, rate=value)", COPIES, WEAK,
+        "def make(value):\n    return collections.defaultdict(float, rate=value)", COPIES,
     ),
     _item("counter", "def make(value):\n    return collections.Counter(rate=value)", COPIES, WEAK),
     _item(

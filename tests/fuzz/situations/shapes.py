@@ -44,7 +44,7 @@ SHAPES = (
     Shape("coroutine inside", "def f(xPARAMS):\n    async def inner():\n        LINES\n"
           "        return EXPR\n    try:\n        inner().send(None)\n"
           "    except StopIteration as stop:\n        return x * stop.value"),
-    Shape("comprehension inside", "def f(xPARAMS):\n    return sum([x * EXPR for _ in range(1)])",
+    Shape("comprehension inside", "def f(xPARAMS):\n    return [x * EXPR for _ in range(1)][0]",
           takes_lines=False),
     Shape("class body inside", "def f(xPARAMS):\n    LINES\n    class Inside:\n"
           "        rate = EXPR\n    return x * Inside.rate"),
