@@ -201,6 +201,28 @@ PROGRAMS = {
         x[m][::2, 1:].sum(),
         x[m][:3][:, 0].sum(),
     ),
+    "turned": lambda lib, x, y, w, t, m: (
+        (x[m].flip(0) * y[m].flip([0])).sum(0),
+        x[m].flip(0)[:2].sum(),
+        x[m].flip(1).sum(0),
+    ),
+    "elements of rows": lambda lib, x, y, w, t, m: (
+        x[m][x[m] > 0].log().sum(),
+        x[m].masked_select(y[m] > 0).sum(),
+        x[m].masked_fill(y[m] > 0, w[0]).sum(0),
+    ),
+    "without dimensions": lambda lib, x, y, w, t, m: (
+        (x[m] > 0).all(dim=()).sum(),
+        x[m].clone().unsqueeze(1)[..., 0, :].sum(),
+    ),
+    "pooled": lambda lib, x, y, w, t, m: (
+        functional(lib).avg_pool2d(x.view(4, 1, 1, 3)[m], (1, 2), 1).sum(0),
+        functional(lib).conv1d(x.unsqueeze(1)[m], w.view(1, 1, 3).expand(2, 1, 3)).square().mean(),
+    ),
+    "buckets": lambda lib, x, y, w, t, m: (
+        lib.bucketize(x[m], lib.tensor([-0.5, 0.5])).sum(),
+        lib.isin(t[m], lib.tensor([0, 2])).sum(),
+    ),
     "detached": lambda lib, x, y, w, t, m: (x[m] * x[m].detach()).sum(),
     "doubled in place": doubled_in_place,
     "written through indices": written_through_indices,

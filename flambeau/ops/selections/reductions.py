@@ -137,6 +137,18 @@ def _reduced(
     return func(**given)
 
 
+def flags(neutral: bool) -> Rule:
+    """The rule of `all` and `any`, which over no dimensions, ``()``, leave all there are."""
+
+    def rule(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = by_name(func, args, kwargs)
+        if given["dim"] in ((), []):
+            return beside(func, given, only(func.__name__, given))
+        return _reduced(func, given, neutral)
+
+    return rule
+
+
 def norm(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The rule of vector norms: 0 adds nothing to those of orders that are not negative."""
     given = by_name(func, args, kwargs)

@@ -15,6 +15,7 @@ from flambeau.ops.selections.reductions import (
     bounds,
     compared,
     extreme,
+    flags,
     greatest,
     least,
     position,
@@ -40,7 +41,7 @@ abs acos acosh asin asinh atan atan2 atanh ceil cos cosh deg2rad digamma erf erf
 expm1 float_power floor frac hypot i0 igamma igammac ldexp lgamma log log10 log1p log2 logaddexp
 logaddexp2 logit nextafter polygamma pow rad2deg round rsqrt sgn sigmoid sign signbit sin sinc sinh
 sqrt tan tanh trunc xlogy
-clamp clamp_max clamp_min copysign fmax fmin heaviside masked_fill maximum minimum nan_to_num where
+clamp clamp_max clamp_min copysign fmax fmin heaviside maximum minimum nan_to_num where
 zeros_like ones_like full_like rand_like randn_like fill_ zero_ real imag
 """
 
@@ -50,9 +51,9 @@ _get_T _get_mT _get_H _get_mH
 """
 
 # Along one dimension other than the hidden one.
-_BESIDE = "sort argsort topk cummax cummin flip normalize diff glu"
+_BESIDE = "sort argsort topk cummax cummin normalize diff glu"
 
-_PARTS = "split split_with_sizes chunk tensor_split narrow select unbind"
+_PARTS = "split _split_method split_with_sizes chunk tensor_split narrow select unbind"
 
 _LOSSES = """
 binary_cross_entropy binary_cross_entropy_with_logits gaussian_nll_loss hinge_embedding_loss
@@ -64,6 +65,9 @@ _ROW_LOSSES = """
 cosine_embedding_loss multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss
 triplet_margin_loss
 """
+
+# Of images.
+_POOLS = "avg_pool2d max_pool2d adaptive_avg_pool2d"
 
 # Operators that only ask for what is known.
 _QUESTIONS = """
@@ -95,8 +99,8 @@ RULES: dict[str, Rule] = {
     **_all("softmax log_softmax logcumsumexp", along(-_INFINITY)),
     **_all("sum nansum count_nonzero", reducing(0)),
     "prod": reducing(1),
-    "all": reducing(True),
-    "any": reducing(False),
+    "all": flags(True),
+    "any": flags(False),
     "nanmean": reducing(float("nan")),
     "logsumexp": reducing(-_INFINITY),
     "mean": reductions.mean,
@@ -118,6 +122,7 @@ RULES: dict[str, Rule] = {
     **_all(_MOVING, shapes.moving),
     **_all(_PARTS, shapes.parts),
     "squeeze": shapes.squeeze,
+    "flip": shapes.flip,
     **_all("reshape view", shapes.reshape),
     **_all("flatten ravel", shapes.flatten),
     **_all("expand broadcast_to", shapes.expand),
@@ -128,6 +133,8 @@ RULES: dict[str, Rule] = {
     **_all("matmul mm mv dot", products.matmul),
     "linear": products.shared(lambda given: 1),
     **_all("layer_norm rms_norm", products.shared(products.dims_of_shape)),
+    **_all("prelu group_norm", products.shared(lambda given: given["input"].ndim - 1)),
+    **_all(_POOLS, products.shared(lambda given: 3, batch=True)),
     "conv1d": products.shared(lambda given: 2, batch=True),
     "conv2d": products.shared(lambda given: 3, batch=True),
     "conv3d": products.shared(lambda given: 4, batch=True),
@@ -136,7 +143,9 @@ RULES: dict[str, Rule] = {
     "__setitem__": subscripts.setitem,
     **_all("index_put index_put_", subscripts.index_put),
     "index_select": subscripts.index_select,
-    **_all("embedding one_hot take", subscripts.lookup),
+    **_all("embedding one_hot take isin bucketize searchsorted", subscripts.lookup),
+    "masked_select": subscripts.masked_select,
+    **_all("masked_fill masked_fill_", subscripts.masked_fill),
     **_all("gather take_along_dim", subscripts.gather),
     **_all("masked_scatter masked_scatter_", subscripts.masked_scatter),
     "bincount": subscripts.counted,

@@ -62,7 +62,13 @@ class Selection(Tensor):
 
     @staticmethod
     def of(lanes: Tensor, mask: Tensor, hidden: int, line: str) -> Selection:
-        """The lanes of ``lanes`` where ``mask`` is true."""
+        """The lanes of ``lanes`` where ``mask`` is true.
+
+        Raises:
+            TracedValueError: ``lanes`` have been selected from as a whole.
+        """
+        if isinstance(lanes, Selection):
+            lanes.refuse("the elements of a selection are looked for")
         made = object.__new__(Selection)
         made.lanes, made.mask, made.hidden, made.line = lanes, mask, hidden, line
         made.coordinate = None

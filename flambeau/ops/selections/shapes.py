@@ -36,6 +36,17 @@ def moving(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     return selection.like(func(selection.lanes, *rest, **kwargs), hidden)
 
 
+def flip(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The rule of `flip`, which turns the mask round with the lanes."""
+    selection = args[0]
+    sizes = kwargs.get("dims", args[1:])
+    listed = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], list | tuple) else sizes
+    dims = [wrap_dim(each, selection.ndim, "flip") for each in listed]
+    lanes = func(selection.lanes, dims)
+    mask = selection.mask.flip(0) if selection.hidden in dims else selection.mask
+    return Selection.of(lanes, mask, selection.hidden, selection.line)
+
+
 def squeeze(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The rule of `squeeze`, which must say which dimensions, since the length may be 1."""
     given = by_name(func, args, kwargs)

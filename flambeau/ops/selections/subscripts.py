@@ -17,11 +17,14 @@ from flambeau.ops.selections.calls import (
     refuse_length_of_other,
     refuse_operator,
 )
-from flambeau.ops.selections.elementwise import broadcast
+from flambeau.ops.selections.elementwise import broadcast, elementwise
 from flambeau.ops.selections.selection import Selection, entered, standing
 from flambeau.ops.subscript import is_mask, parse
 
 __all__: list[str] = []
+
+# What a subscript may hold and a view does not show.
+_NO_VIEW = (Tensor, list, bool, np.ndarray)
 
 
 def getitem(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -128,7 +131,7 @@ def _part(source: Selection, entries: list[Any]) -> Any:
     """Some of the selected: by a mask of as many, or by slices and integers."""
     if len(entries) == 1 and isinstance(entries[0], Selection):
         return _refined(source, entries[0])
-    if any(isinstance(each, Tensor | list) for each in entries):
+    if any(isinstance(each, _NO_VIEW) for each in entries):
         refuse_operator("__getitem__", source)
     entries, place = _spelled_out(source, entries)
     own, entries[place] = entries[place], slice(None)
@@ -143,20 +146,22 @@ def _part(source: Selection, entries: list[Any]) -> Any:
 def _spelled_out(source: Selection, entries: list[Any]) -> tuple[list[Any], int]:
     """``entries`` with an entry for every dimension, and which of them is the hidden one's."""
     used = sum(each is not None and each is not ... for each in entries)
-    if all(each is not ... for each in entries):
-        entries = [*entries, ...]
-    at = next(i for i, each in enumerate(entries) if each is ...)
-    rest = [slice(None)] * (source.ndim - used)
-    entries = [*entries[:at], *rest, *entries[at + 1 :]]
-    places = [i for i, each in enumerate(entries) if each is not None]
-    if len(places) != source.ndim:
+    if used > source.ndim:
         raise IndexError(f"too many indices: {used} for a tensor with {source.ndim} dimensions")
+    at = next((i for i, each in enumerate(entries) if each is ...), len(entries))
+    rest = [slice(None)] * (source.ndim - used)
+    # A second ellipsis stands for nothing.
+    behind = [each for each in entries[at + 1 :] if each is not ...]
+    entries = [*entries[:at], *rest, *behind]
+    places = [i for i, each in enumerate(entries) if each is not None]
     return entries, places[source.hidden]
 
 
 def _refined(source: Selection, index: Selection) -> Selection:
     """Those of the selected where a mask of as many elements is true."""
     agreeing("__getitem__", (source, index))
+    if index.ndim == source.ndim > 1 and index.lanes.shape == source.lanes.shape:
+        return _refined(source.flatten(), index.flatten())
     if index.dtype.name != "bool" or index.ndim != 1:
         refuse_operator("__getitem__", source)
     mask = source.mask & index.lanes
@@ -284,6 +289,11 @@ def standing_all(mask: Tensor, depth: int) -> Tensor:
 
 def _overwrite_part(target: Selection, entries: list[Any], value: Any) -> None:
     """Write to a Selection itself: at a mask of as many elements, or at slices beside the lanes."""
+    if len(entries) == 1 and isinstance(entries[0], Selection) and entries[0].ndim == target.ndim:
+        agreeing("__setitem__", (target, entries[0]))
+        if target.ndim > 1 and not isinstance(value, Tensor):
+            target.lanes = target.lanes.masked_fill(entries[0].lanes, value)
+            return
     if len(entries) == 1 and isinstance(entries[0], Selection) and entries[0].ndim == 1:
         refined = _refined(target, entries[0])
         if isinstance(value, Selection):
@@ -296,7 +306,7 @@ def _overwrite_part(target: Selection, entries: list[Any], value: Any) -> None:
         written = where(standing(refined.mask, refined.depth), value, target.lanes)
         target.lanes = written.to(target.dtype)
         return
-    if any(isinstance(each, Tensor | list) for each in entries) or isinstance(value, Tensor):
+    if any(isinstance(each, _NO_VIEW) for each in entries) or isinstance(value, Tensor):
         refuse_operator("__setitem__", target)
     entries, place = _spelled_out(target, entries)
     if entries[place] != slice(None):
@@ -330,9 +340,10 @@ def _beside_lanes(func: Callable[..., Any], given: dict[str, Any]) -> Any:
 
 
 def lookup(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The rule of `embedding`, `one_hot` and `take`: something for each selected index."""
+    """The rule of operators that look up something for each selected element."""
     given = by_name(func, args, kwargs)
-    argument = "index" if "index" in given else "input"
+    # `take`, `isin`, and the others.
+    argument = next(name for name in ("index", "elements", "input") if name in given)
     index = given[argument]
     if not isinstance(index, Selection):
         refuse_operator(func.__name__, agreeing(func.__name__, given.values()))
@@ -360,6 +371,29 @@ def gather(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         refuse_operator(func.__name__, first)
     given.update({"input": source.lanes, argument: index.lanes})
     return source.like(func(**given))
+
+
+def masked_select(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The rule of `masked_select` by a mask of as many elements."""
+    given = by_name(func, args, kwargs)
+    source, mask = given["input"], given["mask"]
+    first = agreeing("masked_select", (source, mask))
+    alike = isinstance(source, Selection) and isinstance(mask, Selection)
+    if not alike or source.lanes.shape != mask.lanes.shape:
+        refuse_operator("masked_select", first)
+    return _refined(source, mask)
+
+
+def masked_fill(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The rule of `masked_fill`, whose value may be a 0-d tensor and must stay one."""
+    given = by_name(Tensor.masked_fill, args, kwargs)  # type: ignore[attr-defined]
+    value = given["value"]
+    if not isinstance(value, Tensor):
+        return elementwise(func, args, kwargs)
+    if value.ndim or isinstance(value, Selection) or func.__name__.endswith("_"):
+        refuse_operator(func.__name__, agreeing(func.__name__, given.values()))
+    source = given["input"]
+    return elementwise(where, (given["mask"], value.to(source.dtype), source), {})
 
 
 def masked_scatter(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
