@@ -27,16 +27,17 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], A
         if not kwargs:
             return list(args), len(args)
     leaves: list[Any] = []
-    inner = structure.flatten([*args, *kwargs.values()], leaves)
-    return leaves, (len(args), tuple(kwargs), inner)
+    around = tuple([structure.flatten(each, leaves) for each in (*args, *kwargs.values())])
+    return leaves, (len(args), tuple(kwargs), around)
 
 
 def unflatten(around: Any, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments that `flatten` took apart, with other leaves, in the caller's order."""
     if isinstance(around, int):
         return tuple(leaves[:around]), {}
-    count, names, inner = around
-    values = structure.unflatten(inner, iter(leaves))
+    count, names, structures = around
+    remaining = iter(leaves)
+    values = [structure.unflatten(each, remaining) for each in structures]
     return tuple(values[:count]), dict(zip(names, values[count:], strict=True))
 
 

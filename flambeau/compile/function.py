@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 from jaxlib._jax import ArrayImpl
@@ -26,7 +25,6 @@ EAGER_CALLS = 2
 
 #: What the quick way says of a call that it cannot tell the program for.
 _UNKNOWN = object()
-_cell_of = attrgetter("_cell")
 
 
 class _Recent:
@@ -72,6 +70,9 @@ class _Recent:
             or not self.guard.holds()
         ):
             return _UNKNOWN
+        count, written = self.count, self.written
+        if count > 1 and (args[0] is args[1] if count == 2 else not _are_different(args)):
+            return _UNKNOWN
         arrays = []
         for i, aval in self.avals:
             each = args[i]
@@ -82,15 +83,14 @@ class _Recent:
                 or each._grad is not None
             ):
                 return _UNKNOWN
-            array = each._cell.array
+            cell = each._cell
+            array = cell.array
             # Arrays that come the same way share their aval.
             if type(array) is not ArrayImpl or (array.aval is not aval and array.aval != aval):
                 return _UNKNOWN
+            if written and cell in written:
+                return _UNKNOWN
             arrays.append(array)
-        if self.written and not self.written.isdisjoint(map(_cell_of, args)):
-            return _UNKNOWN
-        if self.count > 1 and not _are_different(args):
-            return _UNKNOWN
         return self.program.run_on(args, arrays)
 
 

@@ -14,7 +14,6 @@ import pickle
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from flambeau.compile import structure
@@ -100,10 +99,8 @@ class Writer(pickle.Pickler):
         if type(obj) in KINDS or is_tuple(obj):
             return NotImplemented
         found = structure.take_apart(obj)
-        if found is not None:
-            return structure.put_together, found
-        members, tree = jax.tree.flatten(obj, is_leaf=lambda each: each is not obj)
-        return jax.tree.unflatten, (tree, members)
+        assert found is not None
+        return structure.put_together, found
 
     def _check(self, value: Any) -> None:
         attributes = {} if id(value) in self.holders else getattr(value, "__dict__", {})
@@ -121,22 +118,22 @@ class Writer(pickle.Pickler):
 def _is_taken_apart(value: Any) -> bool:
     if type(value) in KINDS or is_tuple(value):
         return not hasattr(value, "numel")
-    found = structure.take_apart(value)
-    if found is not None:
-        return any(map(is_of_trace, found[1]))
-    return any(map(_is_made_inside, _parts_of(value)))
+    return _holds_made(value, ())
 
 
-def _is_made_inside(value: Any) -> bool:
-    return any(
-        is_of_trace(each) or any(map(_is_made_inside, _parts_of(each))) for each in leaves_in(value)
+def _holds_made(value: Any, inside: tuple[int, ...]) -> bool:
+    """Whether something in a container that is none of Python's own belongs to the trace.
+
+    Args:
+        value: The container, or any other object.
+        inside: The ids of the containers that it was found in.
+    """
+    found = None if id(value) in inside else structure.take_apart(value)
+    return found is not None and any(
+        is_of_trace(leaf) or _holds_made(leaf, (*inside, id(value)))
+        for member in found[1]
+        for leaf in leaves_in(member)
     )
-
-
-def _parts_of(value: Any) -> list[Any]:
-    """What an object of a class that JAX knows consists of; nothing for any other object."""
-    is_node = value is not None and not jax.tree_util.all_leaves([value])
-    return jax.tree.leaves(value, is_leaf=lambda each: each is not value) if is_node else []
 
 
 class Reader(pickle.Unpickler):

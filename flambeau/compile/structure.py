@@ -22,8 +22,8 @@ from flambeau.core.tensor import Tensor
 _BASES: tuple[Any, ...] = (
     OrderedDict, defaultdict, dict, list, deque, tuple, slice, MappingProxyType,
 )  # fmt: skip
-# JAX would take these apart by itself, with their keys sorted or compared loosely.
 _DICTIONARIES = (dict, OrderedDict, defaultdict)
+_LEAVES = (Tensor, int, float, complex, str, bytes, type(None))
 
 
 class Kind(NamedTuple):
@@ -33,7 +33,8 @@ class Kind(NamedTuple):
         cls: Its class.
         keys: The keys of a dictionary, in order.
         key_types: Their classes, since ``1 == True``.
-        option: The ``maxlen`` of a deque, the ``default_factory`` of a defaultdict.
+        option: The ``maxlen`` of a deque, the ``default_factory`` of a defaultdict; of what JAX
+            takes apart, its tree.
         attributes: What its ``__dict__`` is: ``"none"``, ``"itself"``, or ``"last"`` if that
             dictionary is its last member.
     """
@@ -45,17 +46,7 @@ class Kind(NamedTuple):
     attributes: str = "none"
 
 
-class Structure(NamedTuple):
-    """How leaves are held by containers.
-
-    Attributes:
-        tree: JAX's part of the structure.
-        inner: Which leaves of that part are containers, with their kinds and the structures of the
-            lists of their members.
-    """
-
-    tree: Any
-    inner: tuple[tuple[int, Kind, Structure], ...]
+_LIST, _TUPLE = Kind(list), Kind(tuple)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -72,7 +63,17 @@ def _base_of(cls: type) -> Any:
 
 def take_apart(value: Any) -> tuple[Kind, list[Any]] | None:
     """The kind and the members of a container; ``None`` for any other object."""
-    base = _base_of(type(value))
+    cls = type(value)
+    if cls is list or cls is tuple:
+        return (_LIST if cls is list else _TUPLE), [*value]
+    if cls is dict:
+        return Kind(dict, tuple(value), tuple(map(type, value))), [*value.values()]
+    if isinstance(value, _LEAVES):
+        return None
+    if cls not in _BASES and not jax.tree_util.all_leaves([value]):
+        members, tree = jax.tree_util.tree_flatten(value, is_leaf=lambda each: each is not value)
+        return Kind(cls, option=tree), members
+    base = _base_of(cls)
     if base is None:
         return None
     keys: tuple[Any, ...] = ()
@@ -92,11 +93,16 @@ def take_apart(value: Any) -> tuple[Kind, list[Any]] | None:
     elif state:
         attributes = "last"
         members.append(state)
-    return Kind(type(value), keys, tuple(map(type, keys)), option, attributes), members
+    return Kind(cls, keys, tuple(map(type, keys)), option, attributes), members
 
 
 def put_together(kind: Kind, members: list[Any]) -> Any:
-    """The container that `take_apart` took apart, with other members; no code of its class runs."""
+    """The container that `take_apart` took apart, with other members.
+
+    No code of its class runs, unless JAX was told of some.
+    """
+    if isinstance(kind.option, jax.tree_util.PyTreeDef):
+        return jax.tree_util.tree_unflatten(kind.option, members)
     cls, base = kind.cls, _base_of(kind.cls)
     state = members[-1] if kind.attributes == "last" else None
     content = members if state is None else members[:-1]
@@ -124,28 +130,38 @@ def put_together(kind: Kind, members: list[Any]) -> Any:
     return made
 
 
-def flatten(value: Any, leaves: list[Any]) -> Structure:
-    """Add the leaves in ``value`` to ``leaves``, and give the structure around them."""
-    parts, tree = jax.tree_util.tree_flatten(value, is_leaf=_is_leaf_of_jax)
-    inner = []
-    for i, part in enumerate(parts):
-        found = None if isinstance(part, Tensor) else take_apart(part)
-        if found is None:
-            leaves.append(part)
-        else:
-            inner.append((i, found[0], flatten(found[1], leaves)))
-    return Structure(tree, tuple(inner))
+class _CircularError(Exception):
+    """A container is in itself."""
 
 
-def _is_leaf_of_jax(value: Any) -> bool:
-    return isinstance(value, Tensor) or type(value) in _DICTIONARIES
+def flatten(value: Any, leaves: list[Any]) -> Any:
+    """Add the leaves in ``value`` to ``leaves``, and give the structure around them.
+
+    If containers in it are in themselves, all of ``value`` is a leaf.
+    """
+    count = len(leaves)
+    try:
+        return _flatten(value, leaves, ())
+    except _CircularError:
+        leaves[count:] = [value]
+        return None
 
 
-def unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
+def _flatten(value: Any, leaves: list[Any], inside: tuple[int, ...]) -> Any:
+    found = None if type(value) is Tensor else take_apart(value)
+    if found is None:
+        leaves.append(value)
+        return None
+    if id(value) in inside:
+        raise _CircularError
+    kind, members = found
+    inside = (*inside, id(value))
+    return kind, tuple([_flatten(each, leaves, inside) for each in members])
+
+
+def unflatten(structure: Any, leaves: Iterator[Any]) -> Any:
     """What `flatten` took apart, with other ``leaves``."""
-    parts: list[Any] = []
-    for i, kind, members in structure.inner:
-        parts += [next(leaves) for _ in range(i - len(parts))]
-        parts.append(put_together(kind, unflatten(members, leaves)))
-    parts += [next(leaves) for _ in range(structure.tree.num_leaves - len(parts))]
-    return jax.tree_util.tree_unflatten(structure.tree, parts)
+    if structure is None:
+        return next(leaves)
+    kind, members = structure
+    return put_together(kind, [unflatten(each, leaves) for each in members])

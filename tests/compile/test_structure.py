@@ -210,6 +210,13 @@ def test_changing_a_container_of_ones_own_is_lost_with_a_warning():
     assert [*given] == ["a"]
 
 
+def test_a_container_that_knows_what_it_is_in_is_an_argument_too():
+    given = Outputs(a=X)
+    given.owner = Members([given])
+    run = flambeau.compile(lambda given: given["a"] * 2)
+    assert run(given).tolist() == [2.0, 4.0]
+
+
 tensors = st.sampled_from([X, Y])
 keys = st.text("abc", max_size=2) | st.integers(0, 2)
 containers = st.recursive(
