@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz import catalogue
-from tests.fuzz.program import COMPLEX, FLOATING, HALF, INTEGER, Input, Program, Statement
+from tests.fuzz.program import COMPLEX, FLOATING, INTEGER, Input, Program, Statement
 
 # Few shapes, so that programs share kernels: compiling one takes longer than running a thousand.
 SHAPES = [(3,), (2, 3), (3, 3), (2, 3, 3), (), (2, 2, 4, 4)]
-SHAPE_ODDS = [0.2, 0.27, 0.27, 0.12, 0.08, 0.06]
 OTHER_SHAPES = {
     *((0,), (1,), (2,), (4,), (6,), (9,), (1, 3), (3, 1), (2, 1), (3, 2), (2, 2), (1, 1), (0, 3)),
     *(
@@ -54,6 +53,35 @@ class NoOperandError(Exception):
     """Nothing that there is fits the placeholder."""
 
 
+# So many programs in a row draw from one vocabulary, and so share most of their kernels.
+BLOCK = 150
+
+
+class Vocabulary:
+    """The part of the catalogue that a block of programs draws from.
+
+    What all programs together would compile is more than a process can hold.
+    """
+
+    def __init__(self, seed: int, block: int) -> None:
+        random = np.random.default_rng((seed, block, 1))
+
+        def some(options: list[Any], share: float) -> list[Any]:
+            count = max(4, round(share * len(options)))
+            return [options[i] for i in random.permutation(len(options))[:count]]
+
+        self.values = {name: some(each, 0.2) for name, each in catalogue.VALUES.items()}
+        self.writes = some(catalogue.WRITES, 0.3)
+        self.effects = some(catalogue.EFFECTS, 0.5)
+        self.eager_only = some(catalogue.EAGER_ONLY, 0.3)
+        self.modules = some(catalogue.OUTSIDE_MODULES, 0.3)
+        self.optimizers = some(catalogue.OUTSIDE_OPTIMIZERS, 0.3)
+        self.shapes = some(SHAPES[:3], 0.6)[:2] + some(SHAPES[3:], 0.4)[:1]
+        self.dtypes = some([*FLOATING, *COMPLEX, *INTEGER, "bool"], 0.3)[:3]
+        self.indices = some(INDICES, 0.4)
+        self.numbers = some(NUMBERS, 0.4)
+
+
 class Generator:
     """One program in the making.
 
@@ -65,8 +93,9 @@ class Generator:
     def __init__(self, lib: Any, seed: tuple[int, ...]) -> None:
         self.lib = lib
         self.random = np.random.default_rng(seed)
+        self.words = Vocabulary(seed[0], seed[-1] // BLOCK)
         self.eager_only = self.chance(0.3)
-        self.dtypes = self.choice([["float32"]] * 5 + [["float32", "float64"], ["float32", "all"]])
+        self.dtypes = self.choice([["float32"]] * 5 + [["float32", "float64"], ["float32", "any"]])
         self.inputs: list[Input] = []
         self.outside: list[Statement] = []
         self.arguments: list[Input] = []
@@ -127,10 +156,11 @@ class Generator:
 
     def input(self, name: str, leaf: bool, shape: Any = None, dtype: str = "") -> Input:
         if shape is None:
-            shape = SHAPES[int(self.random.choice(len(SHAPES), p=SHAPE_ODDS))]
+            first, second, rare = self.words.shapes
+            shape = first if self.chance(0.5) else second if self.chance(0.6) else rare
             dtype = self.choice(self.dtypes)
-            if dtype == "all" or self.chance(0.1):
-                dtype = self.choice([*FLOATING, *HALF, *COMPLEX, *INTEGER, "bool"])
+            if dtype == "any" or self.chance(0.1):
+                dtype = self.choice(self.words.dtypes)
         size = int(np.prod(shape))
         if dtype in FLOATING:
             elements: Any = np.round(self.random.normal(size=size), 2)
@@ -147,7 +177,7 @@ class Generator:
         count = 0
         if self.chance(0.3):
             for _ in range(int(self.random.integers(1, 3))):
-                made = self.choice(catalogue.OUTSIDE_MODULES)
+                made = self.choice(self.words.modules)
                 count += self.add_outside(f"m{count} = {made}")
         for _ in range(2):
             if self.chance(0.2):
@@ -155,7 +185,7 @@ class Generator:
                     self.add_outside(self.filled(self.choice(catalogue.OUTSIDE_HOOKS)))
         if self.chance(0.2):
             with contextlib.suppress(NoOperandError):
-                made = self.filled(self.choice(catalogue.OUTSIDE_OPTIMIZERS))
+                made = self.filled(self.choice(self.words.optimizers))
                 self.add_outside(f"o0 = {made}")
 
     def add_outside(self, text: str) -> bool:
@@ -265,15 +295,15 @@ class Generator:
     def template(self) -> tuple[str, bool]:
         if self.eager_only and self.chance(0.1):
             self.used_eager_only = True
-            return self.choice(catalogue.EAGER_ONLY), True
+            return self.choice(self.words.eager_only), True
         kind = self.random.random()
         if kind < 0.2:
-            return self.choice(catalogue.WRITES), False
+            return self.choice(self.words.writes), False
         if kind < 0.32:
-            return self.choice(catalogue.EFFECTS), False
+            return self.choice(self.words.effects), False
         odds = [0.25, 0.13, 0.22, 0.08, 0.08, 0.12, 0.07, 0.05]
-        name = self.random.choice(list(catalogue.VALUES), p=odds)
-        return self.choice(catalogue.VALUES[name]), True
+        name = self.random.choice(list(self.words.values), p=odds)
+        return self.choice(self.words.values[name]), True
 
     def attempt(
         self, line: str, target: str, heads: list[str], statements: list[Statement]
@@ -350,11 +380,11 @@ class Generator:
 
     def operand(self, kind: str, first: str | None) -> str:
         simple = {
-            "s": NUMBERS,
+            "s": self.words.numbers,
             "k": ["1", "0", "2"],
-            "i": INDICES,
+            "i": self.words.indices,
             "flag": ["True", "False"],
-            "dtype": [*FLOATING, *INTEGER, "bool"],
+            "dtype": ["float32", *self.words.dtypes],
             "module": [each for each in self.values if re.fullmatch(r"m\d+", each)],
             "optimizer": [each for each in self.values if re.fullmatch(r"o\d+", each)],
         }

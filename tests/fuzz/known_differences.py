@@ -77,9 +77,26 @@ EAGER = [
         "PyTorch's scatter_add has gradients for sources of the index's shape only",
         theirs="Function Scatter.* returned an invalid gradient",
     ),
+    Known(
+        "an operator that saves nothing here has nothing that backward could free",
+        theirs="backward through the graph a second time",
+        ours="no error",
+    ),
+    Known(
+        "PyTorch's take_along_dim does not check indices",
+        ours=r"take_along_dim\(\): index \d+ is out of bounds",
+    ),
     Known("PyTorch's addmm_ writes where it still reads", source=r"(\w+)\.addmm_\(.*\1"),
 ]
 COMPILED = [
+    Known(
+        "a result that gets no cotangent counts as one that got zeros", what="grad zeros for None"
+    ),
+    Known(
+        "retain_grad is refused where backward() is called outside",
+        source=r"\.retain_grad\(\)",
+        what="grad is missing|requires_grad",
+    ),
     Known(
         "all results of a call share one node, so a backward frees what the others need",
         ours="CompiledFunctionBackward: cannot run backward through this graph a second time",

@@ -219,7 +219,8 @@ def compare(
             yield from compare(f"{name}[{i}]", one, other, rough, scale, leeway)
         return
     if type(theirs) is not type(ours):
-        yield Difference(name, "type", theirs, ours)
+        is_zero = theirs is None and isinstance(ours, Tensor) and not ours.elements.any()
+        yield Difference(name, "zeros for None" if is_zero else "type", theirs, ours)
         return
     if not isinstance(theirs, Tensor):
         if isinstance(theirs, float) and isinstance(ours, float):
