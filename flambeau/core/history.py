@@ -84,11 +84,11 @@ class History:
         view = self._view
         if view is None or view.base is None:
             return
-        moved = view.base._rebased
-        if view.base._view is not None:
-            moved = view.history_base()._rebased
-        if view.rebased != moved:
-            view.rebased = moved
+        base = view.base
+        if base._view is not None:
+            base = view.history_base(reading=True)
+        if base is not None and view.rebased != base._rebased:
+            view.rebased = base._rebased
             self._replay_view(view)
 
     def _history_base(self) -> Any:

@@ -138,19 +138,24 @@ class View:
         starts = None if self.starts is None else self.starts[skipped:]
         return self.steps[self.origin :], self.names[self.origin :], starts
 
-    def history_base(self) -> Any:
-        """`base`, as it was before any `unsqueeze_` or its kin made it a view of its former self.
+    def history_base(self, *, reading: bool = False) -> Any:
+        """`base`, as it was before `unsqueeze_` or the like made it a view of its former self.
+
+        Args:
+            reading: Whether ``None`` will do where there is no history to follow.
 
         Raises:
             RuntimeError: What it was took no part in gradients and is not known any more.
         """
         base = self.base
         while base._view is not None and len(base._view.steps) > self.origin:
-            base = base._view.base
+            reshaped, base = base, base._view.base
             if base is None:
+                if reading and reshaped._grad_fn is None:
+                    return None
                 raise RuntimeError(
                     "the base of this view was given another shape in place after the view was "
-                    "made; make the view anew"
+                    "made; make the view again"
                 )
         return base
 

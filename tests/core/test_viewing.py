@@ -167,6 +167,20 @@ def test_reshaping_in_place_changes_the_tensor_itself() -> None:
     assert y.tolist() == [[10.0, 30.0], [2.0, 4.0]]
 
 
+def test_views_made_before_reshaping_in_place_are_read() -> None:
+    x = flambeau.arange(6.0).view(2, 3).clone()
+    row = x[1]
+    x.unsqueeze_(0)
+    assert not row.requires_grad
+    assert (row * 1).tolist() == [3.0, 4.0, 5.0]
+    x.mul_(2)
+    assert row[1:].tolist() == [8.0, 10.0]
+    # A history that begins later cannot be followed back through the change of shape.
+    x.mul_(flambeau.ones(3, requires_grad=True))
+    with pytest.raises(RuntimeError, match="given another shape in place"):
+        row * 1
+
+
 def test_a_compiled_program_reshapes_what_comes_from_outside() -> None:
     x = flambeau.zeros(2)
     run = flambeau.compile(lambda: x.unsqueeze_(0))

@@ -515,7 +515,7 @@ EFFECTS = templates("""
     {l}.grad.zero_()
     {l}.grad = lib.ones_like({l})
     {l}.grad.mul_(0.5)
-    {l}.grad = {y}.detach()
+    {l}.grad = {y}.detach() * 2
     {optimizer}.step()
     {optimizer}.zero_grad()
     {optimizer}.zero_grad(set_to_none=False)

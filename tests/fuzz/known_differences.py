@@ -64,9 +64,10 @@ EAGER = [
         what=FLAGS,
     ),
     Known(
-        "PyTorch's masked_scatter_ writes where it still reads",
-        source=r"(\w+)\.masked_scatter_\(.*\1",
-        what="elements",
+        "a view made under no_grad does not require grad",
+        theirs="no error",
+        ours="does not require grad",
+        source=r"no_grad|set_grad_enabled\(False\)",
     ),
     Known(
         "bernoulli(p) does not require grad: PyTorch's gradient is an error",
@@ -86,7 +87,19 @@ EAGER = [
         "PyTorch's take_along_dim does not check indices",
         ours=r"take_along_dim\(\): index \d+ is out of bounds",
     ),
-    Known("PyTorch's addmm_ writes where it still reads", source=r"(\w+)\.addmm_\(.*\1"),
+    Known(
+        "writes in place may read what they overwrite: PyTorch refuses, or gives a mixture",
+        theirs="refer to a single memory location|element of the input tensor and the written-to",
+    ),
+    Known(
+        "writes in place may read what they overwrite: PyTorch refuses, or gives a mixture",
+        source=r"(\w+)\.(masked_scatter_|addmm_)\(.*\1",
+        what="elements",
+    ),
+    Known(
+        "views made before an in-place change of shape are written no more",
+        ours="given another shape in place after the view was made",
+    ),
 ]
 COMPILED = [
     Known(

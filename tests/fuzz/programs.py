@@ -183,6 +183,7 @@ def run(seconds: float | None, seed: int, limit: int | None) -> Report:
             for title, program in found:
                 report.disagreements.append(Disagreement(title, program))
                 sys.stderr.write(f"{report.disagreements[-1]}\n")
+        sys.stderr.write(f"# {index} programs\n")
         if worker.wait() != 0:
             title = f"seed {seed}, program {index}: the process ended with {worker.returncode}"
             program = generate(oracle(), (seed, index))
