@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.compile.ownership import is_own, state_of
 from flambeau.compile.places import MISSING, AttributeSlot, Outside, Sizes, check_of
-from flambeau.compile.surroundings import is_own
 from flambeau.core import world
 from flambeau.core.identity import Same, exactly
 from flambeau.core.pytree import is_tuple
@@ -161,7 +161,13 @@ def _freeze_plain(value: Any) -> tuple[Any, Any]:
     """`freeze`, with flambeau's own containers, which are watched elsewhere, as one object."""
     own = isinstance(value, dict | list | set) and is_own(type(value))
     try:
-        return (None, Same(value)) if own else freeze(value)
+        if own:
+            return None, Same(value)
+        frozen = freeze(value)
+        if _has_own_kind(value) and state_of(value):
+            # Its attributes are its own.
+            return frozen[0], (Same(value), frozen[1])
+        return frozen
     except RecursionError:
         # A container that is in itself.
         return None, Same(value)

@@ -266,10 +266,14 @@ def _counts(watch: Watch, key: Any) -> bool:
     before = watch.raw.get(key, MISSING)
     now = dict.get(watch.stand_in, key, MISSING)
     asked = ItemSlot(watch.slots[0], key) in watch.asked
-    return (
-        asked and now is not MISSING and (_is_number(before) or _is_number(now))
-        and not (_is_more(before) or _is_more(now)) and freeze(before) != freeze(now)
-    )  # fmt: skip
+    is_plain = not (_is_more(before) or _is_more(now))
+    if not (asked and now is not MISSING and is_plain and freeze(before) != freeze(now)):
+        return False
+    factory = getattr(watch.raw, "default_factory", None)
+    if before is MISSING and factory is not None and freeze(factory()) == freeze(now):
+        # The default was put there, and nothing counted.
+        return False
+    return _is_number(before) or _is_number(now)
 
 
 def _drop_key(watch: Watch, log: Log, key: Any) -> ItemSlot:

@@ -185,6 +185,26 @@ class Sizes(Outside):
         return sum(map(len, self.root))
 
 
+class Returned(Outside):
+    """What calling something that is there gives, such as the ``get`` of a context variable.
+
+    Args:
+        root: What is called.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, root: Callable[[], Any]) -> None:
+        super().__init__(root, None)
+
+    def get(self) -> Any:
+        """What it gives now; `MISSING` if it raises."""
+        try:
+            return self.root()
+        except LookupError:
+            return MISSING
+
+
 def check_of(places: Iterable[tuple[Outside, Any]]) -> Callable[[], bool]:
     """A function that says whether each place holds the object that is given with it.
 
@@ -212,7 +232,7 @@ def check_of(places: Iterable[tuple[Outside, Any]]) -> Callable[[], bool]:
         root = name_of(place.root)
         if value is MISSING and isinstance(place.root, dict) and not place.attributes:
             terms.append(f"{place.key!r} not in {root}")
-        elif (expression := _expression(place, root)) is not None:
+        elif not isinstance(place, Returned) and (expression := _expression(place, root)):
             terms.append(f"{expression} is v{i}")
         else:
             names[f"f{i}"] = place.get

@@ -17,7 +17,7 @@ from flambeau.compile.members import noticing_attributes
 from flambeau.compile.places import AttributeSlot, Outside
 from flambeau.compile.sharing import Joined
 from flambeau.compile.slots import KINDS, CellSlot, GradSlot, Slot, tensors_in
-from flambeau.compile.watching import WatchingTrace, states_of_dice, warn_of_dice
+from flambeau.compile.watching import WatchingTrace
 from flambeau.core import tape
 from flambeau.core.cell import Cell
 from flambeau.core.modes import modes
@@ -136,7 +136,7 @@ class Recording:
         if before is not None:
             raise errors.CompileError("a compiled function cannot be traced inside another trace")
         try:
-            self.trace.begin(self.function, self._named_arguments(), self.leaves)
+            self.trace.begin(self.function, self.leaves)
             modes.trace = self.trace
             with noticing_attributes():
                 return jax.make_jaxpr(self._run)(*arrays)
@@ -150,21 +150,15 @@ class Recording:
             raise
         finally:
             modes.trace = before
+            self.trace.reads_outside.finish()
             self._restore()
-
-    def _named_arguments(self) -> dict[str, Any]:
-        """The objects among the arguments that the function may ask for attributes."""
-        args, kwargs = arguments.unflatten(self.structure, self.leaves)
-        code = getattr(self.function, "__code__", None)
-        named = {} if code is None else dict(zip(code.co_varnames, args, strict=False))
-        return {name: each for name, each in {**named, **kwargs}.items() if _is_object(each)}
 
     def _run(self, *tracers: Any) -> list[Any]:
         self._make_stand_ins(tracers)
         args, kwargs = arguments.unflatten(self.structure, self.stand_ins)
-        dice = states_of_dice()
-        returned = self.function(*args, **kwargs)
-        warn_of_dice(dice)
+        with self.trace.noting():
+            returned = self.function(*args, **kwargs)
+        self.trace.chance.warn()
         self._warn_of_arguments(args, kwargs)
         self.trace.log.restore()
         self._refuse_hooks()
@@ -277,7 +271,8 @@ class Recording:
         written = self._written()
         trace.log.replace_again()
         try:
-            arrivals = trace_backward(self.roots, trace.first_sequence, trace.histories)
+            with trace.noting():
+                arrivals = trace_backward(self.roots, trace.first_sequence, trace.histories)
             hooked = {tensor for tensor, hooks, key in trace.hooks if key in hooks}
             if any(each.tensor in hooked and each.tensor in self.own for each in arrivals):
                 raise errors.CompileError(
@@ -437,10 +432,6 @@ class Recording:
             tensor._grad_fn, tensor._output_nr, tensor._requires_grad = history
         for tensor, flag in self.trace.flags.items():
             tensor._requires_grad = flag
-
-
-def _is_object(value: Any) -> bool:
-    return not isinstance(value, Tensor | int | float | complex | str | bytes | None)
 
 
 def _by_identity(values: dict[Any, Any]) -> dict[Any, int]:

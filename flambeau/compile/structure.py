@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from flambeau.compile.surroundings import is_own
+from flambeau.compile.ownership import is_own
 from flambeau.core.pytree import TUPLES
 from flambeau.core.tensor import Tensor
 

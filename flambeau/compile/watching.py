@@ -2,133 +2,126 @@
 
 from __future__ import annotations
 
-import pickle
-import random
-import warnings
-from collections import deque
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
-from flambeau.compile import errors, guard
+from flambeau.compile import guard
+from flambeau.compile.chance import Chance
 from flambeau.compile.containers import Log, leaves_in
 from flambeau.compile.guard import ModuleSnapshot, OutsideSnapshot
 from flambeau.compile.members import MemberSnapshot
-from flambeau.compile.places import AttributeSlot
-from flambeau.compile.surroundings import Surroundings, is_module
-from flambeau.core.pytree import is_tuple
+from flambeau.compile.ownership import is_own
+from flambeau.compile.places import AttributeSlot, Outside, Returned
+from flambeau.compile.reads import Reads, content_of
+from flambeau.compile.slots import KINDS
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import Trace
 
-# How deep in containers, and in how large ones, modules are looked for.
-_DEEP = 3
-_LARGE = 4096
-
 
 class WatchingTrace(Trace):
-    """A trace that takes a snapshot of each module on entry and of each tensor's history."""
+    """A trace that notes what the function reads outside itself, with the values found first.
+
+    Of each module that is called it takes a snapshot, and of each tensor the history.
+    """
 
     def __init__(self, first_sequence: int) -> None:
         self.snapshots: dict[int, ModuleSnapshot] = {}
-        self.surroundings = Surroundings()
-        # What the hooks of leaves find outside themselves, which run if backward does.
-        self.of_leaves = Surroundings()
-        # What is found before the function runs, and counts if code that asks for it runs.
-        self.ahead = Surroundings()
-        # What was there when it was first looked at; and what of this counts, once that is settled.
+        self.members = MemberSnapshot()
+        self.chance = Chance()
+        self.reads_outside = Reads(self._prepare, self.members.know, self.chance)
+        # What was there when it was first read; and what of this the guard compares.
         self.seen = OutsideSnapshot()
         self.outside = OutsideSnapshot()
-        self.has_begun = False
         self.log = Log()
         self.histories: dict[Tensor, tuple[Any, int, bool]] = {}
-        self.members = MemberSnapshot()
         super().__init__(first_sequence)
 
-    def begin(self, function: Any, named: dict[str, Any], leaves: list[Any]) -> None:
-        """Look at all that a function may reach, before it runs.
-
-        Only what is found now is surely outside: later, it may be the function's own.
+    def begin(self, function: Any, leaves: list[Any]) -> None:
+        """Look at what a function can reach before it runs.
 
         Args:
             function: The function.
-            named: The objects among its arguments, by name.
             leaves: The leaves of its arguments.
         """
-        self.surround(function, named)
-        waiting = [function, getattr(function, "__self__", None), *leaves]
-        known: set[int] = set()
-        while waiting:
-            for value in waiting:
-                self._look_behind(value, known, 0)
-            waiting = [value for value in self.seen.values.values() if id(value) not in known]
-        self.has_begun = True
+        for each in (function, *leaves):
+            self.reads_outside.discover(each)
 
-    def _look_behind(self, value: Any, known: set[int], depth: int) -> None:
-        """Look at what the modules and hooks in ``value`` may reach when they are called."""
-        if id(value) in known:
-            return
-        known.add(id(value))
-        functions: list[Any] = []
-        if is_module(value):
-            self.log.restore()
-            for module in value.modules():
-                known.add(id(module))
-                self.members.know(module)
-                functions += _called_by(module)
-                for name in [*vars(module)]:
-                    self.log.look_at(AttributeSlot(module, ("", name)))
-            self.log.replace_again()
-        elif isinstance(value, Tensor):
-            functions += [hook for hooks in value._leaf_hooks() for _, hook in hooks]
-        elif _is_container(value) and depth < _DEEP and len(value) < _LARGE:
-            for each in value.values() if isinstance(value, dict) else value:
-                self._look_behind(each, known, depth + 1)
-        for each in functions:
-            if isinstance(each, Tensor) or is_module(each):
-                self._look_behind(each, known, depth)
-            else:
-                self._explore(self.ahead, each)
+    @contextlib.contextmanager
+    def noting(self) -> Iterator[None]:
+        """A block in which what is read outside is noted."""
+        reads = self.reads_outside
+        with reads.running():
+            reads.paused = False
+            try:
+                yield
+            finally:
+                reads.paused = True
 
     def enter(self, module: Any, anew: bool = False) -> None:
         """Note that ``module`` was called, or with ``anew`` that it has changed for good."""
         # Several handles on a module have one dictionary.
         key = id(vars(module))
         if anew or key not in self.snapshots:
-            self.log.restore()
-            snapshot = self.snapshots[key] = ModuleSnapshot(module)
-            self.log.replace_again()
-            if module in self.switched:
-                # The function has chosen the mode itself.
-                snapshot.ignore([AttributeSlot(module, guard.TRAINING)])
-            self.surroundings.enter(module)
-            for each in _called_by(module):
-                self.surround(each)
+            with self._paused():
+                self.log.restore()
+                snapshot = self.snapshots[key] = ModuleSnapshot(module)
+                self.log.replace_again()
+                if module in self.switched:
+                    # The function has chosen the mode itself.
+                    snapshot.ignore([AttributeSlot(module, guard.TRAINING)])
+                self.reads_outside.enter(module)
 
-    def surround(self, function: Any, named: dict[str, Any] | None = None) -> None:
-        """Watch what ``function`` finds outside itself."""
-        self._explore(self.surroundings, function, named)
+    def _is_entered(self, module: Any) -> bool:
+        return id(vars(module)) in self.snapshots
 
-    def _explore(self, found: Surroundings, function: Any, named: Any = None) -> None:
-        self.log.restore()
-        found.explore(function, named)
-        places = self.seen.update((*found.places, *found.members))
-        if not self.has_begun:
-            for place in places:
-                self.log.look_at(place)
-        self.log.replace_again()
+    @contextlib.contextmanager
+    def _paused(self) -> Iterator[None]:
+        reads = self.reads_outside
+        before, reads.paused = reads.paused, True
+        try:
+            yield
+        finally:
+            reads.paused = before
+
+    def _prepare(self, place: Outside) -> None:
+        """Take the value of ``place`` before it can change, and let a stand-in take its place."""
+        if not self.seen.update([place]):
+            return
+        value = self.seen.values[place]
+        if isinstance(place, Returned) or place.attributes[-1:] == ("__self__",):
+            # Nothing can be put there; but what changes in it is noticed.
+            if type(value) in KINDS:
+                self.log.watch(value, place)
+        elif place in self.reads_outside.members and place.attributes:
+            # By the name that the snapshot of the module gives it.
+            self.log.look_at(AttributeSlot(place.root, ("", place.attributes[0])))
+        else:
+            self.log.look_at(place)
 
     def settle(self) -> None:
-        """Decide what matters of all that was looked at, once the function has run."""
-        for found in (self.surroundings, self.of_leaves) if self.grads else (self.surroundings,):
-            self.outside.take(found.places, self.seen)
-            for place in found.members:
-                if id(vars(place.root)) not in self.snapshots and place.root not in self.switched:
-                    self.outside.take([place], self.seen)
-                elif place in self.seen.entries and place.attributes != ("training",):
-                    # The mode is what a function may switch itself.
-                    self.outside.members.append(place)
-        self.outside.states = self.surroundings.states
+        """Decide what matters of all that was read, once the function has run."""
+        for key, snapshot in [*self.snapshots.items()]:
+            # A module that no place outside has led to, and that has changed, was made inside.
+            if not self.reads_outside.knows(snapshot.module) and snapshot.changed():
+                del self.snapshots[key]
+        members = self.reads_outside.members
+        places = self.reads_outside.places
+        self.outside.take((place for place in places if place not in members), self.seen)
+        for place, module in members.items():
+            if not self._is_entered(module) and module not in self.switched:
+                self.outside.take([place], self.seen)
+            elif place in self.seen.entries and self._can_change_silently(place, module):
+                self.outside.members.append(place)
+        for (_, name), (module, content) in self.reads_outside.tables.items():
+            if not self._is_entered(module):
+                self.watched[id(module), name] = module, _reader_of(module, name), content
+        self.outside.states = [*self.reads_outside.states.values()]
+
+    def _can_change_silently(self, place: Outside, module: Any) -> bool:
+        """Whether an attribute of a module that was entered must be compared at each call."""
+        # Flambeau's layers announce changes; the mode is what a function may switch itself.
+        return place.attributes not in ((), ("training",)) and not is_own(type(module))
 
     def ignore(self, slot: Any) -> None:
         """Stop watching ``slot`` as a whole."""
@@ -136,19 +129,17 @@ class WatchingTrace(Trace):
             snapshot = self.snapshots.get(id(vars(slot.module)))
             if snapshot is not None:
                 snapshot.ignore([slot])
-        else:
-            self.outside.ignore([slot])
+            slot = Outside(slot.module, None, (slot.place[1],))
+        self.outside.ignore([slot])
 
     def watch(self, owner: Any, snapshot: Callable[[], Any], name: Any = None) -> bool:
-        """See `Trace.watch`; what hooks find outside themselves is watched as well."""
+        """See `Trace.watch`; hooks for all modules come from outside."""
         is_new = super().watch(owner, snapshot, name)
         if is_new and getattr(owner, "announces_changes", False):
-            # Those are called for all modules, and the first is about to be called.
-            self.has_begun = False
-            for registry in snapshot():
-                for _, hook in registry:
-                    self.surround(hook)
-            self.has_begun = True
+            with self._paused():
+                for registry in snapshot():
+                    for _, hook in registry:
+                        self.reads_outside.discover(hook)
         return is_new
 
     def note(self, tensor: Any) -> None:
@@ -157,9 +148,8 @@ class WatchingTrace(Trace):
             tensor._follow_base()
             super().note(tensor)
             self.histories[tensor] = (tensor._grad_fn, tensor._output_nr, tensor._requires_grad)
-            for hooks in tensor._leaf_hooks():
-                for _, hook in hooks:
-                    self._explore(self.of_leaves, hook)
+            with self._paused():
+                self.reads_outside.discover(tensor)
 
     def touch(self, table: Any) -> None:
         """See `Trace.touch`."""
@@ -196,36 +186,5 @@ class WatchingTrace(Trace):
         return {id(leaf) for leaf in leaves_in(found) if isinstance(leaf, Tensor)}
 
 
-def _called_by(module: Any) -> list[Any]:
-    """What calling a module may call: its `forward`, hooks and submodules."""
-    found = [module.forward]
-    for registry in vars(module).values():
-        if hasattr(type(registry), "announces_changes"):
-            found += registry.values()
-    return found
-
-
-def _is_container(value: Any) -> bool:
-    return isinstance(value, dict | list | deque) or is_tuple(value)
-
-
-def states_of_dice() -> dict[str, Any]:
-    """The states of the random numbers that are not tensors'."""
-    return {
-        "random": random.getstate(),
-        "numpy.random": pickle.dumps(np.random.get_state(legacy=False)),  # noqa: NPY002 (the user's)
-    }
-
-
-def warn_of_dice(before: dict[str, Any]) -> None:
-    """Warn if something was drawn since then: the traced program has it as a constant."""
-    after = states_of_dice()
-    for name, state in before.items():
-        if after[name] != state:
-            warnings.warn(
-                f"the compiled function draws from {name} while it is traced, and will find the "
-                "same numbers at every call. Draw with flambeau, as in flambeau.rand(()) < 0.5, or "
-                "outside, and pass the result as a tensor",
-                errors.CompileWarning,
-                stacklevel=2,
-            )
+def _reader_of(module: Any, name: str) -> Callable[[], Any]:
+    return lambda: content_of(vars(module).get(name))

@@ -86,25 +86,23 @@ class Persistence(ModuleState):
             for hook in tuple(self._state_dict_pre_hooks.values()):
                 hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
-        # Attributes of a class with `__getattr__` are slow to read.
-        state = self.__dict__
-        for name, module in state["_modules"].items():
+        for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(
                     destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars
                 )
-        if state["_state_dict_hooks"]:
+        if self._state_dict_hooks:
             return _run_state_dict_hooks(self, destination, prefix, local_metadata)
         return destination
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """Put this module's own state into ``destination``; subclasses may override it."""
-        state = self.__dict__
-        for name, parameter in state["_parameters"].items():
+        for name, parameter in self._parameters.items():
             if parameter is not None:
                 destination[prefix + name] = parameter if keep_vars else parameter.detach()
-        for name, buffer in state["_buffers"].items():
-            if buffer is not None and name not in state["_non_persistent_buffers_set"]:
+        unsaved = self._non_persistent_buffers_set
+        for name, buffer in self._buffers.items():
+            if buffer is not None and name not in unsaved:
                 destination[prefix + name] = buffer if keep_vars else buffer.detach()
         if type(self).get_extra_state is not Persistence.get_extra_state:
             destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()

@@ -1,0 +1,147 @@
+"""What differs from call to call by itself: random numbers, clocks, iterators, files.
+
+A traced function meets them while it is traced only, and its program repeats what it met then. So
+whoever meets one of them is told by a warning.
+"""
+
+from __future__ import annotations
+
+import builtins
+import datetime as dt
+import io
+import itertools
+import os
+import pickle
+import random
+import time
+from collections.abc import Callable, Iterator
+from types import CodeType, GeneratorType
+from typing import Any
+
+import numpy as np
+
+from flambeau.compile import errors
+
+_ADVICE = (
+    "Draw random numbers with flambeau, as in flambeau.rand(()) < 0.5; get anything else outside "
+    "of the compiled function, and pass it as a tensor"
+)
+_CLOCKS = (
+    "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns",
+    "process_time", "process_time_ns", "localtime", "gmtime", "ctime", "strftime",
+)  # fmt: skip
+#: Functions whose results differ from call to call, with what they are called.
+_FUNCTIONS: dict[Any, str] = {
+    **{getattr(time, name): f"time.{name}()" for name in _CLOCKS},
+    os.urandom: "os.urandom()",
+    io.open: "open()",
+    os.getpid: "os.getpid()",
+    os.listdir: "os.listdir()",
+    os.scandir: "os.scandir()",
+    builtins.input: "input()",
+}
+# What the functions of `random` and `numpy.random` draw from.
+_WATCHED_ANYWAY: tuple[Any, ...] = tuple(
+    getattr(draw, "__self__", None) for draw in (random.random, np.random.rand)
+)
+_OF_DATES = ("now", "utcnow", "today")
+#: The same for functions that are written in Python, by the file and their name.
+_WRITTEN = {
+    "uuid": ("uuid1", "uuid4"),
+    "secrets": ("token_bytes", "token_hex", "token_urlsafe", "randbelow"),
+    "pathlib": ("read_text", "read_bytes", "open", "stat", "exists", "iterdir"),
+}
+
+
+class Chance:
+    """What one trace has met that differs from call to call."""
+
+    def __init__(self) -> None:
+        self._met: dict[str, None] = {}
+        # What tells how far something has been drawn from, with that before the function ran.
+        self._watched: list[tuple[str, Callable[[], Any], Any]] = []
+        self._watch("random", random.getstate)
+        self._watch("numpy.random", _state_of_numpy)
+
+    def discover(self, value: Any) -> None:
+        """Watch ``value`` if it may be drawn from."""
+        state = _state_of(value)
+        if state is not None:
+            self._watch(f"{_article(value)} {type(value).__name__}", state)
+
+    def meet(self, function: Any) -> None:
+        """Note that code which runs mentions ``function``."""
+        try:
+            name = _FUNCTIONS.get(function)
+        except TypeError:
+            return
+        if name is not None:
+            self._met[name] = None
+
+    def meet_date(self, cls: Any, name: str) -> None:
+        """Note that code which runs asks a class for the attribute ``name``."""
+        if isinstance(cls, type) and issubclass(cls, dt.date) and name in _OF_DATES:
+            self._met[f"{cls.__name__}.{name}()"] = None
+
+    def meet_code(self, code: CodeType) -> None:
+        """Note that a function of Python's library runs, called by the user's."""
+        for module, names in _WRITTEN.items():
+            if code.co_name in names and is_written_in(code.co_filename, module):
+                self._met[f"{module}.{code.co_name}()"] = None
+
+    def warn(self) -> None:
+        """Warn of all that was met."""
+        for name, state, before in self._watched:
+            if state() != before:
+                self._met[name] = None
+        self._watched.clear()
+        if self._met:
+            errors.warn(
+                f"the compiled function draws from {', '.join(self._met)} while it is traced, and "
+                f"will find the same numbers at every call. {_ADVICE}"
+            )
+
+    def _watch(self, name: str, state: Callable[[], Any]) -> None:
+        self._watched.append((name, state, state()))
+
+
+def is_written_in(file: str, module: str) -> bool:
+    """Whether a file belongs to a module of Python's library, which may be a folder."""
+    return f"{os.sep}{module}.py" in file or f"{os.sep}{module}{os.sep}" in file
+
+
+def is_of_chance(file: str) -> bool:
+    """Whether functions in a file may give something else at each call."""
+    return any(is_written_in(file, module) for module in _WRITTEN)
+
+
+def _state_of_numpy() -> Any:
+    return pickle.dumps(np.random.get_state(legacy=False))  # noqa: NPY002 (the user's)
+
+
+def _state_of(value: Any) -> Callable[[], Any] | None:
+    """What tells how far ``value`` has been drawn from; ``None`` if nobody draws from it."""
+    if any(value is each for each in _WATCHED_ANYWAY):
+        return None
+    if isinstance(value, random.Random):
+        return value.getstate
+    if isinstance(value, np.random.Generator):
+        return lambda: pickle.dumps(value.bit_generator.state)
+    if isinstance(value, np.random.RandomState):
+        return lambda: pickle.dumps(value.get_state(legacy=False))
+    if isinstance(value, GeneratorType):
+        return lambda: None if value.gi_frame is None else value.gi_frame.f_lasti
+    if isinstance(value, io.IOBase):
+        return lambda: None if value.closed or not value.seekable() else value.tell()
+    if isinstance(value, itertools.count):
+        return lambda: repr(value)
+    if isinstance(value, Iterator) and hasattr(value, "__length_hint__"):
+        hint: Any = value
+        return lambda: hint.__length_hint__()
+    if isinstance(value, enumerate):
+        return lambda: value.__reduce__()[1][1]
+    return None
+
+
+def _article(value: Any) -> str:
+    return "an" if type(value).__name__[:1].lower() in "aeiou" else "a"

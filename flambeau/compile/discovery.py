@@ -1,0 +1,304 @@
+"""The objects from outside that a trace has been led to, and how each of them is watched.
+
+An object counts as outside if a place outside has led to it: the arguments, a global of a function
+that ran, what a closure or a container holds, an attribute of another such object. What the traced
+function itself makes is never among them.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import operator
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from flambeau.compile import interception
+from flambeau.compile.chance import Chance
+from flambeau.compile.ownership import (
+    NO_STATE,
+    is_module,
+    is_of_library,
+    is_of_library_class,
+    is_of_library_module,
+    is_own,
+    state_of,
+)
+from flambeau.compile.places import MISSING, Outside, Returned
+from flambeau.compile.stand_ins import STAND_INS
+from flambeau.core.tensor import Tensor
+
+CONTAINERS = (dict, list, tuple, set, frozenset, deque)
+_PLAIN_VALUES = (int, float, complex, str, bytes, type(None), range, slice, CodeType)
+_STAND_INS = {*STAND_INS.values()}
+_USED_BY_PYTHON = ("__call__", "_call_impl", "__getattr__")
+# Of larger containers, this many members at most are looked at.
+_MANY = 4096
+# Packages whose classes describe no state of the user's.
+_MACHINERY = ("flambeau", "jax", "jaxlib", "numpy", "functools", "typing", "abc")
+
+
+class Discovery:
+    """The objects from outside that one trace has been led to.
+
+    Args:
+        prepare: Takes the value of a place that may be read, before it can change.
+        know: Is told of each module.
+        chance: Is told of what may be drawn from.
+    """
+
+    def __init__(
+        self,
+        prepare: Callable[[Outside], None],
+        know: Callable[[Any], None],
+        chance: Chance,
+    ) -> None:
+        self._prepare = prepare
+        self._know = know
+        self._chance = chance
+        #: What was read.
+        self.places: dict[Outside, None] = {}
+        #: Dictionaries that should not get other names.
+        self.states: dict[int, Mapping[str, Any]] = {}
+        # The objects, by id, with their name where they were found.
+        self._known: dict[int, tuple[Any, str]] = {}
+        self._told: list[type] = []
+        # Those that can tell what is read; and whether code that ran may pass that by.
+        self._telling: list[tuple[Any, str]] = []
+        self._passes_by = False
+        self._classes: dict[type, None] = {}
+        self._functions: dict[CodeType, list[FunctionType]] = {}
+        self._of_class: dict[CodeType, list[tuple[type, str]]] = {}
+        # The code of the functions that ran.
+        self._ran: dict[CodeType, None] = {}
+        # Objects whose attributes are found by the names in that code.
+        self._named: list[tuple[Any, str]] = []
+
+    def knows(self, value: Any) -> bool:
+        """Whether ``value`` comes from outside, as far as is known."""
+        return id(value) in self._known
+
+    def discover(self, value: Any, label: str = "") -> None:
+        """Note that ``value``, and what is in it, come from outside."""
+        waiting = [(value, label)]
+        for each, name in waiting:
+            if type(each) in _STAND_INS:
+                each = each._watch.raw
+            if isinstance(each, _PLAIN_VALUES) or id(each) in self._known:
+                continue
+            self._known[id(each)] = each, name
+            inner = self._inside(each, name)
+            if len(waiting) < _MANY:
+                waiting += ((member, "") for member in inner)
+
+    def _inside(self, value: Any, label: str) -> Iterable[Any]:
+        """What else is outside if ``value`` is."""
+        kind = type(value)
+        if isinstance(value, Tensor):
+            if value._user_attributes():
+                self._find_by_name(value, label)
+            return [hook for hooks in value._leaf_hooks() for _, hook in hooks]
+        if isinstance(value, FunctionType):
+            return self._know_function(value, label)
+        if isinstance(value, MethodType):
+            return value.__func__, value.__self__
+        if isinstance(value, functools.partial):
+            held = [*range(len(value.args)), *value.keywords]
+            self._note_all(Outside(value, key) for key in held)
+            self._find_by_name(value, label)
+            return [value.func]
+        if isinstance(value, operator.attrgetter | operator.methodcaller):
+            self._expect_names()
+            return ()
+        if isinstance(value, BuiltinFunctionType):
+            self._chance.meet(value)
+            if isinstance(value.__self__, CONTAINERS):
+                # A method of a container, which reaches that past its name.
+                self._note_and_discover(Outside(value, None, ("__self__",)))
+                return ()
+            return () if isinstance(value.__self__, ModuleType) else [value.__self__]
+        if isinstance(value, functools.partialmethod):
+            return value.func, *value.args, *value.keywords.values()
+        if isinstance(value, ModuleType):
+            if not is_of_library_module(value.__name__):
+                self._find_by_name(value, label)
+            return ()
+        if isinstance(value, type):
+            return self._know_class(value)
+        if isinstance(value, weakref.ref):
+            self._note_and_discover(Returned(value))
+            return ()
+        if kind in weakref.ProxyTypes:
+            # A proxy does not say what it leads to, but its methods do.
+            return [Outside(value, None, ("__setattr__", "__self__")).get()]
+        if isinstance(value, ContextVar):
+            self._note_and_discover(labelled(Returned(value.get), value.name))
+            return ()
+        if isinstance(value, np.ndarray):
+            return value.flat if value.dtype == object and value.size < _MANY else ()
+        members = _members(value)
+        if kind.__module__ in ("builtins", "collections") and members is not None:
+            return members
+        return [*(members or ()), *self._know_object(value, kind, label)]
+
+    def _know_object(self, value: Any, kind: type, label: str) -> Iterable[Any]:
+        wrapped = state_of(value).get("__wrapped__")
+        self._chance.discover(value)
+        if is_module(value):
+            self._know(value)
+        if isinstance(wrapped, FunctionType) and not interception.can_tell(kind):
+            # A cached function may give what it has found before.
+            self._run_ahead(wrapped)
+        if is_own(kind) and not is_module(value):
+            return [*state_of(value).values()]
+        if not is_own(kind):
+            self._know_kind(kind)
+        if kind.__module__.partition(".")[0] in _MACHINERY and not is_module(value):
+            return ()
+        if interception.can_tell(kind):
+            if kind not in self._told:
+                interception.tell(kind)
+                self._told.append(kind)
+            self._telling.append((value, label))
+            if self._passes_by:
+                self._find_by_name(value, label)
+        elif state_of(value) is not NO_STATE:
+            self._find_by_name(value, label)
+        else:
+            # An iterator or a generator, say, and what it goes through.
+            return [e for e in gc.get_referents(value) if not isinstance(e, ModuleType)][:_MANY]
+        return ()
+
+    def _know_function(self, function: FunctionType, label: str) -> Iterable[Any]:
+        code = function.__code__
+        wrapped = [state_of(function)["__wrapped__"]] if "__wrapped__" in state_of(function) else []
+        if is_of_library(code):
+            held = (Outside(cell, "").get() for cell in function.__closure__ or ())
+            return [*wrapped, *(each for each in held if callable(each))]
+        self._functions.setdefault(code, []).append(function)
+        for place in defaults_of(function):
+            # When the function has started it is too late.
+            self._prepare(place)
+        if state_of(function):
+            self._find_by_name(function, label or function.__name__)
+        if code in self._ran:
+            self._note_function(function)
+        return wrapped
+
+    def _know_class(self, cls: type) -> Iterable[Any]:
+        if is_own(cls) or is_of_library_class(cls):
+            return ()
+        self._know_kind(cls)
+        return [type(cls)] if type(cls) is not type else ()
+
+    def _know_kind(self, kind: type) -> None:
+        """Watch the methods that ``kind`` and the classes above it define."""
+        for cls in kind.__mro__:
+            if cls in self._classes or is_own(cls) or is_of_library_class(cls):
+                continue
+            self._classes[cls] = None
+            self._find_by_name(cls, cls.__name__)
+            for name in _USED_BY_PYTHON:
+                if name in vars(cls):
+                    self._note(Outside(cls, None, (name,)))
+            for name in interception.METHODS:
+                if name in vars(cls):
+                    own = functools.partial(interception.own_method, cls, name)
+                    self._note(labelled(Returned(own), f"{cls.__name__}.{name}"))
+            for name, found in [*vars(cls).items()]:
+                for function in functions_in(found):
+                    self._known.setdefault(id(function), (function, name))
+                    self._know_function(function, f"{cls.__name__}.{name}")
+                    if name not in interception.METHODS:
+                        self._of_class.setdefault(function.__code__, []).append((cls, name))
+                        if function.__code__ in self._ran:
+                            self._note_of_class(cls, name)
+
+    def _find_by_name(self, value: Any, label: str) -> None:
+        """Watch the attributes of an object that cannot tell which of them are read."""
+        self._named.append((value, label))
+        self.states[id(value)] = named_in(value)
+        self._note_named(value, label)
+
+    def _note(self, place: Outside) -> None:
+        self.places[place] = None
+        self._prepare(place)
+
+    def _note_all(self, places: Iterable[Outside]) -> None:
+        for place in places:
+            self._note_and_discover(place)
+
+    def _note_and_discover(self, place: Outside) -> None:
+        value = place.get()
+        if not is_steady(value):
+            self._note(place)
+        if value is not MISSING:
+            self.discover(value, str(place))
+
+    def _note_function(self, function: FunctionType) -> None:
+        code = function.__code__
+        self._note(Outside(function, None, ("__code__",)))
+        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+        self._note_all(Outside(cell, name) for name, cell in cells)
+        self._note_all(defaults_of(function))
+
+    def _note_of_class(self, cls: type, name: str) -> None:
+        found = vars(cls).get(name)
+        more = ("__func__",) if isinstance(found, classmethod) else ()
+        self._note(labelled(Outside(cls, None, (name, *more)), f"{cls.__name__}.{name}"))
+
+    def _note_named(self, value: Any, label: str, names: frozenset[str] | None = None) -> None:
+        """Note the attributes of an object whose names are in code that ran."""
+        raise NotImplementedError(f"{type(self).__name__} does not know names")
+
+    def _expect_names(self) -> None:
+        """Take any name for one that code may ask for."""
+        raise NotImplementedError(f"{type(self).__name__} does not know names")
+
+    def _run_ahead(self, function: FunctionType) -> None:
+        """Take ``function`` for one that runs."""
+        raise NotImplementedError(f"{type(self).__name__} does not run functions")
+
+
+def _members(value: Any) -> list[Any] | None:
+    for kind in CONTAINERS:
+        if isinstance(value, kind) and len(value) <= _MANY:
+            own: Any = kind
+            found = [*own.__iter__(value)]
+            return [*found, *dict.values(value)] if isinstance(value, dict) else found
+    return None
+
+
+def named_in(value: Any) -> Mapping[str, Any]:
+    """The attributes of an object that cannot tell which are read."""
+    return value._user_attributes() if isinstance(value, Tensor) else state_of(value)
+
+
+def defaults_of(function: FunctionType) -> list[Outside]:
+    keys = [*range(len(function.__defaults__ or ())), *(function.__kwdefaults__ or {})]
+    return [Outside(function, key) for key in keys]
+
+
+def labelled(place: Outside, label: str) -> Outside:
+    place.label = label
+    return place
+
+
+def functions_in(found: Any) -> list[FunctionType]:
+    """The functions behind what a class defines: a method, a property, a partial method."""
+    if isinstance(found, FunctionType):
+        return [found]
+    names = ("__func__", "fget", "fset", "func", "__wrapped__")
+    parts = [] if isinstance(found, type) else [getattr(found, each, None) for each in names]
+    return [each for each in parts if isinstance(each, FunctionType)]
+
+
+def is_steady(value: Any) -> bool:
+    """Whether there is nothing to watch where ``value`` is: modules of libraries stay."""
+    return isinstance(value, ModuleType) and is_of_library_module(value.__name__)

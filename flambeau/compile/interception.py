@@ -1,0 +1,114 @@
+"""Noticing what runs and what is read while a function is traced.
+
+Two means, both taken back when the trace ends. The classes of the objects that a trace watches get
+an ``__getattribute__``, ``__setattr__`` and ``__delattr__`` that tell the trace first: Python calls
+them whoever asks, also ``getattr`` with a name that was computed, ``operator.attrgetter`` or a
+``match`` statement. And Python's own hook for debuggers tells which functions run, whoever calls
+them.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+from flambeau.core.modes import modes
+
+METHODS = ("__getattribute__", "__setattr__", "__delattr__")
+_HEAP, _IMMUTABLE = 1 << 9, 1 << 8
+
+#: The classes that tell, with how many traces want them to and what they defined themselves.
+_telling: dict[type, tuple[int, dict[str, Any]]] = {}
+_lock = threading.RLock()
+
+
+def can_tell(cls: type) -> bool:
+    """Whether the attributes of the class's objects can be watched."""
+    return bool(cls.__flags__ & _HEAP) and not cls.__flags__ & _IMMUTABLE
+
+
+def own_method(cls: type, name: str) -> Any:
+    """What the class itself defines under a name among `METHODS`; ``None`` if nothing."""
+    with _lock:
+        own = _telling[cls][1] if cls in _telling else vars(cls)
+        return own.get(name)
+
+
+def tell(cls: type) -> None:
+    """Let the objects of ``cls`` tell the trace of their thread what is asked of them."""
+    with _lock:
+        count, own = _telling.get(cls, (0, {}))
+        if not count:
+            own = {name: vars(cls)[name] for name in METHODS if name in vars(cls)}
+            for name in METHODS:
+                method = _telling_method(name, getattr(cls, name))
+                type.__setattr__(cls, name, method)
+        _telling[cls] = count + 1, own
+
+
+def stop_telling(cls: type) -> None:
+    """Undo one `tell`."""
+    with _lock:
+        count, own = _telling.pop(cls)
+        if count > 1:
+            _telling[cls] = count - 1, own
+            return
+        for name in METHODS:
+            if name in own:
+                type.__setattr__(cls, name, own[name])
+            else:
+                type.__delattr__(cls, name)
+
+
+def _telling_method(name: str, original: Callable[..., Any]) -> Any:
+    tells = "before_read" if name == "__getattribute__" else "before_write"
+
+    def method(self: Any, attribute: str, *value: Any) -> Any:
+        trace = modes.trace
+        if trace is not None and not trace.reads_outside.paused:
+            getattr(trace.reads_outside, tells)(self, attribute)
+        return original(self, attribute, *value)
+
+    return functools.wraps(original)(method)
+
+
+class Running:
+    """Calls ``started(code, globals, code of the caller)`` for functions that this thread starts.
+
+    Args:
+        started: What to call.
+        is_of_interest: Whether it wants to know of the functions in a file.
+    """
+
+    def __init__(
+        self,
+        started: Callable[[CodeType, dict[str, Any], CodeType | None], None],
+        is_of_interest: Callable[[str], bool],
+    ) -> None:
+        self.started = started
+        self.is_of_interest = is_of_interest
+        self._known: dict[str, bool] = {}
+
+    def __enter__(self) -> None:
+        # A debugger or a measurement of coverage keeps its hook; then there is the profiler's.
+        self._set: Any = sys.settrace if sys.gettrace() is None else sys.setprofile
+        self._before = None if self._set is sys.settrace else sys.getprofile()
+        self._set(self._on_event)
+
+    def __exit__(self, *exception: object) -> None:
+        self._set(self._before)
+
+    def _on_event(self, frame: FrameType, event: str, argument: Any) -> None:
+        if event != "call":
+            return
+        file = frame.f_code.co_filename
+        wanted = self._known.get(file)
+        if wanted is None:
+            wanted = self._known[file] = self.is_of_interest(file)
+        if wanted:
+            back = frame.f_back
+            self.started(frame.f_code, frame.f_globals, None if back is None else back.f_code)

@@ -1,0 +1,88 @@
+"""The names in code: those of globals, of attributes of modules, and of anything else.
+
+What code reads from its globals cannot be noticed while it runs, so the names are taken from its
+bytecode before it does. One look at neighbouring instructions is enough: which attributes of which
+objects are read is noticed when it happens (`interception`).
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+from collections.abc import Iterator
+from types import CodeType
+from typing import NamedTuple
+
+_GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_NAME")
+_ATTRIBUTE = ("LOAD_ATTR", "LOAD_METHOD")
+# Instructions between a name and its attribute that do nothing to the value.
+_BETWEEN = ("CACHE", "EXTENDED_ARG", "NOP", "PRECALL", "PUSH_NULL")
+
+
+class Names(NamedTuple):
+    """The names in one code object.
+
+    Attributes:
+        globals: Names that it looks up or assigns among its globals.
+        chains: The global or, of an import, the module, and the attributes that follow at once.
+        imports: The modules that it imports, relative ones without their dots.
+        bare: The globals and imports whose value goes elsewhere than to one of its attributes.
+        attributes: Every name, and every text, that may be the name of an attribute.
+    """
+
+    globals: tuple[str, ...]
+    chains: tuple[tuple[str, tuple[str, ...]], ...]
+    imports: tuple[str, ...]
+    bare: frozenset[str]
+    attributes: frozenset[str]
+
+
+@functools.lru_cache(maxsize=4096)
+def names_of(code: CodeType) -> Names:
+    """The names in ``code``, without those of the functions defined inside it."""
+    found: dict[str, None] = {}
+    imports: dict[str, None] = {}
+    chains: dict[tuple[str, tuple[str, ...]], None] = {}
+    bare: set[str] = set()
+    root, steps, module = "", (), ""
+    for instruction in dis.get_instructions(code):
+        operation, name = instruction.opname, instruction.argval
+        if operation in _BETWEEN:
+            continue
+        if operation == "IMPORT_FROM":
+            # The module stays on the stack for the next name.
+            chains[module, (name,)] = None
+            if "." in module:
+                bare.add(module)
+            root, steps = "", ()
+            continue
+        if root and operation in _ATTRIBUTE:
+            steps = (*steps, name)
+            chains[root, steps] = None
+            continue
+        if root and not steps and not operation.startswith("POP_"):
+            bare.add(root)
+        root, steps = "", ()
+        if operation in _GLOBAL:
+            found[name] = None
+            root = name if operation.startswith("LOAD_") else ""
+        elif operation == "IMPORT_NAME":
+            imports[name] = None
+            root = module = name
+    return Names(
+        tuple(found), tuple(chains), tuple(imports), frozenset(bare), frozenset(_all_names(code))
+    )
+
+
+def _all_names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in _texts(code.co_consts):
+        yield from constant.split(".")
+
+
+def _texts(constants: tuple[object, ...]) -> Iterator[str]:
+    for each in constants:
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, tuple | frozenset):
+            yield from _texts(tuple(each))

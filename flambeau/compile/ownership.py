@@ -1,0 +1,73 @@
+"""Whose code a function, a class or a module is: the user's, a library's or flambeau's."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import sysconfig
+import threading
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from flambeau.compile.errors import OWN_FOLDERS
+from flambeau.compile.places import MISSING
+
+_FOLDERS = ("stdlib", "purelib", "platlib")
+_LIBRARIES = (*OWN_FOLDERS, *map(sysconfig.get_path, _FOLDERS), "<frozen")
+_LAYERS = str(Path(OWN_FOLDERS[0]) / "nn")
+#: The attributes of objects that have none.
+NO_STATE: dict[str, Any] = {}
+
+
+def is_of_user_or_layers(file: str) -> bool:
+    """Whether code in a file is the user's, or that of flambeau's layers."""
+    return not file.startswith(_LIBRARIES) or file.startswith(_LAYERS)
+
+
+def is_of_library(code: CodeType) -> bool:
+    """Whether code is part of an installed package, of Python or of flambeau."""
+    return code.co_filename.startswith(_LIBRARIES)
+
+
+@functools.lru_cache(maxsize=1024)
+def is_of_library_module(name: str) -> bool:
+    """Whether the module of this name is part of an installed package, Python or flambeau."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if file is None:
+        return name != "__main__" and name in sys.builtin_module_names
+    return file.startswith(_LIBRARIES)
+
+
+def is_of_library_class(cls: type) -> bool:
+    """Whether a class is defined in an installed package, Python or flambeau."""
+    return is_of_library_module(cls.__module__)
+
+
+def is_own(cls: type) -> bool:
+    """Whether a class is flambeau's."""
+    return cls.__module__.partition(".")[0] == "flambeau"
+
+
+def is_module(value: Any) -> bool:
+    """Whether ``value`` is a module of layers, whose attributes are watched once it is entered."""
+    return "_parameters" in state_of(value)
+
+
+def state_of(value: Any) -> dict[str, Any]:
+    """The attributes of an object; no code of the user's runs."""
+    try:
+        if isinstance(value, threading.local):
+            # Those of the thread that asks.
+            return vars(value)
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return NO_STATE
+
+
+def in_class(cls: type, name: str) -> Any:
+    """What instances of ``cls`` find on their class."""
+    for each in cls.__mro__:
+        if name in vars(each):
+            return vars(each)[name]
+    return MISSING

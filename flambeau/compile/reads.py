@@ -1,0 +1,364 @@
+"""What a traced function reads outside itself, noted at the moment when it is read.
+
+A trace takes the values of globals, closures and attributes into its program, so each of them is
+noted with the value that it had before the function could change it. Globals and closures are noted
+when a function starts whose code names them; attributes when somebody asks for them, if the object
+can tell, and otherwise by the names in the code that ran.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from flambeau.compile import interception
+from flambeau.compile.chance import Chance, is_of_chance
+from flambeau.compile.discovery import (
+    CONTAINERS,
+    Discovery,
+    functions_in,
+    is_steady,
+    labelled,
+    named_in,
+)
+from flambeau.compile.names import names_of
+from flambeau.compile.ownership import (
+    in_class,
+    is_module,
+    is_of_library,
+    is_of_library_class,
+    is_of_library_module,
+    is_of_user_or_layers,
+    is_own,
+    state_of,
+)
+from flambeau.compile.places import MISSING, Outside
+
+# Attributes that give the whole state of an object, for a copy or a table of it.
+_WHOLE = ("__dict__", "__reduce__", "__reduce_ex__", "__getstate__", "__dir__")
+# What finds attributes by names that are computed, globals by text, and runs code given as text.
+_COMPUTING = {
+    "getattr", "hasattr", "vars", "dir", "eval", "exec", "attrgetter", "methodcaller", "__dict__",
+    "__getattribute__", "copy", "deepcopy", "asdict", "replace", "fields",
+}  # fmt: skip
+_IMPORTING = {"__import__", "import_module", "modules"}
+_BY_TEXT = {"globals", "eval", "exec", "vars", "locals"}
+_TABLES = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
+
+
+class Reads(Discovery):
+    """What one trace has read outside.
+
+    Args:
+        prepare: Takes the value of a place that may be read, before it can change.
+        know: Is told of each module.
+        chance: Is told of what may be drawn from.
+    """
+
+    def __init__(
+        self,
+        prepare: Callable[[Outside], None],
+        know: Callable[[Any], None],
+        chance: Chance,
+    ) -> None:
+        super().__init__(prepare, know, chance)
+        #: While this is true, what is read is read by the trace itself.
+        self.paused = True
+        #: Attributes of modules, of which the guard compares all if they are called.
+        self.members: dict[Outside, Any] = {}
+        #: Tables of members of modules, by module and name, with what was in them.
+        self.tables: dict[tuple[int, str], tuple[Any, Any]] = {}
+        self._done: set[Any] = set()
+        # The names in the code that ran, and whether this may have computed others.
+        self._names: set[str] = set()
+        self._computes_names = False
+
+    # The events
+
+    def running(self) -> interception.Running:
+        """A block in which functions are noted when they start."""
+        return interception.Running(
+            self.started, lambda file: is_of_user_or_layers(file) or is_of_chance(file)
+        )
+
+    def started(
+        self, code: CodeType, namespace: dict[str, Any], caller: CodeType | None = None
+    ) -> None:
+        """Note what a function that starts finds in its globals and its closure."""
+        if self.paused or (code, id(namespace)) in self._done:
+            return
+        self.paused = True
+        try:
+            self._done.add((code, id(namespace)))
+            if is_of_library(code):
+                if caller is not None and not is_of_library(caller):
+                    self._chance.meet_code(code)
+                self._start_layer(code, namespace)
+            else:
+                self._start(code, namespace)
+        finally:
+            self.paused = False
+
+    def before_read(self, value: Any, name: str) -> None:
+        """Note that the attribute ``name`` of an object is about to be read."""
+        if id(value) not in self._known or (id(value), name) in self._done:
+            return
+        self.paused = True
+        try:
+            self._read(value, name)
+        finally:
+            self.paused = False
+
+    def before_write(self, value: Any, name: str) -> None:
+        """Note that the attribute ``name`` of an object is about to be set or deleted."""
+        if id(value) not in self._known or (id(value), name) in self._done:
+            return
+        self.paused = True
+        try:
+            self._done.add((id(value), name))
+            if is_module(value):
+                self._note_member(value, name)
+            elif name in (state := state_of(value)) or not hasattr(value, "__dict__"):
+                self._note_at(value, name)
+            else:
+                self._note(labelled(Outside(state, name), self._label(value, name)))
+        finally:
+            self.paused = False
+
+    def enter(self, module: Any) -> None:
+        """Note what calling a module depends on besides the module itself."""
+        cls = type(module)
+        self._note(Outside(cls, None, ("forward",)))
+        self._know_kind(cls)
+        for each, base in pairwise(cls.__mro__):
+            if is_own(each) and "_call_impl" in vars(base):
+                # Where flambeau defines the way in.
+                self._note(Outside(each, None, ("__call__",)))
+                self._note(Outside(each, None, ("_call_impl",)))
+        if not is_own(cls):
+            self.states[id(module)] = vars(module)
+        if self.knows(module):
+            self.discover(module.forward)
+        for registry in vars(module).values():
+            if hasattr(type(registry), "announces_changes"):
+                for hook in registry.values():
+                    self.discover(hook)
+
+    def finish(self) -> None:
+        """Take back what was done to classes."""
+        self.paused = True
+        while self._told:
+            interception.stop_telling(self._told.pop())
+
+    # Code that runs
+
+    def _start(self, code: CodeType, namespace: dict[str, Any]) -> None:
+        if code not in self._ran:
+            self._ran[code] = None
+            for function in self._functions.get(code, ()):
+                self._note_function(function)
+            for cls, name in self._of_class.get(code, ()):
+                self._note_of_class(cls, name)
+        if namespace.get("__name__", "").startswith("namedtuple_"):
+            # Python's own, although no file says so.
+            return
+        names = names_of(code)
+        for name in names.globals:
+            if name in namespace:
+                self._note_and_discover(Outside(namespace, name))
+            elif hasattr(builtins, name):
+                self._chance.meet(getattr(builtins, name))
+            else:
+                self._note(Outside(namespace, name))
+        for root, steps in names.chains:
+            self._follow(self._root(root, namespace, root in names.imports), root, steps)
+        for root in names.bare:
+            found = self._root(root, namespace, root in names.imports)
+            if isinstance(found, ModuleType):
+                self.discover(found, root)
+        if not _BY_TEXT.isdisjoint(names.globals):
+            # Globals, and names in source code, that are asked for by a text.
+            for name in names.attributes:
+                if name.isidentifier() and not hasattr(builtins, name):
+                    self._note_and_discover(Outside(namespace, name))
+        new = names.attributes - self._names
+        if new:
+            self._names |= new
+            for value, label in [*self._named]:
+                self._note_named(value, label, new)
+        if not _COMPUTING.isdisjoint(names.attributes):
+            self._expect_names()
+        if "__getattribute__" in names.attributes and not self._passes_by:
+            self._passes_by = True
+            for value, label in [*self._telling]:
+                self._find_by_name(value, label)
+        if not _IMPORTING.isdisjoint(names.attributes):
+            self._note_all(Outside(sys.modules, name) for name in names.attributes)
+
+    def _expect_names(self) -> None:
+        if not self._computes_names:
+            self._computes_names = True
+            for value, label in [*self._named]:
+                self._note_named(value, label)
+
+    def _start_layer(self, code: CodeType, namespace: dict[str, Any]) -> None:
+        """Note the functions of modules, such as ``nn.functional``, that a layer calls by name."""
+        if code.co_name == "forward":
+            for root, steps in names_of(code).chains:
+                if isinstance(namespace.get(root), ModuleType):
+                    self._follow(namespace[root], root, steps[:1])
+
+    def _run_ahead(self, function: FunctionType) -> None:
+        """Take ``function`` for one that runs, and the functions that it calls by name too."""
+        waiting = [function]
+        for each in waiting:
+            if is_of_library(each.__code__) or each.__code__ in self._ran:
+                continue
+            self._functions.setdefault(each.__code__, []).append(each)
+            self._start(each.__code__, each.__globals__)
+            found = (each.__globals__.get(name) for name in names_of(each.__code__).globals)
+            waiting += [value for value in found if isinstance(value, FunctionType)]
+
+    def _root(self, name: str, namespace: dict[str, Any], is_import: bool) -> Any:
+        if not is_import:
+            return namespace.get(name)
+        package = namespace.get("__package__") or ""
+        while name not in sys.modules and package:
+            if f"{package}.{name}" in sys.modules:
+                return sys.modules[f"{package}.{name}"]
+            package = package.rpartition(".")[0]
+        return sys.modules.get(name)
+
+    def _follow(self, value: Any, label: str, steps: tuple[str, ...]) -> None:
+        """Note the attributes of modules that ``steps`` lead through."""
+        for name in steps:
+            if not isinstance(value, ModuleType):
+                self._chance.meet_date(value, name)
+                return
+            found = vars(value).get(name, MISSING)
+            label = f"{label}.{name}"
+            self._note_of_module(value, name, label)
+            value = found
+
+    def _note_of_module(self, module: ModuleType, name: str, label: str) -> None:
+        found = vars(module).get(name, MISSING)
+        # What libraries collect in containers is their own affair.
+        if isinstance(found, CONTAINERS) and is_of_library_module(module.__name__):
+            return
+        if found is MISSING and is_of_library_module(module.__name__):
+            return
+        self._note_and_discover(labelled(Outside(vars(module), name), label))
+
+    def _read(self, value: Any, name: str) -> None:
+        self._done.add((id(value), name))
+        kind, state = type(value), state_of(value)
+        is_layer = is_module(value)
+        if name in _WHOLE:
+            if not is_layer or not _is_asked_by_own_code():
+                self._read_whole(value, state)
+        elif is_layer and (name in _TABLES or name in state or _is_member(state, name)):
+            self._note_member(value, name)
+        elif not (name.startswith("__") and name.endswith("__")):
+            self._read_plain(value, name, kind, state)
+        if not is_layer and (id(value), "__class__") not in self._done:
+            self._done.add((id(value), "__class__"))
+            self._note_at(value, "__class__")
+
+    def _read_plain(self, value: Any, name: str, kind: type, state: dict[str, Any]) -> None:
+        found = in_class(kind, name)
+        self.discover(found)
+        if found is not MISSING and not is_of_library_class(_definer(kind, name)):
+            more = ("__func__",) if isinstance(found, classmethod) else ()
+            is_plain = not hasattr(type(found), "__get__")
+            if not (is_plain and name in state):
+                place = labelled(Outside(kind, None, (name, *more)), f"{kind.__name__}.{name}")
+                self._note_and_discover(place)
+        if name in state or (found is not MISSING and _is_slot(found)):
+            self._note_at(value, name)
+        elif hasattr(value, "__dict__"):
+            place = labelled(Outside(state, name), self._label(value, name))
+            if is_module(value):
+                self.members[place] = value
+            self._note(place)
+        elif found is MISSING:
+            self._note_at(value, name)
+
+    def _read_whole(self, value: Any, state: dict[str, Any]) -> None:
+        self.states[id(value)] = state
+        slots = (n for cls in type(value).__mro__ for n, e in vars(cls).items() if _is_slot(e))
+        for name in (*state, *slots):
+            if not name.startswith("__"):
+                self.paused = True
+                self._done.add((id(value), name))
+                (self._note_member if is_module(value) else self._note_at)(value, name)
+
+    def _note_at(self, value: Any, name: str) -> None:
+        place = Outside(value, None, (name,))
+        self._note_and_discover(labelled(place, self._label(value, name)))
+
+    def _note_member(self, module: Any, name: str) -> None:
+        """Note that a member or a plain attribute of a module is read or set."""
+        if name in _TABLES:
+            table = state_of(module).get(name, {})
+            self.tables.setdefault((id(module), name), (module, content_of(table)))
+            for each in table.values() if isinstance(table, dict) else ():
+                self.discover(each)
+            return
+        place = labelled(Outside(module, None, (name,)), f"{type(module).__name__}.{name}")
+        value = place.get()
+        if not is_steady(value) and not hasattr(type(value), "announces_changes"):
+            self.members[place] = module
+            self._note(place)
+        self.discover(value, place.label)
+
+    def _note_named(self, value: Any, label: str, names: frozenset[str] | None = None) -> None:
+        """Note the attributes of an object that cannot tell which are read."""
+        state = named_in(value)
+        all_of_it = self._computes_names and not isinstance(value, ModuleType)
+        for name in (
+            [*state] if all_of_it else (self._names if names is None else names).intersection(state)
+        ):
+            if name.startswith("__") and name.endswith("__"):
+                continue
+            if isinstance(value, ModuleType):
+                self._note_of_module(value, name, f"{label}.{name}")
+            elif not isinstance(value, type) or not functions_in(state[name]):
+                place = Outside(value, None, (name,))
+                self._note_and_discover(labelled(place, f"{label}.{name}" if label else ""))
+
+    def _label(self, value: Any, name: str) -> str:
+        label = self._known[id(value)][1] or type(value).__name__
+        return f"{label}.{name}"
+
+
+def content_of(table: Any) -> Any:
+    """A table of members in a form that compares by identity."""
+    if isinstance(table, dict):
+        return [(name, id(each)) for name, each in table.items()]
+    return sorted(table or ())
+
+
+def _is_member(state: Mapping[str, Any], name: str) -> bool:
+    return any(name in state.get(table, ()) for table in _TABLES[:3])
+
+
+def _is_slot(found: Any) -> bool:
+    return type(found).__name__ == "member_descriptor"
+
+
+def _is_asked_by_own_code() -> bool:
+    """Whether flambeau's code, not the user's, has asked for the attribute that is being noted."""
+    frame = sys._getframe(3)
+    while frame is not None and frame.f_globals.get("__name__") in (
+        interception.__name__, __name__,
+    ):  # fmt: skip
+        frame = frame.f_back
+    return frame is None or frame.f_globals.get("__name__", "").partition(".")[0] == "flambeau"
+
+
+def _definer(kind: type, name: str) -> type:
+    return next(cls for cls in kind.__mro__ if name in vars(cls))

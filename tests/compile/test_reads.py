@@ -1,0 +1,388 @@
+"""What a function reads outside itself is seen, however its code gets there."""
+
+import argparse
+import collections
+import contextvars
+import copy
+import dataclasses
+import enum
+import functools
+import itertools
+import operator
+import os
+import sys
+import threading
+import types
+import weakref
+
+import numpy as np
+import pytest
+
+import flambeau
+from flambeau import nn
+from flambeau.compile import interception
+from tests.compile.following import X, check
+
+
+class Box:
+    """An object with one number, which Python's operators read."""
+
+    def __init__(self, rate=2.0):
+        self.rate = rate
+
+    def __mul__(self, x):
+        return x * self.rate
+
+    def __bool__(self):
+        return self.rate > 3
+
+    def __len__(self):
+        return int(self.rate)
+
+    def __eq__(self, other):
+        return self.rate == other
+
+    __hash__ = object.__hash__
+
+    def __contains__(self, other):
+        return self.rate == other
+
+    def __iter__(self):
+        return iter([self.rate])
+
+    def __call__(self):
+        return self.rate
+
+    def __getitem__(self, key):
+        return self.rate
+
+    def __enter__(self):
+        return self.rate
+
+    def __exit__(self, *exception):
+        return None
+
+    def __lt__(self, other):
+        return self.rate < other
+
+    def __float__(self):
+        return self.rate
+
+
+@dataclasses.dataclass
+class Holder:
+    box: object
+
+
+Pair = collections.namedtuple("Pair", "box")
+
+
+def by_keywords(*args, **kwargs):
+    return args[0] * args[1].rate * kwargs["other"].rate
+
+
+def nested(box, x):
+    def inner(it):
+        return x * it.rate
+
+    return inner(box)
+
+
+def unpacked(box, x):
+    (rate,) = box
+    return x * rate
+
+
+def matched(box, x):
+    match box:
+        case Box(rate=2.0):
+            return x
+        case _:
+            return x * 2
+
+
+def entered(box, x):
+    with box as rate:
+        return x * rate
+
+
+READERS = {
+    "parameter of a lambda": lambda box, x: (lambda it: x * it.rate)(box),  # noqa: PLC3002
+    "parameter of a nested function": nested,
+    "*args": lambda box, x: by_keywords(x, box, other=Box(1.0)),
+    "**kwargs": lambda box, x: by_keywords(x, Box(1.0), other=box),
+    "*": lambda box, x: box * x,
+    "bool": lambda box, x: x * 2 if box else x,
+    "len": lambda box, x: x * len(box),
+    "==": lambda box, x: x * 2 if box == 7.0 else x,
+    "in": lambda box, x: x * 2 if 7.0 in box else x,
+    "iteration": lambda box, x: x * next(iter(box)),
+    "unpacking": unpacked,
+    "call": lambda box, x: x * box(),
+    "index": lambda box, x: x * box[0],
+    "with": entered,
+    "<": lambda box, x: x * 2 if box < 5.0 else x,
+    "float": lambda box, x: x * float(box),
+    "match": matched,
+    "dataclass made inside": lambda box, x: x * Holder(box).box.rate,
+    "named tuple made inside": lambda box, x: x * Pair(box).box.rate,
+    "partial made inside": lambda box, x: functools.partial(lambda it, y: y * it.rate, box)(x),
+    "attrgetter": lambda box, x: x * operator.attrgetter("rate")(box),
+    "computed name": lambda box, x: x * getattr(box, "etar"[::-1]),
+    "vars": lambda box, x: x * vars(box)["rate"],
+    "copy": lambda box, x: x * copy.copy(box).rate,
+    "deepcopy": lambda box, x: x * copy.deepcopy(box).rate,
+    "past the class": lambda box, x: x * object.__getattribute__(box, "rate"),
+    "sort": lambda box, x: x * max([box, Box(1.0)], key=lambda each: each.rate).rate,
+    "weak reference made inside": lambda box, x: x * weakref.ref(box)().rate,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_an_attribute_is_seen(name):
+    box = Box()
+    check(lambda x: READERS[name](box, x), lambda: setattr(box, "rate", 7.0))
+
+
+def node(value, rest):
+    return types.SimpleNamespace(value=value, next=rest)
+
+
+def last_of(nodes):
+    while nodes.next is not None:
+        nodes = nodes.next
+    return nodes.value
+
+
+class Weak(enum.Enum):
+    ONE = 1
+
+
+def holders():
+    """Ways to hold a box: what holds it, and how code gets the box out."""
+    box = Box()
+    local = threading.local()
+    local.box = box
+    variable = contextvars.ContextVar("variable")
+    variable.set(box)
+    module = types.ModuleType("held")
+    module.box = box
+    array = np.array([box, None], dtype=object)
+    first, others = [box], [Box(1.0)]
+
+    def with_attribute():
+        return with_attribute.box
+
+    with_attribute.box = box
+    Weak.ONE.box = box
+    return box, {
+        "values of a dictionary": ({"a": box}, lambda held: next(iter(held.values()))),
+        "comprehension": ({"a": box}, lambda held: {v: k for k, v in held.items()}.popitem()[0]),
+        "keys": ({box: 1}, lambda held: next(iter(held))),
+        "chain": ((first, others), lambda held: next(itertools.chain(*held))),
+        "linked list": (node(1, node(2, node(box, None))), last_of),
+        "get": ({"a": lambda: box}, lambda held: held.get("a")()),
+        "get kept outside": ({"a": box}.get, lambda held: held("a")),
+        "partial method": (functools.partial(lambda it: it, box), lambda held: held()),
+        "thread-local": (local, lambda held: held.box),
+        "context variable": (variable, lambda held: held.get()),
+        "UserDict": (collections.UserDict(box=box), lambda held: held["box"]),
+        "ChainMap": (collections.ChainMap({}, {"box": box}), lambda held: held["box"]),
+        "WeakValueDictionary": (weakref.WeakValueDictionary(box=box), lambda held: held["box"]),
+        "WeakSet": (weakref.WeakSet([box]), lambda held: next(iter(held))),
+        "weak proxy": (weakref.proxy(box), lambda held: held),
+        "array of objects": (array, lambda held: held[0]),
+        "module object": (module, lambda held: held.box),
+        "member of an enumeration": (Weak.ONE, lambda held: held.box),
+        "attribute of a function": (with_attribute, lambda held: held()),
+        "argparse": (argparse.Namespace(box=box), lambda held: held.box),
+    }
+
+
+@pytest.mark.parametrize("name", holders()[1])
+def test_what_holds_an_object_is_followed(name):
+    box, ways = holders()
+    held, get = ways[name]
+    check(lambda x: x * get(held).rate, lambda: setattr(box, "rate", 7.0))
+
+
+def test_attributes_that_are_absent_at_first_are_seen():
+    readers = (
+        lambda box, x: x * (box.more if hasattr(box, "more") else 1.0),
+        lambda box, x: x * getattr(box, "more", 1.0),
+    )
+    for read in readers:
+        box = Box()
+        check(lambda x, read=read, box=box: read(box, x), lambda box=box: setattr(box, "more", 7.0))
+        namespace = types.SimpleNamespace()
+        check(
+            lambda x, read=read, held=namespace: read(held, x),
+            lambda held=namespace: setattr(held, "more", 7.0),
+        )
+
+
+def test_globals_that_are_absent_at_first_are_seen(monkeypatch):
+    def later(x):
+        try:
+            return x * LATER
+        except NameError:
+            return x
+
+    check(later, lambda: monkeypatch.setitem(globals(), "LATER", 7.0))
+    check(lambda x: x * globals()["LATER"], lambda: monkeypatch.setitem(globals(), "LATER", 8.0))
+    monkeypatch.undo()
+    assert "LATER" not in globals()
+
+
+def test_the_class_of_an_object_is_seen():
+    class Other(Box):
+        def __call__(self):
+            return 7.0
+
+    box = Box()
+    check(lambda x: x * box(), lambda: setattr(box, "__class__", Other))
+
+
+def test_the_getattr_of_a_module_is_seen(monkeypatch):
+    module = types.ModuleType("computes")
+    exec("RATE = 2.0\ndef __getattr__(name): return RATE", vars(module))
+    check(lambda x: x * module.anything, lambda: setattr(module, "RATE", 7.0))
+    monkeypatch.setitem(os.environ, "FLAMBEAU_TEST_RATE", "2")
+    check(
+        lambda x: x * float(os.environ["FLAMBEAU_TEST_RATE"]),
+        lambda: monkeypatch.setitem(os.environ, "FLAMBEAU_TEST_RATE", "7"),
+    )
+
+
+class Twice(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+def containers_of_modules():
+    """Modules that are looked into but not called, and how they change."""
+    chain, modules = nn.Sequential(nn.Identity()), nn.ModuleDict({"a": nn.Identity()})
+    listed, parameters = nn.ModuleList([nn.Identity()]), nn.ParameterList([flambeau.ones(3)])
+    layer = nn.Linear(3, 3)
+
+    class Trainer:
+        layers = listed
+
+        def run(self, x):
+            for each in self.layers:
+                x = each(x)
+            return x
+
+    return {
+        "index": (lambda x: chain[0](x), lambda: chain.__setitem__(0, Twice())),
+        "loop": (Trainer().run, lambda: listed.append(Twice())),
+        "key": (lambda x: modules["a"](x), lambda: modules.update({"a": Twice()})),
+        "items": (lambda x: x * len([*modules.items()]), lambda: modules.update({"b": Twice()})),
+        "parameters in a list": (
+            lambda x: x * sum(parameters),
+            lambda: parameters.append(flambeau.ones(3)),
+        ),
+        "named_parameters": (
+            lambda x: x * len([*layer.named_parameters()]),
+            lambda: layer.register_parameter("more", nn.Parameter(flambeau.ones(3))),
+        ),
+        "modules": (lambda x: x * len([*chain.modules()]), lambda: chain.append(Twice())),
+        "state_dict": (
+            lambda x: x * len(layer.state_dict()),
+            lambda: layer.register_buffer("more", flambeau.ones(3)),
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", containers_of_modules())
+def test_modules_that_are_not_called_are_seen(name):
+    check(*containers_of_modules()[name])
+
+
+def test_what_hooks_of_an_optimizer_read_is_seen():
+    weight, box = flambeau.ones(3, requires_grad=True), Box()
+    optimizer = flambeau.optim.SGD([weight], lr=1.0)
+
+    def hook(*_):
+        with flambeau.no_grad():
+            weight.mul_(box.rate)
+
+    optimizer.register_step_post_hook(hook)
+
+    @flambeau.compile
+    def step(x):
+        weight.grad = x * 0
+        optimizer.step()
+        return weight * 1
+
+    for rate in (2.0, 2.0, 7.0):
+        box.rate = rate
+        with flambeau.no_grad():
+            weight.fill_(1.0)
+        assert step(X).tolist() == [rate] * 3
+
+
+def test_objects_that_the_function_makes_are_its_own():
+    class Counter:
+        def __init__(self):
+            self.count, self.seen = 0, []
+
+        def add(self, x):
+            self.count += 1
+            self.seen.append(x)
+            return x * self.count
+
+    @flambeau.compile
+    def run(x):
+        counter = Counter()
+        return counter.add(counter.add(x)) + len(counter.seen)
+
+    assert all(flambeau.equal(run(X), X * 2 + 2) for _ in range(3))
+    assert run.program_count == 1
+
+
+def test_classes_are_as_they_were_after_a_trace():
+    box, before = Box(), dict(vars(Box))
+    flambeau.compile(lambda x: x * box.rate)(X)
+    assert dict(vars(Box)) == before
+
+    def fails(x):
+        raise ValueError(box.rate)
+
+    with pytest.raises(ValueError, match="2"):
+        flambeau.compile(fails)(X)
+    assert dict(vars(Box)) == before
+    assert not interception._telling
+    assert sys.gettrace() is None or sys.gettrace().__module__ != interception.__name__
+
+
+def test_a_debugger_keeps_its_hook():
+    calls = []
+
+    def debugger(frame, event, argument):
+        calls.append(event)
+
+    box, before = Box(), sys.gettrace()
+    sys.settrace(debugger)
+    try:
+        check(lambda x: x * box.rate, lambda: setattr(box, "rate", 7.0))
+        assert sys.gettrace() is debugger
+    finally:
+        sys.settrace(before)
+    assert calls
+
+
+def test_threads_that_trace_at_once_leave_classes_alone():
+    box, results = Box(), []
+
+    def work():
+        results.append(flambeau.compile(lambda x: x * box.rate)(X))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert all(flambeau.equal(each, X * 2) for each in results)
+    assert len(results) == 4
+    assert "__getattribute__" not in vars(Box)
