@@ -11,6 +11,7 @@ from flambeau.core import packing, tape
 from flambeau.core.dual import restore_tangents
 from flambeau.core.modes import modes
 from flambeau.core.node import Node
+from flambeau.core.saved_values import hooks_again
 from flambeau.core.tensor import Tensor
 
 __all__ = ["FunctionCtx"]
@@ -132,6 +133,26 @@ class FunctionCtx:
     def _restore(self, arrays: Sequence[Any]) -> None:
         """Let `saved_tensors` give tensors of these arrays, which have no history."""
         self._packed = tuple([None if each is None else _Packed(each) for each in arrays])
+
+    def hook_saved(self, place: int, hooks: packing.Hooks) -> None:
+        """See `flambeau.core.saved_values.SavedTensor.register_hooks`."""
+        node = None if self._node is None else self._node()
+        packed = list(self._packed or ())
+        if not packed:
+            raise RuntimeError(
+                f"{'the function' if node is None else node.name()}: its saved tensors were freed "
+                "by an earlier backward"
+            )
+        each = packed[place]
+        if isinstance(each, _Hooked):
+            raise hooks_again()
+        if each is not None:
+            is_output = each.tensor is None
+            # Not the output itself, which would keep its node.
+            tensor = each.unpack(None if is_output else node)
+            number = each.output_nr if is_output else None
+            packed[place] = _Hooked(packing.Packed(hooks, tensor), each.edge, number)
+            self._packed = tuple(packed)
 
     def _free(self) -> None:
         if self._packed:

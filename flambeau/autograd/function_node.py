@@ -14,6 +14,8 @@ from flambeau.autograd.function_context import FunctionCtx
 from flambeau.core.cell import abstract, is_abstract
 from flambeau.core.modes import kept_modes
 from flambeau.core.node import Edge, Node
+from flambeau.core.saved_values import SavedTensor
+from flambeau.core.tape import freed_error
 from flambeau.core.tensor import Tensor
 
 
@@ -81,6 +83,13 @@ class BackwardCFunction(Node):
         if name in BackwardCFunction.__slots__ or name in Node.__slots__:
             raise AttributeError(name)
         return getattr(self.ctx, name)
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
+        """What forward has saved, for hooks."""
+        if self.ctx._packed is None:
+            raise freed_error(self)
+        return tuple([SavedTensor(self.ctx, i) for i in range(len(self.ctx._packed))])
 
     def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
         """See `Node.pull`."""

@@ -101,7 +101,7 @@ class _Unused(NamedTuple):
         return np.broadcast_to(np.zeros((), self.dtype), self.shape)
 
 
-class _PackedNode:
+class PackedNode:
     """The part of a kernel's node that keeps its arrays packed."""
 
     __slots__ = ()
@@ -128,29 +128,16 @@ class _PackedNode:
             self.packed = None
             return
         hooks, packed = modes.packing, list(arrays)
-        used = self._used(arrays)
+        used = used_by_gradient(self.kernel, arrays, self.edges)
         for place in self._order(packed):
             # Of a linear kernel's inputs, shapes are kept rather than arrays.
             if not isinstance(packed[place], jax.Array):
                 continue
             if used[place]:
-                packed[place] = Packed(hooks, _saved(packed[place], self.edges[place]))
+                packed[place] = Packed(hooks, saved(packed[place], self.edges[place]))
             else:
                 packed[place] = _Unused(packed[place].shape, packed[place].dtype)
         self.packed = tuple(packed)
-
-    def _used(self, arrays: Any) -> tuple[bool, ...]:
-        """Which of the arrays the gradient depends on: that of ``2 * x`` does not on ``x``."""
-        kernel = self.kernel
-        if kernel.linear:
-            return (True,) * len(arrays)
-        results = kernel.on_meta(tuple(arrays))
-        results = results if isinstance(results, tuple) else (results,)
-        given = tuple([each.dtype in INEXACT for each in results])
-        needs = tuple([edge is not None for edge in self.edges])
-        gradient, saved = kernel.gradient(needs, given, tuple(arrays))
-        cotangents = [each for each in results if each.dtype in INEXACT]
-        return gradient.used((*saved, *cotangents))
 
     def _order(self, arrays: list[Any]) -> Iterable[int]:
         """The places of saved arrays as the hooks get them, one after the other."""
@@ -173,7 +160,23 @@ class _PackedNode:
         self.residuals = (hooks, vjp) if keeps else None
 
 
-def _saved(array: Any, edge: Edge) -> Tensor:
+def used_by_gradient(kernel: Kernel, arrays: Any, edges: tuple[Edge, ...]) -> tuple[bool, ...]:
+    """Which of the arrays that a node saves its gradient depends on.
+
+    That of ``2 * x`` does not depend on ``x``.
+    """
+    if kernel.linear:
+        return (True,) * len(arrays)
+    results = kernel.on_meta(tuple(arrays))
+    results = results if isinstance(results, tuple) else (results,)
+    given = tuple([each.dtype in INEXACT for each in results])
+    needs = tuple([edge is not None for edge in edges])
+    gradient, kept = kernel.gradient(needs, given, tuple(arrays))
+    cotangents = [each for each in results if each.dtype in INEXACT]
+    return gradient.used((*kept, *cotangents))
+
+
+def saved(array: Any, edge: Edge) -> Tensor:
     """The tensor that an array was read from, or one like it."""
     if edge is not None and edge[0].accumulates:
         variable = edge[0].variable  # type: ignore[attr-defined]
@@ -185,7 +188,7 @@ def _saved(array: Any, edge: Edge) -> Tensor:
 @functools.cache
 def _packed_class(name: str) -> type[tape.KernelNode]:
     members = {"__slots__": ("packed", "residuals"), "__module__": tape.__name__}
-    return type(name, (_PackedNode, tape.node_class(name)), members)
+    return type(name, (PackedNode, tape.node_class(name)), members)
 
 
 def node_class(kernel: Kernel) -> type[tape.KernelNode]:

@@ -239,3 +239,98 @@ def saved_tensors_that_are_written(lib, kit):
         z.backward()
         copies.clear()
     return x.grad, y.detach()
+
+
+# What nodes show of it
+
+
+@scenario
+def attributes_of_nodes(lib, kit):
+    x, w = leaf(lib), lib.tensor([3.0, 4.0], requires_grad=True)
+    y = x * w
+    z = y.exp()
+    power, by_two = x**2, x * 2
+    return (
+        y.grad_fn._saved_self is x, y.grad_fn._saved_other is w, by_two.grad_fn._saved_self,
+        z.grad_fn._saved_result is z, z.grad_fn._saved_result.detach(),
+        z.grad_fn._saved_result.grad_fn is z.grad_fn, power.grad_fn._saved_exponent,
+        power.grad_fn._saved_self is x, hasattr(y.grad_fn, "_saved_weight"),
+        hasattr(lib.add(x, w).grad_fn, "_saved_self"),
+    )  # fmt: skip
+
+
+@scenario
+def an_attribute_of_an_intermediate(lib, kit):
+    y = leaf(lib) * 3
+    saved = (y * y).grad_fn._saved_self
+    return saved.grad_fn is y.grad_fn, saved.detach()
+
+
+@scenario
+def an_attribute_after_the_graph_was_freed(lib, kit):
+    x = leaf(lib)
+    y = x * x
+    y.sum().backward()
+    return y.grad_fn._saved_self
+
+
+@scenario
+def hooks_of_one_saved_tensor(lib, kit):
+    x, w, seen = leaf(lib), leaf(lib), []
+    y = x * w
+    y.grad_fn._raw_saved_self.register_hooks(
+        lambda t: seen.append(("pack", lib.is_grad_enabled())) or t * 10,
+        lambda t: seen.append("unpack") or t,
+    )
+    y.sum().backward(retain_graph=True)
+    (first,) = lib.autograd.grad(y.sum(), w, create_graph=True)
+    y.sum().backward()
+    return seen, x.grad, w.grad, first.detach()
+
+
+@scenario
+def hooks_of_one_saved_tensor_twice(lib, kit):
+    x = leaf(lib)
+    saved = (x * x).grad_fn._raw_saved_self
+    saved.register_hooks(lambda t: t, lambda t: t)
+    saved.register_hooks(lambda t: t, lambda t: t)
+
+
+@scenario
+def hooks_of_one_tensor_under_hooks_of_all(lib, kit):
+    x = leaf(lib)
+    with hooked(lib, lambda t: t, lambda t: t):
+        y = x * x
+    y.grad_fn._raw_saved_self.register_hooks(lambda t: t, lambda t: t)
+
+
+@scenario
+def hooks_of_one_saved_tensor_that_write(lib, kit):
+    y = leaf(lib) * 1
+    (y * y).grad_fn._raw_saved_self.register_hooks(lambda t: t.mul_(2), lambda t: t)
+
+
+@scenario
+def hooks_of_what_a_function_saves(lib, kit):
+    class Scaled(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x * 2
+            ctx.save_for_backward(x, y, None)
+            return y
+
+        @staticmethod
+        def backward(ctx, grad):
+            x, y, _ = ctx.saved_tensors
+            return grad * x * y
+
+    x, seen = leaf(lib), []
+    y = Scaled.apply(x)
+    saved = y.grad_fn._raw_saved_tensors
+    for each in saved[:2]:
+        each.register_hooks(
+            lambda t: seen.append(("pack", t.tolist())) or t * 10,
+            lambda t: seen.append(("unpack", t.tolist())) or t,
+        )
+    y.sum().backward()
+    return len(saved), len(y.grad_fn.needs_input_grad), seen, x.grad

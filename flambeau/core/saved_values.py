@@ -1,0 +1,142 @@
+"""What a node has saved, as its attributes: ``_saved_self``, ``_raw_saved_self`` and the like.
+
+An operator's node has an attribute for each parameter of the operator, the first being ``self``,
+and ``_saved_result``, which is computed when it is asked for. The raw ones take hooks for this one
+value, as `saved_tensors_hooks` does for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from flambeau.core import packing, tape
+from flambeau.core.kernel import Kernel
+from flambeau.core.tensor import Tensor
+
+
+class SavedTensor:
+    """One tensor that a node has saved.
+
+    Args:
+        owner: What keeps it, and has a method ``hook_saved(place, hooks)``.
+        place: Where there.
+    """
+
+    def __init__(self, owner: Any, place: int) -> None:
+        self._owner = owner
+        self._place = place
+
+    def register_hooks(
+        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
+    ) -> None:
+        """Keep the tensor as ``pack_hook`` gives it, and let backward ask ``unpack_hook`` for it.
+
+        Args:
+            pack_hook: Takes the tensor, which it must not write to; called now.
+            unpack_hook: Takes what ``pack_hook`` gave, and gives a tensor.
+
+        Raises:
+            RuntimeError: There are hooks already, a backward has freed the tensor, or ``pack_hook``
+                writes to it.
+        """
+        self._owner.hook_saved(self._place, packing.Hooks(pack_hook, unpack_hook))
+
+
+def hooks_again() -> RuntimeError:
+    """What to raise where a saved tensor has hooks already."""
+    return RuntimeError(
+        "register_hooks(): the hooks of this saved tensor have already been set; only one pair of "
+        "hooks is allowed at a time"
+    )
+
+
+class _Unpacking:
+    """A kernel whose gradient takes saved arrays some of which are packed."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kernel, name)
+
+    def gradient(self, needs: Any, given: Any, saved: Any) -> Any:
+        """See `Kernel.gradient`."""
+        return self._kernel.gradient(needs, given, unpacked(saved))
+
+
+def unpacked(saved: Any) -> tuple[Any, ...]:
+    """Saved arrays without hooks."""
+    return tuple([each.array() if type(each) is packing.Packed else each for each in saved])
+
+
+def saved_attribute(node: tape.KernelNode, name: str) -> Any:
+    """``getattr`` for what a node has saved.
+
+    Raises:
+        AttributeError: There is no such attribute.
+        RuntimeError: A backward has freed what it had saved.
+    """
+    prefix = next((each for each in ("_raw_saved_", "_saved_") if name.startswith(each)), None)
+    if prefix is None:
+        raise _no_attribute(node, name)
+    function: Any = node.kernel.function
+    operator: Any = getattr(getattr(function, "func", None), "__self__", None)
+    if not hasattr(operator, "dynamic") or operator.sequences:
+        raise _no_attribute(node, name)
+    wanted = name.removeprefix(prefix)
+    names = [operator.names[i] for i in operator.dynamic]
+    if wanted == "self" and names[0] == "input":
+        wanted = "input"
+    if prefix == "_saved_":
+        static = [operator.names[i] for i in operator.static]
+        if wanted in static:
+            return function.args[0][static.index(wanted)]
+        if wanted == "result" and node.outputs == 1 and not node.kernel.linear:
+            return tape.saved_tensor(node.kernel.forward(*_arrays(node)), (node, 0))
+    if node.kernel.linear or wanted not in names:
+        raise _no_attribute(node, name)
+    place = names.index(wanted)
+    return SavedTensor(node, place) if prefix == "_raw_saved_" else _value(node, place)
+
+
+def _no_attribute(node: tape.KernelNode, name: str) -> AttributeError:
+    return AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
+
+
+def _arrays(node: tape.KernelNode) -> tuple[Any, ...]:
+    if node.arrays is None:
+        raise tape.freed_error(node)
+    return unpacked(node.arrays)
+
+
+def _value(node: tape.KernelNode, place: int) -> Any:
+    arrays = _arrays(node)
+    if not isinstance(arrays[place], jax.Array):
+        return arrays[place]
+    used = packing.used_by_gradient(node.kernel, arrays, node.edges)
+    return packing.saved(arrays[place], node.edges[place]) if used[place] else None
+
+
+def hook_saved(node: tape.KernelNode, place: int, hooks: packing.Hooks) -> None:
+    """See `SavedTensor.register_hooks`."""
+    if isinstance(node, packing.PackedNode):
+        raise hooks_again()
+    if node.arrays is None:
+        raise tape.freed_error(node)
+    arrays = list(node.arrays)
+    if type(arrays[place]) is packing.Packed:
+        raise hooks_again()
+    if not isinstance(arrays[place], jax.Array):
+        return
+    arrays[place] = packing.Packed(hooks, packing.saved(arrays[place], node.edges[place]))
+    node.arrays, node.vjp = tuple(arrays), None
+    if not isinstance(node.kernel, _Unpacking):
+        node.kernel = _Unpacking(node.kernel)  # type: ignore[assignment]
+
+
+# What the nodes of operators ask of this file.
+tape.KernelNode.__getattr__ = saved_attribute  # type: ignore[attr-defined]
+tape.KernelNode.hook_saved = hook_saved  # type: ignore[attr-defined]
