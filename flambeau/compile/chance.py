@@ -10,12 +10,13 @@ import builtins
 import datetime as dt
 import io
 import itertools
+import operator
 import os
 import pickle
 import random
 import time
 from collections.abc import Callable, Iterator
-from types import CodeType, GeneratorType
+from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,10 @@ _FUNCTIONS: dict[Any, str] = {
     os.listdir: "os.listdir()",
     os.scandir: "os.scandir()",
     builtins.input: "input()",
+    np.load: "numpy.load()",
+    np.loadtxt: "numpy.loadtxt()",
+    np.genfromtxt: "numpy.genfromtxt()",
+    np.fromfile: "numpy.fromfile()",
 }
 # What the functions of `random` and `numpy.random` draw from.
 _WATCHED_ANYWAY: tuple[Any, ...] = tuple(
@@ -65,18 +70,17 @@ class Chance:
 
     def discover(self, value: Any) -> None:
         """Watch ``value`` if it may be drawn from."""
+        if isinstance(value, random.SystemRandom):
+            self._met["random.SystemRandom"] = None
+            return
         state = _state_of(value)
         if state is not None:
             self._watch(f"{_article(value)} {type(value).__name__}", state)
 
     def meet(self, function: Any) -> None:
         """Note that code which runs mentions ``function``."""
-        try:
-            name = _FUNCTIONS.get(function)
-        except TypeError:
-            return
-        if name is not None:
-            self._met[name] = None
+        if isinstance(function, BuiltinFunctionType | FunctionType) and function in _FUNCTIONS:
+            self._met[_FUNCTIONS[function]] = None
 
     def meet_date(self, cls: Any, name: str) -> None:
         """Note that code which runs asks a class for the attribute ``name``."""
@@ -136,8 +140,7 @@ def _state_of(value: Any) -> Callable[[], Any] | None:
     if isinstance(value, itertools.count):
         return lambda: repr(value)
     if isinstance(value, Iterator) and hasattr(value, "__length_hint__"):
-        hint: Any = value
-        return lambda: hint.__length_hint__()
+        return lambda: operator.length_hint(value, -1)
     if isinstance(value, enumerate):
         return lambda: value.__reduce__()[1][1]
     return None

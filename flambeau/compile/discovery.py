@@ -40,6 +40,8 @@ _STAND_INS = {*STAND_INS.values()}
 _USED_BY_PYTHON = ("__call__", "_call_impl", "__getattr__")
 # Of larger containers, this many members at most are looked at.
 _MANY = 4096
+# Flambeau's own objects, besides modules, whose attributes users read.
+_TELLING_PACKAGE = "flambeau.optim"
 # Packages whose classes describe no state of the user's.
 _MACHINERY = ("flambeau", "jax", "jaxlib", "numpy", "functools", "typing", "abc")
 
@@ -93,6 +95,7 @@ class Discovery:
             if isinstance(each, _PLAIN_VALUES) or id(each) in self._known:
                 continue
             self._known[id(each)] = each, name
+            self._chance.meet(each)
             inner = self._inside(each, name)
             if len(waiting) < _MANY:
                 waiting += ((member, "") for member in inner)
@@ -117,7 +120,6 @@ class Discovery:
             self._expect_names()
             return ()
         if isinstance(value, BuiltinFunctionType):
-            self._chance.meet(value)
             if isinstance(value.__self__, CONTAINERS):
                 # A method of a container, which reaches that past its name.
                 self._note_and_discover(Outside(value, None, ("__self__",)))
@@ -156,18 +158,15 @@ class Discovery:
             # A cached function may give what it has found before.
             self._run_ahead(wrapped)
         if is_own(kind) and not is_module(value):
+            if kind.__module__.startswith(_TELLING_PACKAGE):
+                self._tell(value, kind, label)
             return [*state_of(value).values()]
         if not is_own(kind):
             self._know_kind(kind)
         if kind.__module__.partition(".")[0] in _MACHINERY and not is_module(value):
             return ()
         if interception.can_tell(kind):
-            if kind not in self._told:
-                interception.tell(kind)
-                self._told.append(kind)
-            self._telling.append((value, label))
-            if self._passes_by:
-                self._find_by_name(value, label)
+            self._tell(value, kind, label)
         elif state_of(value) is not NO_STATE:
             self._find_by_name(value, label)
         else:
@@ -175,9 +174,23 @@ class Discovery:
             return [e for e in gc.get_referents(value) if not isinstance(e, ModuleType)][:_MANY]
         return ()
 
+    def _tell(self, value: Any, kind: type, label: str) -> None:
+        if kind not in self._told:
+            interception.tell(kind)
+            self._told.append(kind)
+        self._telling.append((value, label))
+        if label and not is_own(kind):
+            # Python finds operators on the class without asking the object.
+            self._note(labelled(Outside(value, None, ("__class__",)), f"{label}.__class__"))
+        if self._passes_by:
+            self._find_by_name(value, label)
+
     def _know_function(self, function: FunctionType, label: str) -> Iterable[Any]:
         code = function.__code__
         wrapped = [state_of(function)["__wrapped__"]] if "__wrapped__" in state_of(function) else []
+        if "registry" in state_of(function):
+            # What `functools.singledispatch` was told of.
+            self._note_and_discover(Outside(function, None, ("registry",)))
         if is_of_library(code):
             held = (Outside(cell, "").get() for cell in function.__closure__ or ())
             return [*wrapped, *(each for each in held if callable(each))]
@@ -204,6 +217,7 @@ class Discovery:
                 continue
             self._classes[cls] = None
             self._find_by_name(cls, cls.__name__)
+            self._note(Outside(cls, None, ("__bases__",)))
             for name in _USED_BY_PYTHON:
                 if name in vars(cls):
                     self._note(Outside(cls, None, (name,)))

@@ -9,10 +9,11 @@ can tell, and otherwise by the names in the code that ran.
 from __future__ import annotations
 
 import builtins
+import functools
 import sys
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
 
 from flambeau.compile import interception
@@ -36,7 +37,7 @@ from flambeau.compile.ownership import (
     is_own,
     state_of,
 )
-from flambeau.compile.places import MISSING, Outside
+from flambeau.compile.places import MISSING, Outside, Returned
 
 # Attributes that give the whole state of an object, for a copy or a table of it.
 _WHOLE = ("__dict__", "__reduce__", "__reduce_ex__", "__getstate__", "__dir__")
@@ -46,7 +47,9 @@ _COMPUTING = {
     "__getattribute__", "copy", "deepcopy", "asdict", "replace", "fields",
 }  # fmt: skip
 _IMPORTING = {"__import__", "import_module", "modules"}
+_OF_FUNCTIONS = {"__closure__", "__globals__"}
 _BY_TEXT = {"globals", "eval", "exec", "vars", "locals"}
+_STABLE = (FunctionType, staticmethod, classmethod, property, MemberDescriptorType)
 _TABLES = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 
 
@@ -119,6 +122,9 @@ class Reads(Discovery):
             return
         self.paused = True
         try:
+            if is_own(type(value)) and not is_module(value):
+                # An optimizer, say, whose state is watched where it is used.
+                return
             self._done.add((id(value), name))
             if is_module(value):
                 self._note_member(value, name)
@@ -170,10 +176,14 @@ class Reads(Discovery):
         for name in names.globals:
             if name in namespace:
                 self._note_and_discover(Outside(namespace, name))
-            elif hasattr(builtins, name):
-                self._chance.meet(getattr(builtins, name))
             else:
                 self._note(Outside(namespace, name))
+                self._find_builtin(name)
+        self._note_all(
+            Outside(sys.modules, name)
+            for name in names.imports
+            if name not in sys.modules or not is_of_library_module(name)
+        )
         for root, steps in names.chains:
             self._follow(self._root(root, namespace, root in names.imports), root, steps)
         for root in names.bare:
@@ -198,6 +208,18 @@ class Reads(Discovery):
                 self._find_by_name(value, label)
         if not _IMPORTING.isdisjoint(names.attributes):
             self._note_all(Outside(sys.modules, name) for name in names.attributes)
+
+        if not _OF_FUNCTIONS.isdisjoint(names.attributes):
+            for function in [each for found in self._functions.values() for each in found]:
+                self._note_function(function)
+                found = self._names.intersection(function.__globals__)
+                self._note_all(Outside(function.__globals__, name) for name in found)
+
+    def _find_builtin(self, name: str) -> None:
+        found = getattr(builtins, name, MISSING)
+        self._chance.meet(found)
+        if found is MISSING or getattr(found, "__module__", None) != "builtins":
+            self._note_and_discover(Outside(vars(builtins), name))
 
     def _expect_names(self) -> None:
         if not self._computes_names:
@@ -254,9 +276,11 @@ class Reads(Discovery):
         self._note_and_discover(labelled(Outside(vars(module), name), label))
 
     def _read(self, value: Any, name: str) -> None:
-        self._done.add((id(value), name))
         kind, state = type(value), state_of(value)
         is_layer = is_module(value)
+        if is_own(kind) and not is_layer and _is_asked_by_own_code():
+            return
+        self._done.add((id(value), name))
         if name in _WHOLE:
             if not is_layer or not _is_asked_by_own_code():
                 self._read_whole(value, state)
@@ -274,6 +298,9 @@ class Reads(Discovery):
         if found is not MISSING and not is_of_library_class(_definer(kind, name)):
             more = ("__func__",) if isinstance(found, classmethod) else ()
             is_plain = not hasattr(type(found), "__get__")
+            if not is_plain and not isinstance(found, _STABLE):
+                # What the class gives is made each time.
+                self._note(Returned(functools.partial(in_class, kind, name)))
             if not (is_plain and name in state):
                 place = labelled(Outside(kind, None, (name, *more)), f"{kind.__name__}.{name}")
                 self._note_and_discover(place)
@@ -283,6 +310,9 @@ class Reads(Discovery):
             place = labelled(Outside(state, name), self._label(value, name))
             if is_module(value):
                 self.members[place] = value
+                if found is MISSING:
+                    for table in _TABLES[:3]:
+                        self._note_member(value, table)
             self._note(place)
         elif found is MISSING:
             self._note_at(value, name)
@@ -297,8 +327,12 @@ class Reads(Discovery):
                 (self._note_member if is_module(value) else self._note_at)(value, name)
 
     def _note_at(self, value: Any, name: str) -> None:
-        place = Outside(value, None, (name,))
-        self._note_and_discover(labelled(place, self._label(value, name)))
+        place = labelled(Outside(value, None, (name,)), self._label(value, name))
+        self._note_and_discover(place)
+        found = place.get()
+        if isinstance(found, list | dict) and is_own(type(found)):
+            # Flambeau's own containers are compared by identity, and watched where it uses them.
+            self._note(labelled(Returned(functools.partial(len, found)), f"len({place})"))
 
     def _note_member(self, module: Any, name: str) -> None:
         """Note that a member or a plain attribute of a module is read or set."""
