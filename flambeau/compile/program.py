@@ -15,7 +15,15 @@ from flambeau.compile.exchanging import find
 from flambeau.compile.guard import Guard
 from flambeau.compile.history import CompiledFunctionBackward, History, Source
 from flambeau.compile.recomputation import expanded
-from flambeau.compile.recording import SPENT, Recording, Result, loose_tensors, slots_by_cell
+from flambeau.compile.recording import (
+    DETACHED,
+    LEAF,
+    SPENT,
+    Recording,
+    Result,
+    loose_tensors,
+    slots_by_cell,
+)
 from flambeau.compile.sharing import Joined, Operand, Places, owners_after
 from flambeau.compile.slots import CellSlot, Slot, spec_of, tensors_in
 from flambeau.compile.split import Split, without_constants
@@ -264,7 +272,12 @@ class Program:
             tensor = find(which, leaves)
             if not tensor._requires_grad:
                 world.bump()
-            _with_history(tensor, node, number)._rebased += 1
+            if number in (DETACHED, LEAF):
+                tensor._grad_fn, tensor._output_nr = None, 0
+                tensor._requires_grad = number == LEAF
+                world.bump()
+            else:
+                _with_history(tensor, node, number)._rebased += 1
 
     def _make(
         self,
@@ -274,13 +287,14 @@ class Program:
         node: Node | None,
         found: _Found | None,
     ) -> Any:
+        tensor = result.tensor
         if result.slot:
             assert found is not None
-            return found.standing[result.slot]
-        if result.argument >= 0:
-            return leaves[result.argument]
-        if result.tensor is not None:
-            return result.tensor
+            tensor = found.standing[result.slot]
+        elif result.argument >= 0:
+            tensor = leaves[result.argument]
+        if tensor is not None:
+            return tensor._alias(result.cls) if result.is_alias else tensor
         made = Tensor._wrap(outputs[result.output])
         if result.cls is not Tensor:
             made = made.as_subclass(result.cls)

@@ -26,6 +26,9 @@ from flambeau.core.trace import Handle
 
 #: Stands for the number of an output of the program's node where backward has already run.
 SPENT = -1
+#: Stand for that number where a tensor has been taken off the tape, and where it then was made to
+#: require grad.
+DETACHED, LEAF = -2, -3
 
 
 class Result(NamedTuple):
@@ -39,6 +42,7 @@ class Result(NamedTuple):
         number: Which output of the program's node it is, `SPENT`, or ``None`` for a leaf.
         requires_grad: Whether it requires grad.
         cls: Its class.
+        is_alias: Whether it is not that tensor, but another handle on the same elements.
     """
 
     output: int = -1
@@ -48,6 +52,7 @@ class Result(NamedTuple):
     number: int | None = None
     requires_grad: bool = False
     cls: type = Tensor
+    is_alias: bool = False
 
     @property
     def is_new(self) -> bool:
@@ -236,6 +241,9 @@ class Recording:
             return Result(slot=slot)
         if value in self.trace.handles:
             return Result(tensor=value)
+        alias = self._alias(value)
+        if alias is not None:
+            return alias
         if value._view is None and not isinstance(value._cell.array, Tracer):
             return Result(tensor=value)
         return Result(
@@ -244,6 +252,21 @@ class Recording:
             requires_grad=value.requires_grad,
             cls=type(value),
         )
+
+    def _alias(self, value: Tensor) -> Result | None:
+        """The result for a new handle on all elements of a tensor from outside, if it is one."""
+        cell = value._cell
+        if value._view is not None or value.requires_grad:
+            return None
+        for made, i in self.own.items():
+            if made._cell is cell and made._view is None and self.given[made].cell is cell:
+                return Result(argument=i, is_alias=True, cls=type(value))
+        if value not in self.trace.derived or isinstance(cell.array, Tracer):
+            return None
+        slot = slots_by_cell(self).get(cell)
+        if slot is not None:
+            return Result(slot=slot, is_alias=True, cls=type(value))
+        return Result(tensor=value, is_alias=True, cls=type(value))
 
     def slot_of(self, tensor: Tensor) -> Any:
         """The slot where ``tensor`` stood before the trace, if there is one."""
@@ -352,8 +375,11 @@ class Recording:
         """Find the tensors from outside whose history goes on inside, after a write in place."""
         for tensor, (node, _, _) in self.trace.histories.items():
             own = tensor._view is None or tensor._view.base is None
-            if own and tensor._grad_fn is not None and tensor._grad_fn is not node:
-                self.moved.append((self._where_is(tensor), self._number(tensor)))
+            if own and tensor._grad_fn is not node:
+                number = self._number(tensor)
+                if number is None:
+                    number = LEAF if tensor._requires_grad else DETACHED
+                self.moved.append((self._where_is(tensor), number))
 
     def _where_is(self, tensor: Tensor) -> Any:
         """How a tensor from outside is found at each call; see `Program`."""

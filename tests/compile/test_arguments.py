@@ -90,3 +90,64 @@ def test_backward_past_an_argument_is_refused():
     run = flambeau.compile(lambda x: (x * 2).sum().backward())
     with pytest.raises(CompileError, match="MulBackward0, which was recorded before"):
         run(leaf() * 2)
+
+
+@pytest.mark.parametrize("captured", [False, True])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_tensor_is_taken_off_the_tape(captured, again):
+    held = [leaf() * 2]
+
+    def function(x):
+        x = held[0] if captured else x
+        x.detach_()
+        if again:
+            x.requires_grad_()
+        return x * 3
+
+    run = flambeau.compile(function)
+    for call in (function, run, run):
+        held[0] = x = leaf() * 2
+        result = call(x)
+        assert (x.is_leaf, x.requires_grad, result.requires_grad) == (True, again, again)
+        assert result.tolist() == [6.0, 12.0]
+
+
+class Holder:
+    """A state that is another tensor after each call, and one that is always the same."""
+
+    def __init__(self):
+        self.state = flambeau.zeros(2)
+        self.fixed = flambeau.zeros(2)
+
+    def of_state(self, x):
+        before = self.state.detach()
+        self.state = x * 2
+        return before
+
+    def of_fixed(self, x):
+        self.fixed.add_(x)
+        return self.fixed.detach()
+
+    def of_argument(self, x):
+        return x.detach()
+
+    def of_part(self, x):
+        return x.detach().mul_(2)
+
+
+@pytest.mark.parametrize("method", ["of_state", "of_fixed", "of_argument", "of_part"])
+def test_a_new_handle_on_a_tensor_from_outside_shares_its_elements_at_each_call(method):
+    outcomes = []
+    for compiled in (False, True):
+        holder, seen = Holder(), []
+        call = getattr(holder, method)
+        call = flambeau.compile(call) if compiled else call
+        for i in range(4):
+            before, x = holder.state, flambeau.full((3,), float(i))[1:]
+            x = x if i % 2 else x.clone()
+            result = call(x)
+            for each in (before, holder.fixed, x):
+                each.add_(1)
+                seen.append((result.tolist(), result is each, each._version))
+        outcomes.append(seen)
+    assert outcomes[1] == outcomes[0]
