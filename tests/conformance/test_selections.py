@@ -45,6 +45,13 @@ def written_through_indices(lib, x, y, w, t, m):
     return z
 
 
+def written_by_flags(lib, x, y, w, t, m):
+    z = x * 1
+    z[w.sum() > 0] *= w
+    z[:, w[0] < 0] = z[:, w[0] < 0].exp()
+    return z, x[m.any()].sum()
+
+
 def refined(lib, x, y, w, t, m):
     picked = x[m]
     picked[picked[:, 0] < 0] = 0.5
@@ -226,6 +233,7 @@ PROGRAMS = {
     "detached": lambda lib, x, y, w, t, m: (x[m] * x[m].detach()).sum(),
     "doubled in place": doubled_in_place,
     "written through indices": written_through_indices,
+    "written by flags": written_by_flags,
     "refined": refined,
     "refined flat": refined_flat,
     "normalized rows": normalized_rows,

@@ -262,29 +262,28 @@ def _value(depth: int, first: Selection, value: Tensor) -> Tensor:
 
 def _spread(target: Tensor, entries: list[Any], value: Selection) -> None:
     """Write selected values to where they were selected, by the same mask."""
-    at = [i for i, each in enumerate(entries) if isinstance(each, Tensor) and each.ndim]
-    if len(at) != 1 or entries[at[0]].dtype.name != "bool" or isinstance(entries[at[0]], Selection):
+    at = [i for i, each in enumerate(entries) if isinstance(each, _NO_VIEW)]
+    indices = parse(tuple(target.shape), tuple(entries)).indices
+    if len(at) != 1 or len(indices) != 1 or not is_mask(next(iter(indices.values()))):
         refuse_operator("__setitem__", value)
-    mask = entries[at[0]]
-    own = Selection.of(mask.reshape(-1), mask.reshape(-1), 0, value.line)
-    agreeing("__setitem__", (value, own))
+    ((place, array),) = indices.items()
+    mask = Tensor._wrap(array)
+    agreeing("__setitem__", (value, Selection.of(mask, mask.reshape(-1), 0, value.line)))
     if value.dtype is not target.dtype:
         raise RuntimeError(
             f"index_put_(): values of {value.dtype} cannot go into a tensor of {target.dtype}; "
             "convert one first"
         )
-    whole = (*entries[: at[0]], *(slice(None),) * mask.ndim, *entries[at[0] + 1 :])
+    # A 0-d mask inserts a dimension.
+    covered = (slice(None),) * entries[at[0]].ndim or (None,)
+    whole = (*entries[: at[0]], *covered, *entries[at[0] + 1 :])
     part = target[whole]
-    depth = value.depth
-    lanes = value.lanes
-    shape = tuple(lanes.shape)
-    lanes = lanes.reshape(*shape[: value.hidden], *mask.shape, *shape[value.hidden + 1 :])
-    target[whole] = where(standing_all(mask, depth), lanes, part)
-
-
-def standing_all(mask: Tensor, depth: int) -> Tensor:
-    """A mask in a shape that broadcasts where its last dimension is ``-depth``."""
-    return mask.reshape(*mask.shape, *(1,) * (depth - 1))
+    behind = part.ndim - place - mask.ndim
+    if value.depth != behind + 1:
+        refuse_length_of_other("__setitem__", value, part.shape)
+    shape = tuple(value.lanes.shape)
+    lanes = value.lanes.reshape(*shape[: value.hidden], *mask.shape, *shape[value.hidden + 1 :])
+    target[whole] = where(mask.reshape(*mask.shape, *(1,) * behind), lanes, part)
 
 
 def _overwrite_part(target: Selection, entries: list[Any], value: Any) -> None:

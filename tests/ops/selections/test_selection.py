@@ -51,6 +51,10 @@ REFUSED = {
         lambda x: x.__setitem__(x > 0, x[x < 0]),
         "two masks.*mask1 & mask2",
     ),
+    "write of too few dimensions": (
+        lambda x: x.expand(2, 2).clone().__setitem__(x > 0, x[x > 0]),
+        "by the same mask",
+    ),
     "index of another length": (
         lambda x: flambeau.ones(2, 2)[x.nonzero()[:, 0], flambeau.tensor([0, 1])],
         r"shape \[2\].*by the same mask",
