@@ -212,7 +212,8 @@ def _target(source: Any) -> Any:
     if isinstance(source, GradientEdge):
         return source.node, source.output_nr
     if not isinstance(source, Tensor):
-        raise TypeError(f"inputs must be Tensors, got {type(source).__name__}")
+        kind = TypeError if source is None else RuntimeError
+        raise kind(f"inputs must be Tensors, got {type(source).__name__}: {source!r:.80}")
     if not source.requires_grad:
         raise RuntimeError(f"an input {_described(source)} does not require grad")
     return tape.edge_of(source)
@@ -237,8 +238,8 @@ def _source(place: int, output: Any) -> Any:
     edge = tape.edge_of(output)
     if edge is None:
         raise RuntimeError(
-            f"tensor {place}, {_described(output)}, does not require grad and has no grad_fn: "
-            "nothing that led to it was recorded"
+            f"element {place} of tensors does not require grad and has no grad_fn: nothing that "
+            f"led to {_described(output)} was recorded"
         )
     return edge
 
@@ -269,8 +270,8 @@ def _implicit(output: Any) -> Tensor:
     array = output._read()
     if array.size != 1 or output.is_complex():
         raise RuntimeError(
-            "a gradient can be created implicitly only for a real output of one element, this one "
-            f"is {output.dtype} of shape {list(output.shape)}: pass its gradient"
+            "grad can be implicitly created only for scalar outputs, real and of one element; this "
+            f"one is {output.dtype} of shape {list(output.shape)}: pass its gradient"
         )
     if type(array) is not ArrayImpl:
         return Tensor._wrap(beside(np.ones(array.shape, array.dtype), array))

@@ -45,6 +45,7 @@ def to_numpy(data: Any, to: dtype | None = None) -> np.ndarray:
     Raises:
         ValueError: A nested sequence is ragged.
         TypeError: ``data`` holds something that is not a number.
+        RuntimeError: A value is out of the dtype's range, or ``data`` is no data at all.
     """
     if isinstance(data, list | tuple | range):
         array = _from_sequence(data, _first_element(data))
@@ -53,7 +54,23 @@ def to_numpy(data: Any, to: dtype | None = None) -> np.ndarray:
     if to is None:
         found = _dtypes_in([data])
         to = functools.reduce(promote_types, found) if found else dtypes.get_default_dtype()
+    # NumPy's own arrays are cast as NumPy casts them.
+    if to.category == dtypes.INTEGER and not hasattr(data, "__array__"):
+        _check_reals(array, to)
     return _cast(array, to)
+
+
+def _check_reals(array: np.ndarray, to: dtype) -> None:
+    """Check that an integer dtype can hold Python's floats, without their fractions."""
+    if array.dtype.kind != "f" or not array.size:
+        return
+    bits = 8 * to.itemsize - to.is_signed
+    lowest = -(2.0**bits) if to.is_signed else 1 - 2.0**bits
+    whole = np.trunc(array)
+    fits = (whole >= lowest) & (whole < 2.0**bits)
+    if not fits.all():
+        value = array[~fits].flat[0]
+        raise RuntimeError(f"value {value} cannot be converted to {to} without overflow")
 
 
 def _dtypes_in(data: Any) -> set[dtype]:
@@ -106,7 +123,8 @@ def _from_one(data: Any) -> np.ndarray:
         array = np.asarray(data)
         # PyTorch has no byte orders: foreign ones are converted.
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-    raise TypeError(f"cannot make a tensor from {type(data).__name__}")
+    kind = TypeError if isinstance(data, str) else RuntimeError
+    raise kind(f"cannot make a tensor from {type(data).__name__}: {data!r:.80}")
 
 
 def _from_sequence(data: Any, first: Any) -> np.ndarray:
@@ -119,7 +137,8 @@ def _from_sequence(data: Any, first: Any) -> np.ndarray:
             f"cannot make a tensor from nested sequences of unequal lengths: {error}"
         ) from None
     if array.dtype.kind in "SUMm" or (array.dtype.kind == "O" and not _all_integers(array)):
-        raise TypeError(f"cannot make a tensor from elements of type {type(first).__name__}")
+        kind = TypeError if array.dtype.kind in "SUMm" else RuntimeError
+        raise kind(f"cannot make a tensor from elements of type {type(first).__name__}")
     return array
 
 
@@ -142,7 +161,7 @@ def _cast(array: np.ndarray, to: dtype) -> np.ndarray:
     if array.dtype == to.numpy:
         return array
     if array.dtype.kind == "c" and not to.is_complex:
-        raise RuntimeError(f"complex values cannot be converted to {to} without losing a part")
+        raise TypeError(f"complex values cannot be converted to {to} without losing a part")
     if to.category == dtypes.INTEGER and array.dtype.kind in "iuO" and array.size:
         limits = np.iinfo(to.numpy)
         # As in PyTorch, small negative numbers wrap around in unsigned types.
@@ -177,6 +196,7 @@ def legacy_array(
 
     Raises:
         TypeError: There is something else among the arguments.
+        RuntimeError: A size is negative.
     """
     where = as_device(options.pop("device", None))
     if options:
@@ -194,6 +214,8 @@ def legacy_array(
 
 
 def _empty(shape: tuple[int, ...], of: dtype, where: device) -> Any:
+    if any(size < 0 for size in shape):
+        raise RuntimeError(f"a tensor cannot have the negative size in {list(shape)}")
     if where.type == "meta":
         return plan.planned(shape, of.numpy, lambda place: _empty(shape, of, place))
     return place(np.zeros(shape, of.numpy), where)

@@ -168,8 +168,13 @@ def _operand(kernel: Kernel, value: Any) -> Any:
         return value.item()
     if isinstance(value, bool | int | float | complex):
         return value
-    if isinstance(value, np.ndarray | Array):
-        return Tensor._wrap(jax.numpy.asarray(value))
+    if isinstance(value, Array):
+        return Tensor._wrap(value)
+    if isinstance(value, np.ndarray):
+        raise TypeError(
+            f"{kernel.name}() takes Tensors and numbers, got a numpy.ndarray of shape "
+            f"{list(value.shape)}; convert it with from_numpy()"
+        )
     raise TypeError(
         f"{kernel.name}() takes Tensors and numbers, got {type(value).__name__}: {value!r:.80}"
     )
@@ -179,10 +184,7 @@ def _run_on_meta(kernel: Kernel, inputs: tuple[Any, ...], arrays: list[Any]) -> 
     for array in arrays:
         # PyTorch lets a 0-d CPU tensor stand for a number.
         if hasattr(array, "shape") and not is_abstract(array) and array.shape:
-            raise RuntimeError(
-                f"{kernel.name}() got tensors on different devices, meta and "
-                f"{Tensor._wrap(array).device}; move them to one"
-            )
+            raise _different_devices(kernel, f"meta and {Tensor._wrap(array).device}")
     try:
         results = on_meta(kernel, tuple(arrays))
     except FAILURES as error:
@@ -306,14 +308,19 @@ def _recover(kernel: Kernel, arrays: list[Any], error: Exception) -> Any:
         }
         if len(large) != 1:
             names = " and ".join(sorted(str(each) for each in places))
-            raise RuntimeError(
-                f"{kernel.name}() got tensors on different devices, {names}; move them to one"
-            ) from None
+            raise _different_devices(kernel, names) from None
         # PyTorch lets a 0-d tensor from the CPU stand for a number.
         (target,) = large
         moved = [jax.device_put(e, target) if isinstance(e, Array) else e for e in arrays]
         return kernel.forward(*moved)
     raise _explained(kernel, arrays, error) from None
+
+
+def _different_devices(kernel: Kernel, names: str) -> RuntimeError:
+    return RuntimeError(
+        f"{kernel.name}(): Expected all tensors to be on the same device, but got {names}; move "
+        "them to one"
+    )
 
 
 def _explained(kernel: Kernel, arrays: Sequence[Any], error: Exception) -> Exception:

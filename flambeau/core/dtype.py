@@ -5,6 +5,7 @@ Each ``dtype`` is one interned object that knows the NumPy dtype JAX stores it a
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -164,6 +165,16 @@ def set_default_dtype(d: dtype) -> None:
         for react in _dependents:
             react()
         world.bump()
+
+
+_PYTHON_TYPES: dict[type, dtype] = {
+    builtins.bool: bool, builtins.int: int64, builtins.float: float64, complex: complex128,
+}  # fmt: skip
+
+
+def of_python_type(kind: type) -> Any:
+    """The dtype that ``float``, ``int``, ``bool`` or ``complex`` stands for; others as they are."""
+    return _PYTHON_TYPES.get(kind, kind)
 
 
 class _Limits:

@@ -103,7 +103,11 @@ class Generator:
 
         Raises:
             ValueError: The seed does not fit in 64 bits.
+            RuntimeError: The seed is no integer.
         """
+        if not hasattr(seed, "__index__"):
+            kind = type(seed).__name__
+            raise RuntimeError(f"manual_seed(): the seed must be an int, got {kind}: {seed!r:.80}")
         with self.lock:
             self.twister_moves += 1
             if modes.trace is None:

@@ -44,7 +44,8 @@ class History:
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        value = bool(value)
+        if not isinstance(value, bool):
+            raise RuntimeError(f"requires_grad must be True or False, got {value!r:.80}")
         if value and not (self.is_floating_point() or self.is_complex()):
             raise RuntimeError(
                 "only tensors of floating point and complex dtype can require gradients, "
@@ -69,6 +70,10 @@ class History:
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         """Set `requires_grad` and return this tensor."""
+        if not isinstance(requires_grad, bool):
+            raise TypeError(
+                f"requires_grad_(): requires_grad must be True or False, got {requires_grad!r:.80}"
+            )
         self.requires_grad = requires_grad
         return self
 

@@ -40,7 +40,12 @@ class HostAccess:
                     "cannot convert a tensor that requires grad to NumPy; "
                     "use tensor.detach().numpy() or tensor.numpy(force=True)"
                 )
-            if self.device.type != "cpu" and not self.is_meta:
+            if self.is_meta:
+                raise TypeError(
+                    f"a tensor of shape {list(self.shape)} on the meta device has no elements to "
+                    "convert to NumPy; use materialize() or to_empty() first"
+                )
+            if self.device.type != "cpu":
                 raise TypeError(
                     f"cannot convert a tensor on {self.device} to NumPy; use tensor.cpu() first"
                 )
@@ -114,13 +119,32 @@ class HostAccess:
         return bool(self._scalar())
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._real("int"))
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._real("float"))
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self._only("complex"))
+
+    def _real(self, kind: str) -> Any:
+        found = self._only(kind)
+        if isinstance(found, complex):
+            if found.imag:
+                raise RuntimeError(
+                    f"{kind}(): {found} has an imaginary part, which would be lost; use .real"
+                )
+            return found.real
+        return found
+
+    def _only(self, kind: str) -> Any:
+        """The only element as a Python number, for a constructor of Python's."""
+        if self.numel() != 1:
+            raise ValueError(
+                f"{kind}() takes a tensor of one element, got shape {list(self.shape)}; "
+                "tolist() gives several"
+            )
+        return self.item()
 
     def __index__(self) -> int:
         if self.dtype.category > dtypes.INTEGER or self.numel() != 1:

@@ -182,7 +182,9 @@ class set_grad_enabled(_GradMode):
     """Switch recording on or off, at once when called as a function, or for a ``with`` block."""
 
     def __init__(self, mode: bool) -> None:
-        self.mode = bool(mode)
+        if not isinstance(mode, bool):
+            raise TypeError(f"set_grad_enabled(): mode must be True or False, got {mode!r:.80}")
+        self.mode = mode
         self._before = (modes.grad_mode, modes.inference)
         self.__enter__()
 

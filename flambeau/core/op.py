@@ -13,13 +13,13 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import jax.numpy as jnp
 import numpy as np
 
 from flambeau.core import dtype as dtypes
 from flambeau.core import promotion
-from flambeau.core.dispatch import run
+from flambeau.core.dispatch import FAILURES, run
 from flambeau.core.kernel import Kernel
+from flambeau.core.misfits import misfit
 from flambeau.core.overrides import (
     OverrideNeeded,
     any_overrides,
@@ -27,6 +27,7 @@ from flambeau.core.overrides import (
     handle_torch_function,
     has_torch_function,
 )
+from flambeau.core.python_operators import attach
 from flambeau.core.static_arguments import check_of
 from flambeau.core.tensor import Tensor
 from flambeau.core.writing import put, put_out
@@ -94,22 +95,30 @@ class Op:
         self.static = [i for i in range(len(kinds)) if i not in self.dynamic]
         self.operands = [n for n, i in enumerate(self.dynamic) if "Operand" in kinds[i]]
         self.sequences = [i for i, k in enumerate(kinds) if k.startswith("Arrays")]
-        # The places, among the dynamic ones, where neither a number nor None can stand.
-        self.tensors = [
-            (n, self.names[i])
+        # The places, among the dynamic ones, where None cannot stand, and whether a number can.
+        self.needed = [
+            (n, self.names[i], self._takes_number(i, kinds[i]))
             for n, i in enumerate(self.dynamic)
-            if kinds[i] == "TensorOperand" or (kinds[i] == "Array" and i < self.required)
+            if not kinds[i].endswith("| None") and self._default(i) is not None
         ]
         self.checks = [
             (n, self.names[i], check)
             for n, i in enumerate(self.static)
-            if (check := check_of(kinds[i])) is not None
+            # Whatever is no known reduction is PyTorch's ValueError.
+            if (check := check_of(kinds[i])) is not None and self.names[i] != "reduction"
         ]
         # Floats and ints that compare equal are different programs.
         self.typed = any("float" in kinds[i] or kinds[i] == "Any" for i in self.static)
         # Where the static arguments begin, if all others come first and are single.
         leading = self.dynamic == list(range(len(self.dynamic))) and not self.sequences
         self.split = len(self.dynamic) if leading else None
+
+    def _default(self, position: int) -> Any:
+        """The default of a parameter; ``_MISSING`` if it is required."""
+        return self.defaults[position - self.required] if position >= self.required else _MISSING
+
+    def _takes_number(self, position: int, kind: str) -> bool:
+        return kind != "TensorOperand" and (kind != "Array" or position >= self.required)
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
         """Run on arguments in the order of the declaration, all of them given."""
@@ -155,8 +164,6 @@ class Op:
         return run(self.kernel(static, tuple(lengths)), tuple(inputs))
 
     def _members(self, value: Any, position: int) -> tuple[Any, ...]:
-        if isinstance(value, Tensor):
-            return value.unbind(0)
         if not isinstance(value, list | tuple):
             raise TypeError(
                 f"{self.name}(): {self.names[position]} must be a list or tuple of Tensors, "
@@ -174,7 +181,7 @@ class Op:
         """The declared function, from arrays and bound static arguments."""
         values: list[Any] = list(arrays)
         if not self.sequences:
-            self._check_tensors(values)
+            self._check_needed(values)
         else:
             values, arrays_left, remaining = [], list(arrays), list(lengths)
             for i in self.dynamic:
@@ -195,12 +202,13 @@ class Op:
         keywords = dict(zip(self.names[positional:], full[positional:], strict=True))
         return self.function(*full[:positional], **keywords)
 
-    def _check_tensors(self, values: list[Any]) -> None:
-        for place, name in self.tensors:
+    def _check_needed(self, values: list[Any]) -> None:
+        for place, name, takes_number in self.needed:
             value = values[place]
             if value is None:
-                raise TypeError(f"{self.name}(): {name} must be a Tensor, got None")
-            if promotion.is_number(value):
+                expected = "a Tensor or a number" if takes_number else "a Tensor"
+                raise TypeError(f"{self.name}(): {name} must be {expected}, got None")
+            if not takes_number and promotion.is_number(value):
                 kind = getattr(value, "dtype", type(value).__name__)
                 raise TypeError(f"{self.name}(): {name} must be a Tensor, got a {kind} number")
 
@@ -253,9 +261,12 @@ def _hashable(value: Any) -> Any:
     """A static argument in the form that identifies a kernel."""
     if isinstance(value, list | tuple):
         return tuple(map(_hashable, value))
-    if isinstance(value, Tensor | np.generic):
+    if isinstance(value, np.generic):
         return value.item()
-    return value
+    if isinstance(value, Tensor):
+        # What has several elements is refused with the other arguments of a wrong type.
+        return value.item() if value.numel() == 1 else value
+    return dtypes.of_python_type(value) if isinstance(value, type) else value
 
 
 def op(
@@ -308,7 +319,7 @@ def op(
         if method:
             setattr(Tensor, method if isinstance(method, str) else declared.name, face)
         if operator:
-            _attach_operator(operator, face, inplace)
+            attach(operator, face, make_in_place(face, operator) if inplace else None)
         if inplace:
             in_place = make_in_place(face, declared.name)
             setattr(Tensor, in_place.__name__, in_place)
@@ -373,43 +384,6 @@ def make_in_place(face: Callable[..., Any], name: str) -> Callable[..., Any]:
     return in_place
 
 
-def _attach_operator(name: str, face: Callable[..., Any], inplace: bool) -> None:
-    def forward(self: Tensor, other: Any) -> Any:
-        if type(other) is not Tensor and not is_operand(other):
-            return NotImplemented
-        return face(self, other)
-
-    def reflected(self: Tensor, other: Any) -> Any:
-        if not is_operand(other):
-            return NotImplemented
-        return face(other, self)
-
-    setattr(Tensor, f"__{name}__", forward)
-    if name not in ("eq", "ne", "lt", "le", "gt", "ge"):
-        setattr(Tensor, f"__r{name}__", reflected)
-    if inplace:
-        in_place = make_in_place(face, name)
-
-        def assigned(self: Tensor, other: Any) -> Any:
-            return in_place(self, other) if is_operand(other) else NotImplemented
-
-        setattr(Tensor, f"__i{name}__", assigned)
-
-
-_OPERAND_TYPES: set[type] = {Tensor, int, float, bool, complex}
-
-
-def is_operand(value: Any) -> bool:
-    """Whether Python's operators on tensors take ``value``."""
-    return (
-        type(value) in _OPERAND_TYPES
-        or isinstance(
-            value, Tensor | np.ndarray | np.generic | bool | int | float | complex | jnp.ndarray
-        )
-        or hasattr(type(value), "__torch_function__")
-    )
-
-
 def function(declared: Callable[..., Any] | None = None, *, method: bool | str = False) -> Any:
     """Declare a public function of tensors that is made of other operators.
 
@@ -435,9 +409,9 @@ def function(declared: Callable[..., Any] | None = None, *, method: bool | str =
             if not kwargs or takes_out or "out" not in kwargs:
                 try:
                     return inner(*args, **kwargs)
-                except AttributeError:
-                    _refuse_number(inner.__name__, names, args)
-                    raise
+                except (*FAILURES, RuntimeError) as error:
+                    blamed = misfit(inner, args, kwargs)
+                    raise (error if blamed is None else blamed) from None
             out = kwargs.pop("out")
             result = inner(*args, **kwargs)
             return result if out is None else put_out(out, result, inner.__name__)
@@ -447,19 +421,6 @@ def function(declared: Callable[..., Any] | None = None, *, method: bool | str =
         return face
 
     return declare if declared is None else declare(declared)
-
-
-def _refuse_number(name: str, names: tuple[str, ...], args: tuple[Any, ...]) -> None:
-    """Raise if a function failed because its first argument is a number and no tensor."""
-    # Functions of any number of tensors have no such parameter.
-    first = names[0] if names and names[0] != "indexing" else "tensors"
-    if args and first in _FIRST and isinstance(args[0], int | float | complex):
-        raise TypeError(
-            f"{name}(): {first} must be a Tensor, got {type(args[0]).__name__}"
-        ) from None
-
-
-_FIRST = ("A", "condition", "input", "self", "tensor", "tensors", "v", "x")
 
 
 def _parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -27,6 +27,8 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     Raises:
         TypeError: Neither converts to the other, as for ``uint16`` and ``int32``.
     """
+    for name, each in (("type1", type1), ("type2", type2)):
+        _needs_dtype("promote_types", name, each)
     if type1 is type2:
         return type1
     low, high = sorted((type1, type2), key=lambda each: each.category)
@@ -122,9 +124,9 @@ def check_broadcast(*operands: Any) -> None:
             before = common.setdefault(dim, (size, shape))
             if before[0] != size:
                 raise RuntimeError(
-                    f"shapes {before[1]} and {shape} do not broadcast: sizes {before[0]} and "
-                    f"{size} at non-singleton dimension {dim} differ; they must be equal, or one "
-                    "of them 1"
+                    f"shapes {before[1]} and {shape} do not broadcast: The size of tensor a "
+                    f"({before[0]}) must match the size of tensor b ({size}) at non-singleton "
+                    f"dimension {dim}, or one of them must be 1"
                 )
 
 
@@ -167,7 +169,14 @@ def promote_to_float(*operands: Any) -> tuple[Any, ...]:
 
 def can_cast(from_: dtype, to: dtype) -> bool:
     """Whether an in-place operator may store ``from_`` values in a ``to`` tensor."""
+    _needs_dtype("can_cast", "from_", from_)
+    _needs_dtype("can_cast", "to", to)
     return from_.category <= to.category
+
+
+def _needs_dtype(function: str, name: str, value: Any) -> None:
+    if not isinstance(value, dtype):
+        raise TypeError(f"{function}(): {name} must be a dtype, got {value!r:.80}")
 
 
 def result_type(*operands: Any) -> dtype:
@@ -185,4 +194,7 @@ class _Described(NamedTuple):
 def _described(operand: Any) -> Any:
     if isinstance(operand, bool | int | float | complex | np.generic):
         return operand
+    if not hasattr(operand, "dtype"):
+        kind = type(operand).__name__
+        raise TypeError(f"result_type() takes tensors and numbers, got {kind}: {operand!r:.80}")
     return _Described(operand.dtype.numpy, operand.ndim)

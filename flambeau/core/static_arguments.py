@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from flambeau.core.dtype import dtype
+
 Check: TypeAlias = Callable[[str, str, Any], None]
 
 
@@ -63,6 +65,20 @@ def _check_sizes(operator: str, name: str, value: Any) -> None:
         raise _refusal(operator, name, "an int or a tuple of ints", value)
 
 
+def _check_listed(operator: str, name: str, value: Any) -> None:
+    if not isinstance(value, tuple):
+        raise _refusal(operator, name, "a tuple of ints", value)
+    _check_sizes(operator, name, value)
+
+
+def _check_type(kind: type, expected: str) -> Check:
+    def check(operator: str, name: str, value: Any) -> None:
+        if not isinstance(value, kind):
+            raise _refusal(operator, name, expected, value)
+
+    return check
+
+
 _BESIDES: dict[str, type] = {"None": type(None), "str": str}
 
 _CHECKS: dict[str, Check] = {
@@ -72,5 +88,9 @@ _CHECKS: dict[str, Check] = {
     "Sizes": _check_sizes,
     "OutputSize": _check_sizes,
     "Shape": _check_sizes,
+    "Listed": _check_listed,
     "tuple[int, ...]": _check_sizes,
+    "bool": _check_type(bool, "True or False"),
+    "str": _check_type(str, "a str"),
+    "dtypes.dtype": _check_type(dtype, "a dtype"),
 }

@@ -156,8 +156,8 @@ class KernelNode(Node):
 def freed_error(node: Node) -> RuntimeError:
     """The complaint about a node that has run and kept nothing for a second time."""
     return RuntimeError(
-        f"{node.name()}: cannot run backward through this graph a second time, since what it had "
-        "saved was freed by the first; pass retain_graph=True to the first backward()"
+        f"{node.name()}: Trying to backward through the graph a second time, but what it had saved "
+        "was freed by the first; pass retain_graph=True to the first backward()"
     )
 
 
@@ -318,7 +318,7 @@ class SpentNode(Node):
     def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
         """Fail, as a freed graph does."""
         raise RuntimeError(
-            "cannot run backward through this graph a second time: the compiled function that "
+            "Trying to backward through the graph a second time: the compiled function that "
             "returned this tensor has already done so; pass retain_graph=True there"
         )
 

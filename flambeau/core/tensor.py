@@ -283,7 +283,11 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
             return self.shape
         ndim = self.ndim
         if not -max(ndim, 1) <= dim < max(ndim, 1) or ndim == 0:
-            raise IndexError(f"dimension {dim} is out of range for a tensor with {ndim} dimensions")
+            limit = max(ndim, 1)
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but "
+                f"got {dim}), since the tensor has {ndim} dimensions"
+            )
         return self.shape[dim]
 
     @property

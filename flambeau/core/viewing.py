@@ -266,8 +266,8 @@ def leaf_error(target: Tensor, name: str) -> RuntimeError:
     own = target._requires_grad and target.is_leaf
     kind = "a leaf" if own or not target._is_view() else "a view of a leaf"
     return RuntimeError(
-        f"{name}(): {kind} tensor that requires grad cannot be changed in place while "
-        "gradients are recorded; do it under no_grad() or on tensor.data"
+        f"{name}(): {kind} Variable that requires grad is being used in an in-place operation "
+        "while gradients are recorded; do it under no_grad() or on tensor.data"
     )
 
 

@@ -14,11 +14,11 @@ from flambeau.core.op import (
     Operand,
     TensorOperand,
     function,
-    is_operand,
     make_in_place,
     op,
 )
 from flambeau.core.promotion import check_broadcast, promote, promote_to_float, result_dtype
+from flambeau.core.python_operators import operand
 from flambeau.core.tensor import Tensor, method
 from flambeau.ops.aliases import also_method
 from flambeau.ops.checks import category, needs_inexact, needs_integer, needs_real_number
@@ -246,7 +246,7 @@ def floor_divide(input: Operand, other: Operand) -> Array:
     """
     left, right = promote(input, other)
     needs_real_number("floor_divide", left, right)
-    return without_derivative("floor_divide", _floor_divided(left, right), left, right)
+    return without_derivative("floor_divide()", _floor_divided(left, right), left, right)
 
 
 @op(
@@ -285,14 +285,14 @@ def square(input: Operand) -> Array:
 
 
 @op(method=True, inplace=True, promote="type", differentiable=False)
-def gcd(input: Operand, other: Operand) -> Array:
+def gcd(input: TensorOperand, other: TensorOperand) -> Array:
     """The greatest common divisor of two integers; that of 0 and 0 is 0."""
     needs_integer("gcd", input)
     return jnp.gcd(input, other)
 
 
 @op(method=True, inplace=True, promote="type", differentiable=False)
-def lcm(input: Operand, other: Operand) -> Array:
+def lcm(input: TensorOperand, other: TensorOperand) -> Array:
     """The least common multiple of two integers."""
     needs_integer("lcm", input)
     return jnp.lcm(input, other)
@@ -364,7 +364,8 @@ for _whole in (add, sub):
 
 @method
 def __rsub__(self: Tensor, other: Any) -> Any:
-    return _rsub(self, other) if is_operand(other) else NotImplemented
+    other = operand(other)
+    return NotImplemented if other is NotImplemented else _rsub(self, other)
 
 
 @method

@@ -36,8 +36,8 @@ def wrap_dim(dim: Any, ndim: int, name: str) -> int:
     limit = max(ndim, 1)
     if not -limit <= dim < limit:
         raise IndexError(
-            f"{name}(): dimension {dim} is out of range: a tensor with {ndim} dimensions has "
-            f"{-limit} to {limit - 1}"
+            f"{name}(): Dimension out of range (expected to be in range of [{-limit}, "
+            f"{limit - 1}], but got {dim}), since the tensor has {ndim} dimensions"
         )
     return int(dim) % limit
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from types import NoneType
 from typing import Any
 
@@ -147,6 +148,7 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: 
 
     Raises:
         ValueError: No constructor has that name.
+        TypeError: ``dtype`` is none of these.
     """
     if dtype is None:
         return f"flambeau.{TYPE_NAMES[self.dtype]}"
@@ -157,6 +159,12 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: 
         if dtype not in by_name:
             raise ValueError(f"invalid type {dtype!r}; expected one of {', '.join(by_name)}")
         dtype = by_name[dtype]
+    dtype = dtypes.of_python_type(dtype) if isinstance(dtype, builtins.type) else dtype
+    if not isinstance(dtype, dtypes.dtype):
+        kind = builtins.type(dtype).__name__
+        raise TypeError(
+            f"type(): dtype must be a dtype or a type's name, got {kind}: {dtype!r:.80}"
+        )
     return self.to(dtype)
 
 

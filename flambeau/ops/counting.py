@@ -6,6 +6,7 @@ work on known values only, not in a compiled program. There `bincount` counts in
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,10 +14,11 @@ import numpy as np
 
 from flambeau.core.convert import place
 from flambeau.core.dtype import INTEGER, float32, float64
-from flambeau.core.op import Array, function, op
+from flambeau.core.op import Array, Number, function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_floating, wrap_dim
 from flambeau.ops.known import is_traced, known_values
+from flambeau.ops.values import at_hand
 
 __all__ = ["bincount", "histc", "unique", "unique_consecutive"]
 
@@ -198,8 +200,25 @@ def _bincount(input: Array, weights: Array | None, length: int) -> Array:
     return jnp.zeros(length, amounts.dtype).at[places].add(amounts, mode="drop")
 
 
-@op(method=True, differentiable=False)
-def histc(input: Array, bins: int = 100, min: Array = 0, max: Array = 0) -> Array:
+@op(name="histc", differentiable=False)
+def _histc(input: Array, bins: int, min: Array | Number, max: Array | Number) -> Array:
+    needs_floating("histc", input)
+    flat = jnp.ravel(input)
+    low, high = jnp.asarray(min, input.dtype), jnp.asarray(max, input.dtype)
+    if flat.size:
+        unset = low == high
+        low, high = jnp.where(unset, flat.min(), low), jnp.where(unset, flat.max(), high)
+    # A range of no width is widened by one on both sides.
+    low, high = jnp.where(low == high, low - 1, low), jnp.where(low == high, high + 1, high)
+    position = jnp.floor((flat - low) / (high - low) * bins)
+    position = jnp.where(flat == high, bins - 1, position)
+    inside = (flat >= low) & (flat <= high)
+    index = jnp.where(inside, position, bins).astype(jnp.int32)
+    return jnp.zeros(bins, input.dtype).at[index].add(1, mode="drop")
+
+
+@function(method=True)
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """How many elements fall into each of some ranges of equal width.
 
     Args:
@@ -213,21 +232,15 @@ def histc(input: Array, bins: int = 100, min: Array = 0, max: Array = 0) -> Arra
         Shape ``(bins,)``, in the dtype of ``input``.
 
     Raises:
-        RuntimeError: There are no bins.
+        RuntimeError: There are no bins, or the range is empty or not finite.
         NotImplementedError: ``input`` is not floating point.
     """
-    needs_floating("histc", input)
     if bins < 1:
         raise RuntimeError(f"histc(): the number of bins must be positive, got {bins}")
-    flat = jnp.ravel(input)
-    low, high = jnp.asarray(min, input.dtype), jnp.asarray(max, input.dtype)
-    if flat.size:
-        unset = low == high
-        low, high = jnp.where(unset, flat.min(), low), jnp.where(unset, flat.max(), high)
-    # A range of no width is widened by one on both sides.
-    low, high = jnp.where(low == high, low - 1, low), jnp.where(low == high, high + 1, high)
-    position = jnp.floor((flat - low) / (high - low) * bins)
-    position = jnp.where(flat == high, bins - 1, position)
-    inside = (flat >= low) & (flat <= high)
-    index = jnp.where(inside, position, bins).astype(jnp.int32)
-    return jnp.zeros(bins, input.dtype).at[index].add(1, mode="drop")
+    found = at_hand(input) if min == max else None
+    ends = (min, max) if found is None or not found.size else (found.min(), found.max())
+    if not all(map(math.isfinite, ends)):
+        raise RuntimeError(f"histc(): the range from {ends[0]} to {ends[1]} is not finite")
+    if min > max:
+        raise RuntimeError(f"histc(): max must be larger than min, got {max} and {min}")
+    return _histc(input, bins, min, max)

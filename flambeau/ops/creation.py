@@ -270,6 +270,8 @@ def new_full(
     requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
 ) -> Any:  # fmt: skip
     """A tensor of the given size, full of ``fill_value``, with this tensor's dtype and device."""
+    if not isinstance(size, list | tuple):
+        raise TypeError(f"new_full(): size must be a tuple of ints, got {size!r:.80}")
     shape = shape_of("new_full", (size,))
     check_options("new_full", dtype, layout)
     value = check_number("new_full", "fill_value", fill_value)

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 def without_derivative(name: str, result: Any, *inputs: Any) -> Any:
     """``result`` as it is, of an operator of ``inputs`` whose gradient PyTorch does not define.
 
-    Asking for the gradient by one of the inputs raises a ``RuntimeError`` that names the operator.
+    Asking for the gradient by one of the inputs raises a ``RuntimeError`` that names the operator,
+    with its arguments in parentheses.
     """
     return result
 
@@ -23,7 +24,7 @@ def _forward(name: str, result: Any, *inputs: Any) -> Any:
 
 
 def _backward(name: str, saved: Any, cotangent: Any) -> Any:
-    raise RuntimeError(f"the derivative of {name}() is not defined; detach() its arguments")
+    raise RuntimeError(f"the derivative of {name} is not defined; detach() what it is given")
 
 
 without_derivative.defvjp(_forward, _backward)

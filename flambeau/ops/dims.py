@@ -52,6 +52,8 @@ def sizes_of(args: tuple[Any, ...], name: str, by_name: Any = None) -> tuple[int
     """
     if by_name is not None:
         args = (*args, by_name)
+    if not args:
+        raise TypeError(f"{name}() needs integers, one by one or as one sequence; got none")
     if len(args) == 1 and isinstance(args[0], Sequence):
         args = tuple(args[0])
     return tuple([as_int(each, f"{name}(): a size") for each in args])

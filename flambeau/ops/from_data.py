@@ -117,6 +117,8 @@ def scalar_tensor(
     """A 0-d tensor of one number, of the default dtype where not said otherwise."""
     check_options("scalar_tensor", dtype, layout)
     dtype = dtypes.get_default_dtype() if dtype is None else dtype
+    if not isinstance(s, int | float | complex | np.generic):
+        raise TypeError(f"scalar_tensor(): s must be a number, got {type(s).__name__}: {s!r:.80}")
     return wrap_new("scalar_tensor", _copied(s, dtype, device), requires_grad)
 
 

@@ -68,6 +68,11 @@ def _histogram(
             f"{name}(): weight of shape {list(weight.shape)} for points of shape "
             f"{list(points.shape[:-1])}"
         )
+    for each in bins:
+        if isinstance(each, Tensor) and each.dtype is not points.dtype:
+            raise RuntimeError(
+                f"{name}(): edges of {each.dtype} for points of {points.dtype}; convert one"
+            )
     points = points.detach().reshape(-1, dimensions)
     edges = [
         each if isinstance(each, Tensor)

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -17,6 +18,7 @@ from flambeau.core import writing
 from flambeau.core.dispatch import run_with_constants
 from flambeau.core.kernel import Kernel
 from flambeau.core.op import Array, Operand, function, op
+from flambeau.core.promotion import check_broadcast
 from flambeau.core.steps import Step
 from flambeau.core.tensor import Tensor
 from flambeau.core.view import result_of, write_fitted
@@ -156,6 +158,12 @@ def _index_fill(input: Array, dim: int, index: Array, value: Operand) -> Array:
     return array.at[_at(dim, index)].set(value, mode="drop").reshape(input.shape)
 
 
+def _check_number(name: str, value: Any) -> None:
+    if not isinstance(value, Tensor | int | float | complex | np.generic | jax.Array):
+        kind = type(value).__name__
+        raise TypeError(f"{name}(): value must be a number or a Tensor, got {kind}: {value!r:.80}")
+
+
 @_in_place_too
 @function(method=True)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
@@ -169,6 +177,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
         IndexError: Positions or the dimension are out of range, or ``index`` is not of int64.
         RuntimeError: ``value`` does not fit.
     """
+    _check_number("index_fill", value)
     needs_integers("index_fill", index, long_only=True, error=IndexError)
     _check_value(input, value, "index_fill")
     if index.ndim > 1:
@@ -331,6 +340,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
             "convert one first"
         )
     array = mask._read()
+    check_broadcast(input, mask)
     if not is_unknown(array):
         shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
         wanted = int(np.broadcast_to(np.asarray(array), shape).sum())

@@ -12,11 +12,12 @@ from jax.core import Tracer
 
 from flambeau.core.dispatch import run_with_constants
 from flambeau.core.kernel import Kernel
+from flambeau.core.misfits import require_tensors
 from flambeau.core.modes import modes
 from flambeau.core.op import function
 from flambeau.core.overrides import flattened, handle_torch_function, has_torch_function
 from flambeau.core.steps import Cut, Reshape, Slice
-from flambeau.core.tensor import PLAIN_TYPES, Tensor
+from flambeau.core.tensor import PLAIN_TYPES, Tensor, method
 from flambeau.core.viewing import make_view, unrecorded_view
 from flambeau.core.writing import assign, put
 from flambeau.ops.placement import full_subscript, overwrite
@@ -301,6 +302,13 @@ Tensor.__getitem__ = _getitem
 Tensor.__setitem__ = _setitem
 
 
+@method
+def __delitem__(self: Tensor, index: Any) -> None:
+    raise TypeError(
+        f"del x[{index!r:.80}]: elements of a tensor cannot be deleted; index those that stay"
+    )
+
+
 @function(method=True)
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Any:
     """A copy of ``input`` whose elements at ``indices`` are ``values``.
@@ -314,6 +322,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
         IndexError: A position is out of range, or the index tensors do not broadcast.
         RuntimeError: The dtypes differ, or the values do not broadcast.
     """
+    require_tensors("index_put", values=values)
     arrays = _index_arrays(input, indices)
     return written_copy(input, arrays, values, accumulate=accumulate, name="index_put")
 
@@ -321,6 +330,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 @function(method=True)
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Any:
     """`index_put`, in place: the tensor is overwritten and returned."""
+    require_tensors("index_put_", values=values)
     arrays = _index_arrays(input, indices)
     return write(input, arrays, values, name="index_put_", accumulate=accumulate)
 

@@ -9,9 +9,11 @@ import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.dtype import FLOATING, INTEGER, from_numpy_dtype
-from flambeau.core.op import Array, Operand, function, is_operand, make_in_place, op
+from flambeau.core.op import Array, Operand, function, make_in_place, op
 from flambeau.core.promotion import promote
+from flambeau.core.python_operators import operand
 from flambeau.core.tensor import Tensor, method
+from flambeau.core.writing import put
 from flambeau.ops.checks import needs_numeric
 
 __all__ = ["float_power", "pow"]
@@ -124,21 +126,39 @@ def _doubled(value: Any) -> Any:
     return value.to(dtypes.complex128 if value.is_complex() else dtypes.float64)
 
 
-for _whole in (pow, float_power):
-    _in_place = make_in_place(_whole, _whole.__name__)
-    setattr(Tensor, _in_place.__name__, _in_place)
+@method
+def float_power_(self: Tensor, exponent: Any) -> Tensor:
+    """`float_power`, in place.
+
+    Raises:
+        RuntimeError: The tensor does not have the dtype of the result, float64 or complex128.
+    """
+    found = float_power(self, exponent)
+    if found.dtype is not self.dtype:
+        raise RuntimeError(
+            f"float_power_(): the result is {found.dtype}, the tensor {self.dtype}; convert the "
+            "tensor first"
+        )
+    return put(self, found, "float_power_")
+
+
+pow_ = make_in_place(pow, "pow")
+Tensor.pow_ = pow_  # type: ignore[attr-defined]
 
 
 @method
 def __pow__(self: Tensor, exponent: Any) -> Any:
-    return pow(self, exponent) if is_operand(exponent) else NotImplemented
+    exponent = operand(exponent)
+    return NotImplemented if exponent is NotImplemented else pow(self, exponent)
 
 
 @method
 def __rpow__(self: Tensor, base: Any) -> Any:
-    return pow(base, self) if is_operand(base) else NotImplemented
+    base = operand(base)
+    return NotImplemented if base is NotImplemented else pow(base, self)
 
 
 @method
 def __ipow__(self: Tensor, exponent: Any) -> Any:
-    return self.pow_(exponent) if is_operand(exponent) else NotImplemented
+    exponent = operand(exponent)
+    return NotImplemented if exponent is NotImplemented else self.pow_(exponent)

@@ -99,6 +99,8 @@ def _quantiles(
     input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, ignore_nan: bool
 ) -> Any:
     values = q._read() if isinstance(q, Tensor) else q
+    if not isinstance(q, Tensor | float | int):
+        raise TypeError(f"quantile(): q must be a number or a Tensor, got {type(q).__name__}")
     known = modes.trace is None and not isinstance(values, Tracer) and not is_abstract(values)
     if known and not np.all((np.asarray(values) >= 0) & (np.asarray(values) <= 1)):
         raise RuntimeError(f"quantile(): q must be in [0, 1], got {q}")

@@ -103,6 +103,8 @@ def _range_length(start: Any, end: Any, step: Any) -> int:
         raise RuntimeError(f"arange(): a step of {step} does not lead from {start} to {end}")
     if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
         return -((start - end) // step)
+    if not math.isfinite(float(step)):
+        raise RuntimeError(f"the step must be finite and not zero, got {step}")
     return math.ceil((float(end) - float(start)) / float(step))
 
 

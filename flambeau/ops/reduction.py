@@ -167,7 +167,10 @@ def spread_arguments(
         raise TypeError(f"{name}() takes correction or unbiased, not both")
     correction = given.get("correction")
     if correction is None:
-        correction = int(given.get("unbiased", True))
+        unbiased = given.get("unbiased", True)
+        if not isinstance(unbiased, bool):
+            raise TypeError(f"{name}(): unbiased must be True or False, got {unbiased!r:.80}")
+        correction = int(unbiased)
     return given.get("dim"), correction, bool(given.get("keepdim", False))
 
 

@@ -542,6 +542,10 @@ def random_(self: Tensor, *bounds: Any, generator: Any = None, **named: Any) -> 
     if len(bounds) == 1 and not named:
         bounds = (0, *bounds)
     low, high = _bounds("random_", bounds, named, {"from": None, "to": None})
+    for each in (low, high):
+        if each is not None and not hasattr(each, "__index__"):
+            kind = type(each).__name__
+            raise TypeError(f"random_(): the bounds must be integers, got {kind}: {each!r:.80}")
     low = 0 if low is None and high is not None else low
     return redraw("random_", "integers", self, generator, {"low": low, "high": high})
 

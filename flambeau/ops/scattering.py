@@ -116,6 +116,9 @@ def _scattered(
         raise RuntimeError(f"{name}(): reduce must be 'add' or 'multiply', got {reduce!r}")
     is_value = not isinstance(src, Tensor)
     filling = value if src is None else src
+    if isinstance(filling, str | list | tuple):
+        kind = type(filling).__name__
+        raise TypeError(f"{name}(): src must be a Tensor or a number, got {kind}: {filling!r:.80}")
     dim = _check(input, dim, index, None if is_value else src, name)
     if is_value:
         if not isinstance(filling, Tensor):

@@ -230,6 +230,7 @@ def copysign(input: TensorOperand, other: Operand) -> Array:
 
     The gradient is 0 where ``input`` is 0.
     """
+    needs_ordered("copysign", input, other)
     input, other = promote_to_float(input, other)
     other = jax.lax.stop_gradient(other)
     result = jnp.where(jnp.signbit(input) == jnp.signbit(other), input, -input)
@@ -244,10 +245,11 @@ def heaviside(input: Array, values: Array) -> Array:
         RuntimeError: The dtypes differ, or a gradient is asked for: there is none.
     """
     same_dtype("heaviside", input, values)
+    needs_ordered("heaviside", input)
     input, values = promote(input, values)
     step = jnp.where(input > 0, jnp.ones_like(input), jnp.zeros_like(input))
     found = jnp.where(input == 0, values, step)
-    return without_derivative("heaviside", found, input, values)
+    return without_derivative("heaviside()", found, input, values)
 
 
 clip = also_method("clip", clamp)

@@ -14,6 +14,7 @@ import numpy as np
 
 from flambeau.core.dispatch import run_with_constants
 from flambeau.core.kernel import Kernel
+from flambeau.core.misfits import require_tensors
 from flambeau.core.op import Array, Arrays, function, op
 from flambeau.core.promotion import result_dtype
 from flambeau.core.steps import Reshape
@@ -263,6 +264,8 @@ def repeat_interleave(
             their sum.
         TracedValueError: In a compiled program, without ``output_size``.
     """
+    if output_size is not None:
+        output_size = as_int(output_size, "repeat_interleave(): output_size")
     if repeats is None:
         input, repeats, dim = _positions(input), input, 0
     if dim is not None:
@@ -359,12 +362,15 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
     Raises:
         RuntimeError: They do not broadcast.
+        ValueError: A size is negative.
 
     >>> import flambeau
     >>> flambeau.broadcast_shapes((2, 1), (3,))
     flambeau.Size([2, 3])
     """
     given = [(each,) if isinstance(each, int) else tuple(each) for each in shapes]
+    if any(size < 0 for shape in given for size in shape):
+        raise ValueError(f"broadcast_shapes(): sizes must not be negative, got {given}")
     try:
         return Size(np.broadcast_shapes(*given))
     except ValueError:
@@ -373,6 +379,8 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 
 def _made_at_least(tensors: tuple[Any, ...], ndim: int) -> Any:
+    for each in _listed(tensors):
+        require_tensors(f"atleast_{ndim}d", tensors=each)
     views = tuple(
         [
             each if each.ndim >= ndim else _with_ones(each, _raised(tuple(each.shape), ndim))
@@ -423,7 +431,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
     elif indexing not in ("ij", "xy"):
         raise RuntimeError(f"meshgrid(): indexing must be 'ij' or 'xy', got {indexing!r}")
     if not vectors:
-        raise ValueError("meshgrid(): expected a non-empty list of Tensors")
+        raise RuntimeError("meshgrid(): expected a non-empty list of Tensors")
     for each in vectors:
         if each.ndim > 1:
             raise RuntimeError(f"meshgrid() takes vectors, got shape {list(each.shape)}")

@@ -13,6 +13,7 @@ from typing import Any
 
 from jax import lax
 
+from flambeau.core.dtype import INTEGER
 from flambeau.core.op import Array, function, op
 from flambeau.core.steps import Cut, Diagonal, Slice, Strided, Windows
 from flambeau.core.strides import is_in_order
@@ -86,6 +87,11 @@ def narrow(input: Tensor, dim: Any, start: Any, length: Any) -> Any:
     if not shape:
         raise RuntimeError("narrow(): a 0-d tensor has no dimension to narrow")
     dim = wrap_dim(dim, len(shape), "narrow")
+    if isinstance(start, Tensor) and (start.ndim or start.dtype.category != INTEGER):
+        raise RuntimeError(
+            f"narrow(): start must be a 0-d tensor of integers, got {start.dtype} of shape "
+            f"{list(start.shape)}"
+        )
     start, length = as_int(start, "narrow(): start"), as_int(length, "narrow(): length")
     size = shape[dim]
     if length < 0:
@@ -313,6 +319,8 @@ def _tensor_split(source: Tensor, cuts: Any, dim: Any, name: str) -> tuple[Any, 
     dim = wrap_dim(dim, len(shape), name)
     total = shape[dim]
     if isinstance(cuts, Tensor):
+        if cuts.dtype.category != INTEGER:
+            raise RuntimeError(f"{name}(): positions must be of int64, got {cuts.dtype}")
         cuts = cuts.tolist()
     if isinstance(cuts, Sequence):
         bounds = [0, *sizes_of((cuts,), name), total]

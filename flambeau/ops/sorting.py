@@ -14,6 +14,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_ordered, wrap_dim
 from flambeau.ops.extremum import of_scalar, picked
 from flambeau.ops.ordering import sorting_order
+from flambeau.ops.values import at_hand
 
 __all__ = [
     "argsort", "bucketize", "kthvalue", "msort", "searchsorted", "sort", "topk",
@@ -56,7 +57,7 @@ def sort(
     >>> flambeau.sort(flambeau.tensor([3.0, 1.0, 2.0])).indices
     tensor([1, 2, 0])
     """
-    return _sort(input, dim, bool(descending))
+    return _sort(input, dim, descending)
 
 
 @op(name="argsort", differentiable=False)
@@ -70,7 +71,7 @@ def _argsort(input: Array, dim: int, descending: bool) -> Array:
 @function(method=True)
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """The indices that sort a tensor along a dimension; see `sort`."""
-    return _argsort(input, dim, bool(descending))
+    return _argsort(input, dim, descending)
 
 
 @op(method=True, node="SortBackward0")
@@ -127,6 +128,10 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """
     dim = wrap_dim(dim, input.ndim, "kthvalue")
     size = input.shape[dim] if input.ndim else 1
+    if not size:
+        raise IndexError(
+            f"kthvalue(): dimension {dim} of shape {list(input.shape)} is empty: there is no value"
+        )
     if not 1 <= k <= size:
         raise RuntimeError(
             f"kthvalue(): k={k} is out of range for dimension {dim} of shape {list(input.shape)}; "
@@ -160,29 +165,11 @@ def _found(boundaries: Any, values: Any, right: bool) -> Any:
     return search(rows, of_rows).reshape(values.shape)
 
 
-@op(differentiable=False)
-def searchsorted(
-    sorted_sequence: Array,
-    input: Array | Number,
-    *,
-    out_int32: bool = False,
-    right: bool = False,
-    side: str | None = None,
-    sorter: Array | None = None,
-) -> Array:
-    """The indices at which elements would go into a sorted sequence.
-
-    Args:
-        sorted_sequence: Shape ``(n,)``, or ``(..., n)`` with a sequence for each row of ``input``.
-        input: A number or a tensor; where there are several sequences, of their leading shape.
-        out_int32: Give int32 rather than int64.
-        right: Go after equal elements rather than before them.
-        side: ``"left"`` or ``"right"``, another way to say ``right``.
-        sorter: The indices that sort ``sorted_sequence``, if it is not sorted itself.
-
-    Raises:
-        RuntimeError: The shapes do not fit, or ``side`` contradicts ``right``.
-    """
+@op(name="searchsorted", differentiable=False)
+def _searchsorted(
+    sorted_sequence: Array, input: Array | Number, out_int32: bool, right: bool, side: str | None,
+    sorter: Array | None,
+) -> Array:  # fmt: skip
     if sorted_sequence.ndim == 0:
         raise RuntimeError("searchsorted(): the sorted sequence must not be 0-d")
     if side not in (None, "left", "right"):
@@ -205,6 +192,41 @@ def searchsorted(
     boundaries, values = _comparable("searchsorted", sorted_sequence, input)
     found = _found(boundaries, values, right or side == "right")
     return found.astype(jnp.int32 if out_int32 else jnp.int64)
+
+
+@function(method=True)
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """The indices at which elements would go into a sorted sequence.
+
+    Args:
+        sorted_sequence: Shape ``(n,)``, or ``(..., n)`` with a sequence for each row of ``input``.
+        input: A number or a tensor; where there are several sequences, of their leading shape.
+        out_int32: Give int32 rather than int64.
+        right: Go after equal elements rather than before them.
+        side: ``"left"`` or ``"right"``, another way to say ``right``.
+        sorter: The indices that sort ``sorted_sequence``, if it is not sorted itself.
+
+    Raises:
+        RuntimeError: The shapes do not fit, ``side`` contradicts ``right``, or ``sorter`` has an
+            index that is out of range.
+    """
+    places = at_hand(sorter)
+    if places is not None and places.size:
+        size = sorted_sequence.shape[-1]
+        if not 0 <= places.min() <= places.max() < size:
+            raise RuntimeError(
+                f"searchsorted(): the indices of sorter must be from 0 to {size - 1}, got "
+                f"{places.min()} to {places.max()}"
+            )
+    return _searchsorted(sorted_sequence, input, out_int32, right, side, sorter)
 
 
 @op(differentiable=False)

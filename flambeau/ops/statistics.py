@@ -8,8 +8,10 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core.dtype import FLOATING, INTEGER, get_default_dtype
-from flambeau.core.op import Array, op
-from flambeau.ops.checks import category
+from flambeau.core.op import Array, function, op
+from flambeau.core.tensor import Tensor
+from flambeau.ops.checks import category, needs_numeric
+from flambeau.ops.values import at_hand
 
 __all__ = ["corrcoef", "cov"]
 
@@ -31,6 +33,7 @@ def _covariance(
 ) -> Any:
     if input.ndim > 2:
         raise RuntimeError(f"{name}() takes at most two dimensions, got {list(input.shape)}")
+    needs_numeric(name, input)
     if category(input) < FLOATING:
         input = input.astype(get_default_dtype().numpy)
     rows = input.reshape(1, -1) if input.ndim < 2 else input
@@ -54,14 +57,19 @@ def _covariance(
     return matrix if input.ndim == 2 else matrix[0, 0]
 
 
-@op(method=True, node="SqueezeBackward0")
+@op(name="cov", node="SqueezeBackward0")
+def _cov(input: Array, correction: int, fweights: Array | None, aweights: Array | None) -> Array:
+    return _covariance("cov", input, correction, fweights, aweights)
+
+
+@function(method=True)
 def cov(
-    input: Array,
+    input: Tensor,
     *,
     correction: int = 1,
-    fweights: Array | None = None,
-    aweights: Array | None = None,
-) -> Array:
+    fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> Tensor:
     """The covariance matrix of the rows of ``input``; of a vector, its variance.
 
     Args:
@@ -71,9 +79,13 @@ def cov(
         aweights: How much each observation counts.
 
     Raises:
-        RuntimeError: There are more than two dimensions, or the weights do not fit.
+        RuntimeError: There are more than two dimensions, or the weights do not fit or are negative.
     """
-    return _covariance("cov", input, correction, fweights, aweights)
+    for name, weights in (("fweights", fweights), ("aweights", aweights)):
+        found = at_hand(weights)
+        if found is not None and found.size and found.min() < 0:
+            raise RuntimeError(f"cov(): {name} must not be negative, got {found.min()}")
+    return _cov(input, correction, fweights, aweights)
 
 
 @op(method=True, node="ClampBackward1")

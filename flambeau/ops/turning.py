@@ -89,9 +89,11 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Any:
     along = () if dims is None else dims if isinstance(dims, list | tuple) else (dims,)
     if len(by) != len(along) and not (len(by) == 1 and not along):
         raise RuntimeError(f"roll(): {len(by)} shifts do not fit {len(along)} dimensions")
-    if not input.ndim or not input.numel():
-        return input.clone()
+    if along and not input.ndim:
+        raise IndexError(f"roll(): a 0-d tensor has no dimension {along[0]}")
     wrapped = tuple([wrap_dim(dim, input.ndim, "roll") for dim in along]) or None
+    if not input.numel():
+        return input.clone()
     kernel = _roll_kernel(wrapped)
     by = [as_int(each, "roll(): a shift") for each in by]
     return run_with_constants(kernel, (input,), (np.array(by, np.int64),))
@@ -217,7 +219,11 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Any:
 
     Raises:
         RuntimeError: There are fewer than two dimensions, or more and of different sizes.
+        TypeError: ``fill_value`` is no number.
     """
+    if not isinstance(fill_value, int | float | complex | np.generic):
+        kind = type(fill_value).__name__
+        raise TypeError(f"fill_diagonal_(): fill_value must be a number, got {kind}")
     return put(self, _with_diagonal(self, fill_value, wrap), "fill_diagonal_")
 
 

@@ -36,7 +36,12 @@ def _is_alone() -> bool:
 
 
 def check_below(
-    name: str, argument: str, indices: Any, limit: int, besides: int | None = None
+    name: str,
+    argument: str,
+    indices: Any,
+    limit: int,
+    besides: int | None = None,
+    error: type[Exception] = IndexError,
 ) -> None:
     """Check that all indices are from 0 to below ``limit``, where that can be seen.
 
@@ -46,9 +51,10 @@ def check_below(
         indices: An integer tensor.
         limit: One more than the greatest index.
         besides: A value that is allowed too.
+        error: What is raised.
 
     Raises:
-        IndexError: One is not.
+        IndexError: One is not; or another ``error``.
     """
     elements = at_hand(indices)
     if elements is None or elements.size == 0 or elements.dtype.kind not in "iu":
@@ -60,6 +66,7 @@ def check_below(
     if besides is not None:
         wrong &= elements != besides
     if wrong.any():
-        raise IndexError(
-            f"{name}(): {argument} {elements[wrong][0]} is out of range: there are {limit}"
+        raise error(
+            f"{name}(): {argument} out of range: {argument.capitalize()} {elements[wrong][0]} is "
+            f"out of bounds, since there are {limit}"
         )

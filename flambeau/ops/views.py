@@ -374,7 +374,7 @@ def adjoint(input: Tensor) -> Any:
 
 
 @function(method=True)
-def movedim(input: Tensor, source: Tensor, destination: Any) -> Any:
+def movedim(input: Tensor, source: Any, destination: Any) -> Any:
     """With dimension ``source`` moved to ``destination``, the others in their order.
 
     Args:

@@ -24,12 +24,15 @@ def _window(
     """A window of ``M`` samples.
 
     Raises:
-        ValueError: ``M`` is negative.
+        ValueError: ``M`` is negative, or ``dtype`` is not floating point.
         TypeError: There is something else than ``dtype``, ``layout``, ``device`` and
             ``requires_grad`` among the options.
     """
     if M < 0:
         raise ValueError(f"{name}(): M must not be negative, got {M}")
+    dtype = options.get("dtype")
+    if dtype is not None and not getattr(dtype, "is_floating_point", True):
+        raise ValueError(f"{name}(): dtype must be a floating point dtype, got {dtype}")
     unknown = options.keys() - {"dtype", "layout", "device", "requires_grad"}
     if unknown:
         raise TypeError(f"{name}() has no argument '{min(unknown)}'")

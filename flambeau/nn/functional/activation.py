@@ -7,7 +7,7 @@ import warnings
 
 from flambeau.core.dtype import dtype as DType
 from flambeau.core.tensor import Tensor
-from flambeau.nn.functional._in_place import stored
+from flambeau.nn.functional._in_place import stored, stored_irreversibly
 from flambeau.ops.arithmetic import neg
 from flambeau.ops.creation import empty_like
 from flambeau.ops.neural import activation as ops
@@ -70,7 +70,8 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``x`` where positive, ``negative_slope * x`` elsewhere."""
-    return stored(input, ops.leaky_relu(input, negative_slope), inplace, "leaky_relu")
+    result = ops.leaky_relu(input, negative_slope)
+    return stored_irreversibly(input, result, "leaky_relu", negative_slope) if inplace else result
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
@@ -80,7 +81,8 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere."""
-    return stored(input, ops.elu(input, alpha), inplace, "elu")
+    result = ops.elu(input, alpha)
+    return stored_irreversibly(input, result, "elu", alpha) if inplace else result
 
 
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
@@ -104,7 +106,8 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     Raises:
         RuntimeError: ``alpha`` is 0.
     """
-    return stored(input, ops.celu(input, alpha), inplace, "celu")
+    result = ops.celu(input, alpha)
+    return stored_irreversibly(input, result, "celu", alpha) if inplace else result
 
 
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
@@ -247,7 +250,7 @@ def rrelu(
         result = ops.rrelu_with_noise(input, slopes)
     else:
         result = ops.leaky_relu(input, (lower + upper) / 2)
-    return stored(input, result, inplace, "rrelu")
+    return stored_irreversibly(input, result, "rrelu", lower) if inplace else result
 
 
 def rrelu_(

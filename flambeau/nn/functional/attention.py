@@ -235,6 +235,12 @@ def _check_weights(
     static_k: Tensor | None, static_v: Tensor | None,
 ) -> None:  # fmt: skip
     shapes = f"got key {list(key.shape)}, value {list(value.shape)}"
+    # Three separate maps tell their own sizes.
+    if not separate and key.size(-1) != size:
+        raise RuntimeError(
+            "multi_head_attention_forward(): mat1 and mat2 shapes cannot be multiplied: the key's "
+            f"last dimension must be {size}, {shapes}"
+        )
     if separate:
         _require(key.shape[:2] == value.shape[:2], f"key and value must match, {shapes}")
         _require(q_proj_weight is not None, "use_separate_proj_weight needs q_proj_weight")

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from flambeau.core.misfits import require_tensors
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._reductions import resolved
 from flambeau.ops.neural import loss as ops
@@ -174,8 +175,9 @@ def binary_cross_entropy(
             not broadcast to their shape.
     """
     reduction = resolved(size_average, reduce, reduction)
-    _check_probabilities("input", input, "; binary_cross_entropy_with_logits() takes logits")
-    _check_probabilities("target", target, "")
+    if input.shape == getattr(target, "shape", None):
+        _check_probabilities("input", input, "; binary_cross_entropy_with_logits() takes logits")
+        _check_probabilities("target", target, "")
     return ops.binary_cross_entropy(input, target, weight, reduction)
 
 
@@ -322,7 +324,11 @@ def _differs_by_one(shape: Sequence[int], other: Sequence[int]) -> bool:
 
 
 def _check_classes(name: str, input: Tensor, target: Tensor, ignore_index: int) -> None:
-    shape = input.shape
+    try:
+        shape, _ = input.shape, target.shape
+    except AttributeError:
+        require_tensors(name, input=input, target=target)
+        raise
     # Another batch size is told before what is wrong in it.
     if shape and (len(shape) == 1 or target.shape[:1] == shape[:1]):
         check_below(name, "target", target, shape[1 if len(shape) > 1 else 0], ignore_index)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from flambeau.core.misfits import require_tensors
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._reductions import resolved
 from flambeau.ops.neural import margin_loss as ops
@@ -36,9 +37,17 @@ def hinge_embedding_loss(
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
     reduction = resolved(size_average, reduce, reduction)
-    # A target is only compared with, so it is no input of the gradient.
-    target = target.detach() if target.requires_grad else target
+    target = _labels("hinge_embedding_loss", target)
     return ops.hinge_embedding_loss(input, target, margin, reduction)
+
+
+def _labels(name: str, target: Tensor) -> Tensor:
+    """A target that is only compared with, and so is no input of the gradient."""
+    try:
+        return target.detach() if target.requires_grad else target
+    except AttributeError:
+        require_tensors(name, target=target)
+        raise
 
 
 def soft_margin_loss(
@@ -104,7 +113,7 @@ def cosine_embedding_loss(
         RuntimeError: The shapes do not match.
     """
     reduction = resolved(size_average, reduce, reduction)
-    target = target.detach() if target.requires_grad else target
+    target = _labels("cosine_embedding_loss", target)
     return ops.cosine_embedding_loss(input1, input2, target, margin, reduction)
 
 
@@ -135,6 +144,12 @@ def multi_margin_loss(
         RuntimeError: The shapes do not match, or there is no such class.
     """
     reduction = resolved(size_average, reduce, reduction)
+    if weight is not None and weight.dim() != 1:
+        raise ValueError(
+            f"multi_margin_loss(): weight must be a vector, got shape {list(weight.shape)}"
+        )
+    if p not in (1, 2):
+        raise ValueError(f"multi_margin_loss(): p must be 1 or 2, got {p!r}")
     _check_classes("multi_margin_loss", input, target, lowest=0)
     return ops.multi_margin_loss(input, target, p, margin, weight, reduction)
 

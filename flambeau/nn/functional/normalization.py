@@ -84,7 +84,7 @@ def instance_norm(
         ValueError: A sample has a single value per channel.
         RuntimeError: Sizes do not match, or running statistics are missing where they are used.
     """
-    if use_input_stats and input.ndim > 2 and input.shape[2:].numel() == 1:
+    if use_input_stats and input.shape[2:].numel() == 1:
         raise ValueError(
             "instance_norm(): more than 1 spatial element is needed for statistics, got an input "
             f"of shape {list(input.shape)}"

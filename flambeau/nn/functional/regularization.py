@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from flambeau.core.misfits import require_tensors
 from flambeau.core.strides import memory_order
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._in_place import stored
@@ -45,7 +46,11 @@ def _mask_of(input: Tensor, p: float) -> Tensor:
     """Which elements are kept; PyTorch draws them in the order of their memory."""
     if isinstance(input, Selection):
         return input.like(_mask_of(input.lanes, p))
-    view = input._view
+    try:
+        view = input._view
+    except AttributeError:
+        require_tensors("dropout", input=input)
+        raise
     if view is None:
         return keep_mask(input.shape, p, device=input.device)
     order = memory_order(view, input._cell.array.shape, input._cell.array.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flambeau.core.dtype import int64
+from flambeau.core.misfits import require_tensors
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
 from flambeau.ops.neural import embedding as ops
@@ -40,13 +41,25 @@ def embedding(
             devices than the CPU, the result is NaN there instead.
         RuntimeError: ``input`` is neither int64 nor int32, or ``weight`` is no matrix.
     """
-    rows = weight.shape[0]
+    rows = _rows("embedding", weight)
     if padding_idx is not None:
         padding_idx = _row("embedding", padding_idx, rows)
     check_below("embedding", "index", input, rows)
     if max_norm is not None:
         _renormalize(input, weight, max_norm, norm_type)
     return ops.embedding(input, weight, padding_idx, scale_grad_by_freq)
+
+
+def _rows(name: str, weight: Tensor) -> int:
+    try:
+        rows, _ = weight.shape
+    except AttributeError:
+        require_tensors(name, weight=weight)
+        raise
+    except ValueError:
+        shape = list(weight.shape)
+        raise RuntimeError(f"{name}(): weight must be 2-d, got shape {shape}") from None
+    return rows
 
 
 def _row(name: str, padding_idx: int, rows: int) -> int:
@@ -59,6 +72,9 @@ def _row(name: str, padding_idx: int, rows: int) -> int:
 
 
 def _renormalize(input: Tensor, weight: Tensor, max_norm: float, norm_type: float) -> None:
+    if not isinstance(max_norm, int | float):
+        kind = type(max_norm).__name__
+        raise TypeError(f"embedding(): max_norm must be a number, got {kind}: {max_norm!r:.80}")
     with no_grad():
         weight._store(
             ops.embedding_renorm(input, weight, float(max_norm), float(norm_type))._read()
@@ -98,15 +114,20 @@ def embedding_bag(
 
     Raises:
         ValueError: Shapes or options do not match.
-        RuntimeError: ``offsets`` do not begin with 0, or go beyond the input.
-        IndexError: ``input`` names a row that does not exist.
+        RuntimeError: ``offsets`` do not begin with 0, or go beyond the input; ``input`` or
+            ``padding_idx`` names a row that does not exist.
         NotImplementedError: ``per_sample_weights`` with another mode than ``"sum"``.
     """
     _check_bags(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq)
     rows = weight.shape[0]
     if padding_idx is not None:
-        padding_idx = _row("embedding_bag", padding_idx, rows)
-    check_below("embedding_bag", "index", input, rows)
+        if not -rows <= padding_idx < rows:
+            raise RuntimeError(
+                f"embedding_bag(): padding_idx must be a row of the weight, from {-rows} to "
+                f"{rows - 1}, got {padding_idx}"
+            )
+        padding_idx %= rows
+    check_below("embedding_bag", "index", input, rows, error=RuntimeError)
     if max_norm is not None:
         _renormalize(input, weight, max_norm, norm_type)
     return ops.embedding_bag(
@@ -183,6 +204,10 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """
+    require_tensors("one_hot", tensor=tensor)
+    if not hasattr(num_classes, "__index__"):
+        kind = type(num_classes).__name__
+        raise TypeError(f"one_hot(): num_classes must be an int, got {kind}: {num_classes!r:.80}")
     if tensor.dtype is not int64:
         raise RuntimeError(f"one_hot() takes int64 class indices, got {tensor.dtype}")
     classes = at_hand(tensor)

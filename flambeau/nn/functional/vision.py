@@ -160,6 +160,9 @@ def _sizes(
             raise ValueError("interpolate(): recompute_scale_factor needs scale_factor, not size")
         return sizes, (None,) * spatial
     factors = _one_each("scale_factor", scale_factor, spatial, input)
+    for each in factors:
+        if isinstance(each, str):
+            raise TypeError(f"interpolate(): scale_factor must be numbers, got {each!r:.80}")
     sizes = tuple(
         math.floor(float(have) * float(factor))
         for have, factor in zip(input.shape[2:], factors, strict=True)

@@ -298,7 +298,7 @@ class Sigmoid(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """``1 / (1 + exp(-input))``."""
-        return input.sigmoid()
+        return F.sigmoid(input)
 
 
 class Tanh(Module):

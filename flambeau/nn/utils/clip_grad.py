@@ -64,13 +64,13 @@ def clip_grad_norm_(
     """
     parameters = _listed(parameters, warn=True)
     grads = _grads(parameters)
-    order = float(norm_type)
+    max_norm, order = float(max_norm), float(norm_type)
     with no_grad():
         if not grads or len({each.device for each in grads}) > 1:
             total = get_total_norm(grads, order, error_if_nonfinite)
             clip_grads_with_norm_(parameters, max_norm, total)
             return total
-        total, *clipped = clipped_to_norm(grads, float(max_norm), order)
+        total, *clipped = clipped_to_norm(grads, max_norm, order)
         if error_if_nonfinite:
             _check_finite(total, order)
         _store(grads, clipped)

@@ -35,7 +35,7 @@ def skip_init(module_cls: Callable[..., AnyModule], *args: Any, **kwargs: Any) -
     Linear(in_features=10, out_features=5, bias=True)
     """
     if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
-        raise RuntimeError(f"skip_init() takes a subclass of Module, got {module_cls!r}")
+        raise TypeError(f"skip_init() takes a subclass of Module, got {module_cls!r}")
     if "device" not in inspect.signature(module_cls).parameters:
         raise RuntimeError(
             f"skip_init() cannot make a {module_cls.__name__}: its constructor must take an "

@@ -54,6 +54,29 @@ def check_found(name: str, inputs: tuple[Any, ...], result: Any, reason: str) ->
         raise LinAlgError(f"{name}(): {reason}")
 
 
+def needs_finite(face: Any) -> Any:
+    """An operator's function that refuses matrices with NaN or infinity, where it can see them.
+
+    Raises:
+        LinAlgError: There is one: no algorithm converges.
+    """
+    declared = face.op
+
+    @functools.wraps(face)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        given = args[0] if args else kwargs.get("A", kwargs.get("input"))
+        found = at_hand(given)
+        if found is not None and found.dtype.kind in "fc" and not np.isfinite(found).all():
+            raise LinAlgError(
+                f"{declared.name}(): the matrix of shape {list(found.shape)} contains NaN or "
+                "infinity, for which no algorithm converges; see isfinite()"
+            )
+        return face(*args, **kwargs)
+
+    declared.face = checked
+    return checked
+
+
 @op
 def orthonormal_columns(input: Array) -> Array:
     """The orthogonal factor of ``input = Q R``, the one for which R has a positive diagonal.
@@ -107,7 +130,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
         RuntimeError: ``input`` is no square matrix.
     """
     factor = _cholesky(input, upper)
-    check_found("cholesky", (input,), factor, "the matrix is not positive definite")
+    check_found("cholesky", (), factor, "the matrix is not positive definite")
     return factor
 
 
@@ -164,7 +187,22 @@ def householder_product(A: Array, tau: Array) -> Array:
         tau: ``(..., k)``, their factors.
     """
     check_matrix("householder_product", A)
+    check_reflections("householder_product", A, tau)
     return product_of_reflections(A, tau)
+
+
+def check_reflections(name: str, A: Any, tau: Any) -> None:
+    """Check the factors of Householder reflections.
+
+    Raises:
+        RuntimeError: There are more columns than rows, or ``tau`` does not fit.
+    """
+    rows, columns = A.shape[-2:]
+    if rows < columns or tau.shape[:-1] != A.shape[:-2] or not tau.ndim or tau.shape[-1] > columns:
+        raise RuntimeError(
+            f"{name}() takes (..., m, n) with m >= n and tau (..., k) with k <= n, got shapes "
+            f"{list(A.shape)} and {list(tau.shape)}"
+        )
 
 
 @jax.custom_jvp
@@ -266,6 +304,8 @@ def lu(A: Tensor, *, pivot: bool = True) -> Any:
     Raises:
         RuntimeError: ``A`` is no matrix, or ``pivot`` is false: JAX always exchanges rows.
     """
+    if not isinstance(pivot, bool):
+        raise TypeError(f"lu(): pivot must be True or False, got {pivot!r:.80}")
     _check_pivot("lu", pivot)
     lower, upper, permutation = _lu(A)
     return return_types.linalg_lu(_permutation_matrix(A, permutation), lower, upper)
@@ -303,6 +343,7 @@ def eigvalsh(A: Array, UPLO: str = "L") -> Array:
     return jnp.linalg.eigh(_one_triangle(A, UPLO), symmetrize_input=False)[0]
 
 
+@needs_finite
 @op(name="linalg_eig", returns=return_types.linalg_eig)
 def eig(A: Array) -> Array:
     """The complex eigenvalues and eigenvectors of square matrices; on the CPU and NVIDIA GPUs.
@@ -311,6 +352,7 @@ def eig(A: Array) -> Array:
     eigenvalues differ.
 
     Raises:
+        LinAlgError: There is a NaN or an infinity.
         RuntimeError: ``A`` is no square matrix.
     """
     check_matrix("eig", A, square=True)
@@ -345,6 +387,7 @@ def _taken(array: Any, places: Any) -> Any:
     return jnp.take_along_axis(array, places, -2)
 
 
+@needs_finite
 @op(name="linalg_eigvals", node="LinalgEigBackward0")
 def eigvals(A: Array) -> Array:
     """The complex eigenvalues of square matrices; on the CPU and NVIDIA GPUs."""
@@ -352,6 +395,7 @@ def eigvals(A: Array) -> Array:
     return jnp.linalg.eigvals(A)
 
 
+@needs_finite
 @op(name="linalg_svd", returns=return_types.linalg_svd)
 def linalg_svd(A: Array, full_matrices: bool = True, *, driver: str | None = None) -> Array:
     """``A == U @ diag(S) @ Vh`` with orthonormal columns in U and rows in Vh, and S descending.
@@ -363,6 +407,7 @@ def linalg_svd(A: Array, full_matrices: bool = True, *, driver: str | None = Non
         driver: Accepted; JAX chooses the algorithm.
 
     Raises:
+        LinAlgError: There is a NaN or an infinity.
         RuntimeError: ``A`` is no matrix.
     """
     check_matrix("svd", A)
@@ -370,6 +415,7 @@ def linalg_svd(A: Array, full_matrices: bool = True, *, driver: str | None = Non
     return u, s, vh
 
 
+@needs_finite
 @op(name="linalg_svdvals", node="LinalgSvdBackward0")
 def svdvals(A: Array, *, driver: str | None = None) -> Array:
     """The singular values, descending; see `linalg.svd`."""

@@ -13,7 +13,7 @@ from flambeau.core.compiler import only_cpu
 from flambeau.core.op import Array, Number, Operand, function, op
 from flambeau.core.promotion import result_dtype
 from flambeau.core.tensor import Tensor
-from flambeau.ops.checks import same_dtype
+from flambeau.ops.checks import same_dtype, wrap_dim
 from flambeau.ops.matrices.shared_product import shared_product
 
 __all__ = [
@@ -36,10 +36,14 @@ def check_ndim(name: str, argument: str, array: Any, ndim: int) -> None:
         )
 
 
+def _by(matrix: Any) -> str:
+    return "x".join(map(str, matrix.shape))
+
+
 def _check_inner(name: str, left: Any, right: Any, left_size: int, right_size: int) -> None:
     if left_size != right_size:
         raise RuntimeError(
-            f"{name}(): shapes {list(left.shape)} and {list(right.shape)} cannot be multiplied: "
+            f"{name}(): mat1 and mat2 shapes cannot be multiplied ({_by(left)} and {_by(right)}): "
             f"{left_size} is not {right_size}"
         )
 
@@ -68,9 +72,9 @@ def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
         )
     if input.shape[-1] != weight.shape[-1]:
         raise RuntimeError(
-            f"linear(): the input's last dimension, of shape {list(input.shape)}, must be the "
-            f"weight's in_features, of shape {list(weight.shape)}: {input.shape[-1]} is not "
-            f"{weight.shape[-1]}"
+            f"linear(): mat1 and mat2 shapes cannot be multiplied: input {list(input.shape)} and "
+            f"weight {list(weight.shape)} must agree in the last dimension, in_features: "
+            f"{input.shape[-1]} is not {weight.shape[-1]}"
         )
     output = lax.dot_general(input, weight, (((input.ndim - 1,), (weight.ndim - 1,)), ((), ())))
     if bias is None:
@@ -365,12 +369,29 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot(): dims must not be negative, got {dims}")
-        return _tensordot(a, b, dims)
-    left, right = (tuple(each) for each in dims)
+        if dims > min(a.ndim, b.ndim):
+            raise RuntimeError(
+                f"tensordot(): dims={dims} is more than the dimensions of {list(a.shape)} and "
+                f"{list(b.shape)}"
+            )
+        dims = range(a.ndim - dims, a.ndim), range(dims)
+    left = tuple([wrap_dim(each, a.ndim, "tensordot") for each in dims[0]])
+    right = tuple([wrap_dim(each, b.ndim, "tensordot") for each in dims[1]])
     if len(left) != len(right):
         raise RuntimeError(
             f"tensordot(): dims names {len(left)} dimensions of a and {len(right)} of b"
         )
+    for one, other in zip(left, right, strict=True):
+        # What a dimension of size 1 meets is summed over, as if it were broadcast.
+        if a.shape[one] == 1:
+            b = b.sum(other, keepdim=True)
+        elif b.shape[other] == 1:
+            a = a.sum(one, keepdim=True)
+        elif a.shape[one] != b.shape[other]:
+            raise RuntimeError(
+                f"tensordot(): contracted dimensions need to match, but dimension {one} of shape "
+                f"{list(a.shape)} and dimension {other} of shape {list(b.shape)} differ"
+            )
     return _tensordot(a, b, (left, right))
 
 

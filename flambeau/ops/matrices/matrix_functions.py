@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from flambeau.core.op import Array, Arrays, function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import wrap_dim, wrap_dims
 from flambeau.ops.derivatives import magnitude
-from flambeau.ops.matrices.factorization import check_matrix, from_triangle, svdvals
+from flambeau.ops.matrices.factorization import check_matrix, from_triangle, needs_finite, svdvals
 from flambeau.ops.matrices.linalg import one_dtype
 from flambeau.ops.matrices.norms import vector_norm
 from flambeau.ops.matrices.solving import cutoff_of, inverse
@@ -135,10 +136,21 @@ def einsum(*args: Any) -> Tensor:
         raise ValueError("einsum() takes an equation and its operands")
     if isinstance(args[0], str):
         equation, operands = args[0], args[1:]
+    elif not isinstance(args[0], Tensor):
+        raise TypeError(
+            f"einsum() takes an equation, or a tensor, first, got {type(args[0]).__name__}"
+        )
+    elif len(args) == 1 or isinstance(args[1], Tensor):
+        raise ValueError(
+            "einsum() needs an equation before the operands, or a list of integers after each"
+        )
     else:
         equation, operands = _from_lists(args)
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = operands[0]
+    unknown = re.sub(r"[a-zA-Z]|->|[., ]", "", equation)
+    if unknown:
+        raise RuntimeError(f"einsum(): {unknown[0]!r} is no letter, in the equation {equation!r}")
     if not operands:
         raise RuntimeError(f"einsum(): no operands for the equation {equation!r}")
     return _einsum(list(operands), equation)
@@ -178,6 +190,8 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     Raises:
         RuntimeError: There are fewer than two, or the sizes do not match.
     """
+    if isinstance(tensors, Tensor):
+        raise TypeError("multi_dot(): tensors must be a list or tuple of Tensors, got one Tensor")
     if len(tensors) < 2:
         raise RuntimeError(f"multi_dot() takes at least 2 tensors, got {len(tensors)}")
     return _multi_dot(list(tensors))
@@ -197,9 +211,8 @@ def vecdot(x: Array, y: Array, *, dim: int = -1) -> Array:
     return jnp.sum(jnp.conj(left) * right, wrap_dim(dim, left.ndim, "vecdot"))
 
 
-@op
-def vander(x: Array, N: int | None = None, increasing: bool = False) -> Array:
-    """The powers of each element of ``x`` ``(n,)`` as a row, ``(n, N)``, the highest first."""
+@op(name="vander")
+def _vander(x: Array, N: int | None, increasing: bool) -> Array:
     count = x.shape[-1] if N is None else N
     powers = jnp.arange(count) if increasing else jnp.arange(count - 1, -1, -1)
     small = jnp.issubdtype(x.dtype, jnp.integer) or x.dtype == jnp.bool_
@@ -208,9 +221,29 @@ def vander(x: Array, N: int | None = None, increasing: bool = False) -> Array:
 
 
 @function
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """The powers of each element of ``x`` ``(n,)`` as a row, ``(n, N)``, the highest first.
+
+    Raises:
+        RuntimeError: ``x`` is no vector, or ``N`` is negative.
+    """
+    if x.ndim != 1:
+        raise RuntimeError(f"vander(): x must be a vector, got shape {list(x.shape)}")
+    if N is not None and N < 0:
+        raise RuntimeError(f"vander(): N must not be negative, got {N}")
+    return _vander(x, N, increasing)
+
+
+@function
 def linalg_vander(x: Tensor, N: int | None = None) -> Tensor:
-    """The powers from 0 to ``N - 1`` of each element of ``x`` ``(..., n)``, ``(..., n, N)``."""
-    return vander(x, N, True)
+    """The powers from 0 to ``N - 1`` of each element of ``x`` ``(..., n)``, ``(..., n, N)``.
+
+    Raises:
+        RuntimeError: ``N`` is below 2.
+    """
+    if N is not None and N < 2:
+        raise RuntimeError(f"linalg.vander(): N must be 2 or more, got {N}")
+    return _vander(x, N, True)
 
 
 @function
@@ -336,6 +369,7 @@ def linalg_norm(
     return vector_norm(A, float(ord), dims, keepdim, dtype)
 
 
+@needs_finite
 @op(name="linalg_matrix_rank", differentiable=False)
 def matrix_rank(
     A: Array,
@@ -368,7 +402,9 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
         A: ``(..., m, n)``; square unless ``p`` is 2 or -2.
         p: See `linalg.matrix_norm`; by default 2.
     """
-    if p in (None, 2, -2):
+    if not isinstance(p, int | float | str | None):
+        raise TypeError(f"cond(): p must be a number or a str, got {type(p).__name__}")
+    if p is None or (isinstance(p, int | float) and p in (2, -2)):
         values = svdvals(A)
         first, last = values[..., 0], values[..., -1]
         return last / first if p == -2 else first / last

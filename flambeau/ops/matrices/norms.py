@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
-from flambeau.core.op import Array, Number, TensorOperand, function, op
+from flambeau.core.op import Array, Number, TensorOperand, function, make_in_place, op
 from flambeau.core.promotion import promote
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import Dims, wrap_dim, wrap_dims
@@ -120,8 +120,20 @@ def dist(input: TensorOperand, other: TensorOperand, p: float = 2.0) -> Array:
     return norm_of_magnitudes(size, float(p), tuple(range(size.ndim)), False)
 
 
-@op(method=True, inplace=True)
-def renorm(input: Array, p: float, dim: int, maxnorm: Array | Number) -> Array:
+@op(name="renorm")
+def _renorm(input: Array, p: float, dim: int, maxnorm: Array | Number) -> Array:
+    input = averaged("renorm", input, None)
+    dim = wrap_dim(dim, input.ndim, "renorm")
+    others = tuple(d for d in range(input.ndim) if d != dim)
+    size = norm_of_magnitudes(magnitude(input), float(p), others, True)
+    limit = jnp.asarray(maxnorm, size.dtype)
+    # PyTorch's own small number keeps the quotient finite.
+    scale = jnp.where(size > limit, limit / (size + jnp.asarray(1e-7, size.dtype)), 1)
+    return input * scale.astype(input.dtype)
+
+
+@function(method=True)
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """``input`` with each slice along a dimension scaled down to a p-norm of at most ``maxnorm``.
 
     Args:
@@ -131,20 +143,19 @@ def renorm(input: Array, p: float, dim: int, maxnorm: Array | Number) -> Array:
         maxnorm: The greatest norm that is left as it is.
 
     Raises:
-        RuntimeError: There are fewer than two dimensions, or ``p`` is not positive.
+        RuntimeError: There are fewer than two dimensions, ``p`` is not positive, or ``maxnorm`` is
+            negative.
         IndexError: There is no such dimension.
     """
     if p <= 0:
         raise RuntimeError(f"renorm(): the order of the norm must be positive, got p={p}")
+    if not maxnorm >= 0:
+        raise RuntimeError(f"renorm(): maxnorm must not be negative, got {maxnorm}")
     if input.ndim < 2:
         raise RuntimeError(
             f"renorm() needs at least two dimensions, got a tensor of shape {list(input.shape)}"
         )
-    input = averaged("renorm", input, None)
-    dim = wrap_dim(dim, input.ndim, "renorm")
-    others = tuple(d for d in range(input.ndim) if d != dim)
-    size = norm_of_magnitudes(magnitude(input), float(p), others, True)
-    limit = jnp.asarray(maxnorm, size.dtype)
-    # PyTorch's own small number keeps the quotient finite.
-    scale = jnp.where(size > limit, limit / (size + jnp.asarray(1e-7, size.dtype)), 1)
-    return input * scale.astype(input.dtype)
+    return _renorm(input, p, dim, maxnorm)
+
+
+Tensor.renorm_ = make_in_place(renorm, "renorm")  # type: ignore[attr-defined]

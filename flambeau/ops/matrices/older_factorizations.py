@@ -12,6 +12,7 @@ from flambeau.core.op import Array, function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.matrices.factorization import (
     check_matrix,
+    check_reflections,
     householder_product,
     linalg_qr,
     linalg_svd,
@@ -123,6 +124,7 @@ def ormqr(
         transpose: Multiply by the conjugate transpose of Q.
     """
     check_matrix("ormqr", input)
+    check_reflections("ormqr", input, tau)
     rows, count = input.shape[-2:]
     square = jnp.pad(input, [(0, 0)] * (input.ndim - 1) + [(0, rows - count)])
     q = product_of_reflections(square, tau)

@@ -12,7 +12,12 @@ import numpy as np
 from flambeau import return_types
 from flambeau.core.op import Array, function, op
 from flambeau.core.tensor import Tensor
-from flambeau.ops.matrices.factorization import check_found, check_matrix, from_triangle
+from flambeau.ops.matrices.factorization import (
+    check_found,
+    check_matrix,
+    from_triangle,
+    needs_finite,
+)
 from flambeau.ops.matrices.linalg import one_dtype
 from flambeau.ops.values import at_hand
 
@@ -210,6 +215,7 @@ def cholesky_solve(input: Array, L: Array, upper: bool = False) -> Array:
         upper: Whether ``L`` is the upper factor.
     """
     check_matrix("cholesky_solve", L, square=True)
+    check_matrix("cholesky_solve", input)
     return _cholesky_solve(L, input, upper)
 
 
@@ -249,6 +255,7 @@ def cutoff_of(values: Any, shape: tuple[int, ...], atol: Any, rtol: Any) -> Any:
     return jnp.maximum(least, relative * greatest).astype(values.dtype)
 
 
+@needs_finite
 @op(name="linalg_pinv")
 def pinv(
     A: Array,
@@ -362,7 +369,9 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
         raise RuntimeError(
             f"tensorinv(): {list(first)} and {list(second)} must hold as many elements"
         )
-    return inverse(A.reshape(math.prod(first), -1)).reshape(*second, *first)
+    if not shape:
+        raise RuntimeError("tensorinv(): a 0-d tensor has no dimensions to divide")
+    return inverse(A.reshape(math.prod(first), -1)).reshape((*second, *first))
 
 
 @function

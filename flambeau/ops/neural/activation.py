@@ -17,9 +17,11 @@ from flambeau.core.op import Array, Number, op
 from flambeau.ops.checks import (
     needs_floating,
     needs_inexact,
+    needs_ordered,
     needs_real_number,
     wrap_dims,
 )
+from flambeau.ops.derivatives import without_derivative
 
 __all__ = ["celu", "hardshrink", "prelu", "relu", "selu", "threshold"]
 
@@ -46,7 +48,14 @@ def relu6(input: Array) -> Array:
     return _clamped(input, 0, 6)
 
 
+@op
+def not_differentiated(input: Array, what: str) -> Array:
+    """``input`` as it is; a gradient of it is refused, and the message says of ``what``."""
+    return without_derivative(what, input, input)
+
+
 def _clamped(input: Array, low: float, high: float) -> Array:
+    needs_ordered("hardtanh", input)
     if input.dtype == bool:
         raise RuntimeError("hardtanh() and relu6() are not defined for bool; convert it first")
     if low < 0 and jnp.issubdtype(input.dtype, jnp.unsignedinteger):
@@ -162,7 +171,7 @@ def mish(input: Array) -> Array:
 @op
 def hardsigmoid(input: Array) -> Array:
     """``min(max(0, x + 3), 6) / 6``, elementwise."""
-    needs_inexact("hardsigmoid", input)
+    needs_floating("hardsigmoid", input)
     ends = jnp.where(input >= 3, jnp.ones_like(input), jnp.zeros_like(input))
     # A NaN takes no gradient, as in PyTorch.
     ends = jnp.where(jnp.isnan(input), jax.lax.stop_gradient(input), ends)

@@ -74,7 +74,7 @@ def pairwise_distance(
 
 
 def _check_norm(name: str, p: float) -> None:
-    if p < 0:
+    if not p >= 0:
         raise RuntimeError(f"{name}(): p must not be negative, got {p}")
 
 

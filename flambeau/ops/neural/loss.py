@@ -74,6 +74,11 @@ def cross_entropy_of(
     axis = min(input.ndim - 1, 1)
     _check_class_weight("cross_entropy", weight, input.shape[axis])
     if target.shape == input.shape and jnp.issubdtype(target.dtype, jnp.floating):
+        if ignore_index >= 0:
+            raise RuntimeError(
+                f"cross_entropy(): ignore_index={ignore_index} is for class indices, not for "
+                f"probabilities ({target.dtype} of shape {list(target.shape)}); leave it out"
+            )
         losses = _soft_cross_entropy(input, target, weight, reduction, label_smoothing, axis)
         return losses.astype(input.dtype)
     _check_weight_dtype("cross_entropy", weight, input)
@@ -189,6 +194,12 @@ def _spread(scores: Scores, weight: Any, axis: int) -> Any:
 
 def _check_target(name: str, input: Any, target: Any, axis: int) -> None:
     expected = input.shape[:axis] + input.shape[axis + 1 :]
+    needs_floating(name, input)
+    if axis == 1 and (target.ndim == 0 or target.shape[0] != input.shape[0]):
+        raise ValueError(
+            f"{name}(): input of shape {list(input.shape)} and target of shape "
+            f"{list(target.shape)} differ in batch size"
+        )
     if target.dtype not in (jnp.int64, jnp.uint8):
         raise RuntimeError(
             f"{name}(): class indices must be int64 or uint8, got {target.dtype} of shape "
@@ -196,12 +207,8 @@ def _check_target(name: str, input: Any, target: Any, axis: int) -> None:
         )
     if target.shape == expected:
         return
-    if axis == 1 and (target.ndim == 0 or target.shape[0] != input.shape[0]):
-        raise ValueError(
-            f"{name}(): input of shape {list(input.shape)} and target of shape "
-            f"{list(target.shape)} differ in batch size"
-        )
-    raise RuntimeError(
+    error = ValueError if axis == 0 and name == "nll_loss" else RuntimeError
+    raise error(
         f"{name}(): an input of shape {list(input.shape)} needs a target of shape "
         f"{list(expected)}, got {list(target.shape)}"
     )
@@ -219,7 +226,7 @@ def nll_loss(input: Array, target: Array, weight: Array | None = None, ignore_in
         ValueError: The batch sizes differ, or ``reduction`` is unknown.
     """
     if input.ndim < 1:
-        raise RuntimeError("nll_loss(): input must have at least 1 dimension")
+        raise ValueError("nll_loss(): input must have at least 1 dimension, got a 0-d tensor")
     axis = min(input.ndim - 1, 1)
     _check_class_weight("nll_loss", weight, input.shape[axis])
     _check_weight_dtype("nll_loss", weight, input)
@@ -253,8 +260,8 @@ def _bernoulli_loss_jvp(primals: Any, tangents: Any) -> Any:
 def _check_same_shape(name: str, input: Any, target: Any) -> None:
     if input.shape != target.shape:
         raise ValueError(
-            f"{name}(): target of shape {list(target.shape)} must have the shape of the input, "
-            f"{list(input.shape)}"
+            f"{name}(): Target size {list(target.shape)} must be the same as input size "
+            f"{list(input.shape)}; a target size that is different is not broadcast"
         )
 
 

@@ -134,6 +134,10 @@ def multi_margin_loss(
     _check_classes("multi_margin_loss", input, target, per_class=False)
     rows = input.reshape((-1, input.shape[-1] if input.ndim else 1))
     classes = rows.shape[1]
+    if weight is not None and weight.dtype != input.dtype:
+        raise RuntimeError(
+            f"multi_margin_loss(): weight is {weight.dtype}, the input {input.dtype}; convert one"
+        )
     if weight is not None and weight.shape != (classes,):
         raise RuntimeError(
             f"multi_margin_loss(): weight must have shape [{classes}], got {list(weight.shape)}"

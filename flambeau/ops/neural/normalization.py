@@ -23,6 +23,8 @@ __all__ = ["rms_norm"]
 
 
 Shape: TypeAlias = int | tuple[int, ...] | list[int]
+# As `Shape`, but never a single number.
+Listed: TypeAlias = tuple[int, ...] | list[int]
 
 
 def _widened(input: Any) -> Any:
@@ -131,8 +133,8 @@ def _check_batch_norm(
     _check_channels("batch_norm", input, running_mean, running_var, weight, bias)
     if training and input.size == input.shape[1]:
         raise ValueError(
-            "batch_norm(): training needs more than 1 value per channel, got an input of "
-            f"shape {list(input.shape)}"
+            "batch_norm(): Expected more than 1 value per channel when training, got an input of "
+            f"shape {list(input.shape)}; give a larger batch, or call eval()"
         )
     if eps < 0 or (training and eps == 0):
         raise ValueError(f"batch_norm(): eps must be positive, in evaluation at least 0; got {eps}")
@@ -160,7 +162,7 @@ def _check_channels(
 
 @op(node="NativeLayerNormBackward0")
 def layer_norm(
-    input: Array, normalized_shape: Shape, weight: Array | None = None, bias: Array | None = None,
+    input: Array, normalized_shape: Listed, weight: Array | None = None, bias: Array | None = None,
     eps: float = 1e-5,
 ) -> Array:  # fmt: skip
     """``input`` with mean 0 and variance 1 over its trailing dimensions, scaled and shifted.
@@ -213,7 +215,7 @@ def _check_normalized_shape(
 
 @op(node="FusedRmsNormBackward0")
 def rms_norm(
-    input: Array, normalized_shape: Shape, weight: Array | None = None, eps: float | None = None
+    input: Array, normalized_shape: Listed, weight: Array | None = None, eps: float | None = None
 ) -> Array:
     """``input`` divided by its root mean square over its trailing dimensions, and scaled.
 
@@ -364,6 +366,8 @@ def local_response_norm(input: Array, size: int, alpha: float = 1e-4, beta: floa
         raise ValueError(
             f"local_response_norm() takes an input of shape (N, C, ...), got {list(input.shape)}"
         )
+    if size < 1:
+        raise RuntimeError(f"local_response_norm(): size must be positive, got {size}")
     (input,) = floating(input)
     squares = jnp.square(input)
     window = (1, size, *(1,) * (input.ndim - 2))

@@ -99,6 +99,8 @@ def _ready(name: str, input: Any, complex_allowed: bool = True) -> Tensor:
 
 
 def _scaling(name: str, norm: str | None) -> str:
+    if norm is not None and not isinstance(norm, str):
+        raise TypeError(f"{name}(): norm must be a str, got {type(norm).__name__}: {norm!r}")
     if norm not in _OPPOSITE:
         raise RuntimeError(f"{name}(): norm must be 'backward', 'forward' or 'ortho', got {norm!r}")
     return norm or "backward"
@@ -123,6 +125,8 @@ def _one(name: str, input: Tensor, n: int | None, dim: int, half: bool = False) 
 
 def _positive(name: str, sizes: Sequence[int]) -> _Sizes:
     for each in sizes:
+        if not hasattr(each, "__index__"):
+            raise TypeError(f"{name}(): n must be an int, got {type(each).__name__}: {each!r:.80}")
         if each < 1:
             raise RuntimeError(f"{name}() needs at least one point along a dimension, got {each}")
     return tuple(int(each) for each in sizes)
@@ -356,6 +360,8 @@ def fftfreq(
     >>> flambeau.fft.fftfreq(4)
     tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
     """
+    if n < 0:
+        raise RuntimeError(f"fftfreq(): n must not be negative, got {n}")
     points = [*range((n + 1) // 2), *range(-(n // 2), 0)]
     return _frequencies("fftfreq", points, n, d, out, dtype, layout, device, requires_grad)
 

@@ -1,0 +1,66 @@
+"""Which argument of a failed call is of a type that the function does not take.
+
+PyTorch looks at the types of all arguments first. Here a function looks when it has failed, so that
+calls which succeed pay nothing: an argument of the wrong type is then more to the point than what
+came of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from jax import Array
+
+from flambeau.core.static_arguments import check_of
+from flambeau.core.tensor import Tensor
+
+
+def misfit(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> TypeError | None:
+    """The error that names the first argument whose type is not what the annotation says.
+
+    Args:
+        function: What was called; annotations that are not known here count as met.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+
+    Returns:
+        ``None`` if all arguments have the right types.
+    """
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    given = [*zip(names, args, strict=False), *kwargs.items()]
+    if function.__code__.co_flags & inspect.CO_VARARGS:
+        rest = function.__code__.co_varnames[len(names) + function.__code__.co_kwonlyargcount]
+        given += [(rest, each) for each in args[len(names) :]]
+    for name, value in given:
+        try:
+            _check(function, name, value)
+        except TypeError as error:
+            return error
+    return None
+
+
+def require_tensors(called: str, **given: Any) -> None:
+    """Raise a TypeError that names the first argument which is no tensor, if there is one."""
+    for name, value in given.items():
+        if not _is_tensor(value):
+            kind = type(value).__name__
+            raise TypeError(f"{called}(): {name} must be a Tensor, got {kind}: {value!r:.80}")
+
+
+def _check(function: Callable[..., Any], name: str, value: Any) -> None:
+    annotation = str(function.__annotations__.get(name))
+    called = function.__name__.lstrip("_")
+    if annotation in ("Tensor", "Tensor | None"):
+        is_left_out = annotation != "Tensor" and value is None
+        if not is_left_out:
+            require_tensors(called, **{name: value})
+    elif (check := check_of(annotation)) is not None and not isinstance(value, Tensor):
+        check(called, name, value)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor | Array) or hasattr(type(value), "__torch_function__")
