@@ -410,8 +410,12 @@ def function(declared: Callable[..., Any] | None = None, *, method: bool | str =
                 try:
                     return inner(*args, **kwargs)
                 except (*FAILURES, RuntimeError) as error:
-                    blamed = misfit(inner, args, kwargs)
-                    raise (error if blamed is None else blamed) from None
+                    blamed = None
+                    if not isinstance(error, TypeError):
+                        blamed = misfit(inner, args, kwargs)
+                    if blamed is None:
+                        raise
+                    raise blamed from None
             out = kwargs.pop("out")
             result = inner(*args, **kwargs)
             return result if out is None else put_out(out, result, inner.__name__)

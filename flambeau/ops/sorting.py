@@ -194,7 +194,7 @@ def _searchsorted(
     return found.astype(jnp.int32 if out_int32 else jnp.int64)
 
 
-@function(method=True)
+@function
 def searchsorted(
     sorted_sequence: Tensor,
     input: Any,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import FunctionType
+from typing import Any
 
 import pytest
 
@@ -36,8 +37,26 @@ def test_types(annotation, taken, refused):
 
 
 def test_what_has_no_known_annotation_may_be_of_any_type():
-    assert check_of("str") is None
+    assert check_of("object") is None
     assert check_of("float | dtype") is None
+
+
+@pytest.mark.parametrize(
+    ("annotation", "right", "wrong"),
+    [
+        ("bool", True, 1),
+        ("str", "sum", 1.5),
+        ("str | None", None, 1),
+        ("dtypes.dtype | None", flambeau.float32, "float32"),
+        ("Listed", (3,), 3),
+    ],
+)
+def test_flags_words_and_dtypes_are_checked(annotation: str, right: Any, wrong: Any) -> None:
+    check = check_of(annotation)
+    assert check is not None
+    check("sum", "argument", right)
+    with pytest.raises(TypeError, match=r"sum\(\): argument must be .*, got"):
+        check("sum", "argument", wrong)
 
 
 @pytest.mark.parametrize("wrong", [1.0, True])

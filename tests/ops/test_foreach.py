@@ -68,7 +68,7 @@ def test_gradients_reach_every_tensor():
 
 def test_a_leaf_that_requires_grad_is_not_overwritten():
     tensors = [flambeau.ones(1), flambeau.ones(1, requires_grad=True)]
-    with pytest.raises(RuntimeError, match=r"_foreach_add_\(\): a leaf tensor"):
+    with pytest.raises(RuntimeError, match=r"_foreach_add_\(\): a leaf Variable"):
         flambeau._foreach_add_(tensors, 1)
     assert values(tensors) == [[1], [1]]
     with flambeau.no_grad():

@@ -55,7 +55,7 @@ def test_it_is_known_on_the_meta_device_and_in_compiled_functions():
     ("input", "arguments", "error", "message"),
     [
         (flambeau.ones(2), {"mode": 1}, RuntimeError, "mode must be 0, got 1"),
-        (flambeau.ones(2), {"dim": 1}, IndexError, "dimension 1 is out of range"),
+        (flambeau.ones(2), {"dim": 1}, IndexError, "out of range .* but got 1"),
         (flambeau.ones(0, 2), {}, RuntimeError, "no elements needs dim"),
         (flambeau.ones(0, 2), {"dim": 0}, IndexError, r"dimension 0 of \[0, 2\] is empty"),
         (flambeau.ones(2).cfloat(), {}, NotImplementedError, "of complex64: convert"),

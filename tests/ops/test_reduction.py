@@ -44,7 +44,7 @@ def test_reductions_are_numpys(name: str, dim: object, values: np.ndarray) -> No
 def test_a_dimension_that_is_not_there() -> None:
     x = flambeau.ones(2, 3)
     for name in ("sum", "mean", "amax", "argmax", "cumsum", "softmax", "sort", "max", "prod"):
-        with pytest.raises(IndexError, match=r"2 .*-2 to 1"):
+        with pytest.raises(IndexError, match=r"\[-2, 1\], but got 2"):
             getattr(x, name)(2)
 
 

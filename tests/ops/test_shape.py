@@ -168,7 +168,7 @@ ERRORS = {
     ),
     "permute": (lambda x: x.permute(0, 1), RuntimeError, r"2 dimensions \[0, 1\] .* with 3"),
     "permute twice": (lambda x: x.permute(0, 1, 1), RuntimeError, r"more than once in \[0, 1, 1\]"),
-    "transpose": (lambda x: x.transpose(0, 3), IndexError, "dimension 3 is out of range"),
+    "transpose": (lambda x: x.transpose(0, 3), IndexError, r"range of \[-3, 2\], but got 3"),
     "narrow": (
         lambda x: x.narrow(1, 2, 2),
         RuntimeError,
