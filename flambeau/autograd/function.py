@@ -8,10 +8,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.autograd import function_vmap
 from flambeau.autograd.function_context import FunctionCtx
 from flambeau.autograd.function_jax import is_transformed, known_to_jax
 from flambeau.autograd.function_jvp import Marks, push_tangents
 from flambeau.autograd.function_node import BackwardCFunction, Form
+from flambeau.autograd.function_vmap import defines_vmap
 from flambeau.core import dual, tape
 from flambeau.core.kernel import INEXACT
 from flambeau.core.modes import enable_grad, modes, no_grad
@@ -47,7 +49,7 @@ class Function:
     tensor(12.)
     """
 
-    #: Accepted for PyTorch's sake; JAX batches what forward and backward are made of.
+    #: Says that there is no `vmap`; JAX batches what forward and backward are made of anyway.
     generate_vmap_rule: bool = False
 
     _backward_cls: type[BackwardCFunction]
@@ -118,6 +120,23 @@ class Function:
         raise NotImplementedError(
             "a Function that forward mode comes to must define the static method jvp"
         )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
+        """Compute a batch under `flambeau.func.vmap`, in place of `forward`.
+
+        Only where there is a `setup_context`, and where JAX's own batching is not what is wanted.
+        Gradients are those of `backward` of each example.
+
+        Args:
+            info: Has the attributes ``batch_size`` and ``randomness``.
+            in_dims: For each argument 0 if it is a Tensor with the batch in front, else ``None``.
+            args: The arguments of forward.
+
+        Returns:
+            What forward returns, and for each result the dimension of the batch, or ``None``.
+        """
+        raise NotImplementedError("vmap is not defined")
 
     # PyTorch's second name for it. Which of the two a subclass defines is looked up.
     @staticmethod
@@ -194,7 +213,10 @@ class _Call:
             with no_grad():
                 if not self.separate:
                     return self.cls.forward(self.ctx, *self.args)
-                returned = self.cls.forward(*self.args)
+                if defines_vmap(self.cls) and is_transformed(self.args):
+                    returned = function_vmap.forward(self.cls, self.args)
+                else:
+                    returned = self.cls.forward(*self.args)
                 self.cls.setup_context(self.ctx, self.args, returned)
                 return returned
         finally:

@@ -112,6 +112,35 @@ def writing_into_parts(lib, f, d, x, v):
     return base, *tangents(lib, base, early, late)
 
 
+WRITES = {
+    "index_put": lambda lib, y, d: y.index_put_((lib.tensor([2, 0]),), d[:2], accumulate=True),
+    "scatter": lambda lib, y, d: y.scatter_(0, lib.tensor([2, 0]), d[:2]),
+    "masked_fill": lambda lib, y, d: y.masked_fill_(lib.tensor([True, False, True]), d[1]),
+    "mask": lambda lib, y, d: y.__setitem__(lib.tensor([True, False, True]), d[:2]),
+    "list": lambda lib, y, d: y.__setitem__([0, 2], d[:2]),
+    "lists_of_tensors": lambda lib, y, d: lib._foreach_mul_([y], [d]),
+    "clamped": lambda lib, y, d: y.clamp_(0, 2),
+    "broadcast": lambda lib, y, d: y.copy_(d[:1]),
+    "layer": lambda lib, y, d: lib.nn.functional.relu(y, inplace=True),
+    "selected": lambda lib, y, d: y.select(0, 1).copy_(d[2]),
+    "zeroed_part": lambda lib, y, d: y[1:].zero_(),
+    "drawn_part": lambda lib, y, d: y[1:].uniform_(),
+    "chunk": lambda lib, y, d: y.narrow(0, 1, 2).sub_(d[:2]),
+}
+
+for name, write in WRITES.items():
+
+    @with_dual()
+    def a_write(lib, f, d, x, v, write=write):
+        y = f.make_dual(lib.tensor([0.5, 1.5, 2.5]), lib.tensor([0.1, 0.2, 0.3])) * 1
+        plain = lib.zeros(3)
+        write(lib, y, d)
+        write(lib, plain, d)
+        return tangents(lib, y, plain)
+
+    scenario[-1] = scenario[-1]._replace(name=f"write_{name}")
+
+
 @with_dual()
 def writing_past_the_tape(lib, f, d, x, v):
     copied, past = lib.zeros(3), lib.zeros(3)

@@ -541,3 +541,66 @@ def a_function_of_a_function(lib, kit):
     x = leaf(lib)
     outer.apply(inner.apply(x)).sum().backward()
     return x.grad
+
+
+def mapped(lib, rule, forward=lambda x, k: x * k, **attributes):
+    """A Function with a ``vmap``, mapped."""
+
+    class Mapped(lib.autograd.Function):
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.k = inputs[1]
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.k, None
+
+    Mapped.forward = staticmethod(forward)
+    Mapped.vmap = staticmethod(lambda info, in_dims, *args: rule(Mapped, info, in_dims, *args))
+    for name, value in attributes.items():
+        setattr(Mapped, name, value)
+    return Mapped.apply
+
+
+@scenario
+def a_vmap_of_ones_own(lib, kit):
+    seen = []
+
+    def rule(cls, info, in_dims, x, k):
+        seen.append((info.batch_size, info.randomness, in_dims, tuple(x.shape), k))
+        return cls.apply(x, k) + 100, 0
+
+    function = mapped(lib, rule)
+    x = lib.arange(6.0).reshape(2, 3)
+    return lib.func.vmap(lambda each: function(each, 3))(x), seen, function(x, 3)
+
+
+@scenario
+def a_vmap_of_several_results(lib, kit):
+    def rule(cls, info, in_dims, x, k):
+        return (x.t() * k, x.sum(0), "text"), (1, None, None)
+
+    function = mapped(lib, rule, lambda x, k: (x * k, x, "text"))
+    x = lib.arange(6.0).reshape(2, 3)
+    return lib.func.vmap(lambda each: function(each, 3)[:2], out_dims=(0, None))(x)
+
+
+@scenario
+def a_gradient_through_a_vmap_of_ones_own(lib, kit):
+    function = mapped(lib, lambda cls, info, in_dims, x, k: (cls.apply(x, k), 0))
+    x = lib.arange(6.0).reshape(2, 3).requires_grad_()
+    (lib.func.vmap(lambda each: function(each, 3))(x) ** 2).sum().backward()
+    per_example = lib.func.vmap(lib.func.grad(lambda each: function(each, 3).sum()))
+    return x.grad, per_example(x.detach())
+
+
+@scenario
+def a_vmap_and_a_generated_one(lib, kit):
+    function = mapped(lib, lambda cls, info, in_dims, x, k: (x, 0), generate_vmap_rule=True)
+    lib.func.vmap(lambda each: function(each, 3))(lib.ones(2, 3))
+
+
+@scenario
+def a_vmap_that_returns_too_little(lib, kit):
+    function = mapped(lib, lambda cls, info, in_dims, x, k: x)
+    lib.func.vmap(lambda each: function(each, 3))(lib.ones(2, 3))
