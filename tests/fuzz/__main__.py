@@ -18,7 +18,6 @@ def run(seconds: float | None, seed: int, limit: int | None) -> Report:
     for name in names:
         search = import_module(f"tests.fuzz.{name}").run
         report = search(seconds and seconds / len(names), seed, limit)
-        sys.stdout.write(str(report))
         total.seconds += report.seconds
         total.add(report)
     return total

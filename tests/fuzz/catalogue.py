@@ -258,6 +258,9 @@ SHAPES = templates("""
     {a}.squeeze({d})
 """)
 INDEXING = templates("""
+    {x}[{m}].sum()
+    {x}[{m}].square().mean()
+    {x}.masked_select({m}).sum()
     {a}[{i}]
     {t}[{k}, 1:]
     {t}[:, {k}]
@@ -470,6 +473,8 @@ WRITES = templates("""
     {w}.diagonal().mul_(2)
     {w}.transpose(0, 1).add_({s})
     {w}[{m}] = {s}
+    {w}[{m}] *= 2
+    {w}[{m}] = {w}[{m}] + 1
     {w}.fill_diagonal_(1.0)
     {w}.tril_()
     {w}.data.mul_(0.5)
