@@ -265,6 +265,10 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
         """Take this tensor itself off the tape."""
         if self._view is not None and self._view.base is not None:
             raise RuntimeError("cannot detach a view in place; use detach() instead")
+        if modes.trace is not None:
+            modes.trace.note(self)
+            if self._grad_fn is None:
+                modes.trace.set_flag(self)
         self._grad_fn, self._output_nr, self._requires_grad = None, 0, False
         self._tangent = None
         return self

@@ -361,3 +361,43 @@ def test_a_program_keeps_no_old_arrays(needs_grad):
     run(x)
     gc.collect()
     assert old() is None
+
+
+def world_of_a_detached_tensor(which):
+    """A leaf, a tensor made of it with a view, and an argument; and the one that is detached."""
+    leaf = flambeau.tensor([1.0, 2.0], requires_grad=True)
+    made = leaf * 1
+    made_view = made[0]
+    argument = {"argument": leaf * 2, "leaf argument": flambeau.ones(2, requires_grad=True)}.get(
+        which
+    )
+    target = {"leaf": leaf, "made": made}.get(which, argument)
+    return leaf, made_view, target
+
+
+@pytest.mark.parametrize("which", ["leaf", "made", "argument", "leaf argument"])
+def test_a_tensor_is_detached_in_place_after_it_was_used(which):
+    seen = []
+    for wrap in (lambda function: function, flambeau.compile):
+        leaf, view, target = world_of_a_detached_tensor(which)
+        is_argument = "argument" in which
+
+        def step(x, given, target=target, is_argument=is_argument):
+            tensor = given if is_argument else target
+            result = tensor * x
+            tensor.detach_()
+            return result
+
+        run = wrap(step)
+        for _ in range(2):
+            result = run(flambeau.tensor([3.0, 4.0]), target if is_argument else flambeau.ones(2))
+            seen.append([result.requires_grad, target.requires_grad, target.is_leaf])
+            seen.append([view.requires_grad, leaf.requires_grad])
+            if result.requires_grad:
+                result.sum().backward()
+            seen += [
+                each.grad if each.grad is None else each.grad.tolist() for each in (leaf, target)
+            ]
+    half = len(seen) // 2
+    assert seen[:half] == seen[half:]
+    assert seen[0] == [True, False, True]

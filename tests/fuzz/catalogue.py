@@ -584,7 +584,7 @@ OUTSIDE_HOOKS = templates("""
     {module}.register_full_backward_pre_hook(lambda m, grads: (grads[0] * 2,))
     {module}.weight.register_hook(lambda grad: grad * 0.5)
     {l}.register_hook(lambda grad: grad + 1)
-    {l}.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(2))
+    {l}.register_post_accumulate_grad_hook(lambda p: [p.grad.mul_(2)] and None)
     {module}.eval()
     {module}.double()
 """)

@@ -144,7 +144,7 @@ def describe(lib: Any, value: Any) -> Any:
         value.requires_grad,
         value.is_leaf,
         value.grad_fn is not None,
-        np.array(bare.resolve_conj().resolve_neg().numpy()),
+        np.array(bare.resolve_conj().resolve_neg().numpy(force=True)),
     )
 
 
