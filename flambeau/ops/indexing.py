@@ -75,7 +75,7 @@ def read(source: Tensor, indices: dict[int, Any]) -> Tensor:
     Raises:
         IndexError: A position is out of range, or the arrays do not broadcast.
     """
-    if any(is_mask(index) and is_selected_by(index) for index in indices.values()):
+    if modes.trace is not None and any(map(is_selected_by, indices.values())):
         return _selected(source, indices)
     indices = without_masks(indices)
     check_broadcast(indices)

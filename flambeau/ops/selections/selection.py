@@ -262,9 +262,9 @@ def standing(mask: Tensor, depth: int) -> Tensor:
     return mask if depth == 1 else mask.reshape(-1, *(1,) * (depth - 1))
 
 
-def is_selected_by(mask: Any) -> bool:
-    """Whether reading by this mask gives a `Selection`: it is known to a running trace only."""
-    return modes.trace is not None and isinstance(mask, Tracer)
+def is_selected_by(index: Any) -> bool:
+    """Whether reading by an index array gives a `Selection`: a mask that only a trace knows."""
+    return modes.trace is not None and isinstance(index, Tracer) and index.dtype == np.bool_
 
 
 def select(source: Tensor, dim: int, mask: Any) -> Selection:
