@@ -31,6 +31,7 @@ _CLOCKS = (
     "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns",
     "process_time", "process_time_ns", "localtime", "gmtime", "ctime", "strftime",
 )  # fmt: skip
+_OF_PATHS = ("exists", "isfile", "isdir", "getsize", "getmtime")
 #: Functions whose results differ from call to call, with what they are called.
 _FUNCTIONS: dict[Any, str] = {
     **{getattr(time, name): f"time.{name}()" for name in _CLOCKS},
@@ -39,6 +40,8 @@ _FUNCTIONS: dict[Any, str] = {
     os.getpid: "os.getpid()",
     os.listdir: "os.listdir()",
     os.scandir: "os.scandir()",
+    os.stat: "os.stat()",
+    **{getattr(os.path, name): f"os.path.{name}()" for name in _OF_PATHS},
     builtins.input: "input()",
     np.load: "numpy.load()",
     np.loadtxt: "numpy.loadtxt()",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import gc
 import operator
+import os
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -193,7 +194,8 @@ class Discovery:
             self._note_and_discover(Outside(function, None, ("registry",)))
         if is_of_library(code):
             held = (Outside(cell, "").get() for cell in function.__closure__ or ())
-            return [*wrapped, *(each for each in held if callable(each))]
+            read = [os.environ] if function is os.getenv else []
+            return [*wrapped, *read, *(each for each in held if callable(each))]
         self._functions.setdefault(code, []).append(function)
         for place in defaults_of(function):
             # When the function has started it is too late.

@@ -51,6 +51,7 @@ def of_the_machine():
         "token_bytes": lambda x: x * len(secrets.token_bytes(2)),
         "urandom": lambda x: x * len(os.urandom(2)),
         "open": lambda x: x * _length_of_this(),
+        "exists": lambda x: x * os.path.exists(__file__),
         "read_text": lambda x: x * len(pathlib.Path(__file__).read_text(encoding="utf-8")),
     }
 

@@ -252,6 +252,10 @@ def test_the_getattr_of_a_module_is_seen(monkeypatch):
         lambda x: x * float(os.environ["FLAMBEAU_TEST_RATE"]),
         lambda: monkeypatch.setitem(os.environ, "FLAMBEAU_TEST_RATE", "7"),
     )
+    check(
+        lambda x: x * float(os.getenv("FLAMBEAU_TEST_RATE", "1")),
+        lambda: monkeypatch.setitem(os.environ, "FLAMBEAU_TEST_RATE", "5"),
+    )
 
 
 class Twice(nn.Module):

@@ -186,6 +186,8 @@ def situation(
         local=root.local,
         target=root.target,
         call=root.call,
+        # Looking up an absent key adds it to a defaultdict.
+        settles=2 if owner.name == "defaultdict" else 1,
     )
 
 
