@@ -39,8 +39,10 @@ def test_other_arguments_are_passed_on():
 
 
 def test_what_is_no_module_is_refused():
-    for wrong in (int, len, nn.Linear(1, 1)):
-        with pytest.raises(RuntimeError, match="subclass of Module"):
+    with pytest.raises(RuntimeError, match="subclass of Module"):
+        skip_init(int, 1)
+    for wrong in (len, nn.Linear(1, 1)):
+        with pytest.raises(TypeError, match="subclass of Module"):
             skip_init(wrong, 1)
 
 

@@ -28,14 +28,16 @@ def skip_init(module_cls: Callable[..., AnyModule], *args: Any, **kwargs: Any) -
         **kwargs: Likewise; ``device`` is the CPU by default.
 
     Raises:
-        RuntimeError: ``module_cls`` is no subclass of `Module`, or takes no ``device``.
+        RuntimeError: ``module_cls`` is a class but no subclass of `Module`, or takes no ``device``.
+        TypeError: ``module_cls`` is no class.
 
     >>> from flambeau import nn
     >>> nn.utils.skip_init(nn.Linear, 10, 5)
     Linear(in_features=10, out_features=5, bias=True)
     """
     if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
-        raise TypeError(f"skip_init() takes a subclass of Module, got {module_cls!r}")
+        kind = RuntimeError if isinstance(module_cls, type) else TypeError
+        raise kind(f"skip_init() takes a subclass of Module, got {module_cls!r}")
     if "device" not in inspect.signature(module_cls).parameters:
         raise RuntimeError(
             f"skip_init() cannot make a {module_cls.__name__}: its constructor must take an "
