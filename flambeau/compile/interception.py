@@ -3,8 +3,8 @@
 Two means, both taken back when the trace ends. The classes of the objects that a trace watches get
 an ``__getattribute__``, ``__setattr__`` and ``__delattr__`` that tell the trace first: Python calls
 them whoever asks, also ``getattr`` with a name that was computed, ``operator.attrgetter`` or a
-``match`` statement. And Python's own hook for debuggers tells which functions run, whoever calls
-them.
+``match`` statement. And Python's own means for debuggers tell which functions run, whoever calls
+them: `sys.monitoring`, and `sys.settrace` before Python 3.12.
 """
 
 from __future__ import annotations
@@ -94,21 +94,57 @@ class Running:
         self._known: dict[str, bool] = {}
 
     def __enter__(self) -> None:
+        self._thread = threading.get_ident()
+        if sys.version_info >= (3, 12) and (tool := _free_tool()) is not None:
+            self._tool = tool
+            events = sys.monitoring.events.PY_START
+            sys.monitoring.register_callback(tool, events, self._on_start)
+            sys.monitoring.set_events(tool, events)
+            return
+        self._tool = None
         # A debugger or a measurement of coverage keeps its hook; then there is the profiler's.
         self._set: Any = sys.settrace if sys.gettrace() is None else sys.setprofile
         self._before = None if self._set is sys.settrace else sys.getprofile()
         self._set(self._on_event)
 
     def __exit__(self, *exception: object) -> None:
-        self._set(self._before)
+        if self._tool is None:
+            self._set(self._before)
+        elif sys.version_info >= (3, 12):
+            sys.monitoring.set_events(self._tool, 0)
+            sys.monitoring.register_callback(self._tool, sys.monitoring.events.PY_START, None)
+            sys.monitoring.free_tool_id(self._tool)
+
+    def _on_start(self, code: CodeType, offset: int) -> Any:
+        if not self._wants(code.co_filename):
+            # Python need not ask again.
+            return sys.monitoring.DISABLE if sys.version_info >= (3, 12) else None
+        if threading.get_ident() == self._thread:
+            self._tell(sys._getframe(1))
+        return None
 
     def _on_event(self, frame: FrameType, event: str, argument: Any) -> None:
-        if event != "call":
-            return
-        file = frame.f_code.co_filename
+        if event == "call" and self._wants(frame.f_code.co_filename):
+            self._tell(frame)
+
+    def _wants(self, file: str) -> bool:
         wanted = self._known.get(file)
         if wanted is None:
             wanted = self._known[file] = self.is_of_interest(file)
-        if wanted:
-            back = frame.f_back
-            self.started(frame.f_code, frame.f_globals, None if back is None else back.f_code)
+        return wanted
+
+    def _tell(self, frame: FrameType) -> None:
+        caller = frame.f_back
+        self.started(frame.f_code, frame.f_globals, None if caller is None else caller.f_code)
+
+
+def _free_tool() -> int | None:
+    """A number under which Python can be monitored that nobody else uses; it is taken."""
+    if sys.version_info >= (3, 12):
+        for tool in range(5, -1, -1):
+            try:
+                sys.monitoring.use_tool_id(tool, "flambeau")
+            except ValueError:
+                continue
+            return tool
+    return None
