@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from flambeau.core import dtype as dtypes
-from flambeau.core import promotion
+from flambeau.core import promotion, single_precision
 from flambeau.core.dispatch import FAILURES, run
 from flambeau.core.kernel import Kernel
 from flambeau.core.misfits import misfit
@@ -58,6 +58,7 @@ class Op:
         self.function = function
         self.name = function.__name__.strip("_") if options["name"] is None else options["name"]
         self.promote = options["promote"]
+        self.widen = options["widen"]
         self.cast = {"type": promotion.promote, "float": promotion.promote_to_float, None: None}[
             self.promote
         ]
@@ -191,6 +192,9 @@ class Op:
                 else:
                     values.append(tuple(arrays_left[:count]))
                     del arrays_left[:count]
+        narrow = single_precision.half_of(values, bool(self.operands)) if self.widen else None
+        if narrow is not None:
+            values = single_precision.widened(values)
         if self.cast is not None:
             values = self._promoted(values)
         full: list[Any] = [None] * len(self.names)
@@ -200,7 +204,8 @@ class Op:
             full[i] = value
         positional = len(full) - self.keyword_only
         keywords = dict(zip(self.names[positional:], full[positional:], strict=True))
-        return self.function(*full[:positional], **keywords)
+        results = self.function(*full[:positional], **keywords)
+        return results if narrow is None else single_precision.narrowed(results, narrow)
 
     def _check_needed(self, values: list[Any]) -> None:
         for place, name, takes_number in self.needed:
@@ -276,6 +281,7 @@ def op(
     inplace: bool = False,
     operator: str | None = None,
     promote: str | None = None,
+    widen: bool = False,
     node: str | Callable[..., str] | None = None,
     overloads: dict[str, str] | None = None,
     linear: bool = False,
@@ -295,6 +301,8 @@ def op(
             ``__radd__`` and, with ``inplace``, ``__iadd__``.
         promote: ``"type"`` casts the `Operand` arguments to their common dtype, ``"float"`` raises
             integers to the default floating dtype as well.
+        widen: Half precision is computed in single precision, sums of gradients over broadcast
+            dimensions included, and each result is rounded once.
         node: The class name of the node on the tape, where it is not the operator's own; a function
             of the static arguments where it depends on them.
         overloads: The names that it has where it depends on which inputs are tensors; see `Kernel`.
@@ -308,7 +316,7 @@ def op(
         The face: PyTorch's function, which also takes ``out=``.
     """
     options = {
-        "promote": promote, "node": node, "overloads": overloads, "linear": linear,
+        "promote": promote, "widen": widen, "node": node, "overloads": overloads, "linear": linear,
         "keep_residuals": keep_residuals, "differentiable": differentiable, "returns": returns,
         "name": name,
     }  # fmt: skip

@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from flambeau.core.single_precision import spread
+
 
 @dataclass(frozen=True, slots=True)
 class Reshape:
@@ -68,7 +70,7 @@ class Expand:
 
     def read(self, array: jax.Array, starts: Any) -> jax.Array:
         """The viewed part of ``array``."""
-        return jnp.broadcast_to(array, self.shape)
+        return spread(array, self.shape)
 
     def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
         """``array`` with the viewed part replaced; fails where elements are repeated."""

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.dtype import BOOLEAN, FLOATING, INTEGER, from_numpy_dtype
+from flambeau.core.dtype import BOOLEAN, FLOATING, INTEGER
 from flambeau.core.op import (
     Array,
     Number,
@@ -22,7 +22,7 @@ from flambeau.core.python_operators import operand
 from flambeau.core.tensor import Tensor, method
 from flambeau.ops.aliases import also_method
 from flambeau.ops.checks import category, needs_inexact, needs_integer, needs_real_number
-from flambeau.ops.derivatives import without_derivative
+from flambeau.ops.derivatives import with_derivatives, without_derivative
 
 __all__ = [
     "add", "addcdiv", "addcmul", "div", "divide", "floor_divide", "fmod", "gcd", "lcm", "lerp",
@@ -50,13 +50,13 @@ def _scaled(name: str, alpha: Any, to: Any) -> Any:
 # Sums and differences
 
 
-@op(name="add", operator="add", inplace=True, promote="type", linear=True)
+@op(name="add", operator="add", inplace=True, promote="type", widen=True, linear=True)
 def _add(input: Operand, other: Operand) -> Array:
     """The sum of two tensors, or of a tensor and a number."""
     return input + other
 
 
-@op(name="add", linear=True)
+@op(name="add", widen=True, linear=True)
 def add_scaled(input: Operand, other: Operand, alpha: Array | Number) -> Array:
     alpha = _scaled("add", alpha, result_dtype((input, other)))
     left, right = promote(input, other)
@@ -86,7 +86,7 @@ def _subtraction(*operands: Any) -> None:
         )
 
 
-@op(name="sub", operator="sub", inplace=True, linear=True)
+@op(name="sub", operator="sub", inplace=True, widen=True, linear=True)
 def _sub(input: Operand, other: Operand) -> Array:
     """The difference of two tensors, or of a tensor and a number."""
     _subtraction(input, other)
@@ -94,7 +94,7 @@ def _sub(input: Operand, other: Operand) -> Array:
     return left - right
 
 
-@op(name="sub", linear=True)
+@op(name="sub", widen=True, linear=True)
 def sub_scaled(input: Operand, other: Operand, alpha: Array | Number) -> Array:
     _subtraction(input, other)
     alpha = _scaled("sub", alpha, result_dtype((input, other)))
@@ -113,7 +113,7 @@ def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Any:
     return _sub(input, other) if _is_one(alpha) else sub_scaled(input, other, alpha)
 
 
-@op(name="rsub", node="RsubBackward1", overloads={"tt": "RsubBackward0"}, linear=True)
+@op(name="rsub", node="RsubBackward1", overloads={"tt": "RsubBackward0"}, widen=True, linear=True)
 def _rsub(input: TensorOperand, other: Operand) -> Array:
     """``other - input``: what ``1 - tensor`` computes."""
     _subtraction(input, other)
@@ -123,7 +123,7 @@ def _rsub(input: TensorOperand, other: Operand) -> Array:
 
 @op(
     name="rsub", node="RsubBackward1",
-    overloads=dict.fromkeys(("ttn", "ttt"), "RsubBackward0"), linear=True,
+    overloads=dict.fromkeys(("ttn", "ttt"), "RsubBackward0"), widen=True, linear=True,
 )  # fmt: skip
 def _rsub_scaled(input: TensorOperand, other: Operand, alpha: Array | Number) -> Array:
     _subtraction(input, other)
@@ -166,31 +166,19 @@ def positive(input: Tensor) -> Any:
 # Products and quotients
 
 
-def _precise(compute: Any, left: Any, right: Any, to: Any) -> Any:
-    """``compute(left, right)`` in the dtype ``to``.
-
-    Where a scalar meets a half-precision tensor PyTorch keeps the scalar in single precision and
-    rounds the result once.
-    """
-    if to.category == FLOATING and to.itemsize == 2 and (left.ndim == 0) != (right.ndim == 0):
-        wide = compute(left.astype(jnp.float32), right.astype(jnp.float32))
-        return wide.astype(to.numpy)
-    return compute(jnp.asarray(left, to.numpy), jnp.asarray(right, to.numpy))
-
-
-@op(method=True, inplace=True, operator="mul")
+@op(method=True, inplace=True, operator="mul", widen=True)
 def mul(input: Operand, other: Operand) -> Array:
     """``input * other``, elementwise and broadcast.
 
     Raises:
         RuntimeError: The shapes do not broadcast.
     """
-    left, _ = promote(input, other)
-    return _precise(jnp.multiply, input, other, from_numpy_dtype(left.dtype))
+    left, right = promote(input, other)
+    return left * right
 
 
 @op(
-    method=True, inplace=True, operator="truediv",
+    method=True, inplace=True, operator="truediv", widen=True,
     node=lambda rounding_mode: f"DivBackward{2 if rounding_mode else 0}",
 )  # fmt: skip
 def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> Array:
@@ -206,18 +194,26 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> 
         RuntimeError: The shapes do not broadcast; an unknown ``rounding_mode``.
     """
     if rounding_mode is None:
-        left, _ = promote_to_float(input, other)
-        return _precise(jnp.divide, input, other, from_numpy_dtype(left.dtype))
+        return _divided(*promote_to_float(input, other))
     left, right = promote(input, other)
     if rounding_mode == "floor":
         return _floor_divided(*map(jax.lax.stop_gradient, (left, right)))
     if rounding_mode == "trunc":
         if jnp.issubdtype(left.dtype, jnp.inexact):
-            return jnp.trunc(left / right)
+            return jnp.trunc(jax.lax.stop_gradient(left / right))
         return jax.lax.div(*jnp.broadcast_arrays(left, right))
     raise RuntimeError(
         f"div(): rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}"
     )
+
+
+@with_derivatives(
+    lambda tangent, result, left, right: tangent / right,
+    # Not by the square of the divisor, which may be infinite or 0 where the quotient is neither.
+    lambda tangent, result, left, right: -(tangent / right) * result,
+)
+def _divided(left: Any, right: Any) -> Any:
+    return left / right
 
 
 def _floor_divided(left: Any, right: Any) -> Any:
@@ -250,23 +246,43 @@ def floor_divide(input: Operand, other: Operand) -> Array:
 
 
 @op(
-    method=True, inplace=True, operator="mod", promote="type",
+    method=True, inplace=True, operator="mod", promote="type", widen=True,
     overloads={"tt": "RemainderBackward1"},
 )  # fmt: skip
 def remainder(input: Operand, other: Operand) -> Array:
     """``input % other``: the remainder that has the sign of the divisor, as in Python."""
     needs_real_number("remainder", input)
-    return jnp.remainder(input, other)
+    return _remainder(input, other)
 
 
-@op(method=True, inplace=True, promote="type", overloads={"tt": "FmodBackward1"})
+@with_derivatives(
+    lambda tangent, result, left, right: _broadcast(tangent, result),
+    lambda tangent, result, left, right: -tangent * _floor_divided(left, right),
+)
+def _remainder(left: Any, right: Any) -> Any:
+    return jnp.remainder(left, right)
+
+
+def _broadcast(tangent: Any, result: Any) -> Any:
+    return jnp.broadcast_to(tangent, result.shape)
+
+
+@op(method=True, inplace=True, promote="type", widen=True, overloads={"tt": "FmodBackward1"})
 def fmod(input: TensorOperand, other: Operand) -> Array:
     """The remainder that has the sign of the dividend, as C's ``fmod``."""
     needs_real_number("fmod", input)
-    return jax.lax.rem(*jnp.broadcast_arrays(input, other))
+    return _truncated_remainder(*jnp.broadcast_arrays(input, other))
 
 
-@op(method=True, inplace=True, promote="float")
+@with_derivatives(
+    lambda tangent, result, left, right: tangent,
+    lambda tangent, result, left, right: -tangent * jnp.trunc(left / right),
+)
+def _truncated_remainder(left: Any, right: Any) -> Any:
+    return jax.lax.rem(left, right)
+
+
+@op(method=True, inplace=True, promote="float", widen=True)
 def reciprocal(input: Operand) -> Array:
     """One divided by each element."""
     return 1 / input
@@ -301,7 +317,7 @@ def lcm(input: TensorOperand, other: TensorOperand) -> Array:
 # Several steps at once
 
 
-@op(method=True, inplace=True)
+@op(method=True, inplace=True, widen=True)
 def addcmul(
     input: TensorOperand, tensor1: TensorOperand, tensor2: TensorOperand, *, value: Array = 1
 ) -> Array:
@@ -311,7 +327,7 @@ def addcmul(
     return input + value * tensor1 * tensor2
 
 
-@op(method=True, inplace=True)
+@op(method=True, inplace=True, widen=True)
 def addcdiv(
     input: TensorOperand, tensor1: TensorOperand, tensor2: TensorOperand, *, value: Array = 1
 ) -> Array:
@@ -330,7 +346,7 @@ def addcdiv(
     return input + value * tensor1 / tensor2
 
 
-@op(method=True, inplace=True, overloads={"ttt": "LerpBackward1"})
+@op(method=True, inplace=True, widen=True, overloads={"ttt": "LerpBackward1"})
 def lerp(input: Array, end: Array, weight: Array | Number) -> Array:
     """The point between ``input`` and ``end`` that lies ``weight`` of the way along.
 
@@ -349,9 +365,19 @@ def lerp(input: Array, end: Array, weight: Array | Number) -> Array:
         raise RuntimeError(f"lerp() needs tensors of one dtype, got {kinds}; convert them first")
     check_broadcast(input, end, weight)
     weight = jnp.asarray(weight, input.dtype)
+    return interpolated(input, end, weight)
+
+
+@with_derivatives(
+    lambda tangent, result, start, end, weight: _broadcast(tangent * (1 - weight), result),
+    lambda tangent, result, start, end, weight: _broadcast(tangent * weight, result),
+    lambda tangent, result, start, end, weight: tangent * (end - start),
+)
+def interpolated(start: Any, end: Any, weight: Any) -> Any:
+    """The point ``weight`` of the way from ``start`` to ``end``."""
     # From the nearer end, so that weight 1 gives ``end`` exactly.
     near_start = jnp.abs(weight) < 0.5
-    return jnp.where(near_start, input + weight * (end - input), end - (end - input) * (1 - weight))
+    return jnp.where(near_start, start + weight * (end - start), end - (end - start) * (1 - weight))
 
 
 # Operators and second names

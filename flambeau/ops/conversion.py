@@ -16,6 +16,7 @@ from flambeau.core.dual import tangent_of
 from flambeau.core.layout import memory_format
 from flambeau.core.modes import modes
 from flambeau.core.op import Array, function, op
+from flambeau.core.single_precision import spread
 from flambeau.core.strides import is_in_order
 from flambeau.core.tensor import Tensor, method
 from flambeau.core.writing import put
@@ -43,7 +44,7 @@ def _cast(input: Array, dtype: dtypes.dtype) -> Array:
 def _copied(input: Array, src: Array) -> Array:
     if jnp.iscomplexobj(src) and not jnp.iscomplexobj(input):
         src = jnp.real(src)
-    return jnp.broadcast_to(src.astype(input.dtype), input.shape)
+    return spread(src.astype(input.dtype), input.shape)
 
 
 class _ToDeviceBackward(tape.Node):

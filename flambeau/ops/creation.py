@@ -11,6 +11,7 @@ from flambeau.core import plan
 from flambeau.core.device import META, as_device, device
 from flambeau.core.modes import modes
 from flambeau.core.op import Array, Number, function, op
+from flambeau.core.single_precision import spread
 from flambeau.core.tensor import Tensor
 from flambeau.core.writing import put
 from flambeau.ops.factory import (
@@ -283,7 +284,7 @@ def new_full(
 
 @op(node="FillBackward0", name="fill", linear=True)
 def _filled(input: Array, value: Array | Number) -> Array:
-    return jnp.full(input.shape, jnp.asarray(value).astype(input.dtype), input.dtype)
+    return spread(jnp.asarray(value).astype(input.dtype), input.shape)
 
 
 @function(method=True)

@@ -26,6 +26,7 @@ from flambeau.ops.checks import (
     needs_ordered,
     wrap_dim,
 )
+from flambeau.ops.derivatives import with_derivatives
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 
@@ -198,6 +199,20 @@ def cummin(input: Array, dim: int) -> Any:
     return _records("cummin", jnp.less_equal, jax.lax.cummin, input, dim)
 
 
+def _part(own: Any, other: Any) -> Any:
+    # Beside minus infinity everything counts whole, and so does infinity beside anything.
+    alone = (other == -jnp.inf) | (own == jnp.inf)
+    return jnp.where(alone, 1, 1 / (1 + jnp.exp(jnp.where(alone, 0, other) - own)))
+
+
+@with_derivatives(
+    lambda tangent, result, before, row: tangent * _part(before, row),
+    lambda tangent, result, before, row: tangent * _part(row, before),
+)
+def _log_of_sum(before: Any, row: Any) -> Any:
+    return jnp.logaddexp(before, row)
+
+
 @op(method=True)
 def logcumsumexp(input: Array, dim: int) -> Array:
     """``log(cumsum(exp(x)))`` along a dimension, without overflow on the way.
@@ -208,5 +223,5 @@ def logcumsumexp(input: Array, dim: int) -> Array:
     needs_floating("logcumsumexp", input)
     dim = wrap_dim(dim, input.ndim, "logcumsumexp")
     if only_cpu():
-        return _accumulated(functools.partial(_loop, jnp.logaddexp, -jnp.inf), input, dim, None)
+        return _accumulated(functools.partial(_loop, _log_of_sum, -jnp.inf), input, dim, None)
     return _accumulated(jax.lax.cumlogsumexp, input, dim, None)

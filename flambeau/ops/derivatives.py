@@ -7,6 +7,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
+
+from flambeau.core.single_precision import is_half, single
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -28,6 +31,58 @@ def _backward(name: str, saved: Any, cotangent: Any) -> Any:
 
 
 without_derivative.defvjp(_forward, _backward)
+
+
+def with_derivatives(*derivatives: Any) -> Any:
+    """The decorator that gives a function of arrays its derivatives.
+
+    Args:
+        derivatives: For each argument, a function of its tangent, the result and the arguments that
+            gives the tangent of the result; ``None`` if the argument takes no gradient.
+    """
+
+    def declare(function: Any) -> Any:
+        declared = jax.custom_jvp(function)
+
+        def jvp(primals: Any, tangents: Any) -> Any:
+            result = declared(*primals)
+            parts = [
+                derivative(tangent, result, *primals)
+                for derivative, tangent in zip(derivatives, tangents, strict=True)
+                # Zero times an infinite slope would be NaN.
+                if derivative is not None and not isinstance(tangent, SymbolicZero)
+            ]
+            return result, functools.reduce(jnp.add, parts) if parts else jnp.zeros_like(result)
+
+        declared.defjvp(jvp, symbolic_zeros=True)
+        return declared
+
+    return declare
+
+
+def where_chosen(condition: Any, tangent: Any) -> Any:
+    """The tangent where an element was chosen, and 0 elsewhere, whatever the cotangent is there.
+
+    Multiplying by 0 would make NaN of a NaN or infinite cotangent.
+    """
+    return jnp.where(condition, tangent, jnp.zeros_like(tangent))
+
+
+def moved(move: Any, array: Any, *places: Any) -> Any:
+    """``move(array, *places)``, which reads elements, its gradient summed in single precision.
+
+    Args:
+        move: Gives elements of its first argument, and zeros or NaN; linear in it.
+        array: What is read, any number of times.
+        places: Arrays that say where.
+    """
+    if not is_half(array):
+        return move(array, *places)
+
+    def derivative(tangent: Any, result: Any, *arguments: Any) -> Any:
+        return move(single(tangent), *arguments[1:]).astype(result.dtype)
+
+    return with_derivatives(derivative, *[None] * len(places))(move)(array, *places)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))

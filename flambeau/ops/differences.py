@@ -16,7 +16,7 @@ from flambeau.ops.checks import category, wrap_dim
 __all__ = ["cumulative_trapezoid", "diff", "trapezoid", "trapz"]
 
 
-@op(method=True, node="SubBackward0")
+@op(widen=True, method=True, node="SubBackward0")
 def diff(
     input: Array,
     n: int = 1,
@@ -85,13 +85,13 @@ def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
     return total * width / 2, dim
 
 
-@op(name="trapezoid", node="MulBackward1")
+@op(widen=True, name="trapezoid", node="MulBackward1")
 def _trapezoid(y: Array, x: Array | None, dx: Array | Number, dim: int) -> Array:
     areas, dim = _areas("trapezoid", y, x, dx, dim)
     return jnp.sum(areas, dim)
 
 
-@op(name="cumulative_trapezoid", node="CumsumBackward0")
+@op(widen=True, name="cumulative_trapezoid", node="CumsumBackward0")
 def _cumulative_trapezoid(y: Array, x: Array | None, dx: Array | Number, dim: int) -> Array:
     areas, dim = _areas("cumulative_trapezoid", y, x, dx, dim)
     return jnp.cumsum(areas, dim)

@@ -19,6 +19,7 @@ from flambeau.core.modes import modes
 from flambeau.core.op import Array, function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import wrap_dim
+from flambeau.ops.derivatives import moved
 from flambeau.ops.known import known_values
 from flambeau.ops.placement import check_positions, first_outside, needs_integers
 from flambeau.ops.selections.selection import coordinates
@@ -36,10 +37,14 @@ def _gather(input: Array, dim: int, index: Array) -> Array:
     if not index.size:
         return jnp.zeros(index.shape, input.dtype)
     if not input.ndim or not index.ndim:
-        picked = input.reshape(-1).at[index.reshape(-1)].get(mode="fill")
-        return picked.reshape(index.shape)
+        return _at_flat(input, index)
     part = tuple(slice(None) if d == dim else slice(n) for d, n in enumerate(index.shape))
-    return jnp.take_along_axis(input[part], index, dim, mode="fill")
+    along = functools.partial(jnp.take_along_axis, axis=dim, mode="fill")
+    return moved(along, input[part], index)
+
+
+def _at_flat(input: Any, index: Any) -> Any:
+    return moved(lambda flat, index: flat.at[index].get(mode="fill"), input.reshape(-1), index)
 
 
 def check_gathering(input: Any, dim: Any, index: Any, name: str) -> int:
@@ -124,7 +129,7 @@ def _wrapped(index: Array, size: int) -> Array:
 def _index_select(input: Array, dim: int, index: Array) -> Array:
     if not input.ndim:
         return input
-    return jnp.take(input, index.reshape(-1), axis=dim, mode="fill")
+    return moved(functools.partial(jnp.take, axis=dim, mode="fill"), input, index.reshape(-1))
 
 
 @function(method=True)
@@ -149,7 +154,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Any:
 
 @op(name="take", linear=True)
 def _take(input: Array, index: Array) -> Array:
-    return input.reshape(-1).at[index].get(mode="fill")
+    return _at_flat(input, index)
 
 
 @function(method=True)

@@ -103,7 +103,7 @@ def _as_slices(array: Any, dim: int, index: Any, source: Any) -> tuple[Any, Any]
     return array, source.reshape(shape)
 
 
-@op(name="index_add", linear=True)
+@op(name="index_add", widen=True, linear=True)
 def _index_add(input: Array, dim: int, index: Array, source: Array, alpha: Operand) -> Array:
     array, source = _as_slices(input, dim, index, source)
     source = jnp.asarray(alpha, input.dtype) * source
@@ -151,7 +151,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
     return _index_copy(input, dim, index, source)
 
 
-@op(name="index_fill", linear=True)
+@op(name="index_fill", widen=True, linear=True)
 def _index_fill(input: Array, dim: int, index: Array, value: Operand) -> Array:
     array = input if input.ndim else jnp.reshape(input, 1)
     value = jnp.asarray(value, input.dtype)
@@ -197,7 +197,7 @@ def _check_value(input: Tensor, value: Any, name: str) -> None:
         writing.check_fits(value, input, name)
 
 
-@op(name="index_reduce")
+@op(name="index_reduce", widen=True)
 def _index_reduce(
     input: Array, dim: int, index: Array, source: Array, reduce: str, include_self: bool
 ) -> Array:
@@ -243,7 +243,7 @@ def index_reduce(
 # Flat positions
 
 
-@op(name="put", linear=True)
+@op(name="put", widen=True, linear=True)
 def _put(input: Array, index: Array, source: Array, accumulate: bool) -> Array:
     flat, index, source = input.reshape(-1), index.reshape(-1), source.reshape(-1)
     if accumulate:
@@ -288,7 +288,7 @@ def _check_mask(mask: Any, name: str) -> None:
         raise RuntimeError(f"{name}(): mask must be of bool, got {mask.dtype.name}")
 
 
-@op(method=True, inplace=True, linear=True)
+@op(method=True, inplace=True, widen=True, linear=True)
 def masked_fill(input: Array, mask: Array, value: Operand) -> Array:
     """The elements where ``mask`` is false, and ``value`` where it is true; the two are broadcast.
 

@@ -16,10 +16,12 @@ from flambeau.core.misfits import require_tensors
 from flambeau.core.modes import modes
 from flambeau.core.op import function
 from flambeau.core.overrides import flattened, handle_torch_function, has_torch_function
+from flambeau.core.single_precision import single, spread
 from flambeau.core.steps import Cut, Reshape, Slice
 from flambeau.core.tensor import PLAIN_TYPES, Tensor, method
 from flambeau.core.viewing import make_view, unrecorded_view
 from flambeau.core.writing import assign, put
+from flambeau.ops.derivatives import moved
 from flambeau.ops.placement import full_subscript, overwrite
 from flambeau.ops.selections.selection import coordinates, is_selected_by, select
 from flambeau.ops.slicing import wrap_index
@@ -102,6 +104,9 @@ def _selected(source: Tensor, indices: dict[int, Any]) -> Tensor:
 @functools.cache
 def _index_kernel(dims: Dims) -> Kernel:
     def index(array: Any, *indices: Any) -> Any:
+        return moved(picked, array, *indices)
+
+    def picked(array: Any, *indices: Any) -> Any:
         return array.at[full_subscript(array.ndim, dims, indices)].get(mode="fill")
 
     return Kernel(index, "index", "IndexBackward0", linear=True)
@@ -248,7 +253,7 @@ def _prepared(value: Any, array: Any, dims: Dims, indices: tuple[Any, ...]) -> A
     while len(shape) > len(named) and shape[0] == 1:
         shape = shape[1:]
     try:
-        return jnp.broadcast_to(value.reshape(shape), named)
+        return spread(value.reshape(shape), named)
     except ValueError:
         raise RuntimeError(
             f"index_put(): a value of shape {list(value.shape)} does not broadcast to the shape "
@@ -261,11 +266,10 @@ def _scattered(
 ) -> Any:
     if not accumulate:
         return overwrite(dims, array, value, *indices)
-    named = array.at[full_subscript(array.ndim, dims, indices)]
+    named = single(array).at[full_subscript(array.ndim, dims, indices)]
     # The sum of bools is their disjunction.
-    return (
-        named.max(value, mode="drop") if array.dtype == np.bool_ else named.add(value, mode="drop")
-    )
+    write = named.max if array.dtype == np.bool_ else named.add
+    return write(single(value), mode="drop").astype(array.dtype)
 
 
 @functools.cache
@@ -278,6 +282,7 @@ def _masked_kernel(dim: int, accumulate: bool) -> Kernel:
         shape = value.shape[max(value.ndim - trailing, 0) :]
         value = value.reshape(shape)
         mask = mask.reshape(mask.shape + (1,) * trailing)
+        value = spread(value, array.shape)
         return jnp.where(mask, array + value if accumulate else value, array)
 
     return Kernel(index_put, "index_put", "IndexPutBackward0", linear=True)

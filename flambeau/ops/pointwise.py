@@ -21,6 +21,7 @@ from flambeau.ops.checks import (
     needs_real_number,
 )
 from flambeau.ops.derivatives import direction, magnitude
+from flambeau.ops.powers_of_two import power_of_two, two_to_the
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
@@ -34,61 +35,61 @@ __all__ = [
 # Exponentials and logarithms
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def exp(input: Operand) -> Array:
     """e to the power of each element."""
     return jnp.exp(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def exp2(input: Operand) -> Array:
     """2 to the power of each element."""
-    return jnp.exp2(input)
+    return two_to_the(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def expm1(input: Operand) -> Array:
     """``exp(x) - 1``, exact for small x."""
     return jnp.expm1(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def log(input: Operand) -> Array:
     """The natural logarithm of each element."""
     return jnp.log(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def log2(input: Operand) -> Array:
     """The logarithm to base 2 of each element."""
     return jnp.log2(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def log10(input: Operand) -> Array:
     """The logarithm to base 10 of each element."""
     return jnp.log10(input)
 
 
-@op(method=True, inplace=True, promote="float", node="Log1PBackward0")
+@op(method=True, inplace=True, promote="float", widen=True, node="Log1PBackward0")
 def log1p(input: Operand) -> Array:
     """``log(1 + x)``, exact for small x."""
     return jnp.log1p(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def sqrt(input: Operand) -> Array:
     """The square root of each element; NaN for negative ones."""
     return jnp.sqrt(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def rsqrt(input: Operand) -> Array:
     """The reciprocal of the square root of each element."""
     return jax.lax.rsqrt(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def sigmoid(input: Operand) -> Array:
     """``1 / (1 + exp(-x))`` of each element."""
     return jax.nn.sigmoid(input)
@@ -97,67 +98,67 @@ def sigmoid(input: Operand) -> Array:
 # Angles and their functions
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def sin(input: Operand) -> Array:
     """The sine of each element, in radians."""
     return jnp.sin(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def cos(input: Operand) -> Array:
     """The cosine of each element, in radians."""
     return jnp.cos(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def tan(input: Operand) -> Array:
     """The tangent of each element, in radians."""
     return jnp.tan(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def asin(input: Operand) -> Array:
     """The angle in radians whose sine is each element; NaN outside [-1, 1]."""
     return jnp.arcsin(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def acos(input: Operand) -> Array:
     """The angle in radians whose cosine is each element; NaN outside [-1, 1]."""
     return jnp.arccos(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def atan(input: Operand) -> Array:
     """The angle in radians whose tangent is each element."""
     return jnp.arctan(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def sinh(input: Operand) -> Array:
     """The hyperbolic sine of each element."""
     return jnp.sinh(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def cosh(input: Operand) -> Array:
     """The hyperbolic cosine of each element."""
     return jnp.cosh(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def tanh(input: Operand) -> Array:
     """The hyperbolic tangent of each element."""
     return jnp.tanh(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def asinh(input: Operand) -> Array:
     """The inverse hyperbolic sine of each element."""
     return jnp.arcsinh(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def acosh(input: Operand) -> Array:
     """The inverse hyperbolic cosine of each element; NaN below 1."""
     if jnp.iscomplexobj(input):
@@ -166,20 +167,20 @@ def acosh(input: Operand) -> Array:
     return jnp.arccosh(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def atanh(input: Operand) -> Array:
     """The inverse hyperbolic tangent of each element; NaN outside [-1, 1]."""
     return jnp.arctanh(input)
 
 
-@op(method=True, inplace=True, promote="float", node="Deg2RadBackward0")
+@op(method=True, inplace=True, promote="float", widen=True, node="Deg2RadBackward0")
 def deg2rad(input: Operand) -> Array:
     """Degrees as radians."""
     needs_ordered("deg2rad", input)
     return jnp.deg2rad(input)
 
 
-@op(method=True, inplace=True, promote="float", node="Rad2DegBackward0")
+@op(method=True, inplace=True, promote="float", widen=True, node="Rad2DegBackward0")
 def rad2deg(input: Operand) -> Array:
     """Radians as degrees."""
     needs_ordered("rad2deg", input)
@@ -253,7 +254,7 @@ def frac(input: Operand) -> Array:
 
 
 @op(
-    method=True, inplace=True, promote="type",
+    method=True, inplace=True, promote="type", widen=True,
     node=lambda decimals: f"RoundBackward{int(decimals != 0)}",
 )  # fmt: skip
 def round(input: Operand, *, decimals: int = 0) -> Array:
@@ -279,14 +280,14 @@ def round(input: Operand, *, decimals: int = 0) -> Array:
 # Mantissa and exponent
 
 
-@op(method=True, inplace=True)
+@op(method=True, inplace=True, widen=True)
 def ldexp(input: TensorOperand, other: TensorOperand) -> Array:
     """``input * 2 ** other``, elementwise and broadcast."""
     input, exponent = promote_to_float(input, other)
-    return input * jnp.exp2(exponent)
+    return input * two_to_the(exponent)
 
 
-@op(method=True, returns=return_types.frexp)
+@op(method=True, widen=True, returns=return_types.frexp)
 def frexp(input: Array) -> Any:
     """``mantissa`` and ``exponent`` with ``mantissa * 2 ** exponent`` equal to the elements.
 
@@ -299,9 +300,10 @@ def frexp(input: Array) -> Any:
     _, exponent = jnp.frexp(jax.lax.stop_gradient(input))
     exponent = jnp.where(jnp.isfinite(input), exponent, 0).astype(jnp.int32)
     # In two steps, since a single power of 2 may be too great.
-    half = (exponent // 2).astype(input.dtype)
-    rest = exponent.astype(input.dtype) - half
-    return input * jnp.exp2(-half) * jnp.exp2(-rest), exponent
+    half = exponent // 2
+    rest = exponent - half
+    scaled = input * power_of_two(-half, input.dtype) * power_of_two(-rest, input.dtype)
+    return scaled, exponent
 
 
 @op(method=True, inplace=True, promote="type")

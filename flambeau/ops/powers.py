@@ -15,6 +15,7 @@ from flambeau.core.python_operators import operand
 from flambeau.core.tensor import Tensor, method
 from flambeau.core.writing import put
 from flambeau.ops.checks import needs_numeric
+from flambeau.ops.derivatives import where_chosen, with_derivatives
 
 __all__ = ["float_power", "pow"]
 
@@ -31,7 +32,7 @@ _SPECIAL: dict[float, Any] = {
 }
 
 
-@op(name="pow", node="PowBackward0")
+@op(name="pow", node="PowBackward0", widen=True)
 def _special_power(input: Operand, exponent: float) -> Array:
     (base, _) = promote(input, exponent)
     if from_numpy_dtype(base.dtype).category >= FLOATING:
@@ -54,19 +55,19 @@ def _integers_power(input: Operand, exponent: float) -> Array:
     return _integer_power(base, exponent)
 
 
-@op(name="pow", node="PowBackward0", promote="type")
+@op(name="pow", node="PowBackward0", promote="type", widen=True)
 def _power_number(input: Operand, exponent: Operand) -> Array:
     return _general(input, exponent)
 
 
-@op(name="pow", node="PowBackward1", promote="type")
+@op(name="pow", node="PowBackward1", promote="type", widen=True)
 def _power(input: Operand, exponent: Operand) -> Array:
     """``input`` to the power ``exponent``."""
     needs_numeric("pow", input)
     return _general(input, exponent)
 
 
-@op(name="pow", node="PowBackward2", promote="type")
+@op(name="pow", node="PowBackward2", promote="type", widen=True)
 def _power_of_number(input: Operand, exponent: Operand) -> Array:
     return _general(input, exponent)
 
@@ -76,6 +77,24 @@ def _general(base: Any, exponent: Any) -> Any:
         return base | ~exponent
     if jnp.issubdtype(base.dtype, jnp.integer):
         return _integers(base, exponent)
+    return _real_power(*jnp.broadcast_arrays(base, exponent))
+
+
+def _by_base(tangent: Any, result: Any, base: Any, exponent: Any) -> Any:
+    # The power 0 is 1 everywhere, at 0 and NaN too.
+    constant = exponent == 0
+    slope = exponent * jnp.power(base, jnp.where(constant, 0, exponent - 1))
+    return where_chosen(~constant, tangent) * jnp.where(constant, 0, slope)
+
+
+def _by_exponent(tangent: Any, result: Any, base: Any, exponent: Any) -> Any:
+    constant = (base == 0) & (jnp.real(exponent) >= 0)
+    slope = result * jnp.log(jnp.where(constant, 1, base))
+    return tangent * jnp.where(constant, 0, slope)
+
+
+@with_derivatives(_by_base, _by_exponent)
+def _real_power(base: Any, exponent: Any) -> Any:
     return jnp.power(base, exponent)
 
 

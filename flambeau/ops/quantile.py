@@ -13,6 +13,7 @@ from flambeau.core.cell import is_abstract
 from flambeau.core.modes import modes
 from flambeau.core.op import Array, Number, function, op
 from flambeau.core.tensor import Tensor
+from flambeau.ops.arithmetic import interpolated
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.ordering import sorting_order
 
@@ -60,10 +61,8 @@ def _between(ordered: Any, ranks: Any, interpolation: str) -> Any:
         return low
     high = jnp.take_along_axis(ordered, jnp.ceil(ranks).astype(jnp.int64), -1)
     weight = 0.5 if interpolation == "midpoint" else ranks - below
-    between = jnp.where(
-        jnp.asarray(weight) < 0.5, low + weight * (high - low), high - (high - low) * (1 - weight)
-    )
-    return jnp.where(low == high, low, between)
+    between = interpolated(low, high, jnp.asarray(weight, low.dtype))
+    return jnp.where((low == high) & jnp.isinf(low), low, between)
 
 
 @op(name="quantile")

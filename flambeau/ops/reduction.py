@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.dtype import FLOATING, INTEGER, from_numpy_dtype
 from flambeau.core.op import Array, function, op
+from flambeau.core.single_precision import single
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import Dims, cast_real, category, needs_ordered, wrap_dims
+from flambeau.ops.derivatives import where_chosen, with_derivatives
 
 __all__ = [
     "all", "any", "count_nonzero", "mean", "nanmean", "nansum", "prod", "std", "std_mean",
@@ -27,8 +31,9 @@ def _summable(input: Any, dtype: Any) -> Any:
 
 
 def _sum(input: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+    wide = single(input)
     # With its dtype named, since JAX would add up narrow integers in wider ones.
-    return jnp.sum(input, dims, dtype=input.dtype, keepdims=keepdim)
+    return jnp.sum(wide, dims, dtype=wide.dtype, keepdims=keepdim).astype(input.dtype)
 
 
 @op(method=True, linear=True, node=lambda dim, keepdim, dtype: f"SumBackward{int(dim is not None)}")
@@ -100,7 +105,8 @@ def mean(
         IndexError: There is no such dimension.
     """
     dims = wrap_dims(dim, input.ndim, "mean")
-    return jnp.mean(averaged("mean", input, dtype), dims, keepdims=keepdim)
+    input = averaged("mean", input, dtype)
+    return jnp.mean(single(input), dims, keepdims=keepdim).astype(input.dtype)
 
 
 @op(method=True, node="DivBackward0")
@@ -113,8 +119,9 @@ def nanmean(
     input = averaged("nanmean", input, dtype)
     absent = jnp.isnan(input)
     count = jnp.sum(~absent, dims, keepdims=keepdim)
-    total = jnp.sum(jnp.where(absent, jnp.zeros_like(input), input), dims, keepdims=keepdim)
-    return total / count.astype(total.dtype)
+    present = single(jnp.where(absent, jnp.zeros_like(input), input))
+    total = jnp.sum(present, dims, keepdims=keepdim)
+    return (total / count.astype(total.dtype)).astype(input.dtype)
 
 
 @op(method=True, node=lambda dim, keepdim, dtype: f"ProdBackward{int(dim is not None)}")
@@ -137,7 +144,8 @@ def prod(
         raise TypeError(f"prod() reduces one dimension or all, got {dim}")
     dims = wrap_dims(dim, input.ndim, "prod")
     input = _summable(input, dtype)
-    return jnp.prod(input, dims, dtype=input.dtype, keepdims=keepdim)
+    wide = single(input)
+    return jnp.prod(wide, dims, dtype=wide.dtype, keepdims=keepdim).astype(input.dtype)
 
 
 # Variances
@@ -193,47 +201,71 @@ def mean_and_variance(
             f"{name}() needs a floating point or complex tensor, got "
             f"{from_numpy_dtype(input.dtype).name}"
         )
-    wide = input.astype(jnp.float32) if input.dtype.itemsize == 2 else input
-    average = jnp.mean(wide, dims, keepdims=True, where=mask)
-    deviation = wide - average
+    wide = single(input)
+    variance = _variance(wide, mask, dims, correction).astype(jnp.real(input).dtype)
+    average = jnp.mean(wide, dims, keepdims=True, where=mask).astype(input.dtype)
+    if keepdim:
+        return average, variance
+    return jnp.squeeze(average, dims), jnp.squeeze(variance, dims)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2, 3))
+def _variance(input: Any, mask: Any, dims: tuple[int, ...], correction: float) -> Any:
+    deviation, freedom = _deviation(input, mask, dims, correction)
+    squares = jnp.real(deviation * jnp.conj(deviation))
+    return jnp.sum(squares, dims, keepdims=True) / freedom
+
+
+def _deviation(input: Any, mask: Any, dims: tuple[int, ...], correction: float) -> tuple[Any, Any]:
+    """The distance of each element from the mean, and the degrees of freedom as an array."""
+    deviation = input - jnp.mean(input, dims, keepdims=True, where=mask)
     if mask is None:
         freedom: Any = max(math.prod(input.shape[each] for each in dims) - correction, 0)
     else:
         deviation = jnp.where(mask, deviation, jnp.zeros_like(deviation))
-        count = jnp.sum(jnp.broadcast_to(mask, input.shape), dims, keepdims=keepdim)
+        count = jnp.sum(jnp.broadcast_to(mask, input.shape), dims, keepdims=True)
         freedom = jnp.maximum(count - correction, 0)
-    squares = jnp.real(deviation * jnp.conj(deviation))
     # An array, so that zero degrees of freedom give NaN or infinity.
-    variance = jnp.sum(squares, dims, keepdims=keepdim) / jnp.asarray(freedom, squares.dtype)
-    real = jnp.real(input).dtype
-    if not keepdim:
-        average = jnp.squeeze(average, dims)
-    return average.astype(input.dtype), variance.astype(real)
+    return deviation, jnp.asarray(freedom, jnp.real(input).dtype)
 
 
+@_variance.defjvp
+def _variance_jvp(dims: tuple[int, ...], correction: float, primals: Any, tangents: Any) -> Any:
+    # Not through the mean, whose share cancels, unless an element is infinite.
+    (input, mask), (tangent, _) = primals, tangents
+    deviation, freedom = _deviation(input, mask, dims, correction)
+    along = jnp.real(jnp.conj(deviation * (2 / freedom)) * tangent)
+    return _variance(input, mask, dims, correction), jnp.sum(along, dims, keepdims=True)
+
+
+def _along_root(tangent: Any, result: Any, variance: Any) -> Any:
+    zero = variance == 0
+    return where_chosen(~zero, tangent) / (2 * jnp.where(zero, 1, result))
+
+
+@with_derivatives(_along_root)
 def root(variance: Any) -> Any:
     """The square root, whose gradient is 0 rather than infinite where all elements are equal."""
-    positive = variance > 0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, variance, 1)), variance)
+    return jnp.sqrt(variance)
 
 
-@op(name="var")
+@op(name="var", widen=True)
 def _var(input: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
     return mean_and_variance("var", input, dim, correction, keepdim)[1]
 
 
-@op(name="std")
+@op(name="std", widen=True)
 def _std(input: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
     return root(mean_and_variance("std", input, dim, correction, keepdim)[1])
 
 
-@op(name="var_mean")
+@op(name="var_mean", widen=True)
 def _var_mean(input: Array, dim: Dims, correction: float, keepdim: bool) -> Any:
     average, variance = mean_and_variance("var_mean", input, dim, correction, keepdim)
     return variance, average
 
 
-@op(name="std_mean")
+@op(name="std_mean", widen=True)
 def _std_mean(input: Array, dim: Dims, correction: float, keepdim: bool) -> Any:
     average, variance = mean_and_variance("std_mean", input, dim, correction, keepdim)
     return root(variance), average

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core.op import Array, Operand, function, op
+from flambeau.core.single_precision import spread
 from flambeau.core.tensor import Tensor
 from flambeau.core.writing import check_fits, put
 from flambeau.ops.gathering import check_gathering
@@ -60,7 +61,7 @@ def _scatter(input: Array, dim: int, index: Array, src: Array) -> Array:
 
 @op(name="scatter", node="ScatterBackward1", linear=True)
 def _scatter_value(input: Array, dim: int, index: Array, value: Operand) -> Array:
-    src = jnp.broadcast_to(jnp.asarray(value, input.dtype), index.shape)
+    src = spread(jnp.asarray(value, input.dtype), index.shape)
     return along(_set, dim, input, index, src) if index.size else input
 
 
@@ -143,7 +144,7 @@ def _add(vector: Any, index: Any, src: Any) -> Any:
     return vector.at[index].add(src, mode="drop")
 
 
-@op(name="scatter_add", linear=True)
+@op(name="scatter_add", widen=True, linear=True)
 def _scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
     return along(_add, dim, input, index, src) if index.size else input
 
@@ -169,7 +170,7 @@ def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Any:
 _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
-@op(name="scatter_reduce")
+@op(name="scatter_reduce", widen=True)
 def _scatter_reduce(
     input: Array, dim: int, index: Array, src: Array, reduce: str, include_self: bool
 ) -> Array:

@@ -19,7 +19,7 @@ from flambeau.core.promotion import (
 from flambeau.core.tensor import Tensor
 from flambeau.ops.aliases import also_method
 from flambeau.ops.checks import needs_ordered, same_dtype
-from flambeau.ops.derivatives import without_derivative
+from flambeau.ops.derivatives import where_chosen, with_derivatives, without_derivative
 
 __all__ = [
     "clamp", "clamp_max", "clamp_min", "clip", "copysign", "fmax", "fmin", "heaviside", "maximum",
@@ -30,21 +30,48 @@ __all__ = [
 # The greater and the lesser of two
 
 
-@op(method=True, promote="type")
+@op(method=True, promote="type", widen=True)
 def maximum(input: TensorOperand, other: TensorOperand) -> Array:
     """The greater of two elements, NaN if one is; equal ones share the gradient in halves."""
     needs_ordered("maximum", input)
-    return jnp.maximum(input, other)
+    return greater(input, other)
 
 
-@op(method=True, promote="type")
+@op(method=True, promote="type", widen=True)
 def minimum(input: TensorOperand, other: TensorOperand) -> Array:
     """The lesser of two elements, NaN if one is; equal ones share the gradient in halves."""
     needs_ordered("minimum", input)
-    return jnp.minimum(input, other)
+    return lesser(input, other)
 
 
-@op(method=True, promote="type")
+def _to_first(beats: Any) -> Any:
+    """The derivative by the first argument: halved among equals, and whole where one is NaN."""
+
+    def derivative(tangent: Any, result: Any, first: Any, second: Any) -> Any:
+        whole = where_chosen(~beats(second, first), tangent)
+        return jnp.where(first == second, tangent / 2, whole)
+
+    return derivative
+
+
+def _to_second(beats: Any) -> Any:
+    derivative = _to_first(beats)
+    return lambda tangent, result, first, second: derivative(tangent, result, second, first)
+
+
+@with_derivatives(_to_first(jnp.greater), _to_second(jnp.greater))
+def greater(first: Any, second: Any) -> Any:
+    """The greater of two elements, NaN if one is."""
+    return jnp.maximum(first, second)
+
+
+@with_derivatives(_to_first(jnp.less), _to_second(jnp.less))
+def lesser(first: Any, second: Any) -> Any:
+    """The lesser of two elements, NaN if one is."""
+    return jnp.minimum(first, second)
+
+
+@op(method=True, promote="type", widen=True)
 def fmax(input: TensorOperand, other: TensorOperand) -> Array:
     """The greater of two elements, the other one where one is NaN.
 
@@ -54,7 +81,7 @@ def fmax(input: TensorOperand, other: TensorOperand) -> Array:
     return jnp.where((input >= other) | jnp.isnan(other), input, other)
 
 
-@op(method=True, promote="type")
+@op(method=True, promote="type", widen=True)
 def fmin(input: TensorOperand, other: TensorOperand) -> Array:
     """The lesser of two elements, the other one where one is NaN.
 
@@ -70,6 +97,7 @@ def fmin(input: TensorOperand, other: TensorOperand) -> Array:
 @op(
     method=True,
     inplace=True,
+    widen=True,
     node="ClampBackward1",
     overloads=dict.fromkeys(("tt-", "t-t", "ttt"), "ClampBackward0"),
 )
@@ -103,34 +131,46 @@ def _clamped(name: str, input: Any, low: Any, high: Any) -> Any:
     bounds = [each for each in (low, high) if each is not None]
     input, *bounds = promote(input, *bounds)
     needs_ordered(name, input)
-    low = None if low is None else bounds[0]
-    high = None if high is None else bounds[-1]
-    result = input
-    if low is not None:
-        result = jnp.where(input < low, low, _passed(input >= low, result, low))
-    if high is not None:
-        beyond = input > high
-        if low is not None:
-            beyond |= (low > high) & (input == input)
-        result = jnp.where(beyond, high, _passed(input <= high, result, high))
-    return result
+    if high is None:
+        return at_least(input, *bounds)
+    return _at_most(input, *bounds) if low is None else _between(input, *bounds)
 
 
-def _passed(inside: Any, value: Any, bound: Any) -> Any:
-    """``value``; NaN, which takes no gradient, where it or the bound is NaN."""
-    if not jnp.issubdtype(bound.dtype, jnp.floating):
-        return value
-    unordered = jnp.isnan(value + bound) & ~inside
-    return jnp.where(unordered, jax.lax.stop_gradient(value + bound), value)
+@with_derivatives(
+    lambda tangent, result, value, low: where_chosen(value >= low, tangent),
+    lambda tangent, result, value, low: where_chosen(value < low, tangent),
+)
+def at_least(value: Any, low: Any) -> Any:
+    """``value``, and ``low`` where it is below; no gradient passes at NaN."""
+    return jnp.maximum(value, low)
 
 
-@op(method=True, inplace=True, overloads={"tt": "ClampMinBackward1"})
+@with_derivatives(
+    lambda tangent, result, value, high: where_chosen(value <= high, tangent),
+    lambda tangent, result, value, high: where_chosen(value > high, tangent),
+)
+def _at_most(value: Any, high: Any) -> Any:
+    return jnp.minimum(value, high)
+
+
+@with_derivatives(
+    lambda tangent, result, value, low, high: where_chosen(
+        (value >= low) & (value <= high), tangent
+    ),
+    lambda tangent, result, value, low, high: where_chosen((low < high) & (value < low), tangent),
+    lambda tangent, result, value, low, high: where_chosen((value > high) | (high < low), tangent),
+)
+def _between(value: Any, low: Any, high: Any) -> Any:
+    return jnp.minimum(jnp.maximum(value, low), high)
+
+
+@op(method=True, inplace=True, widen=True, overloads={"tt": "ClampMinBackward1"})
 def clamp_min(input: TensorOperand, min: Operand) -> Array:
     """`clamp` with a lower bound only."""
     return _clamped("clamp_min", input, min, None)
 
 
-@op(method=True, inplace=True, overloads={"tt": "ClampMaxBackward1"})
+@op(method=True, inplace=True, widen=True, overloads={"tt": "ClampMaxBackward1"})
 def clamp_max(input: TensorOperand, max: Operand) -> Array:
     """`clamp` with an upper bound only."""
     return _clamped("clamp_max", input, None, max)
@@ -139,7 +179,7 @@ def clamp_max(input: TensorOperand, max: Operand) -> Array:
 # Choosing by a condition
 
 
-@op(name="where")
+@op(name="where", widen=True)
 def _where(condition: Array, input: Operand, other: Operand) -> Array:
     if condition.dtype == uint8.numpy:
         condition = condition.astype(bool)
@@ -224,7 +264,7 @@ def _finite(input: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     return jnp.where(jnp.isnan(input), nan, replaced)
 
 
-@op(method=True, inplace=True, overloads={"tn": "CopysignBackward1"})
+@op(method=True, inplace=True, widen=True, overloads={"tn": "CopysignBackward1"})
 def copysign(input: TensorOperand, other: Operand) -> Array:
     """The magnitudes of ``input`` with the signs of ``other``, elementwise and broadcast.
 
@@ -232,9 +272,14 @@ def copysign(input: TensorOperand, other: Operand) -> Array:
     """
     needs_ordered("copysign", input, other)
     input, other = promote_to_float(input, other)
-    other = jax.lax.stop_gradient(other)
-    result = jnp.where(jnp.signbit(input) == jnp.signbit(other), input, -input)
-    return jnp.where(input == 0, jax.lax.stop_gradient(result), result)
+    return _with_sign(*jnp.broadcast_arrays(input, other))
+
+
+@with_derivatives(
+    lambda tangent, result, value, sign: tangent * jnp.where(value == 0, 0, result / value), None
+)
+def _with_sign(value: Any, sign: Any) -> Any:
+    return jnp.copysign(value, sign)
 
 
 @op(method=True, inplace=True, node="NotImplemented")

@@ -21,6 +21,7 @@ from flambeau.core.steps import Reshape
 from flambeau.core.tensor import Size, Tensor
 from flambeau.core.viewing import make_view
 from flambeau.ops.checks import wrap_dim
+from flambeau.ops.derivatives import moved
 from flambeau.ops.dims import as_int, sizes_of
 from flambeau.ops.known import known_values
 from flambeau.ops.views import expanded
@@ -199,7 +200,7 @@ def block_diag(*tensors: Tensor) -> Any:
 
 @op(name="repeat", linear=True)
 def _repeat(input: Array, repeats: tuple[int, ...]) -> Array:
-    return jnp.tile(input, repeats)
+    return moved(functools.partial(jnp.tile, reps=repeats), input)
 
 
 @function(method=True)
@@ -234,14 +235,15 @@ def tile(input: Tensor, *counts: Any, dims: Any = None) -> Any:
 
 @op(name="repeat_interleave", linear=True)
 def _repeat_each(input: Array, repeats: int, dim: int | None) -> Array:
-    return jnp.repeat(input, repeats, dim)
+    return moved(functools.partial(jnp.repeat, repeats=repeats, axis=dim), input)
 
 
 @functools.cache
 def _repeat_kernel(dim: int, total: int) -> Kernel:
     def repeat_interleave(array: Any, repeats: Any) -> Any:
         repeats = jnp.broadcast_to(repeats, (array.shape[dim],))
-        return jnp.repeat(array, repeats, dim, total_repeat_length=total)
+        each = functools.partial(jnp.repeat, axis=dim, total_repeat_length=total)
+        return moved(each, array, repeats)
 
     name = "RepeatInterleaveBackward0"
     return Kernel(repeat_interleave, "repeat_interleave", name, linear=True)

@@ -14,7 +14,9 @@ from flambeau.core.promotion import promote_to_float
 from flambeau.core.tensor import Tensor
 from flambeau.ops.aliases import also_method
 from flambeau.ops.checks import needs_floating, needs_inexact
-from flambeau.ops.derivatives import log_odds
+from flambeau.ops.derivatives import log_odds, where_chosen, with_derivatives
+from flambeau.ops.gamma import log_gamma, polygamma_of
+from flambeau.ops.waves import bessel_i0, cardinal_sine
 
 __all__ = [
     "arctan2", "atan2", "digamma", "erf", "erfc", "erfinv", "hypot", "i0", "igamma", "igammac",
@@ -22,43 +24,42 @@ __all__ = [
 ]  # fmt: skip
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def erf(input: Operand) -> Array:
     """The error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t^2)`` from 0 to x."""
     needs_floating("erf", input)
     return jax.lax.erf(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def erfc(input: Operand) -> Array:
     """``1 - erf(x)``, exact for large x."""
     needs_floating("erfc", input)
     return jax.lax.erfc(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def erfinv(input: Operand) -> Array:
     """The inverse of `erf` on [-1, 1]; NaN outside."""
     needs_floating("erfinv", input)
     return jax.lax.erf_inv(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def lgamma(input: Operand) -> Array:
     """The logarithm of the absolute value of the gamma function."""
     needs_floating("lgamma", input)
-    return jax.lax.lgamma(input)
+    return log_gamma(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def digamma(input: Operand) -> Array:
     """The derivative of the logarithm of the gamma function."""
     needs_floating("digamma", input)
-    pole = -jnp.copysign(jnp.inf, input).astype(input.dtype)
-    return jnp.where(input == 0, pole, jax.scipy.special.digamma(input))
+    return polygamma_of(0, input)
 
 
-@op
+@op(widen=True)
 def polygamma(n: int, input: Array) -> Array:
     """The derivative of order ``n`` of `digamma`.
 
@@ -72,9 +73,7 @@ def polygamma(n: int, input: Array) -> Array:
         raise RuntimeError(f"polygamma(): the order n must not be negative, got {n}")
     (input,) = promote_to_float(input)
     needs_floating("polygamma", input)
-    if n == 0:
-        return jax.scipy.special.digamma(input)
-    return jax.scipy.special.polygamma(jnp.asarray(n, jnp.int32), input)
+    return polygamma_of(n, input)
 
 
 @function(method="polygamma")
@@ -83,7 +82,7 @@ def _polygamma_method(self: Tensor, n: int) -> Any:
     return polygamma(n, self)
 
 
-@op(method=True, inplace=True)
+@op(method=True, inplace=True, widen=True)
 def mvlgamma(input: Operand, p: int) -> Array:
     """The logarithm of the multivariate gamma function of dimension ``p``.
 
@@ -94,38 +93,50 @@ def mvlgamma(input: Operand, p: int) -> Array:
         raise RuntimeError(f"mvlgamma(): the dimension p must be positive, got {p}")
     (input,) = promote_to_float(input)
     needs_floating("mvlgamma", input)
-    terms = (jax.lax.lgamma(input - 0.5 * each) for each in range(p))
+    terms = (log_gamma(input - 0.5 * each) for each in range(p))
     return sum(terms) + p * (p - 1) / 4 * math.log(math.pi)
 
 
-@op(method=True, inplace=True, promote="type")
+@op(method=True, inplace=True, promote="type", widen=True)
 def igamma(input: TensorOperand, other: TensorOperand) -> Array:
     """The regularized lower incomplete gamma function of order ``input``, up to ``other``."""
     needs_floating("igamma", input)
-    return jax.lax.igamma(*jnp.broadcast_arrays(input, other))
+    order, end = jnp.broadcast_arrays(input, other)
+    return _at_the_ends(jax.lax.igamma(order, end), order, end, 0, 1)
 
 
-@op(method=True, inplace=True, promote="type")
+@op(method=True, inplace=True, promote="type", widen=True)
 def igammac(input: TensorOperand, other: TensorOperand) -> Array:
     """``1 - igamma``: the regularized upper incomplete gamma function."""
     needs_floating("igammac", input)
-    return jax.lax.igammac(*jnp.broadcast_arrays(input, other))
+    order, end = jnp.broadcast_arrays(input, other)
+    return _at_the_ends(jax.lax.igammac(order, end), order, end, 1, 0)
 
 
-@op(method=True, inplace=True, promote="float", node="I0Backward0")
+def _at_the_ends(regular: Any, order: Any, end: Any, at_zero: float, at_infinity: float) -> Any:
+    """``regular``, but the limits where the order or the end of the integral is 0 or infinite."""
+    undefined = ((order == 0) & (end == 0)) | (jnp.isinf(order) & jnp.isinf(end))
+    begins = (end == 0) | jnp.isinf(order)
+    is_limit = begins | (order == 0) | jnp.isinf(end)
+    limit = jnp.where(undefined, jnp.nan, jnp.where(begins, at_zero, at_infinity))
+    outside = (order < 0) | (end < 0) | jnp.isnan(order) | jnp.isnan(end)
+    return jnp.where(is_limit & ~outside, limit.astype(regular.dtype), regular)
+
+
+@op(method=True, inplace=True, promote="float", widen=True, node="I0Backward0")
 def i0(input: Operand) -> Array:
     """The modified Bessel function of the first kind of order 0."""
     needs_floating("i0", input)
-    return jax.scipy.special.i0(input)
+    return bessel_i0(input)
 
 
-@op(method=True, inplace=True, promote="float")
+@op(method=True, inplace=True, promote="float", widen=True)
 def sinc(input: Operand) -> Array:
     """``sin(pi x) / (pi x)``, and 1 at 0."""
-    return jnp.sinc(input)
+    return cardinal_sine(input)
 
 
-@op(method=True, inplace=True)
+@op(method=True, inplace=True, widen=True)
 def logit(input: Operand, eps: Array | None = None) -> Array:
     """``log(x / (1 - x))``, the inverse of `sigmoid`.
 
@@ -138,13 +149,23 @@ def logit(input: Operand, eps: Array | None = None) -> Array:
     needs_floating("logit", input)
     if eps is None:
         return log_odds(input)
-    eps = jnp.asarray(eps, input.dtype)
-    low = jnp.where(input < eps, jax.lax.stop_gradient(eps), input)
-    clamped = jnp.where(low > 1 - eps, jax.lax.stop_gradient(1 - eps), low)
-    return log_odds(clamped)
+    return log_odds(_inside(input, jnp.asarray(eps, input.dtype)))
 
 
-@op(method=True, inplace=True, overloads={"nt": "XlogyBackward1", "tn": "XlogyBackward2"})
+@with_derivatives(
+    lambda tangent, result, value, eps: where_chosen((value >= eps) & (value <= 1 - eps), tangent),
+    None,
+)
+def _inside(value: Any, eps: Any) -> Any:
+    return jnp.clip(value, eps, 1 - eps)
+
+
+@op(
+    method=True,
+    inplace=True,
+    widen=True,
+    overloads={"nt": "XlogyBackward1", "tn": "XlogyBackward2"},
+)
 def xlogy(input: Operand, other: Operand) -> Array:
     """``input * log(other)``: 0 where ``input`` is 0, NaN where ``other`` is."""
     input, other = promote_to_float(input, other)
@@ -167,6 +188,7 @@ def _times_logarithm_jvp(added: int, primals: Any, tangents: Any) -> Any:
     (factor, of), (by_factor, by_of) = primals, tangents
     outside = (factor == 0) & (of <= -added)
     slope = jnp.where(outside, jnp.zeros_like(of), _logarithm(of, added))
+    by_factor = where_chosen(~outside, by_factor)
     return times_logarithm(factor, of, added), by_factor * slope + by_of * factor / (of + added)
 
 
@@ -174,36 +196,64 @@ def _logarithm(of: Any, added: int) -> Any:
     return jnp.log1p(of) if added else jnp.log(of)
 
 
-@op(method=True, inplace=True)
+@op(method=True, inplace=True, widen=True)
 def atan2(input: TensorOperand, other: TensorOperand) -> Array:
     """The angle in radians of the point ``(other, input)``; its gradient at the origin is 0."""
     input, other = promote_to_float(input, other)
     needs_floating("atan2", input)
-    origin = (input == 0) & (other == 0)
-    regular = jnp.arctan2(input, jnp.where(origin, jnp.ones_like(other), other))
-    at_origin = jnp.arctan2(*map(jax.lax.stop_gradient, (input, other)))
-    return jnp.where(origin, at_origin, regular)
+    return _angle(*jnp.broadcast_arrays(input, other))
 
 
-@op(method=True, inplace=True, promote="type")
+def _per_square(side: Any, y: Any, x: Any) -> Any:
+    """``side / (y^2 + x^2)``, without overflow on the way; 0 at the origin."""
+    origin = (y == 0) & (x == 0)
+    distance = jnp.hypot(jnp.where(origin, 1, y), x)
+    return jnp.where(origin, 0, side / distance * (1 / distance))
+
+
+@with_derivatives(
+    lambda tangent, result, y, x: tangent * _per_square(x, y, x),
+    lambda tangent, result, y, x: -tangent * _per_square(y, y, x),
+)
+def _angle(y: Any, x: Any) -> Any:
+    return jnp.arctan2(y, x)
+
+
+@op(method=True, inplace=True, promote="type", widen=True)
 def hypot(input: TensorOperand, other: TensorOperand) -> Array:
     """``sqrt(input^2 + other^2)``, without overflow on the way."""
     needs_floating("hypot", input)
-    return jnp.hypot(input, other)
+    return _distance(*jnp.broadcast_arrays(input, other))
 
 
-@op(method=True, promote="type")
+@with_derivatives(
+    lambda tangent, result, first, second: tangent * (first / result),
+    lambda tangent, result, first, second: tangent * (second / result),
+)
+def _distance(first: Any, second: Any) -> Any:
+    return jnp.hypot(first, second)
+
+
+@op(method=True, promote="type", widen=True)
 def logaddexp(input: TensorOperand, other: TensorOperand) -> Array:
     """``log(exp(input) + exp(other))``, without overflow on the way."""
     needs_inexact("logaddexp", input)
-    return jnp.logaddexp(input, other)
+    return _log_of_sum(input, other)
 
 
-@op(method=True, promote="type")
+@with_derivatives(
+    lambda tangent, result, first, second: tangent / (1 + jnp.exp(second - first)),
+    lambda tangent, result, first, second: tangent / (1 + jnp.exp(first - second)),
+)
+def _log_of_sum(first: Any, second: Any) -> Any:
+    return jnp.logaddexp(first, second)
+
+
+@op(method=True, promote="type", widen=True)
 def logaddexp2(input: TensorOperand, other: TensorOperand) -> Array:
     """``log2(2^input + 2^other)``, without overflow on the way."""
     needs_floating("logaddexp2", input)
-    return jnp.logaddexp(input * math.log(2), other * math.log(2)) / math.log(2)
+    return _log_of_sum(input * math.log(2), other * math.log(2)) / math.log(2)
 
 
 arctan2 = also_method("arctan2", atan2)

@@ -15,6 +15,8 @@ import numpy as np
 from flambeau.core.op import Array, Operand, op
 from flambeau.core.promotion import promote_to_float
 from flambeau.ops.checks import needs_floating
+from flambeau.ops.derivatives import with_derivatives
+from flambeau.ops.gamma import hurwitz_zeta
 from flambeau.ops.special import times_logarithm
 
 __all__ = [
@@ -25,14 +27,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-@op(promote="float", node="SpecialEntrBackward0")
+@op(promote="float", widen=True, node="SpecialEntrBackward0")
 def entr(input: Operand) -> Array:
     """``-x log(x)``: 0 at 0, and minus infinity below."""
     needs_floating("entr", input)
     return jax.scipy.special.entr(input)
 
 
-@op(promote="float", node="SpecialErfcxBackward0")
+@op(promote="float", widen=True, node="SpecialErfcxBackward0")
 def erfcx(input: Operand) -> Array:
     """``exp(x^2) erfc(x)``, without overflow on the way."""
     needs_floating("erfcx", input)
@@ -51,23 +53,28 @@ def _erfcx_jvp(primals: Any, tangents: Any) -> Any:
     return value, tangent * (2 * x * value - 2 / math.sqrt(math.pi))
 
 
-@op(promote="float", node="MulBackward1")
+@op(promote="float", widen=True, node="MulBackward1")
 def ndtr(input: Operand) -> Array:
     """The probability that a standard normal variable is at most x."""
     needs_floating("ndtr", input)
-    # JAX has it for two dtypes; others are computed in single precision and rounded once.
-    wide = input if input.dtype == np.float64 else input.astype(np.float32)
-    return jax.scipy.special.ndtr(wide).astype(input.dtype)
+    return jax.scipy.special.ndtr(input)
 
 
-@op(promote="float", node="SpecialNdtriBackward0")
+@op(promote="float", widen=True, node="SpecialNdtriBackward0")
 def ndtri(input: Operand) -> Array:
     """The inverse of `ndtr` on [0, 1]; NaN outside."""
     needs_floating("ndtri", input)
-    return jax.scipy.special.ndtri(input)
+    return _normal_quantile(input)
 
 
-@op(promote="float", node="SpecialLogNdtrBackward0")
+@with_derivatives(
+    lambda tangent, result, x: tangent * (math.sqrt(2 * math.pi) * jnp.exp(result * result / 2))
+)
+def _normal_quantile(x: Any) -> Any:
+    return jax.scipy.special.ndtri(x)
+
+
+@op(promote="float", widen=True, node="SpecialLogNdtrBackward0")
 def log_ndtr(input: Operand) -> Array:
     """The logarithm of `ndtr`, exact far below 0."""
     needs_floating("log_ndtr", input)
@@ -75,6 +82,7 @@ def log_ndtr(input: Operand) -> Array:
 
 
 @op(
+    widen=True,
     node="SpecialXlog1PyBackward0",
     overloads={"nt": "SpecialXlog1PyBackward1", "tn": "SpecialXlog1PyBackward2"},
 )
@@ -86,6 +94,7 @@ def xlog1py(input: Operand, other: Operand) -> Array:
 
 
 @op(
+    widen=True,
     node="SpecialZetaBackward0",
     overloads={"nt": "SpecialZetaBackward1", "tn": "SpecialZetaBackward2"},
 )
@@ -96,102 +105,90 @@ def zeta(input: Operand, other: Operand) -> Array:
     """
     input, other = promote_to_float(input, other)
     needs_floating("zeta", input)
-    return _zeta(jax.lax.stop_gradient(input), other)
-
-
-@jax.custom_jvp
-def _zeta(x: Any, q: Any) -> Any:
-    # JAX gives infinity where q is 0, whatever x is.
-    return jnp.where(x < 1, jnp.full_like(x, np.nan), jax.scipy.special.zeta(x, q))
-
-
-@_zeta.defjvp
-def _zeta_jvp(primals: Any, tangents: Any) -> Any:
-    (x, q), (_, tangent) = primals, tangents
-    return _zeta(x, q), tangent * -x * _zeta(x + 1, q)
+    return hurwitz_zeta(*jnp.broadcast_arrays(input, other))
 
 
 # Bessel functions
 
 
-@op(promote="float", node="SpecialI0EBackward0")
+@op(promote="float", widen=True, node="SpecialI0EBackward0")
 def i0e(input: Operand) -> Array:
     """``exp(-|x|) I0(x)``; see `i0`."""
     needs_floating("i0e", input)
     return jax.scipy.special.i0e(input)
 
 
-@op(promote="float", node="SpecialI1Backward0")
+@op(promote="float", widen=True, node="SpecialI1Backward0")
 def i1(input: Operand) -> Array:
     """The modified Bessel function of the first kind of order 1."""
     needs_floating("i1", input)
     return jax.scipy.special.i1(input)
 
 
-@op(promote="float", node="SpecialI1EBackward0")
+@op(promote="float", widen=True, node="SpecialI1EBackward0")
 def i1e(input: Operand) -> Array:
     """``exp(-|x|) I1(x)``."""
     needs_floating("i1e", input)
     return jax.scipy.special.i1e(input)
 
 
-@op(promote="float", differentiable=False)
+@op(promote="float", widen=True, differentiable=False)
 def modified_bessel_i0(input: Operand) -> Array:
     """`i0`, without a gradient."""
     needs_floating("modified_bessel_i0", input)
     return jax.scipy.special.i0(input)
 
 
-@op(promote="float", differentiable=False)
+@op(promote="float", widen=True, differentiable=False)
 def modified_bessel_i1(input: Operand) -> Array:
     """`i1`, without a gradient."""
     needs_floating("modified_bessel_i1", input)
     return jax.scipy.special.i1(input)
 
 
-@op(promote="float", differentiable=False)
+@op(promote="float", widen=True, differentiable=False)
 def modified_bessel_k0(input: Operand) -> Array:
     """The modified Bessel function of the second kind of order 0: infinite at 0, NaN below."""
     needs_floating("modified_bessel_k0", input)
     return _at_least_single(lambda x: _scaled_k(0, x) * jnp.exp(-x), input)
 
 
-@op(promote="float", differentiable=False)
+@op(promote="float", widen=True, differentiable=False)
 def modified_bessel_k1(input: Operand) -> Array:
     """The modified Bessel function of the second kind of order 1: infinite at 0, NaN below."""
     needs_floating("modified_bessel_k1", input)
     return _at_least_single(lambda x: _scaled_k(1, x) * jnp.exp(-x), input)
 
 
-@op(promote="float", differentiable=False)
+@op(promote="float", widen=True, differentiable=False)
 def scaled_modified_bessel_k0(input: Operand) -> Array:
     """``exp(x) K0(x)``; see `modified_bessel_k0`."""
     needs_floating("scaled_modified_bessel_k0", input)
     return _at_least_single(lambda x: _scaled_k(0, x), input)
 
 
-@op(promote="float", differentiable=False)
+@op(promote="float", widen=True, differentiable=False)
 def scaled_modified_bessel_k1(input: Operand) -> Array:
     """``exp(x) K1(x)``; see `modified_bessel_k1`."""
     needs_floating("scaled_modified_bessel_k1", input)
     return _at_least_single(lambda x: _scaled_k(1, x), input)
 
 
-@op(promote="float", differentiable=False)
+@op(promote="float", widen=True, differentiable=False)
 def bessel_j0(input: Operand) -> Array:
     """The Bessel function of the first kind of order 0."""
     needs_floating("bessel_j0", input)
     return _at_least_single(lambda x: _bessel_j(0, x), input)
 
 
-@op(promote="float", differentiable=False)
+@op(promote="float", widen=True, differentiable=False)
 def bessel_j1(input: Operand) -> Array:
     """The Bessel function of the first kind of order 1."""
     needs_floating("bessel_j1", input)
     return _at_least_single(lambda x: _bessel_j(1, x), input)
 
 
-@op(promote="float", differentiable=False)
+@op(promote="float", widen=True, differentiable=False)
 def spherical_bessel_j0(input: Operand) -> Array:
     """The spherical Bessel function of the first kind of order 0: ``sin(x) / x``."""
     needs_floating("spherical_bessel_j0", input)

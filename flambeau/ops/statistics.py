@@ -57,7 +57,7 @@ def _covariance(
     return matrix if input.ndim == 2 else matrix[0, 0]
 
 
-@op(name="cov", node="SqueezeBackward0")
+@op(name="cov", widen=True, node="SqueezeBackward0")
 def _cov(input: Array, correction: int, fweights: Array | None, aweights: Array | None) -> Array:
     return _covariance("cov", input, correction, fweights, aweights)
 
@@ -88,7 +88,7 @@ def cov(
     return _cov(input, correction, fweights, aweights)
 
 
-@op(method=True, node="ClampBackward1")
+@op(widen=True, method=True, node="ClampBackward1")
 def corrcoef(input: Array) -> Array:
     """The matrix of the correlation coefficients of the rows of ``input``.
 

@@ -12,6 +12,7 @@ from jax import lax
 from flambeau.core.compiler import only_cpu
 from flambeau.core.op import Array, Number, Operand, function, op
 from flambeau.core.promotion import result_dtype
+from flambeau.core.single_precision import spread
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import same_dtype, wrap_dim
 from flambeau.ops.matrices.shared_product import shared_product
@@ -84,7 +85,7 @@ def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
             f"linear(): a bias of shape {list(bias.shape)} does not fit the weight of shape "
             f"{list(weight.shape)}"
         )
-    return output + bias
+    return output + spread(bias, output.shape)
 
 
 @op
@@ -120,7 +121,7 @@ def bilinear(input1: Array, input2: Array, weight: Array, bias: Array | None = N
             f"bilinear(): the bias must have shape [{weight.shape[0]}], got {list(bias.shape)}"
         )
     output = jnp.einsum("...i,oij,...j->...o", input1, weight, input2)
-    return output if bias is None else output + bias
+    return output if bias is None else output + spread(bias, output.shape)
 
 
 def _fits(array: Any, to: Any) -> bool:
@@ -250,7 +251,7 @@ def _promoted(*arrays: Any) -> list[Any]:
     return [each.astype(to) for each in arrays]
 
 
-@op(method=True, node="MulBackward0")
+@op(method=True, widen=True, node="MulBackward0")
 def outer(input: Array, vec2: Array) -> Array:
     """The products of each element of ``input`` ``(n,)`` and of ``vec2`` ``(m,)``, ``(n, m)``."""
     check_ndim("outer", "input", input, 1)
@@ -265,7 +266,7 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
     return outer(input, vec2)
 
 
-@op(method=True)
+@op(method=True, widen=True)
 def kron(input: Array, other: Array) -> Array:
     """The Kronecker product: ``input`` with each element replaced by its product with ``other``."""
     left, right = _promoted(input, other)
@@ -287,6 +288,7 @@ def _combine(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     # With beta == 0 the input counts for nothing, not even its NaNs.
     if isinstance(beta, int | float) and beta == 0:
         return product
+    input = spread(input, product.shape)
     scaled = jnp.where(jnp.asarray(beta) == 0, jnp.zeros_like(input), beta * input)
     return (scaled + product).astype(product.dtype)
 
@@ -434,7 +436,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     return _cross(input, other, dim)
 
 
-@op(method=True)
+@op(method=True, widen=True)
 def trace(input: Array) -> Array:
     """The sum of the diagonal of a matrix, 0-d.
 

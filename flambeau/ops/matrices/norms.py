@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
@@ -12,8 +14,8 @@ from flambeau.core.op import Array, Number, TensorOperand, function, make_in_pla
 from flambeau.core.promotion import promote
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import Dims, wrap_dim, wrap_dims
-from flambeau.ops.derivatives import magnitude
-from flambeau.ops.reduction import averaged, root
+from flambeau.ops.derivatives import magnitude, where_chosen
+from flambeau.ops.reduction import averaged
 
 __all__ = ["dist", "norm", "renorm"]
 
@@ -49,22 +51,35 @@ def vector_norm(
 
 def norm_of_magnitudes(size: Any, p: float, dims: tuple[int, ...], keepdim: bool) -> Any:
     """The p-norm over ``dims`` of what is not negative; at 0 its gradient is 0."""
-    if p == math.inf:
-        return jnp.max(size, dims, keepdims=keepdim)
-    if p == -math.inf:
-        return jnp.min(size, dims, keepdims=keepdim)
+    if abs(p) == math.inf:
+        reduce = jnp.max if p > 0 else jnp.min
+        return reduce(size, dims, keepdims=keepdim)
     if p == 0:
         return jnp.sum((size != 0).astype(size.dtype), dims, keepdims=keepdim)
     if p == 1:
         return jnp.sum(size, dims, keepdims=keepdim)
+    found = _power_norm(size, p, dims)
+    return found if keepdim else jnp.squeeze(found, dims)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def _power_norm(size: Any, p: float, dims: tuple[int, ...]) -> Any:
+    """``(sum x^p)^(1/p)`` over ``dims``, which are kept with size 1."""
     if p == 2:
-        return root(jnp.sum(size * size, dims, keepdims=keepdim))
-    present = size != 0
-    powers = jnp.where(present, jnp.where(present, size, 1) ** p, 0.0 if p > 0 else math.inf)
-    total = jnp.sum(powers, dims, keepdims=keepdim)
-    regular = (total > 0) & jnp.isfinite(total)
-    edge = total if p > 0 else 1 / total
-    return jnp.where(regular, jnp.where(regular, total, 1) ** (1 / p), edge)
+        return jnp.sqrt(jnp.sum(size * size, dims, keepdims=True))
+    return jnp.sum(size**p, dims, keepdims=True) ** (1 / p)
+
+
+@_power_norm.defjvp
+def _power_norm_jvp(p: float, dims: tuple[int, ...], primals: Any, tangents: Any) -> Any:
+    (size,), (tangent,) = primals, tangents
+    found = _power_norm(size, p, dims)
+    # Of zeros the norm has no derivative; where p is below 1 it has none at any zero.
+    flat = (found == 0) | ((size == 0) & ~jnp.isnan(found) if p < 1 else False)
+    share = jnp.where(flat, 1, size) / jnp.where(flat, 1, found)
+    if p != 2:
+        share = jnp.where(flat, 1, size) ** (p - 1) / jnp.where(flat, 1, found) ** (p - 1)
+    return found, jnp.sum(where_chosen(~flat, tangent) * share, dims, keepdims=True)
 
 
 @op(name="norm", node="SumBackward1")
@@ -108,7 +123,7 @@ def norm(
     raise RuntimeError(f"norm(): p must be a number, 'fro' or 'nuc', got {p!r}")
 
 
-@op(method=True)
+@op(method=True, widen=True)
 def dist(input: TensorOperand, other: TensorOperand, p: float = 2.0) -> Array:
     """The p-norm of ``input - other``, broadcast.
 
@@ -120,15 +135,19 @@ def dist(input: TensorOperand, other: TensorOperand, p: float = 2.0) -> Array:
     return norm_of_magnitudes(size, float(p), tuple(range(size.ndim)), False)
 
 
-@op(name="renorm")
+@op(name="renorm", widen=True)
 def _renorm(input: Array, p: float, dim: int, maxnorm: Array | Number) -> Array:
     input = averaged("renorm", input, None)
     dim = wrap_dim(dim, input.ndim, "renorm")
     others = tuple(d for d in range(input.ndim) if d != dim)
-    size = norm_of_magnitudes(magnitude(input), float(p), others, True)
-    limit = jnp.asarray(maxnorm, size.dtype)
+    fixed = magnitude(jax.lax.stop_gradient(input))
+    limit = jnp.asarray(maxnorm, fixed.dtype)
+    longer = norm_of_magnitudes(fixed, float(p), others, True) > limit
+    # Of the others nothing is measured, so that no gradient comes from a NaN among them.
+    measured = jnp.where(longer, input, jnp.ones_like(input))
+    size = norm_of_magnitudes(magnitude(measured), float(p), others, True)
     # PyTorch's own small number keeps the quotient finite.
-    scale = jnp.where(size > limit, limit / (size + jnp.asarray(1e-7, size.dtype)), 1)
+    scale = jnp.where(longer, limit / (size + jnp.asarray(1e-7, size.dtype)), 1)
     return input * scale.astype(input.dtype)
 
 

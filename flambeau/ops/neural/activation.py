@@ -21,7 +21,7 @@ from flambeau.ops.checks import (
     needs_real_number,
     wrap_dims,
 )
-from flambeau.ops.derivatives import without_derivative
+from flambeau.ops.derivatives import where_chosen, with_derivatives, without_derivative
 
 __all__ = ["celu", "hardshrink", "prelu", "relu", "selu", "threshold"]
 
@@ -60,10 +60,21 @@ def _clamped(input: Array, low: float, high: float) -> Array:
         raise RuntimeError("hardtanh() and relu6() are not defined for bool; convert it first")
     if low < 0 and jnp.issubdtype(input.dtype, jnp.unsignedinteger):
         raise RuntimeError(f"hardtanh(): {input.dtype} has no negative numbers, got min_val {low}")
-    # Not jnp.clip, whose gradient at the bounds is one half.
     bottom = jnp.asarray(low, input.dtype)
     top = jnp.asarray(high, input.dtype)
-    return jnp.where(input <= bottom, bottom, jnp.where(input >= top, top, input))
+    return _between(input, bottom, top)
+
+
+# At NaN gradients pass in these functions: PyTorch's do there in all but its vectorized loops.
+@with_derivatives(
+    lambda tangent, result, value, low, high: where_chosen(
+        ~((value <= low) | (value >= high)), tangent
+    ),
+    None,
+    None,
+)
+def _between(value: Any, low: Any, high: Any) -> Any:
+    return jnp.minimum(jnp.maximum(value, low), high)
 
 
 @op
@@ -78,14 +89,14 @@ def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array
     return _clamped(input, min_val, max_val)
 
 
-@op
+@op(widen=True)
 def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
     """``x`` where positive, ``negative_slope * x`` elsewhere."""
     needs_inexact("leaky_relu", input)
     return jnp.where(input > 0, input, input * negative_slope)
 
 
-@op
+@op(widen=True)
 def elu(input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Array:
     """``scale * x`` where positive, ``scale * alpha * (exp(input_scale * x) - 1)`` elsewhere."""
     needs_inexact("elu", input)
@@ -93,21 +104,31 @@ def elu(input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float
 
 
 def _elu(input: Array, alpha: float, scale: float, input_scale: float) -> Array:
-    # A NaN counts as positive, as in PyTorch.
-    positive = ~(input <= 0)
-    # The branch not taken must stay finite, or its gradient is NaN.
-    capped = jnp.where(positive, jnp.zeros_like(input), input)
-    return jnp.where(positive, scale * input, scale * alpha * jnp.expm1(input_scale * capped))
+    @with_derivatives(
+        lambda tangent, result, value: tangent * _elu_slope(value, alpha, scale, input_scale)
+    )
+    def compute(value: Any) -> Any:
+        below = jnp.expm1(input_scale * jnp.minimum(value, 0))
+        return jnp.where(value <= 0, scale * alpha * below, scale * value)
+
+    return compute(input)
 
 
-@op(inplace=True, node="EluBackward0")
+def _elu_slope(value: Any, alpha: float, scale: float, input_scale: float) -> Any:
+    # From the exponential rather than from the result, which is -alpha to rounding far below 0.
+    negative = value <= 0
+    below = jnp.exp(input_scale * jnp.where(negative, value, 0))
+    return jnp.where(negative, scale * alpha * input_scale * below, scale)
+
+
+@op(widen=True, inplace=True, node="EluBackward0")
 def selu(input: Array) -> Array:
     """The `elu` whose scales keep mean 0 and variance 1 from layer to layer."""
     needs_inexact("selu", input)
     return _elu(input, _SELU_ALPHA, _SELU_SCALE, 1.0)
 
 
-@op(inplace=True)
+@op(widen=True, inplace=True)
 def celu(input: Array, alpha: float = 1.0) -> Array:
     """``x`` where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere.
 
@@ -120,7 +141,7 @@ def celu(input: Array, alpha: float = 1.0) -> Array:
     return _elu(input, alpha, 1.0, 1.0 / alpha)
 
 
-@op
+@op(widen=True)
 def gelu(input: Array, *, approximate: str = "none") -> Array:
     """``x`` times the standard normal distribution function of ``x``.
 
@@ -136,12 +157,29 @@ def gelu(input: Array, *, approximate: str = "none") -> Array:
     if approximate not in ("none", "tanh"):
         raise RuntimeError(f"gelu(): approximate must be 'none' or 'tanh', got {approximate!r}")
     if approximate == "none":
-        return input * 0.5 * (1.0 + jax.lax.erf(input * math.sqrt(0.5)))
+        return _gelu(input)
     cubic = input + 0.044715 * input * input * input
     return input * 0.5 * (1.0 + jnp.tanh(math.sqrt(2.0 / math.pi) * cubic))
 
 
-@op
+def _normal_below(array: Any) -> Any:
+    return 0.5 * (1.0 + jax.lax.erf(array * math.sqrt(0.5)))
+
+
+@with_derivatives(
+    lambda tangent, result, array: (
+        tangent
+        * (
+            _normal_below(array)
+            + array * (jnp.exp(array * array * -0.5) * (1 / math.sqrt(2 * math.pi)))
+        )
+    )
+)
+def _gelu(array: Any) -> Any:
+    return array * _normal_below(array)
+
+
+@op(widen=True)
 def silu(input: Array) -> Array:
     """``x * sigmoid(x)``, elementwise."""
     needs_inexact("silu", input)
@@ -161,14 +199,24 @@ def _silu_jvp(primals: Any, tangents: Any) -> Any:
     return array * share, moved * (share * (1 + array * (1 - share)))
 
 
-@op
+@op(widen=True)
 def mish(input: Array) -> Array:
     """``x * tanh(softplus(x))``, elementwise."""
     needs_inexact("mish", input)
-    return input * jnp.tanh(jnp.logaddexp(input, jnp.zeros_like(input)))
+    return _mish(input)
 
 
-@op
+def _mish_slope(array: Any) -> Any:
+    kept = jnp.tanh(jax.nn.softplus(array))
+    return kept + array * jax.nn.sigmoid(array) * (1 - kept * kept)
+
+
+@with_derivatives(lambda tangent, result, array: tangent * _mish_slope(array))
+def _mish(array: Any) -> Any:
+    return array * jnp.tanh(jnp.logaddexp(array, jnp.zeros_like(array)))
+
+
+@op(widen=True)
 def hardsigmoid(input: Array) -> Array:
     """``min(max(0, x + 3), 6) / 6``, elementwise."""
     needs_floating("hardsigmoid", input)
@@ -178,18 +226,26 @@ def hardsigmoid(input: Array) -> Array:
     return jnp.where((input > -3) & (input < 3), input / 6 + 0.5, ends)
 
 
-@op
+@op(widen=True)
 def hardswish(input: Array) -> Array:
     """``x * min(max(0, x + 3), 6) / 6``, elementwise."""
     needs_inexact("hardswish", input)
-    curved = (input > -3) & (input < 3)
-    # The branch not taken must stay finite, or its gradient is NaN.
-    bounded = jnp.where(curved, input, jnp.zeros_like(input))
-    ends = jnp.where(input <= -3, jnp.zeros_like(input), input)
-    return jnp.where(curved, bounded * (bounded + 3) / 6, ends)
+    return _hardswish(input)
 
 
-@op
+def _along_hardswish(tangent: Any, result: Any, array: Any) -> Any:
+    curved = (array > -3) & (array < 3)
+    slope = jnp.where(curved, array / 3 + 0.5, 0)
+    flat = curved | (array <= -3)
+    return jnp.where(flat, where_chosen(curved, tangent) * slope, tangent)
+
+
+@with_derivatives(_along_hardswish)
+def _hardswish(array: Any) -> Any:
+    return array * (jnp.minimum(jnp.maximum(array + 3, 0), 6) / 6)
+
+
+@op(widen=True)
 def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     """``log(1 + exp(beta * x)) / beta``, and ``x`` itself where ``beta * x > threshold``."""
     needs_inexact("softplus", input)
@@ -199,7 +255,7 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     return jnp.where(beyond, input, jnp.log1p(jnp.exp(capped)) / beta)
 
 
-@op(node="DivBackward0")
+@op(widen=True, node="DivBackward0")
 def softsign(input: Array) -> Array:
     """``x / (1 + abs(x))``, elementwise."""
     if not jnp.issubdtype(input.dtype, jnp.inexact):
@@ -207,14 +263,14 @@ def softsign(input: Array) -> Array:
     return input / (1 + jnp.abs(input))
 
 
-@op(node="LogSigmoidBackward0")
+@op(widen=True, node="LogSigmoidBackward0")
 def logsigmoid(input: Array) -> Array:
     """``log(1 / (1 + exp(-x)))``, elementwise, without overflow."""
     needs_inexact("logsigmoid", input)
     return -jnp.logaddexp(-input, jnp.zeros_like(input))
 
 
-@op(node="SubBackward0")
+@op(widen=True, node="SubBackward0")
 def tanhshrink(input: Array) -> Array:
     """``x - tanh(x)``, elementwise."""
     if input.dtype == bool:
@@ -228,7 +284,7 @@ def tanhshrink(input: Array) -> Array:
     return input - jnp.tanh(input)
 
 
-@op
+@op(widen=True)
 def softshrink(input: Array, lambd: float = 0.5) -> Array:
     """``x`` moved towards 0 by ``lambd``, and 0 where that would cross it.
 
@@ -238,15 +294,19 @@ def softshrink(input: Array, lambd: float = 0.5) -> Array:
     needs_inexact("softshrink", input)
     if not 0 <= lambd < math.inf:
         raise RuntimeError(f"softshrink(): lambd must be finite and not negative, got {lambd}")
-    inside = jnp.where(jnp.isnan(input), input, jnp.zeros_like(input))
-    return jnp.where(input > lambd, input - lambd, jnp.where(input < -lambd, input + lambd, inside))
+    return _shrunk(input, input - jnp.sign(jax.lax.stop_gradient(input)) * lambd, lambd)
 
 
-@op(method=True)
+def _shrunk(input: Any, outside: Any, lambd: float) -> Any:
+    """``outside`` where ``input`` is beyond ``lambd`` or NaN, else 0."""
+    return jnp.where((input >= -lambd) & (input <= lambd), jnp.zeros_like(input), outside)
+
+
+@op(widen=True, method=True)
 def hardshrink(input: Array, lambd: float = 0.5) -> Array:
     """``x`` where ``abs(x) > lambd``, 0 elsewhere."""
     needs_inexact("hardshrink", input)
-    return jnp.where((input >= -lambd) & (input <= lambd), jnp.zeros_like(input), input)
+    return _shrunk(input, input, lambd)
 
 
 @op(inplace=True)
@@ -255,7 +315,7 @@ def threshold(input: Array, threshold: float, value: float) -> Array:
     return jnp.where(input <= threshold, jnp.asarray(value, input.dtype), input)
 
 
-@op(method=True, node="PreluKernelBackward0")
+@op(widen=True, method=True, node="PreluKernelBackward0")
 def prelu(input: Array, weight: Array) -> Array:
     """``x`` where positive, ``weight * x`` elsewhere.
 
@@ -289,14 +349,14 @@ def prelu(input: Array, weight: Array) -> Array:
     return jnp.where(positive, input, slope * jnp.where(positive, jnp.zeros_like(input), input))
 
 
-@op(node="RreluWithNoiseBackward0")
+@op(widen=True, node="RreluWithNoiseBackward0")
 def rrelu_with_noise(input: Array, noise: Array) -> Array:
     """``x`` where positive, ``noise * x`` elsewhere."""
     needs_inexact("rrelu", input)
     return jnp.where(input > 0, input, input * noise.astype(input.dtype))
 
 
-@op
+@op(widen=True)
 def glu(input: Array, dim: int = -1) -> Array:
     """The first half of ``input`` along ``dim`` times the sigmoid of the second.
 
@@ -317,7 +377,7 @@ def glu(input: Array, dim: int = -1) -> Array:
     return left * jax.nn.sigmoid(right)
 
 
-@op(node="SoftmaxBackward0")
+@op(widen=True, node="SoftmaxBackward0")
 def gumbel_softmax(
     logits: Array, exponentials: Array, tau: Array | Number, hard: bool = False, dim: int = -1
 ) -> Array:

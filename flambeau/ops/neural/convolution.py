@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from jax import lax
 
 from flambeau.core.op import Array, op
+from flambeau.core.single_precision import spread
 from flambeau.ops.matrices.linalg import one_dtype
 from flambeau.ops.neural.convolution_forms import convolve, convolve_transposed
 
@@ -140,7 +141,7 @@ def _convolve(name: str, spatial: int, input: Any, weight: Any, bias: Any, strid
 
 def _finished(output: Any, bias: Any, unbatched: bool) -> Any:
     if bias is not None:
-        output = output + bias.reshape((-1,) + (1,) * (output.ndim - 2))
+        output = output + spread(bias.reshape((-1,) + (1,) * (output.ndim - 2)), output.shape)
     return output[0] if unbatched else output
 
 
@@ -328,4 +329,4 @@ def conv_tbc(input: Array, weight: Array, bias: Array, pad: int = 0) -> Array:
     output = lax.conv_general_dilated(
         input, weight, (1,), [(pad, pad)], dimension_numbers=("HNC", "HIO", "HNC")
     )
-    return output + bias
+    return output + spread(bias, output.shape)

@@ -21,7 +21,7 @@ def norm_of(difference: Any, p: float, keepdims: bool = False) -> Any:
     return norm_of_magnitudes(magnitude(difference), p, (difference.ndim - 1,), keepdims)
 
 
-@op(promote="type")
+@op(widen=True, promote="type")
 def cosine_similarity(x1: Operand, x2: Operand, dim: int = 1, eps: float = 1e-8) -> Array:
     """``x1 . x2 / (max(|x1|, eps) * max(|x2|, eps))`` along ``dim``.
 
@@ -53,7 +53,7 @@ def _unit(vectors: Any, eps: float) -> Any:
     return vectors / bounded
 
 
-@op(promote="type")
+@op(widen=True, promote="type")
 def pairwise_distance(
     x1: TensorOperand, x2: TensorOperand, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Array:
@@ -78,7 +78,7 @@ def _check_norm(name: str, p: float) -> None:
         raise RuntimeError(f"{name}(): p must not be negative, got {p}")
 
 
-@op
+@op(widen=True)
 def pdist(input: Array, p: float = 2.0) -> Array:
     """The distances of all pairs of rows: ``N * (N - 1) / 2`` of them.
 
@@ -96,7 +96,7 @@ def pdist(input: Array, p: float = 2.0) -> Array:
     return norm_of(input[first] - input[second], float(p))
 
 
-@op
+@op(widen=True)
 def cdist(x1: Array, x2: Array, p: float = 2.0, compute_mode: str | None = None) -> Array:
     """The distances of each row of ``x1`` from each row of ``x2``.
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from flambeau.core.op import Array, op
+from flambeau.core.single_precision import single
+from flambeau.ops.derivatives import moved, where_chosen, with_derivatives
 
 __all__: list[str] = []
 
@@ -18,16 +21,25 @@ def check_indices(name: str, indices: Any) -> None:
         raise RuntimeError(f"{name}(): indices must be int64 or int32, got {indices.dtype}")
 
 
-@jax.custom_jvp
+@with_derivatives(lambda tangent, result, array, scale: tangent * scale, None)
 def scale_gradient(array: Any, scale: Any) -> Any:
     """``array`` itself, whose gradient is multiplied by ``scale``."""
     return array
 
 
-@scale_gradient.defjvp
-def _scale_gradient_jvp(primals: Any, tangents: Any) -> Any:
-    array, scale = primals
-    return array, tangents[0] * scale
+@with_derivatives(lambda tangent, result, array, taking: where_chosen(taking, tangent), None)
+def _with_gradient_where(array: Any, taking: Any) -> Any:
+    """``array`` itself, whose gradient is 0 where it takes none."""
+    return array
+
+
+def _rows(weight: Any, input: Any) -> Any:
+    return moved(functools.partial(jnp.take, axis=0, mode="fill"), weight, input)
+
+
+def _divided_by_counts(rows: Any, weight: Any, input: Any) -> Any:
+    counts = jnp.zeros(weight.shape[0], jnp.float32).at[input].add(1)
+    return scale_gradient(rows, (1 / counts[input])[..., None].astype(rows.dtype))
 
 
 @op(node="EmbeddingBackward0")
@@ -50,14 +62,12 @@ def embedding(input: Array, weight: Array, padding_idx: int | None = None,
     check_indices("embedding", input)
     if weight.ndim != 2:
         raise RuntimeError(f"embedding(): weight must be 2-d, got shape {list(weight.shape)}")
-    rows = jnp.take(weight, input, axis=0, mode="fill")
+    rows = _rows(weight, input)
     if scale_grad_by_freq:
-        counts = jnp.zeros(weight.shape[0], weight.dtype).at[input].add(1)
-        rows = scale_gradient(rows, 1 / counts[input][..., None])
+        rows = _divided_by_counts(rows, weight, input)
     if padding_idx is None:
         return rows
-    is_padding = (input == padding_idx)[..., None]
-    return scale_gradient(rows, jnp.where(is_padding, 0, 1).astype(weight.dtype))
+    return _with_gradient_where(rows, (input != padding_idx)[..., None])
 
 
 @op(differentiable=False)
@@ -120,22 +130,22 @@ def embedding_bag(
             f"embedding_bag(): weight and per_sample_weights must have one dtype, got "
             f"{weight.dtype} and {per_sample_weights.dtype}"
         )
-    rows = jnp.take(weight, input.reshape(-1), axis=0, mode="fill")
+    rows = single(_rows(weight, input.reshape(-1)))
     if scale_grad_by_freq:
-        counts = jnp.zeros(weight.shape[0], weight.dtype).at[input].add(1)
-        rows = scale_gradient(rows, 1 / counts[input.reshape(-1)][:, None])
+        rows = _divided_by_counts(rows, weight, input.reshape(-1))
     if per_sample_weights is not None:
-        rows = rows * per_sample_weights.reshape(-1, 1)
+        rows = rows * single(per_sample_weights).reshape(-1, 1)
     bags, bag_of = _bags(input, offsets, include_last_offset)
     counted = jnp.ones(input.size, bool)
     if padding_idx is not None:
         counted = input.reshape(-1) != padding_idx
-    sizes = jax.ops.segment_sum(counted.astype(weight.dtype), bag_of, bags)[:, None]
+    sizes = jax.ops.segment_sum(counted.astype(rows.dtype), bag_of, bags)[:, None]
     if mode == "max":
         rows = jnp.where(counted[:, None], rows, -jnp.inf)
-        return jnp.where(sizes > 0, jax.ops.segment_max(rows, bag_of, bags), 0)
-    total = jax.ops.segment_sum(jnp.where(counted[:, None], rows, 0), bag_of, bags)
-    return total / jnp.maximum(sizes, 1) if mode == "mean" else total
+        found = jnp.where(sizes > 0, jax.ops.segment_max(rows, bag_of, bags), 0)
+    else:
+        found = jax.ops.segment_sum(jnp.where(counted[:, None], rows, 0), bag_of, bags)
+    return (found / jnp.maximum(sizes, 1) if mode == "mean" else found).astype(weight.dtype)
 
 
 def _bags(input: Any, offsets: Any, include_last_offset: bool) -> tuple[int, Any]:

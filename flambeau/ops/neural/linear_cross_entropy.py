@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from flambeau.core.op import Array, op
+from flambeau.core.single_precision import spread
 from flambeau.ops.matrices.linalg import one_dtype
 from flambeau.ops.neural.loss import (
     cross_entropy_of,
@@ -70,7 +71,7 @@ def linear_cross_entropy(
 
 def _logits(input: Any, weight: Any, bias: Any) -> Any:
     product = jnp.matmul(input, weight.T)
-    return product if bias is None else product + bias
+    return product if bias is None else product + spread(bias, product.shape)
 
 
 def _in_chunks(

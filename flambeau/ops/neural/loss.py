@@ -38,7 +38,7 @@ def reduced(losses: Any, reduction: str) -> Any:
 # Classification
 
 
-@op(node="NllLossBackward0")
+@op(widen=True, node="NllLossBackward0")
 def cross_entropy(
     input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
     reduction: str = "mean", label_smoothing: float = 0.0,
@@ -214,7 +214,7 @@ def _check_target(name: str, input: Any, target: Any, axis: int) -> None:
     )
 
 
-@op(node="NllLossBackward0")
+@op(widen=True, node="NllLossBackward0")
 def nll_loss(input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
              reduction: str = "mean") -> Array:  # fmt: skip
     """The negative of the log-probabilities in ``input`` of the target classes.
@@ -265,7 +265,7 @@ def _check_same_shape(name: str, input: Any, target: Any) -> None:
         )
 
 
-@op
+@op(widen=True)
 def binary_cross_entropy(
     input: Array, target: Array, weight: Array | None = None, reduction: str = "mean"
 ) -> Array:
@@ -302,7 +302,7 @@ def _times(losses: Any, weight: Any) -> Any:
     return losses if weight is None else (losses * weight).astype(losses.dtype)
 
 
-@op
+@op(widen=True)
 def binary_cross_entropy_with_logits(
     input: Array,
     target: Array,
@@ -339,7 +339,7 @@ def binary_cross_entropy_with_logits(
     return reduced(_times(losses, weight).astype(target.dtype), reduction)
 
 
-@op(promote="type")
+@op(widen=True, promote="type")
 def kl_div(
     input: TensorOperand, target: TensorOperand, reduction: str = "mean", log_target: bool = False
 ) -> Array:
@@ -365,7 +365,7 @@ def kl_div(
     return reduced(losses, reduction)
 
 
-@op(promote="type", node="MeanBackward0")
+@op(widen=True, promote="type", node="MeanBackward0")
 def poisson_nll_loss(
     input: TensorOperand, target: TensorOperand, log_input: bool = True, full: bool = False,
     eps: float = 1e-8, reduction: str = "mean",
@@ -398,7 +398,7 @@ def _at_least_jvp(primals: Any, tangents: Any) -> Any:
     return _at_least(*primals), tangents[0]
 
 
-@op(promote="type", node="MeanBackward0")
+@op(widen=True, promote="type", node="MeanBackward0")
 def gaussian_nll_loss(
     input: TensorOperand, target: Operand, var: Operand, full: bool = False, eps: float = 1e-6,
     reduction: str = "mean",

@@ -11,16 +11,17 @@ from flambeau.core.op import Array, Operand, TensorOperand, op
 from flambeau.ops.checks import floating, needs_floating
 from flambeau.ops.neural.distance import norm_of
 from flambeau.ops.neural.loss import reduced
+from flambeau.ops.selection import at_least
 
 __all__: list[str] = []
 
 
 def positive_part(x: Any) -> Any:
     """``max(x, 0)`` with slope 1 at 0, as PyTorch's clamp has it."""
-    return jnp.where(x < 0, jnp.zeros_like(x), x)
+    return at_least(x, jnp.zeros((), x.dtype))
 
 
-@op(promote="type", node="MeanBackward0")
+@op(widen=True, promote="type", node="MeanBackward0")
 def hinge_embedding_loss(
     input: TensorOperand, target: TensorOperand, margin: float = 1.0, reduction: str = "mean"
 ) -> Array:
@@ -31,7 +32,7 @@ def hinge_embedding_loss(
     return reduced(far + near, reduction)
 
 
-@op(promote="type")
+@op(widen=True, promote="type")
 def soft_margin_loss(input: TensorOperand, target: TensorOperand, reduction: str = "mean") -> Array:
     """``log(1 + exp(-t * x))`` for targets of 1 and -1."""
     needs_floating("soft_margin_loss", input)
@@ -39,7 +40,7 @@ def soft_margin_loss(input: TensorOperand, target: TensorOperand, reduction: str
     return reduced(jnp.logaddexp(scores, jnp.zeros_like(scores)), reduction)
 
 
-@op(promote="type", node="MeanBackward0")
+@op(widen=True, promote="type", node="MeanBackward0")
 def margin_ranking_loss(
     input1: Operand, input2: Operand, target: Operand, margin: float = 0.0, reduction: str = "mean"
 ) -> Array:
@@ -57,7 +58,7 @@ def margin_ranking_loss(
     return reduced(positive_part(-target * (input1 - input2) + margin), reduction)
 
 
-@op(node="MeanBackward0")
+@op(widen=True, node="MeanBackward0")
 def cosine_embedding_loss(
     input1: Array, input2: Array, target: Array, margin: float = 0.0, reduction: str = "mean"
 ) -> Array:
@@ -106,7 +107,7 @@ def _check_classes(name: str, input: Any, target: Any, per_class: bool) -> None:
         )
 
 
-@op
+@op(widen=True)
 def multi_margin_loss(
     input: Array,
     target: Array,
@@ -152,7 +153,7 @@ def multi_margin_loss(
     return reduced((jnp.sum(costs, 1) / classes).reshape(target.shape), reduction)
 
 
-@op(node="MultilabelMarginLossBackward0")
+@op(widen=True, node="MultilabelMarginLossBackward0")
 def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
     """The mean over classes of ``max(0, 1 - (x[j] - x[i]))``, ``j`` a target and ``i`` none.
 
@@ -178,7 +179,7 @@ def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean")
     return reduced(costs.reshape(input.shape[:-1]), reduction)
 
 
-@op(promote="type", node="MeanBackward0")
+@op(widen=True, promote="type", node="MeanBackward0")
 def multilabel_soft_margin_loss(
     input: TensorOperand,
     target: Operand,
@@ -209,7 +210,7 @@ def _triplet(near: Any, far: Any, apart: Any, margin: float, reduction: str) -> 
     return reduced(positive_part(near - far + margin), reduction)
 
 
-@op(promote="type", node="MeanBackward0")
+@op(widen=True, promote="type", node="MeanBackward0")
 def triplet_margin_loss(
     anchor: Operand,
     positive: Operand,
@@ -237,7 +238,7 @@ def triplet_margin_loss(
     return _triplet(near, far, apart, margin, reduction)
 
 
-@op(promote="type", node="MeanBackward0")
+@op(widen=True, promote="type", node="MeanBackward0")
 def triplet_of_distances(
     near: Operand,
     far: Operand,

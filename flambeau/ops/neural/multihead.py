@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from flambeau.core.op import Array, op
+from flambeau.core.single_precision import spread
 from flambeau.ops.checks import needs_floating, same_dtype
 from flambeau.ops.neural.attention import attention, softmax_of_scores
 
@@ -46,7 +47,7 @@ class Projections(NamedTuple):
 
 def _affine(input: Any, weight: Any, bias: Any) -> Any:
     product = jnp.matmul(input, weight.T)
-    return product if bias is None else product + bias
+    return product if bias is None else product + spread(bias, product.shape)
 
 
 @op

@@ -352,7 +352,7 @@ def _by_running_statistics(
     )
 
 
-@op(node="DivBackward0")
+@op(widen=True, node="DivBackward0")
 def local_response_norm(input: Array, size: int, alpha: float = 1e-4, beta: float = 0.75,
                         k: float = 1.0) -> Array:  # fmt: skip
     """Each channel divided by a power of the mean square of ``size`` channels around it.
@@ -378,7 +378,7 @@ def local_response_norm(input: Array, size: int, alpha: float = 1e-4, beta: floa
     return input / jnp.power(k + alpha / size * total, beta)
 
 
-@op(node="DivBackward0")
+@op(widen=True, node="DivBackward0")
 def normalize(input: Array, p: float = 2.0, dim: Shape = 1, eps: float = 1e-12) -> Array:
     """``input`` divided by its ``p``-norm along ``dim``, or by ``eps`` where that is greater.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import functools
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from flambeau.core.op import Array, Operand, op
-from flambeau.ops.checks import floating
+from flambeau.ops.checks import floating, needs_floating
 from flambeau.ops.derivatives import magnitude
 from flambeau.ops.neural.loss import reduced
 
@@ -39,7 +40,7 @@ def _weighted(losses: Any, weight: Any, reduction: str) -> Any:
     return reduced(losses, reduction)
 
 
-@op(promote="type")
+@op(widen=True, promote="type")
 def mse_loss(
     input: Operand, target: Operand, reduction: str = "mean", weight: Array | None = None
 ) -> Array:
@@ -47,7 +48,7 @@ def mse_loss(
     return _weighted(jnp.square(input - target), weight, reduction)
 
 
-@op(promote="type", node="MeanBackward0")
+@op(widen=True, promote="type", node="MeanBackward0")
 def l1_loss(
     input: Operand, target: Operand, reduction: str = "mean", weight: Array | None = None
 ) -> Array:
@@ -55,7 +56,7 @@ def l1_loss(
     return _weighted(magnitude(input - target), weight, reduction)
 
 
-@op(promote="type")
+@op(widen=True, promote="type")
 def smooth_l1_loss(
     input: Operand, target: Operand, reduction: str = "mean", beta: float = 1.0
 ) -> Array:
@@ -66,21 +67,31 @@ def smooth_l1_loss(
     """
     if not beta >= 0:
         raise RuntimeError(f"smooth_l1_loss(): beta must not be negative, got {beta}")
+    needs_floating("smooth_l1_loss", input)
     difference = input - target
-    size = magnitude(difference)
     if beta == 0:
-        return reduced(size, reduction)
-    is_near = size < beta
-    near = 0.5 / beta * _square_where(is_near, difference)
-    return reduced(jnp.where(is_near, near, size - 0.5 * beta), reduction)
+        return reduced(magnitude(difference), reduction)
+    return reduced(_huber(difference, beta) / beta, reduction)
 
 
-def _square_where(chosen: Any, difference: Any) -> Any:
-    """Squares; 0 where not chosen, so that the gradient of an infinity there is no NaN."""
-    return jnp.square(jnp.where(chosen, difference, jnp.zeros_like(difference)))
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _huber(difference: Any, delta: float) -> Any:
+    """``d ** 2 / 2`` up to ``delta``, and on from there along a straight line."""
+    size = jnp.abs(difference)
+    near = 0.5 * jnp.square(difference)
+    # NaN takes the first branch, and an infinite delta leaves nothing to the second.
+    return jnp.where(size >= delta, delta * (size - 0.5 * delta), near)
 
 
-@op(promote="type")
+@_huber.defjvp
+def _huber_jvp(delta: float, primals: Any, tangents: Any) -> Any:
+    (difference,), (tangent,) = primals, tangents
+    # A NaN stays one, where a sign of it would be 0.
+    slope = jnp.minimum(jnp.maximum(difference, -delta), delta)
+    return _huber(difference, delta), tangent * slope
+
+
+@op(widen=True, promote="type")
 def huber_loss(
     input: Operand,
     target: Operand,
@@ -95,11 +106,7 @@ def huber_loss(
     """
     if not delta > 0:
         raise RuntimeError(f"huber_loss(): delta must be positive, got {delta}")
-    difference = input - target
-    size = magnitude(difference)
-    is_near = size <= delta
-    losses = 0.5 * _square_where(is_near, difference)
-    if not math.isinf(delta):
-        losses = jnp.where(is_near, losses, delta * (size - 0.5 * delta))
+    needs_floating("huber_loss", input)
+    losses = _huber(input - target, delta)
     # Here the mean is not weighted, unlike those above: PyTorch's choice.
     return reduced(losses if weight is None else _times(losses, weight), reduction)

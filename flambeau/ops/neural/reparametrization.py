@@ -17,7 +17,7 @@ from flambeau.ops.checks import wrap_dims
 __all__: list[str] = []
 
 
-@op
+@op(widen=True)
 def norm_except_dim(v: Array, pow: int = 2, dim: int = 0) -> Array:
     """The norm of ``v`` over all dimensions but one, which are kept with size 1.
 
@@ -32,7 +32,7 @@ def norm_except_dim(v: Array, pow: int = 2, dim: int = 0) -> Array:
     return _norm_except(v, pow, dim)
 
 
-@op(node="WeightNormInterfaceBackward0")
+@op(widen=True, node="WeightNormInterfaceBackward0")
 def weight_norm(v: Array, g: Array, dim: int) -> Array:
     """``v * g / norm``, the norm being that of `norm_except_dim`."""
     return v * (g / _norm_except(v, 2, dim))
@@ -90,7 +90,7 @@ def power_iterations(
     return jax.lax.fori_loop(0, count, iterate, (u, v), unroll=count == 1)
 
 
-@op(node="DivBackward0")
+@op(widen=True, node="DivBackward0")
 def divided_by_sigma(weight: Array, u: Array, v: Array, dim: int) -> Array:
     """The weight divided by its greatest singular value, as its singular vectors give it."""
     return weight / jnp.vdot(u, _as_matrix(weight, dim) @ v)

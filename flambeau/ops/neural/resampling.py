@@ -7,6 +7,7 @@ is one matrix product per dimension.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -16,6 +17,7 @@ from jax import lax
 from numpy.typing import NDArray
 
 from flambeau.core.op import Array, op
+from flambeau.ops.derivatives import moved
 
 __all__: list[str] = []
 
@@ -149,9 +151,10 @@ def interpolate_nearest(
         size = input.shape[2 + i]
         positions = nearest_positions(size, outputs, scale, exact)
         if outputs % size == 0 and (positions == np.arange(outputs) // (outputs // size)).all():
-            input = jnp.repeat(input, outputs // size, 2 + i)
+            read = functools.partial(jnp.repeat, repeats=outputs // size, axis=2 + i)
         else:
-            input = jnp.take(input, positions, axis=2 + i)
+            read = functools.partial(jnp.take, indices=positions, axis=2 + i)
+        input = moved(read, input)
     return input
 
 

@@ -18,7 +18,7 @@ from flambeau.ops.neural.pooling import average_pool
 __all__: list[str] = []
 
 
-@op(node="PowBackward0")
+@op(widen=True, node="PowBackward0")
 def lp_pool(
     input: Array,
     spatial: int,

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from flambeau.core.dtype import FLOATING, dtype, iinfo
 from flambeau.core.op import Array, op
+from flambeau.core.single_precision import single
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import Dims, wrap_dims
 from flambeau.ops.extremum import dimension_or_other, nanmedian
@@ -164,7 +165,8 @@ def norm(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 @op(name="mean")
 def _mean(input: Array, mask: Array, dim: Dims, keepdim: bool, dtype: Any) -> Array:
     dims = wrap_dims(dim, input.ndim, "mean")
-    return jnp.mean(averaged("mean", input, dtype), dims, keepdims=keepdim, where=mask)
+    input = averaged("mean", input, dtype)
+    return jnp.mean(single(input), dims, keepdims=keepdim, where=mask).astype(input.dtype)
 
 
 def mean(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -182,13 +184,13 @@ def mean_of_all(selection: Selection) -> Tensor:
     return _mean(selection.lanes, selection.standing_mask(), None, False, None)
 
 
-@op(name="var")
+@op(name="var", widen=True)
 def _variance(input: Array, mask: Array, dim: Dims, correction: float, keepdim: bool) -> Any:
     average, variance = mean_and_variance("var", input, dim, correction, keepdim, mask)
     return variance, average
 
 
-@op(name="std")
+@op(name="std", widen=True)
 def _deviation(input: Array, mask: Array, dim: Dims, correction: float, keepdim: bool) -> Any:
     average, variance = mean_and_variance("std", input, dim, correction, keepdim, mask)
     return root(variance), average

@@ -1,0 +1,61 @@
+"""A slice of the comparison of numbers at every run of the tests; `numbers` compares the rest."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is what the numbers are compared with")
+
+from tests.fuzz import number_differences, numbers
+
+# Each stands for a class: what is chosen, summed, measured, rounded once, or special at a point.
+SLICE = {
+    "selection.maximum, root": "float32",
+    "selection.clamp, tensors": "float32",
+    "embedding.embedding, padding": "float32",
+    "pooling.max_pool1d": "float32",
+    "reduction.sum, cancelling": "bfloat16",
+    "Expand, cancelling": "bfloat16",
+    "index_writes.index_add, cancelling": "bfloat16",
+    "embedding.embedding_bag, mean, cancelling": "float16",
+    "reduction.std, large": "float16",
+    "norms.dist, 2.0, large": "float16",
+    "norms.renorm, 2.0, large": "float16",
+    "distance.cosine_similarity, large": "float16",
+    "normalization.normalize, 2.0, large": "float16",
+    "special.hypot": "float16",
+    "pointwise.exp2": "bfloat16",
+    "special.sinc": "bfloat16",
+    "activation.gelu": "bfloat16",
+    "special.i0": "float32",
+    "powers.power": "float32",
+    "special.logaddexp": "float32",
+    "regression_loss.huber_loss, none": "float32",
+    "norms.vector_norm, 3.0": "float32",
+}
+
+
+def test_a_slice_agrees() -> None:
+    cases = {each.name: each for each in numbers.cases()}
+    found = [each for name, dtype in SLICE.items() for each in numbers.compared(cases[name], dtype)]
+    assert not found, "\n".join(f"{each.case}, {each.where}: {each.text}" for each in found)
+
+
+def test_every_difference_is_about_some_case() -> None:
+    names = [each.name for each in numbers.cases()]
+    assert len(set(names)) == len(names)
+    unused = [
+        each.cases
+        for each in number_differences.DIFFERENCES
+        if not any(re.match(each.cases, name) for name in names)
+    ]
+    assert not unused
+
+
+def test_a_planted_defect_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    (case,) = (each for each in numbers.cases() if each.name == "activation.relu")
+    right = numbers.flambeau.nn.functional.relu
+    monkeypatch.setattr(numbers.flambeau.nn.functional, "relu", lambda x: right(x) + (x == 2))
+    assert [each.where for each in numbers.compared(case, "float32")] == ["value 0"]
