@@ -139,7 +139,9 @@ def freeze(value: Any) -> tuple[Any, Any]:
     if isinstance(value, set | frozenset):
         return set, frozenset(value)
     if isinstance(value, np.ndarray):
-        return np.ndarray, (value.dtype, value.shape, value.tobytes())
+        of_objects = value.dtype == object
+        content = tuple(map(freeze, value.flat)) if of_objects else value.tobytes()
+        return np.ndarray, (value.dtype, value.shape, content)
     if isinstance(value, bytearray | array):
         return type(value), bytes(value)
     if isinstance(value, MappingProxyType | ChainMap):

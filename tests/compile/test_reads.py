@@ -390,3 +390,9 @@ def test_threads_that_trace_at_once_leave_classes_alone():
     assert all(flambeau.equal(each, X * 2) for each in results)
     assert len(results) == 4
     assert "__getattribute__" not in vars(Box)
+
+
+def test_containers_in_an_object_array_are_seen():
+    table = np.empty(1, dtype=object)
+    table[0] = [2.0]
+    check(lambda x: x * table[0][0], lambda: table[0].append(0.0) or table[0].insert(0, 7.0))
