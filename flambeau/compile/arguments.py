@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,9 +12,11 @@ import numpy as np
 from flambeau.compile import structure
 from flambeau.core.cell import Cell
 from flambeau.core.device import available_devices, device
+from flambeau.core.handle import HookDict, RemovableHandle
 from flambeau.core.identity import Same, exactly
 from flambeau.core.node import Node
 from flambeau.core.tensor import Tensor
+from flambeau.core.trace import TracedValueError
 
 _BY_VALUE = (int, float, bool, complex, str, bytes, type(None), np.generic, device)
 
@@ -61,13 +64,18 @@ def signature(leaves: list[Any]) -> tuple[Any, ...]:
                     leaves.append(leaf._grad)
             specs.append(
                 (
-                    array.shape, array.dtype, leaf.requires_grad, leaf._grad_fn is None,
+                    array.shape, array.dtype, leaf.requires_grad, _on_tape(leaf),
                     _place(array), places[id(leaf)], grad,
                 )
             )  # fmt: skip
         else:
             specs.append(_spec_of_other(leaf))
     return tuple(specs)
+
+
+def _on_tape(leaf: Tensor) -> Any:
+    """What tells leaves, with their hooks, and results, with whether they retain a gradient."""
+    return leaf._leaf_hooks() if leaf._grad_fn is None else leaf._grad_fn.retains(leaf)
 
 
 def places_of(leaves: list[Any]) -> dict[int, int]:
@@ -121,7 +129,11 @@ def stand_in(leaf: Tensor, cell: Cell) -> Tensor:
     made._requires_grad = leaf.requires_grad
     if leaf.grad_fn is not None:
         made._grad_fn = OuterNode(leaf.grad_fn.name())
-    vars(made).update(leaf._user_attributes())
+        if leaf.retains_grad:
+            made._grad_fn.retain(made)
+    elif leaf._hooks or leaf._post_accumulate_hooks:
+        made._hooks = HookDict(leaf._hooks or {})
+        made._post_accumulate_hooks = HookDict(leaf._post_accumulate_hooks or {})
     return made
 
 
@@ -135,6 +147,15 @@ class OuterNode(Node):
         self._name = name
         # Older than the trace, which therefore ends here.
         self.sequence = -1
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Fail: the argument's own node is another one at each call."""
+        raise TracedValueError(
+            f"a hook on {self.name()}, the grad_fn of an argument, cannot be registered inside a "
+            "compiled function; register it on the tensor, or outside"
+        )
+
+    register_prehook = register_hook
 
     def name(self) -> str:
         """The name of the argument's own node, as it was when the function was traced."""

@@ -18,10 +18,14 @@ import numpy as np
 from jax.core import Tracer
 
 from flambeau.compile.errors import CompileError
+from flambeau.compile.slots import CellSlot, GradSlot, Slot, tensors_in
 from flambeau.core.cell import Cell
+from flambeau.core.modes import enable_grad
+from flambeau.core.steps import Step
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import Handle, Trace
 from flambeau.core.view import View
+from flambeau.core.viewing import become_view
 
 #: Where a tensor is found: the tensor itself, the position of an argument, or a slot.
 Where = Any
@@ -44,6 +48,8 @@ class Exchange(NamedTuple):
         view: How it looks at that Cell, after the source's own view if that is an argument.
         starts: The output that has the start positions of the view, or -1 if the view has them.
         cls: Its new class, if that changes.
+        steps: If the tensor becomes a view of its former self on the tape: the steps, with their
+            names and start positions.
     """
 
     target: Where
@@ -52,6 +58,7 @@ class Exchange(NamedTuple):
     view: View | None
     starts: int
     cls: type | None
+    steps: tuple[tuple[Step, str, Any], ...] = ()
 
 
 class Found(NamedTuple):
@@ -70,6 +77,7 @@ class Found(NamedTuple):
 
 def collect(
     handles: Mapping[Tensor, Handle],
+    nodes: Mapping[Tensor, Any],
     where_of: Callable[[Tensor], Where],
     owners: Mapping[Cell, Tensor],
     add: Callable[[Any], int],
@@ -79,13 +87,14 @@ def collect(
 
     Args:
         handles: What tensors from outside, and stand-ins of arguments, were before.
+        nodes: The ``grad_fn`` that each had.
         where_of: Says where each is found at a call.
         owners: For each Cell from outside, and of a stand-in, a tensor that had it.
         add: Makes an array an output of the program, and gives its number.
         trace: The trace.
 
     Raises:
-        CompileError: A tensor was made a view of its former self, on the tape.
+        CompileError: A tensor was made a view of its former self, on the tape, and written to.
     """
     found = []
     for tensor, before in handles.items():
@@ -93,12 +102,18 @@ def collect(
         if cell is before.cell and view is before.view and type(tensor) is before.cls:
             continue
         base = None if view is None else view.base
-        if base is not None and (before.view is None or base is not before.view.base):
-            raise CompileError(
-                "the compiled function changes the shape of a tensor that it takes from outside "
-                f"in place, from {list(_shape(before))} to {list(tensor.shape)}, while gradients "
-                "are recorded for it; do this outside, or use the operator that is not in place"
-            )
+        was_base = None if before.view is None else before.view.base
+        if view is not None and base is not None and base is not was_base:
+            if cell is not before.cell or base._grad_fn is not nodes[tensor]:
+                raise CompileError(
+                    "the compiled function changes the shape of a tensor that it takes from "
+                    f"outside in place, from {list(_shape(before))} to {list(tensor.shape)}, and "
+                    "also its elements, while gradients are recorded for it; do one of these "
+                    "outside, or use an operator that is not in place"
+                )
+            steps = _new_steps(before.view, view)
+            found.append(Exchange(where_of(tensor), -1, where_of(tensor), None, -1, None, steps))
+            continue
         owner = owners.get(cell)
         output, source = -1, None
         if owner is None:
@@ -111,6 +126,20 @@ def collect(
         cls = None if type(tensor) is before.cls else type(tensor)
         found.append(Exchange(where_of(tensor), output, source, view, starts, cls))
     return found
+
+
+def _new_steps(before: View | None, view: View) -> tuple[tuple[Step, str, Any], ...]:
+    """The steps of ``view`` that come after those of ``before``."""
+    known = 0 if before is None else len(before.steps)
+    position = sum(step.starts for step in view.steps[:known])
+    found = []
+    for step, name in zip(view.steps[known:], view.names[known:], strict=True):
+        starts = None
+        if view.starts is not None and step.starts:
+            starts = tuple(view.starts[position : position + step.starts].tolist())
+        found.append((step, name, starts))
+        position += step.starts
+    return tuple(found)
 
 
 def _shape(handle: Handle) -> Sequence[int]:
@@ -141,6 +170,11 @@ def look_up(
 def carry_out(exchanges: Iterable[Exchange], found: Iterable[Found], outputs: Any) -> None:
     """Give tensors their new Cells and views."""
     for each, (target, cell, before) in zip(exchanges, found, strict=True):
+        if each.steps:
+            with enable_grad():
+                for step, name, own_starts in each.steps:
+                    become_view(target, step, name, own_starts)
+            continue
         own = Cell(outputs[each.output]) if cell is None else cell
         starts = outputs[each.starts] if each.starts >= 0 else None
         target._become(own, _joined(before, each.view, starts))
@@ -188,3 +222,36 @@ def free_cells(trace: Trace, elsewhere: set[Tensor]) -> set[Tensor]:
         and count.get(tensor._cell) == 1
         and not isinstance(tensor._cell.array, Tracer)
     }
+
+
+def loose_tensors(recording: Any) -> set[Tensor]:
+    """Exchanged tensors, to whose Cells the program is not bound."""
+    trace = recording.trace
+    found = {tensor for pair in recording.slot_before for _, tensor in tensors_in(pair[1], pair[0])}
+    found |= {grad for grad in trace.grads_read.values() if grad is not None}
+    looked_up = found & trace.handles.keys()
+    return looked_up | free_cells(trace, found)
+
+
+def slots_by_cell(recording: Any) -> dict[Cell, Slot]:
+    """The Cells that the trace reached through a slot, which may hold another next time."""
+    slots: dict[Cell, Slot] = {}
+    standing = [each for pair in recording.slot_before for each in tensors_in(pair[1], pair[0])]
+    elsewhere = recording.trace.tensors_elsewhere()
+    for slot, tensor in standing:
+        if tensor._view is None and id(tensor) not in elsewhere:
+            slots.setdefault(tensor._cell, slot)
+    grads = recording.trace.grads_read.items()
+    standing += [(GradSlot(tensor), grad) for tensor, grad in grads if grad is not None]
+    for slot, grad in standing:
+        if isinstance(slot, GradSlot) and grad._view is None and id(grad) not in elsewhere:
+            slots[grad._cell] = slot
+    # A parameter, or any other tensor, that shares its Cell with what stood in a slot keeps it.
+    owners = {id(tensor): tensor._cell for _, tensor in standing}
+    trace = recording.trace
+    for tensor, (_, cell) in trace.tensors.items():
+        if id(tensor) not in owners:
+            slots.pop(cell, None)
+    for tensor in trace.loose:
+        slots.setdefault(tensor._cell, CellSlot(tensor))
+    return slots

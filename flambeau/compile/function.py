@@ -54,8 +54,10 @@ class _Recent:
         """The quick way for calls such as this, if they are simple enough."""
         if arguments.have_many_places() or program.argument_writes or program.looks_at_slots:
             return None
+        if program.facts or program.joined.owners:
+            return None
         is_simple = all(map(_is_simple, args)) and _are_different(args)
-        return _Recent(program, args) if is_simple and not program.joined.owners else None
+        return _Recent(program, args) if is_simple else None
 
     def run(self, args: tuple[Any, ...]) -> Any:
         """The result for ``args``; or `_UNKNOWN`, and nothing has happened.

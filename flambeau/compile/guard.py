@@ -335,13 +335,19 @@ class Guard:
         # A flag of ``None``: the program sets it before it matters.
         self.tensors = [
             (
-                tensor, None if tensor in trace.free else flag,
+                tensor, None if tensor in trace.free else (flag, tensor._grad_fn is None),
                 None if tensor in trace.loose else cell, view_key(tensor._view),
                 tensor._leaf_hooks(),
             )
             for tensor, (flag, cell) in trace.tensors.items()
         ]  # fmt: skip
-        for tensor in trace.tensors:
+        #: What tensors are that the trace has only looked at, or that it exchanges.
+        self.looked_at = [
+            (tensor, _face_of(tensor, tensor in trace.free))
+            for tensor in trace.looked_at
+            if tensor not in trace.tensors or tensor in trace.loose
+        ]
+        for tensor in (*trace.tensors, *trace.looked_at):
             tensor._watched = True
         self.watched: list[tuple[Callable[[], Any], Any]] = [
             (snapshot, value) for _, snapshot, value in trace.watched.values()
@@ -384,12 +390,20 @@ class Guard:
     def _holds_whole(self) -> bool:
         return (
             all(
-                (flag is None or tensor._requires_grad is flag)
+                (flag is None or (tensor._requires_grad, tensor._grad_fn is None) == flag)
                 and (cell is None or tensor._cell is cell)
                 and view_key(tensor._view) == view
                 and tensor._leaf_hooks() == hooks
                 for tensor, flag, cell, view, hooks in self.tensors
             )
+            and all(_face_of(tensor, face[0] is None) == face for tensor, face in self.looked_at)
             and all(snapshot() == value for snapshot, value in self.watched)
             and all(module.holds() for module in self.modules)
         )
+
+
+def _face_of(tensor: Any, has_any_flag: bool) -> tuple[Any, ...]:
+    """What a function sees that looks at a tensor, without its elements."""
+    flag = None if has_any_flag else tensor.requires_grad
+    retains = tensor.retains_grad
+    return flag, tensor.grad_fn is None, retains, tuple(tensor.shape), tensor.dtype

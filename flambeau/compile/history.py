@@ -32,10 +32,12 @@ class Arrival(NamedTuple):
     Attributes:
         tensor: Whose it is: a tensor from outside, or one that the trace has made or was given.
         gradient: Its tracer.
+        is_leaf: Whether it is for the tensor as a leaf, and not as a result of something else.
     """
 
     tensor: Tensor
     gradient: Any
+    is_leaf: bool
 
 
 class _ToTheEdge(Backward):
@@ -86,17 +88,15 @@ def trace_backward(
     for node, gradients in arrived.items():
         for number, gradient in enumerate(gradients):
             if gradient is not None:
-                if isinstance(node, tape.AccumulateGrad):
-                    owner = node.variable
-                else:
-                    owner = owners.get((node, number))
+                leaf = node.variable if isinstance(node, tape.AccumulateGrad) else None
+                owner = owners.get((node, number)) if leaf is None else leaf
                 if owner is None:
                     raise RuntimeError(
                         f"the gradient of a compiled function reached {node.name()}, which was "
                         "recorded before the call, past the tensors that it takes from outside; "
                         "pass such tensors as arguments"
                     )
-                arrivals.append(Arrival(owner, gradient))
+                arrivals.append(Arrival(owner, gradient, leaf is not None))
     return arrivals
 
 

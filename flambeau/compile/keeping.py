@@ -11,12 +11,13 @@ from __future__ import annotations
 import io
 import operator
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from flambeau.compile import structure
+from flambeau.compile.asking import ArgumentAttribute
 from flambeau.compile.containers import Log, Watch, is_of_trace, leaves_in
 from flambeau.compile.errors import CompileError
 from flambeau.compile.guard import freeze
@@ -216,12 +217,13 @@ class Keeping:
         """The containers as they stand before a call; those that it is to make are empty ones."""
         return [first.get() for first, *_ in self.slots]
 
-    def carry_out(self, containers: list[Any], results: list[Any]) -> Any:
+    def carry_out(self, containers: list[Any], results: list[Any], leaves: Sequence[Any]) -> Any:
         """Leave behind what a call leaves behind, and give what it returns.
 
         Args:
             containers: What `find` gave before the call.
             results: The results of the program.
+            leaves: The leaves of the arguments.
         """
         reader = Reader(io.BytesIO(self.written))
         reader.references, reader.results = self.references, results
@@ -236,7 +238,11 @@ class Keeping:
             else:
                 getattr(container, method)(*args)
         for slot in self.assigned:
-            slot.set(reader.load())
+            value = reader.load()
+            if isinstance(slot, ArgumentAttribute):
+                slot.set_in(leaves, value)
+            else:
+                slot.set(value)
         return reader.load()
 
 

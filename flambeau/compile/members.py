@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from flambeau.compile.asking import attribute
 from flambeau.compile.containers import is_of_trace
 from flambeau.compile.places import MISSING, AttributeSlot, Outside
 from flambeau.core.modes import modes
@@ -103,7 +104,7 @@ class MemberSnapshot:
 
 @contextlib.contextmanager
 def noticing_attributes() -> Iterator[None]:
-    """A block in which traces are told of attributes that users set on tensors.
+    """A block in which traces are told of attributes that users set on tensors, and ask for.
 
     Only then has Tensor a ``__setattr__`` of its own, which would slow everything down.
     """
@@ -111,17 +112,28 @@ def noticing_attributes() -> Iterator[None]:
     with _lock:
         _noticing += 1
         Tensor.__setattr__, Tensor.__delattr__ = _set_attribute, _delete_attribute
+        Tensor.__getattr__ = _get_attribute
     try:
         yield
     finally:
         with _lock:
             _noticing -= 1
             if not _noticing:
-                del Tensor.__setattr__, Tensor.__delattr__
+                del Tensor.__setattr__, Tensor.__delattr__, Tensor.__getattr__
 
 
 _lock = threading.Lock()
 _noticing = 0
+
+
+def _get_attribute(self: Tensor, name: str) -> Any:
+    # Only called for what is not there: the stand-in of an argument does not have its attributes.
+    trace = modes.trace
+    if trace is not None and name not in OWN_ATTRIBUTES:
+        value = trace.ask(self, attribute, name)
+        if value is not MISSING:
+            return value
+    return object.__getattribute__(self, name)
 
 
 def _set_attribute(self: Tensor, name: str, value: Any) -> None:

@@ -13,17 +13,9 @@ from jax.core import Tracer, eval_jaxpr
 from flambeau.compile import exchanging
 from flambeau.compile.exchanging import find
 from flambeau.compile.guard import Guard
-from flambeau.compile.history import CompiledFunctionBackward, History, Source
+from flambeau.compile.history import Arrival, CompiledFunctionBackward, History, Source
 from flambeau.compile.recomputation import expanded
-from flambeau.compile.recording import (
-    DETACHED,
-    LEAF,
-    SPENT,
-    Recording,
-    Result,
-    loose_tensors,
-    slots_by_cell,
-)
+from flambeau.compile.recording import DETACHED, LEAF, SPENT, Recording, Result
 from flambeau.compile.sharing import Joined, Operand, Places, owners_after
 from flambeau.compile.slots import CellSlot, Slot, spec_of, tensors_in
 from flambeau.compile.split import Split, without_constants
@@ -73,6 +65,9 @@ class Program:
         self.argument_writes = recording.argument_writes
         self.argument_grads = list(recording.argument_grads.items())
         self.exchanges = recording.exchanges
+        self.hooks, self.retained = recording.hooks, recording.retained
+        #: What the program takes for granted about its arguments besides `signature`.
+        self.facts = trace.facts.all()
         self.slots = [(slot, result) for slot, result in recording.slots if result is not None]
         # Tensors that the results are, where those stand that may be others at each call.
         grads = [each for _, each in (*self.slots, *self.argument_grads) if each is not None]
@@ -87,7 +82,7 @@ class Program:
             for slot, result in recording.slots
             if result is None and slot.tensor not in unset
         ]
-        self.places = Places(recording, slots_by_cell(recording), len(leaves))
+        self.places = Places(recording, exchanging.slots_by_cell(recording), len(leaves))
         self._bind(recording, closed)
         #: Whether the situation that the program was compiled for still holds.
         self.looks_at_slots = bool(self.slot_specs or self.keeping.slots)
@@ -102,6 +97,8 @@ class Program:
             or self.argument_grads
             or self.exchanges
             or self.moved
+            or self.hooks
+            or self.retained
             or self.switched
         )
         self.looks_first = bool(self.keeping.slots or self.standing or self.flags or self.exchanges)
@@ -109,7 +106,7 @@ class Program:
     def _bind(self, recording: Recording, closed: Any) -> None:
         """Match the jaxpr's constants to the Cells they were read from, and compile it."""
         owner = {id(array): cell for cell, array in recording.trace.reads.items()}
-        slot_of = slots_by_cell(recording)
+        slot_of = exchanging.slots_by_cell(recording)
         constants: list[Any] = []  # a Cell, a Slot, or a value that never changes
         for constant in closed.consts:
             cell = owner.get(id(constant))
@@ -156,7 +153,7 @@ class Program:
             self.history = History(
                 split,
                 [jax.ShapeDtypeStruct(each.shape, each.dtype) for _, each in recording.roots],
-                [source_of(each.tensor) for each in recording.arrivals],
+                [source_of(each) for each in recording.arrivals],
                 recording.refusal,
             )
             return
@@ -191,8 +188,14 @@ class Program:
         return self.run_on(leaves, [each.get(leaves) for each in self.operands])
 
     def fits(self, leaves: list[Any]) -> bool:
-        """Whether arguments share Cells, with each other and otherwise, as in the trace."""
-        return self.places.hold(leaves) and (not self.joined.owners or self.joined.holds(leaves))
+        """Whether arguments share Cells, and what was asked about them is so, as in the trace."""
+        if not self.places.hold(leaves) or (self.joined.owners and not self.joined.holds(leaves)):
+            return False
+        if not self.facts:
+            return True
+        if self.joined.owners:
+            leaves, _ = self.joined.look(leaves)
+        return all(fact.holds(leaves) for fact in self.facts)
 
     def run_on(self, leaves: Sequence[Any], inputs: list[Any]) -> Any:
         """`run`, when the arrays of the leaves that are tensors have been read."""
@@ -227,7 +230,7 @@ class Program:
         results = [self._make(each, outputs, leaves, node, found) for each in self.results]
         if isinstance(node, CompiledFunctionBackward):
             node.connect(results)
-        return self.keeping.carry_out([] if found is None else found.containers, results)
+        return self.keeping.carry_out([] if found is None else found.containers, results, leaves)
 
     def _look_first(self, leaves: Sequence[Any]) -> _Found:
         """Set flags, and find tensors that are returned and containers that are changed."""
@@ -278,6 +281,10 @@ class Program:
                 world.bump()
             else:
                 _with_history(tensor, node, number)._rebased += 1
+        for where, method, hook in self.hooks:
+            getattr(find(where, leaves), method)(hook)
+        for i in self.retained:
+            leaves[i].retain_grad()
 
     def _make(
         self,
@@ -323,8 +330,8 @@ def _record(function: Callable[..., Any], leaves: list[Any], structure: Any) -> 
     while True:
         recording = Recording(function, joined, structure)
         closed = recording.record()
-        recording.trace.loose = loose_tensors(recording)
-        owners = owners_after(recording, slots_by_cell(recording), len(leaves))
+        recording.trace.loose = exchanging.loose_tensors(recording)
+        owners = owners_after(recording, exchanging.slots_by_cell(recording), len(leaves))
         if owners.items() <= joined.owners.items():
             return recording, closed
         joined = Joined(leaves, owners, recording.trace.tensors)
@@ -335,9 +342,12 @@ def _source_of(
     order: dict[Any, int],
     slot_of: dict[Cell, Slot],
     first: int,
-    tensor: Tensor,
+    arrival: Arrival,
 ) -> Source:
     """Where a tensor that takes a gradient is found at each call."""
+    tensor = arrival.tensor
+    if arrival.is_leaf and tensor in recording.new_leaves:
+        return Source(result=recording.new_leaves[tensor])
     if tensor in recording.own:
         i = recording.own[tensor]
         operand, operands = Operand("part", i), recording.joined.operands

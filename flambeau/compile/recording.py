@@ -9,6 +9,7 @@ import jax
 from jax.core import Tracer
 
 from flambeau.compile import arguments, errors, exchanging, guard, sharing
+from flambeau.compile.asking import ArgumentAttribute, NewHook
 from flambeau.compile.containers import is_of_trace
 from flambeau.compile.exchanging import Exchange
 from flambeau.compile.history import Arrival, Root, trace_backward
@@ -16,9 +17,9 @@ from flambeau.compile.keeping import Keeping, Writer, drop_counters
 from flambeau.compile.members import noticing_attributes
 from flambeau.compile.places import AttributeSlot, Outside
 from flambeau.compile.sharing import Joined
-from flambeau.compile.slots import KINDS, CellSlot, GradSlot, Slot, tensors_in
+from flambeau.compile.slots import KINDS, GradSlot, tensors_in
 from flambeau.compile.watching import WatchingTrace
-from flambeau.core import tape
+from flambeau.core import tape, world
 from flambeau.core.cell import Cell
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
@@ -104,6 +105,8 @@ class Recording:
         # The results that need cotangents, where these go, and how many outputs are no gradients.
         self.roots: list[Root] = []
         self.arrivals: list[Arrival] = []
+        # Tensors that it takes off the tape and then requires gradients of, as results.
+        self.new_leaves: dict[Tensor, int] = {}
         self.refusal: Exception | None = None
         self.count = 0
         # Each write-back, as the position of its output and how many writes it stands for.
@@ -125,6 +128,9 @@ class Recording:
         self.flags: list[tuple[Any, bool]] = []
         # Tensors from outside, or where to find them, whose history the program moves on.
         self.moved: list[tuple[Any, int | None]] = []
+        # Hooks that it registers, and results that it lets retain their gradients.
+        self.hooks: list[NewHook] = []
+        self.retained: list[Any] = []
 
     def record(self) -> Any:
         """Trace the function and give the closed jaxpr.
@@ -161,33 +167,21 @@ class Recording:
     def _run(self, *tracers: Any) -> list[Any]:
         self._make_stand_ins(tracers)
         args, kwargs = arguments.unflatten(self.structure, self.stand_ins)
-        with self.trace.noting():
+        with self.trace.noting(), world.traced():
             returned = self.function(*args, **kwargs)
         self.trace.chance.warn()
         self._warn_of_arguments(args, kwargs)
         self.trace.log.restore()
-        self._refuse_hooks()
         self._collect_slots()
         self._collect_kept(returned)
         self._collect_writes()
         self._collect_exchanges()
         self._collect_moved()
+        self._collect_hooks()
         self.count = len(self.outputs)
         if self.roots:
             self._trace_backward()
         return self.outputs
-
-    def _refuse_hooks(self) -> None:
-        """Refuse hooks that stay on tensors from outside: each call would have to add another."""
-        for tensor, hooks, key in self.trace.hooks:
-            if key in hooks and self.trace.is_outside(tensor):
-                name = getattr(hooks[key], "__qualname__", repr(hooks[key]))
-                raise errors.CompileError(
-                    f"the compiled function registers the hook {name} on a tensor of shape "
-                    f"{tuple(tensor.shape)} from outside, where it would be registered once and "
-                    "not at every call; register it outside, or remove it before the function "
-                    "returns"
-                )
 
     def _make_stand_ins(self, tracers: tuple[Any, ...]) -> None:
         self.stand_ins = sharing.stand_ins(self.joined, tracers, self.trace)
@@ -197,6 +191,8 @@ class Recording:
                 history = (made._grad_fn, made._output_nr, made._requires_grad)
                 self.trace.histories.setdefault(made, history)
                 self.given.setdefault(made, Handle.of(made))
+                if made is not leaf:
+                    self.trace.facts.given.setdefault(made, (i, leaf))
 
     def _warn_of_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Warn if a container among the arguments was changed, which is one of the trace's own."""
@@ -220,7 +216,13 @@ class Recording:
         holders = {*map(id, self.trace.modules)}
         holders |= {id(slot.root) for slot, _ in self.assigned if isinstance(slot, Outside)}
         writer = Writer(self.trace.log, self._keep, holders)
-        self.keeping = Keeping(writer, self.active, self.assigned, returned)
+        set_on_arguments = [
+            (ArgumentAttribute(i, name), value)
+            for tensor, (i, _) in self.trace.facts.given.items()
+            for name, value in tensor._user_attributes().items()
+        ]
+        assigned = [*self.assigned, *set_on_arguments]
+        self.keeping = Keeping(writer, self.active, assigned, returned)
         is_one = isinstance(returned, Tensor) and not self.keeping.leaves_more
         self.sole = self.results[0] if is_one and self.results[0].is_new else None
         if writer.numbers_in:
@@ -263,7 +265,7 @@ class Recording:
                 return Result(argument=i, is_alias=True, cls=type(value))
         if value not in self.trace.derived or isinstance(cell.array, Tracer):
             return None
-        slot = slots_by_cell(self).get(cell)
+        slot = exchanging.slots_by_cell(self).get(cell)
         if slot is not None:
             return Result(slot=slot, is_alias=True, cls=type(value))
         return Result(tensor=value, is_alias=True, cls=type(value))
@@ -294,15 +296,8 @@ class Recording:
         written = self._written()
         trace.log.replace_again()
         try:
-            with trace.noting():
+            with trace.noting(), world.traced():
                 arrivals = trace_backward(self.roots, trace.first_sequence, trace.histories)
-            hooked = {tensor for tensor, hooks, key in trace.hooks if key in hooks}
-            if any(each.tensor in hooked and each.tensor in self.own for each in arrivals):
-                raise errors.CompileError(
-                    "the compiled function registers a hook on one of its arguments, but "
-                    "backward() is called outside; register the hook outside, or compile the whole "
-                    "step, backward() included"
-                )
             if written != self._written():
                 raise errors.CompileError(
                     "a backward hook or a custom Function inside a compiled function writes to a "
@@ -317,6 +312,8 @@ class Recording:
             self.arrivals = [each for each in arrivals if self._is_known(each.tensor)]
             for each in self.arrivals:
                 self._add(each.gradient)
+                if each.is_leaf and self._is_detached(each.tensor):
+                    self.new_leaves[each.tensor] = self._keep(each.tensor)
         finally:
             trace.log.restore()
 
@@ -358,21 +355,30 @@ class Recording:
         handles = self.given | trace.handles
         owners = {cell: tensor for tensor, (_, cell) in trace.tensors.items()}
         owners.update({handle.cell: tensor for tensor, handle in handles.items()})
-        self.exchanges = exchanging.collect(handles, self._where_is, owners, self._add, trace)
+        nodes = {tensor: node for tensor, (node, _, _) in trace.histories.items()}
+        self.exchanges = exchanging.collect(
+            handles, nodes, self._where_is, owners, self._add, trace
+        )
 
     def _collect_flags(self) -> None:
         for stand_in, i in self.own.items():
             leaf = self.leaves[i]
-            if stand_in.grad_fn is None and stand_in.requires_grad is not leaf.requires_grad:
-                self.flags.append((i, stand_in.requires_grad))
+            differs = stand_in._requires_grad is not leaf.requires_grad
+            if differs and stand_in._grad_fn is None and leaf._grad_fn is None:
+                self.flags.append((i, stand_in._requires_grad))
         self.flags += [
             (self.slot_of(tensor) or tensor, tensor._requires_grad)
             for tensor in self.trace.flags
-            if tensor._grad_fn is None
+            if tensor._grad_fn is None and not self._is_detached(tensor)
         ]
 
+    def _is_detached(self, tensor: Tensor) -> bool:
+        """Whether the function takes ``tensor`` off the tape."""
+        node = self.trace.histories.get(tensor, (None,))[0]
+        return node is not None and tensor._grad_fn is None
+
     def _collect_moved(self) -> None:
-        """Find the tensors from outside whose history goes on inside, after a write in place."""
+        """Find the tensors from outside whose history goes on inside, or ends there."""
         for tensor, (node, _, _) in self.trace.histories.items():
             own = tensor._view is None or tensor._view.base is None
             if own and tensor._grad_fn is not node:
@@ -380,6 +386,14 @@ class Recording:
                 if number is None:
                     number = LEAF if tensor._requires_grad else DETACHED
                 self.moved.append((self._where_is(tensor), number))
+
+    def _collect_hooks(self) -> None:
+        """Find the hooks that the function leaves on tensors from outside."""
+        self.hooks = self.trace.hooks.new(self._where_is)
+        for tensor, i in self.own.items():
+            leaf, node = self.leaves[i], tensor._grad_fn
+            if isinstance(node, arguments.OuterNode) and node.retains(tensor):
+                self.retained += [] if leaf.retains_grad else [i]
 
     def _where_is(self, tensor: Tensor) -> Any:
         """How a tensor from outside is found at each call; see `Program`."""
@@ -454,6 +468,7 @@ class Recording:
                 if is_of_trace(slot.get()):
                     slot.set(snapshot.before(slot))
         trace.members.drop_tracers()
+        trace.hooks.put_back()
         for tensor, history in self.trace.histories.items():
             tensor._grad_fn, tensor._output_nr, tensor._requires_grad = history
         for tensor, flag in self.trace.flags.items():
@@ -462,36 +477,3 @@ class Recording:
 
 def _by_identity(values: dict[Any, Any]) -> dict[Any, int]:
     return {key: id(value) for key, value in values.items()}
-
-
-def slots_by_cell(recording: Recording) -> dict[Cell, Slot]:
-    """The Cells that the trace reached through a slot, which may hold another next time."""
-    slots: dict[Cell, Slot] = {}
-    standing = [each for pair in recording.slot_before for each in tensors_in(pair[1], pair[0])]
-    elsewhere = recording.trace.tensors_elsewhere()
-    for slot, tensor in standing:
-        if tensor._view is None and id(tensor) not in elsewhere:
-            slots.setdefault(tensor._cell, slot)
-    grads = recording.trace.grads_read.items()
-    standing += [(GradSlot(tensor), grad) for tensor, grad in grads if grad is not None]
-    for slot, grad in standing:
-        if isinstance(slot, GradSlot) and grad._view is None and id(grad) not in elsewhere:
-            slots[grad._cell] = slot
-    # A parameter, or any other tensor, that shares its Cell with what stood in a slot keeps it.
-    owners = {id(tensor): tensor._cell for _, tensor in standing}
-    trace = recording.trace
-    for tensor, (_, cell) in trace.tensors.items():
-        if id(tensor) not in owners:
-            slots.pop(cell, None)
-    for tensor in trace.loose:
-        slots.setdefault(tensor._cell, CellSlot(tensor))
-    return slots
-
-
-def loose_tensors(recording: Recording) -> set[Tensor]:
-    """Exchanged tensors, to whose Cells the program is not bound."""
-    trace = recording.trace
-    found = {tensor for pair in recording.slot_before for _, tensor in tensors_in(pair[1], pair[0])}
-    found |= {grad for grad in trace.grads_read.values() if grad is not None}
-    looked_up = found & trace.handles.keys()
-    return looked_up | exchanging.free_cells(trace, found)

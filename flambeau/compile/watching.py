@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from flambeau.compile import guard
+from flambeau.compile.asking import Facts, HookSnapshot
 from flambeau.compile.chance import Chance
 from flambeau.compile.containers import Log, leaves_in
 from flambeau.compile.guard import ModuleSnapshot, OutsideSnapshot
@@ -35,6 +36,8 @@ class WatchingTrace(Trace):
         self.outside = OutsideSnapshot()
         self.log = Log()
         self.histories: dict[Tensor, tuple[Any, int, bool]] = {}
+        self.facts = Facts()
+        self.hooks = HookSnapshot()
         super().__init__(first_sequence)
 
     def begin(self, function: Any, leaves: list[Any]) -> None:
@@ -135,7 +138,7 @@ class WatchingTrace(Trace):
     def watch(self, owner: Any, snapshot: Callable[[], Any], name: Any = None) -> bool:
         """See `Trace.watch`; hooks for all modules come from outside."""
         is_new = super().watch(owner, snapshot, name)
-        if is_new and getattr(owner, "announces_changes", False):
+        if is_new and hasattr(type(owner), "announces_changes"):
             with self._paused():
                 for registry in snapshot():
                     for _, hook in registry:
@@ -160,6 +163,26 @@ class WatchingTrace(Trace):
         if self.is_outside(tensor):
             self.members.touch_attributes(tensor)
 
+    def ask(self, tensor: Tensor, question: Callable[..., Any], *args: Any) -> Any:
+        """See `Trace.ask`."""
+        if tensor in self.facts.given:
+            return self.facts.ask(tensor, question, *args)
+        return question(tensor, *args)
+
+    def add_hook(self, tensor: Tensor, method: str, hooks: Any) -> None:
+        """See `Trace.add_hook`."""
+        node = tensor._grad_fn
+        is_inside = node is not None and node.sequence >= self.first_sequence
+        if not is_inside and (tensor in self.facts.given or self.is_outside(tensor)):
+            self.note(tensor)
+            self.hooks.note(tensor, method, hooks)
+
+    def refuse_version(self, tensor: Tensor) -> None:
+        """See `Trace.refuse_version`."""
+        super().refuse_version(
+            self.facts.given[tensor][1] if tensor in self.facts.given else tensor
+        )
+
     def ignore_members(self) -> None:
         """Leave the members that modules were given to the tables, which know those before."""
         changed = self.members.changed()
@@ -170,8 +193,9 @@ class WatchingTrace(Trace):
                     self.members.ignore([slot])
 
     def reset(self) -> None:
-        """Leave members and attributes as they were before the trace."""
+        """Leave members, attributes and hooks as they were before the trace."""
         self.members.put_back()
+        self.hooks.put_back()
 
     def all_snapshots(self) -> list[ModuleSnapshot]:
         """The snapshots of the modules that were entered."""

@@ -10,6 +10,7 @@ from flambeau.core import world
 from flambeau.core.dtype import dtype
 from flambeau.core.handle import HookDict, RemovableHandle
 from flambeau.core.modes import modes
+from flambeau.core.trace import TracedValueError
 
 #: The `grad_dtype` of tensors that nobody has given one.
 ITS_OWN: Any = object()
@@ -38,6 +39,8 @@ class History:
     @property
     def requires_grad(self) -> bool:
         """Whether gradients flow to this tensor."""
+        if world.tracing:
+            look_at(self)
         if self._view is not None:
             self._follow_base()
         return self._requires_grad
@@ -80,6 +83,8 @@ class History:
     @property
     def grad_fn(self) -> Any:
         """The node that made this tensor; ``None`` for a leaf."""
+        if world.tracing:
+            look_at(self)
         if self._view is not None:
             self._follow_base()
         return self._grad_fn
@@ -220,18 +225,32 @@ class History:
             raise RuntimeError(
                 "a tensor made in inference_mode has no version; clone() it outside to have one"
             )
+        if modes.trace is not None:
+            modes.trace.refuse_version(self)
         return self._cell.version
 
     def _is_view(self) -> bool:
-        return self._view is not None and self._view.base is not None
+        if self._view is not None and self._view.base is not None:
+            return True
+        # The stand-in of an argument is no view, whatever that is.
+        return modes.trace is not None and modes.trace.ask(self, is_view)
 
     @property
     def _base(self) -> Any:
-        return None if self._view is None else self._view.base
+        if self._view is not None and self._view.base is not None:
+            return self._view.base
+        if self._is_view():
+            raise TracedValueError(
+                "the _base of an argument is not an argument of the compiled function; pass the "
+                "base as an argument too"
+            )
+        return None
 
     @property
     def retains_grad(self) -> bool:
         """Whether a non-leaf keeps its gradient after `backward`."""
+        if world.tracing:
+            look_at(self)
         return self._grad_fn is not None and self._grad_fn.retains(self)
 
     def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
@@ -249,7 +268,7 @@ class History:
                 self._hooks = HookDict()
             hooks = self._hooks
             world.bump()
-        return self._register(hooks, hook)
+        return self._register("register_hook", hooks, hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> RemovableHandle:
         """Call ``hook(tensor)`` each time `backward` has accumulated into this leaf's ``.grad``.
@@ -266,13 +285,16 @@ class History:
         if self._post_accumulate_hooks is None:
             self._post_accumulate_hooks = HookDict()
         world.bump()
-        return self._register(self._post_accumulate_hooks, hook)
+        hooks = self._post_accumulate_hooks
+        return self._register("register_post_accumulate_grad_hook", hooks, hook)
 
-    def _register(self, hooks: HookDict, hook: Callable[[Any], Any]) -> RemovableHandle:
+    def _register(
+        self, method: str, hooks: HookDict, hook: Callable[[Any], Any]
+    ) -> RemovableHandle:
+        if modes.trace is not None:
+            modes.trace.add_hook(self, method, hooks)
         handle = RemovableHandle(hooks)
         hooks[handle.id] = hook
-        if modes.trace is not None:
-            modes.trace.note_hook(self, hooks, handle.id)
         return handle
 
     def retain_grad(self) -> None:
@@ -285,3 +307,24 @@ class History:
             raise RuntimeError("cannot retain the grad of a tensor that does not require grad")
         if self.grad_fn is not None:
             self._grad_fn.retain(self)
+
+
+def look_at(tensor: Any) -> None:
+    """Tell the trace of this thread, if there is one, that it matters what ``tensor`` is."""
+    if modes.trace is not None:
+        modes.trace.look_at(tensor)
+
+
+def is_view(tensor: Any) -> bool:
+    """Whether ``tensor`` has the history of another one, of which it is a view."""
+    return tensor._view is not None and tensor._view.base is not None
+
+
+def is_part(tensor: Any) -> bool:
+    """Whether ``tensor`` sees the elements of a Cell through a view; asks the trace, if any."""
+    trace = modes.trace
+    return _has_view(tensor) or (trace is not None and trace.ask(tensor, _has_view))
+
+
+def _has_view(tensor: Any) -> bool:
+    return tensor._view is not None

@@ -59,6 +59,26 @@ class HostAccess:
             check_alive(array)
         return np.asarray(array)
 
+    def is_shared(self) -> bool:
+        """Always false: see `share_memory_`."""
+        return False
+
+    def share_memory_(self) -> Any:
+        """Fail: the arrays beneath tensors never change, so there is nothing to share.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError(
+            "tensors cannot be shared between processes: what they hold are arrays that never "
+            "change. Send a state dict to the other process, or train over several devices with "
+            "JAX's sharding"
+        )
+
+    def data_ptr(self) -> int:
+        """The address of the elements, as of now."""
+        return self._read().unsafe_buffer_pointer()
+
     def jax(self) -> jax.Array:
         """The elements as a `jax.Array`, without a copy."""
         array = self._read()

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Container
 from typing import Any, ClassVar
 
-from flambeau.core import anomaly
+from flambeau.core import anomaly, world
 from flambeau.core.handle import HookDict, RemovableHandle
 from flambeau.core.tensor import Tensor
 
@@ -171,6 +171,8 @@ def move_history(tensor: Tensor, node: Node | None, output_nr: int) -> None:
     retains = before is not None and before.retains(tensor)
     if before is not None and retains:
         before.release(tensor)
+    if tensor._watched and (before is None) is not (node is None):
+        world.bump()
     tensor._grad_fn, tensor._output_nr, tensor._requires_grad = node, output_nr, node is not None
     if node is not None and retains:
         node.retain(tensor)

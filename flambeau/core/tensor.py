@@ -18,7 +18,7 @@ from flambeau.core import dtype as dtypes
 from flambeau.core import format, pytree, world
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.dual import tangent_of
-from flambeau.core.history import History
+from flambeau.core.history import History, look_at
 from flambeau.core.host import HostAccess
 from flambeau.core.layout import strided
 from flambeau.core.modes import modes
@@ -263,12 +263,14 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
 
     def detach_(self) -> Any:
         """Take this tensor itself off the tape."""
-        if self._view is not None and self._view.base is not None:
+        if self._is_view():
             raise RuntimeError("cannot detach a view in place; use detach() instead")
         if modes.trace is not None:
             modes.trace.note(self)
             if self._grad_fn is None:
                 modes.trace.set_flag(self)
+        if self._watched:
+            world.bump()
         self._grad_fn, self._output_nr, self._requires_grad = None, 0, False
         self._tangent = None
         return self
@@ -278,6 +280,8 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
     @property
     def shape(self) -> Size:
         """The size of every dimension."""
+        if world.tracing:
+            look_at(self)
         view = self._view
         return Size(self._cell.array.shape if view is None else view.shape)
 
@@ -297,6 +301,8 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
+        if world.tracing:
+            look_at(self)
         view = self._view
         return len(self._cell.array.shape if view is None else view.shape)
 
@@ -315,6 +321,8 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
     @property
     def dtype(self) -> dtypes.dtype:
         """The type of the elements."""
+        if world.tracing:
+            look_at(self)
         view = self._view
         return dtypes.from_numpy_dtype(self._cell.array.dtype if view is None else view.numpy_dtype)
 
@@ -388,22 +396,6 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
         """Always `flambeau.strided`: tensors are dense."""
         return strided
 
-    def is_shared(self) -> bool:
-        """Always false: see `share_memory_`."""
-        return False
-
-    def share_memory_(self) -> Any:
-        """Fail: the arrays beneath tensors never change, so there is nothing to share.
-
-        Raises:
-            NotImplementedError: Always.
-        """
-        raise NotImplementedError(
-            "tensors cannot be shared between processes: what they hold are arrays that never "
-            "change. Send a state dict to the other process, or train over several devices with "
-            "JAX's sharding"
-        )
-
     def stride(self, dim: int | None = None) -> Any:
         """The strides of a contiguous tensor of this shape, in elements."""
         strides, step = [], 1
@@ -416,10 +408,6 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
     def storage_offset(self) -> int:
         """Always 0: a view has no offset that a caller can see."""
         return 0
-
-    def data_ptr(self) -> int:
-        """The address of the elements, as of now."""
-        return self._read().unsafe_buffer_pointer()
 
     def __len__(self) -> int:
         shape = self.shape

@@ -82,10 +82,10 @@ class Trace:
         derived: Views and aliases that were made inside, perhaps on Cells from outside.
         switched: Modules that were put into training or evaluation mode, with the mode before.
         flags: Tensors from outside whose ``requires_grad`` was set, with what it was before.
-        hooks: The hooks of tensors that were registered: the tensor, its hooks, the hook's key.
         free: Those of them that had not taken part before, so that any flag will do.
         handles: What tensors from outside were before they got another Cell, view or class.
         loose: Those of them to whose Cells the program is not bound.
+        looked_at: Tensors from outside of which it matters what they are.
         watched: Other objects whose state the program depends on; see `watch`.
         undo: What to call if the trace fails, the last first.
         device: Where the program's arguments are, if it has any.
@@ -105,10 +105,10 @@ class Trace:
         self.derived: dict[Any, None] = {}
         self.switched: dict[Any, bool] = {}
         self.flags: dict[Any, bool] = {}
-        self.hooks: list[tuple[Any, dict[int, Any], int]] = []
         self.free: set[Any] = set()
         self.handles: dict[Any, Handle] = {}
         self.loose: set[Any] = set()
+        self.looked_at: dict[Any, None] = {}
         self.first_sequence = first_sequence
         self.device: Any = None
         self._owners: dict[int, Cell] = {}
@@ -184,11 +184,6 @@ class Trace:
         made = isinstance(cell.array, Tracer | np.ndarray) or self._is_made_inside(cell)
         return not made and tensor not in self.derived
 
-    def note_hook(self, tensor: Any, hooks: dict[int, Any], key: int) -> None:
-        """Note that a hook of ``tensor`` was registered, which a failed trace takes back."""
-        self.hooks.append((tensor, hooks, key))
-        self.undo.append(lambda: hooks.pop(key, None))
-
     def derive(self, made: Any, source: Any) -> None:
         """Note that ``made`` is a new handle on the Cell of ``source``."""
         self.note(source)
@@ -202,6 +197,30 @@ class Trace:
 
     def touch(self, table: Any) -> None:
         """Note that ``table``, of a module's members, is about to be changed."""
+
+    def touch_attributes(self, tensor: Any) -> None:
+        """Note that an attribute of ``tensor`` is about to be set by the user."""
+
+    def ask(self, tensor: Any, question: Callable[..., Any], *args: Any) -> Any:
+        """The answer to a question about the argument that ``tensor`` stands for, or about it."""
+        return question(tensor, *args)
+
+    def look_at(self, tensor: Any) -> None:
+        """Note that it matters what ``tensor`` is: its shape, dtype, flag, or that it is a leaf."""
+        if tensor not in self.looked_at and self.is_outside(tensor):
+            self.looked_at[tensor] = None
+
+    def add_hook(self, tensor: Any, method: str, hooks: Any) -> None:
+        """Note that ``method`` of ``tensor`` is about to add a hook to ``hooks``."""
+
+    def refuse_version(self, tensor: Any) -> None:
+        """Fail if ``tensor`` is from outside: each call may find it at another version."""
+        if self.is_outside(tensor):
+            raise TracedValueError(
+                "the _version of a tensor from outside the compiled function counts the writes of "
+                "all calls, and a program would keep the number of its trace; compare versions "
+                "outside of the function"
+            )
 
     def switch(self, module: Any) -> None:
         """Note that ``module`` is about to be put into training or evaluation mode."""

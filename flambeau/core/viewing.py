@@ -295,7 +295,7 @@ def become_view(
     target._tangent = made._tangent
     if recorded:
         _record_view(former, made, step, name, starts)
-        target._grad_fn, target._output_nr = made._grad_fn, 0
+        move_history(target, made._grad_fn, 0)
     elif former._view is None or former._view.base is None:
         made._view.base = None
     made._view.made = "" if former._view is None else former._view.made

@@ -7,11 +7,33 @@ program that was valid is still valid, so checking it costs two comparisons of i
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections.abc import Iterator
+
 version = 0
 gradients = 0
+#: How many traces run a user's function now, in all threads; each thread asks `modes` for its own.
+tracing = 0
 
 
 def bump() -> None:
     """Record that something a guard may have read has changed."""
     global version
     version += 1
+
+
+@contextlib.contextmanager
+def traced() -> Iterator[None]:
+    """A block in which a trace runs a user's function."""
+    global tracing
+    with _lock:
+        tracing += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            tracing -= 1
+
+
+_lock = threading.Lock()

@@ -12,6 +12,7 @@ from flambeau.core.cell import Cell
 from flambeau.core.dispatch import run, run_with_constants
 from flambeau.core.dtype import INTEGER
 from flambeau.core.dual import tangent_of
+from flambeau.core.history import is_part
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
 from flambeau.core.node import move_history
@@ -226,7 +227,7 @@ def put_out(out: Any, value: Any, name: str) -> Any:
                 f"{name}(): out of shape {list(out.shape)} was resized to {list(value.shape)}",
                 stacklevel=3,
             )
-        if out._view is not None:
+        if is_part(out):
             raise RuntimeError(f"{name}(): out is a view of the wrong shape and cannot be resized")
         out._become(Cell(value.to(out.dtype)._read()), None)
         return out

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from flambeau.core.cell import Cell
 from flambeau.core.convert import legacy_array
+from flambeau.core.history import is_part
 from flambeau.core.modes import modes
 from flambeau.core.op import Array, function, op
 from flambeau.core.tensor import Tensor
@@ -43,7 +44,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         raise RuntimeError("resize_(): a tensor that requires grad cannot be resized; detach it")
     if size == tuple(self.shape):
         return self
-    if self._view is not None:
+    if is_part(self):
         raise RuntimeError(
             f"resize_(): a view of shape {list(self.shape)} cannot be resized; clone() it first"
         )
@@ -65,7 +66,7 @@ def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: int | Non
         RuntimeError: The tensor requires grad or is a view; the sizes do not fit the elements.
     """
     found = input.as_strided(size, stride, storage_offset).clone()
-    if (input.requires_grad and modes.grad_enabled) or input._view is not None:
+    if (input.requires_grad and modes.grad_enabled) or is_part(input):
         raise RuntimeError(
             "as_strided_(): neither a view nor a tensor that requires grad can be changed; use "
             "as_strided()"

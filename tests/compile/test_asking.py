@@ -1,0 +1,394 @@
+"""What a compiled function asks about tensors besides elements, and sets there, is as eager."""
+
+import pytest
+
+import flambeau
+from flambeau import nn
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def shown(tensor):
+    """What can be seen of a tensor."""
+    if not isinstance(tensor, flambeau.Tensor):
+        return tensor
+    facts = tensor.dtype, tuple(tensor.shape), tensor.requires_grad, tensor.is_leaf
+    return *facts, tensor._is_view(), tensor.detach().numpy().tolist(), shown(tensor._grad)
+
+
+# Arguments: tensors of all kinds.
+
+
+def plain():
+    return flambeau.tensor([[1.0, 2.0], [3.0, 4.0]])
+
+
+def leaf():
+    return plain().requires_grad_()
+
+
+def result():
+    return leaf() * 2
+
+
+def retaining():
+    tensor = result()
+    tensor.retain_grad()
+    return tensor
+
+
+def view():
+    return flambeau.stack([plain(), plain() + 1])[1]
+
+
+def view_of_a_result():
+    return flambeau.stack([result(), plain() + 1])[0]
+
+
+def tagged():
+    tensor = plain()
+    tensor.tag = 4.0
+    return tensor
+
+
+def tagged_otherwise():
+    tensor = plain()
+    tensor.tag = 5.0
+    return tensor
+
+
+def hooked():
+    tensor = leaf()
+    tensor.register_hook(lambda gradient: gradient * 3)
+    return tensor
+
+
+def parameter():
+    return nn.Parameter(plain())
+
+
+KINDS = [
+    plain, leaf, result, retaining, view, view_of_a_result, tagged, tagged_otherwise, hooked,
+    parameter,
+]  # fmt: skip
+
+
+# Functions: each asks, or sets, something.
+
+
+def is_leaf(x):
+    return x * (2 if x.is_leaf else 3)
+
+
+def grad_fn(x):
+    return x * (2 if x.grad_fn is None else 3)
+
+
+def retains_grad(x):
+    return x * (2 if x.retains_grad else 3)
+
+
+def is_view(x):
+    return x * (2 if x._is_view() else 3)
+
+
+def read_attribute(x):
+    return x * getattr(x, "tag", 1.0)
+
+
+def has_attribute(x):
+    return x * (2 if hasattr(x, "tag") else 3)
+
+
+def set_attribute(x):
+    x.tag = x * 2
+    return x.tag + 1
+
+
+def set_attribute_again(x):
+    before = getattr(x, "tag", 1.0)
+    x.tag = x.detach() * before
+    return x * before
+
+
+def register_hook(x):
+    if x.requires_grad:
+        x.register_hook(lambda gradient: gradient * 2)
+    return x * x
+
+
+def register_and_remove_hook(x):
+    if x.requires_grad:
+        x.register_hook(lambda gradient: gradient * 2).remove()
+    return x * x
+
+
+def register_hook_after_accumulation(x):
+    if x.requires_grad and x.is_leaf:
+        x.register_post_accumulate_grad_hook(
+            lambda tensor: setattr(tensor, "grad", tensor.grad * 2)
+        )
+    return x * x
+
+
+def backward_inside(x):
+    if x.requires_grad and x.is_leaf:
+        (x * x).sum().backward()
+    return x.detach() + 1
+
+
+def retain_grad(x):
+    if x.requires_grad:
+        x.retain_grad()
+    return x * x
+
+
+def detach_in_place(x):
+    made = x * x
+    if not x._is_view():
+        x.detach_()
+    return made + x
+
+
+def detach_and_require(x):
+    made = x * x
+    if not x._is_view():
+        x.detach_().requires_grad_()
+    return made + x * 3
+
+
+def transposed(x):
+    if not (x.requires_grad and (x.is_leaf or x.retains_grad)):
+        x.t_()
+    return x * x
+
+
+def unsqueezed_twice(x):
+    if not (x.requires_grad and (x.is_leaf or x.retains_grad)):
+        x.unsqueeze_(0).unsqueeze_(-1)
+    return x * x
+
+
+def squeezed(x):
+    with flambeau.no_grad():
+        x.unsqueeze_(0)
+        x.squeeze_(0)
+        x.swapaxes_(0, 1)
+    return x * x
+
+
+def resized(x):
+    if not x.requires_grad and not x._is_view():
+        x.resize_(2)
+    return x * x
+
+
+def data(x):
+    made = x * x
+    x.data = x.detach() * 3
+    return made + x
+
+
+QUESTIONS = [
+    is_leaf, grad_fn, retains_grad, is_view, read_attribute, has_attribute, set_attribute,
+    set_attribute_again, register_hook, register_and_remove_hook, register_hook_after_accumulation,
+    backward_inside, retain_grad, detach_in_place, detach_and_require, transposed,
+    unsqueezed_twice, squeezed, resized, data,
+]  # fmt: skip
+
+
+def seen(function, run, kind):
+    """What can be seen after a call, and after the backward of its result."""
+    x = kind()
+    made = run(x)
+    found = [shown(made), shown(x), {k: shown(v) for k, v in x._user_attributes().items()}]
+    if made.requires_grad:
+        made.sum().backward()
+        found += [shown(x), x.retains_grad]
+    return found
+
+
+@pytest.mark.parametrize("function", QUESTIONS, ids=lambda function: function.__name__)
+def test_arguments_of_every_kind_are_as_eager(function):
+    run = flambeau.compile(function)
+    for kind in [*KINDS, *KINDS[::-1]]:
+        assert seen(function, run, kind) == seen(function, function, kind), kind.__name__
+
+
+def test_versions_and_bases_from_outside_are_refused():
+    kept, x = flambeau.ones(2), view()
+    with pytest.raises(RuntimeError, match="_version"):
+        flambeau.compile(lambda: kept * kept._version)()
+    with pytest.raises(RuntimeError, match="_version"):
+        flambeau.compile(lambda x: x * x._version)(x)
+    with pytest.raises(RuntimeError, match="_base of an argument"):
+        flambeau.compile(lambda x: x._base)(x)
+    with pytest.raises(RuntimeError, match="register it on the tensor"):
+        flambeau.compile(lambda x: x.grad_fn.register_hook(print))(result())
+    assert flambeau.compile(lambda x: x * 2 if x._base is None else x)(kept).sum().item() == 4
+    made_inside = flambeau.compile(lambda x: x + (x * 2).add_(1)._version)(kept)
+    assert made_inside.tolist() == [2.0, 2.0]
+
+
+def test_constants_are_set_on_arguments_at_each_call():
+    def function(x):
+        x.name, x.pair = "x", (x * 2, None)
+
+    run = flambeau.compile(function)
+    for _ in range(2):
+        x = plain()
+        run(x)
+        assert x.name == "x"
+        assert x.pair[0].tolist() == (x * 2).tolist()
+        assert x.pair[1] is None
+
+
+def test_a_retaining_tensor_cannot_change_its_shape_inside():
+    def function(x):
+        return x.t_() * 2
+
+    made = flambeau.compile(function)(retaining())
+    with pytest.raises(RuntimeError, match="compile the whole step"):
+        made.sum().backward()
+
+
+# Tensors from outside that are only looked at.
+
+
+def look_at_flag(tensor, x):
+    return x * (2 if tensor.requires_grad else 3)
+
+
+def look_at_shape(tensor, x):
+    return x * tensor.shape[0] + tensor.dim() + len(tensor)
+
+
+def look_at_dtype(tensor, x):
+    return x.to(tensor.dtype)
+
+
+def look_at_history(tensor, x):
+    return x * (2 if tensor.is_leaf else 3)
+
+
+def use(tensor, x):
+    return (x * tensor.sum()).detach() * (2 if tensor.is_leaf else 3)
+
+
+def change_flag(tensor):
+    tensor.requires_grad_(not tensor.requires_grad)
+
+
+def change_elements(tensor):
+    tensor.data = flambeau.ones(3, 2)
+
+
+def change_dtype(tensor):
+    tensor.data = tensor.data.double()
+
+
+def write_on_the_tape(tensor):
+    if not tensor.requires_grad:
+        tensor.mul_(nn.Parameter(flambeau.ones(())))
+
+
+def take_off_the_tape(tensor):
+    tensor.detach_()
+
+
+def change_shape(tensor):
+    with flambeau.no_grad():
+        tensor.unsqueeze_(0)
+
+
+CHANGES = [
+    change_flag, change_elements, change_dtype, write_on_the_tape, take_off_the_tape, change_shape,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["closure", "list", "module", "gradient"])
+@pytest.mark.parametrize(
+    "look", [look_at_flag, look_at_shape, look_at_dtype, look_at_history, use],
+    ids=lambda look: look.__name__,
+)  # fmt: skip
+def test_changes_of_what_is_only_looked_at_are_seen(look, place):
+    tensor, module = plain(), nn.Linear(2, 2)
+    if place == "module":
+        tensor = module.weight = nn.Parameter(plain(), requires_grad=False)
+    elif place == "gradient":
+        module.weight.grad = tensor
+    find = {
+        "closure": lambda: tensor, "list": lambda: [tensor, None][0],
+        "module": lambda: module.weight, "gradient": lambda: module.weight.grad,
+    }[place]  # fmt: skip
+    run, x = flambeau.compile(lambda x: look(find(), x)), plain()
+    for change in [*CHANGES, *CHANGES]:
+        expected = look(find(), x)
+        assert shown(run(x)) == shown(expected)
+        assert shown(run(x)) == shown(expected)
+        change(tensor)
+
+
+def test_what_is_only_looked_at_compiles_once():
+    module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    module[0].requires_grad_(False)
+
+    def function(x):
+        for each in module.parameters():
+            if each.requires_grad and each.dim() > 1:
+                x = x + each.shape[0]
+        return x
+
+    run = flambeau.compile(function)
+    for _ in range(3):
+        assert run(plain()).tolist() == (plain() + 2).tolist()
+    assert run.program_count == 1
+    module.requires_grad_(True)
+    assert run(plain()).tolist() == (plain() + 4).tolist()
+    assert run.program_count == 2
+
+
+def test_hooks_registered_inside_on_parameters_add_up():
+    def history(compiled):
+        weight = nn.Parameter(plain())
+
+        def function(x):
+            weight.register_hook(lambda gradient: gradient * 2)
+            (x * weight).sum().backward()
+
+        run = flambeau.compile(function) if compiled else function
+        found = []
+        for _ in range(3):
+            run(plain())
+            found.append((shown(weight), len(weight._hooks)))
+        return found
+
+    assert history(True) == history(False)
+
+
+def test_detaching_inside_happens_at_each_call():
+    def history(compiled):
+        found, weight = [], nn.Parameter(plain())
+        state = weight * 2
+
+        def function(x):
+            made = x * state
+            state.detach_()
+            return made
+
+        run = flambeau.compile(function) if compiled else function
+        for _ in range(3):
+            run(plain()).sum().backward()
+            found += [shown(state), shown(weight)]
+            state.add_(weight)
+        return found
+
+    assert history(True) == history(False)
+
+
+def test_a_returned_gradient_is_the_one_of_the_call():
+    weight = nn.Parameter(plain())
+    run = flambeau.compile(lambda: weight.grad)
+    for _ in range(3):
+        weight.grad = flambeau.ones(2, 2)
+        assert run() is weight.grad
