@@ -148,6 +148,16 @@ def write_a_view_of_a_detached_view(lib: Any, x: Any, w: Any) -> Any:
     return y * 1, detached * 1, part * 1
 
 
+def write_what_einsum_rearranges(lib: Any, x: Any, w: Any) -> Any:
+    y = x * 2
+    lib.einsum("ij->ji", y)[0].mul_(3)
+    lib.einsum("ii->i", y[:, :3]).add_(w[:3])
+    lib.einsum("ij", y)[1].mul_(2)
+    lib.einsum("iij->ji", y[:, None, :1].expand(3, 3, 1) * 1).zero_()
+    lib.einsum("ij->i", y).zero_()
+    return y * x
+
+
 def reshape_in_place(lib: Any, x: Any, w: Any) -> Any:
     y = x * 2
     y.unsqueeze_(0)

@@ -59,9 +59,13 @@ EAGER = [
     Known(
         "a view made under no_grad does not require grad",
         theirs="True",
-        ours="False",
+        ours="False|None",
         source=r"no_grad|set_grad_enabled\(False\)",
-        what=FLAGS,
+        what=f"{FLAGS}|is missing",
+    ),
+    Known(
+        "gradients are tensors of their own, where PyTorch's may be expanded",
+        theirs="more than one element of the written-to tensor refers to a single memory",
     ),
     Known(
         "a view made under no_grad does not require grad",

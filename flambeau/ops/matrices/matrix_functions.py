@@ -123,7 +123,8 @@ def einsum(*args: Any) -> Tensor:
     Each operand has a letter for each dimension; letters that the result does not have are summed
     over. Without ``->`` the result has those letters that occur once, in alphabetical order.
     ``...`` stands for any dimensions, which broadcast. Operands may come as one list, and letters
-    as lists of integers after each operand: ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
+    as lists of integers after each operand: ``einsum(a, [0, 1], b, [1, 2], [0, 2])``. Without sums
+    and products (``"ii->i"``, ``"ij->ji"``) the result is a view.
 
     Raises:
         RuntimeError: The equation does not fit the operands, or their dtypes differ.
@@ -153,7 +154,32 @@ def einsum(*args: Any) -> Tensor:
         raise RuntimeError(f"einsum(): {unknown[0]!r} is no letter, in the equation {equation!r}")
     if not operands:
         raise RuntimeError(f"einsum(): no operands for the equation {equation!r}")
+    if len(operands) == 1:
+        view = _rearranged(operands[0], equation)
+        if view is not None:
+            return view
     return _einsum(list(operands), equation)
+
+
+def _rearranged(operand: Any, equation: str) -> Tensor | None:
+    """The view that an equation without sums describes, or ``None`` for any other equation."""
+    before, arrow, after = equation.replace(" ", "").partition("->")
+    letters = list(before)
+    if not arrow:
+        after = "".join(sorted(before))
+    is_plain = before.isalpha() and len(set(after)) == len(after)
+    if not is_plain or set(after) != set(before) or len(before) != operand.ndim:
+        return None
+    for letter in after:
+        while letters.count(letter) > 1:
+            first = letters.index(letter)
+            second = letters.index(letter, first + 1)
+            if operand.shape[first] != operand.shape[second]:
+                return None
+            operand = operand.diagonal(0, first, second)
+            del letters[second], letters[first]
+            letters.append(letter)
+    return operand.permute([letters.index(each) for each in after])
 
 
 def _from_lists(args: tuple[Any, ...]) -> tuple[str, list[Any]]:
