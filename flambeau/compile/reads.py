@@ -328,9 +328,9 @@ class Reads(Discovery):
 
     def _note_at(self, value: Any, name: str) -> None:
         place = labelled(Outside(value, None, (name,)), self._label(value, name))
-        self._note_and_discover(place)
         found = place.get()
-        if isinstance(found, list | dict) and is_own(type(found)):
+        self._note_and_discover(place)
+        if is_own(type(value)) and isinstance(found, list | dict):
             # Flambeau's own containers are compared by identity, and watched where it uses them.
             self._note(labelled(Returned(functools.partial(len, found)), f"len({place})"))
 
