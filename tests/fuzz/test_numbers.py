@@ -16,6 +16,8 @@ SLICE = {
     "selection.clamp, tensors": "float32",
     "embedding.embedding, padding": "float32",
     "pooling.max_pool1d": "float32",
+    "pooling.adaptive_avg_pool2d": "float32",
+    "embedding.embedding_bag, max": "float16",
     "reduction.sum, cancelling": "bfloat16",
     "Expand, cancelling": "bfloat16",
     "index_writes.index_add, cancelling": "bfloat16",

@@ -141,11 +141,21 @@ def embedding_bag(
         counted = input.reshape(-1) != padding_idx
     sizes = jax.ops.segment_sum(counted.astype(rows.dtype), bag_of, bags)[:, None]
     if mode == "max":
-        rows = jnp.where(counted[:, None], rows, -jnp.inf)
-        found = jnp.where(sizes > 0, jax.ops.segment_max(rows, bag_of, bags), 0)
+        found = jnp.where(sizes > 0, _greatest(rows, counted[:, None], bag_of, bags), 0)
     else:
         found = jax.ops.segment_sum(jnp.where(counted[:, None], rows, 0), bag_of, bags)
     return (found / jnp.maximum(sizes, 1) if mode == "mean" else found).astype(weight.dtype)
+
+
+def _greatest(rows: Any, counted: Any, bag_of: Any, bags: int) -> Any:
+    """The greatest numbers of each bag; the gradient of each goes to the first that is equal."""
+    values = jnp.where(counted, jax.lax.stop_gradient(rows), -jnp.inf)
+    greatest = jax.ops.segment_max(values, bag_of, bags)[bag_of]
+    equal = (values == greatest) | (jnp.isnan(values) & jnp.isnan(greatest))
+    # Read from its place, so that the rows that are not chosen take no part in the gradient.
+    places = jnp.where(equal & counted, jnp.arange(len(rows))[:, None], len(rows))
+    first = jax.ops.segment_min(places, bag_of, bags)
+    return jnp.take_along_axis(rows, first, axis=0, mode="fill")
 
 
 def _bags(input: Any, offsets: Any, include_last_offset: bool) -> tuple[int, Any]:

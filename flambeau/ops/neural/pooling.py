@@ -315,22 +315,22 @@ def _spans(size: int, outputs: int) -> tuple[np.ndarray, np.ndarray]:
 def _averages(axis: int, size: int, outputs: int) -> LinearMap:
     """Averages along a dimension over windows of different lengths.
 
-    The transpose is a product with a matrix of weights. The averages are none: that would spread an
-    infinity or a NaN over all of them.
+    The windows over an element lie side by side, so the transpose sums over windows as well. A
+    product with a matrix of weights would spread an infinity or a NaN over the whole dimension.
     """
     starts, stops = _spans(size, outputs)
-    lengths = stops - starts
-    seen = (np.arange(size) >= starts[:, None]) & (np.arange(size) < stops[:, None])
+    first = np.searchsorted(stops, np.arange(size), side="right")
+    over = np.searchsorted(starts, np.arange(size), side="right") - first
+
+    def divided(array: Any) -> Any:
+        lengths = (stops - starts).reshape(-1, *(1,) * (array.ndim - axis - 1))
+        return array / jnp.asarray(lengths, array.dtype)
 
     def apply(_: Any, arrays: Any) -> Any:
-        sums = _sums_over(arrays[0], axis, starts, lengths)
-        divisors = lengths.reshape(-1, *(1,) * (sums.ndim - axis - 1))
-        return (sums / jnp.asarray(divisors, sums.dtype),)
+        return (divided(_sums_over(arrays[0], axis, starts, stops - starts)),)
 
     def transpose(_: Any, cotangents: Any) -> Any:
-        weights = jnp.asarray(seen / lengths[:, None], cotangents[0].dtype)
-        spread = jnp.tensordot(cotangents[0], weights, ((axis,), (0,)))
-        return (jnp.moveaxis(spread, -1, axis),)
+        return (_sums_over(divided(cotangents[0]), axis, first, over),)
 
     return LinearMap(apply, transpose)
 
