@@ -19,7 +19,7 @@ from flambeau.compile.recording import DETACHED, LEAF, SPENT, Recording, Result
 from flambeau.compile.sharing import Joined, Operand, Places, owners_after
 from flambeau.compile.slots import CellSlot, Slot, spec_of, tensors_in
 from flambeau.compile.split import Split, without_constants
-from flambeau.core import tape, world
+from flambeau.core import finishing, tape, world
 from flambeau.core.cell import Cell
 from flambeau.core.donation import take
 from flambeau.core.node import Node
@@ -206,18 +206,21 @@ class Program:
             arrays += [slot.get()._read() for slot in self.slots_read]
         # What may be overwritten below.
         found = self._look_first(leaves) if self.looks_first else None
-        history = self.history
-        if history is None:
-            outputs, node = self.executable(*arrays), None
-        else:
-            outputs, residuals = history.forward(*arrays)
-            node = history.node(arrays, residuals, leaves)
-        del arrays
-        for cell, output, count in self.written:
-            cell.array = outputs[output]
-            cell.version += count
-        if self.writes_more:
-            self._write_more(outputs, leaves, node, found)
+        program = self.executable if self.history is None else self.history.forward
+
+        def write(results: Any) -> tuple[Any, Node | None]:
+            outputs, node = results, None
+            if self.history is not None:
+                outputs, residuals = results
+                node = self.history.node(arrays, residuals, leaves)
+            for cell, output, count in self.written:
+                cell.array = outputs[output]
+                cell.version += count
+            if self.writes_more:
+                self._write_more(outputs, leaves, node, found)
+            return outputs, node
+
+        outputs, node = finishing.run(program, arrays, write)
         sole = self.sole
         if sole is not None and node is None:
             made = object.__new__(Tensor)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 from jax.core import Tracer
 
-from flambeau.core import dispatch
+from flambeau.core import dispatch, finishing
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.donation import take
 from flambeau.core.kernel import Kernel
@@ -142,10 +142,14 @@ class Plan:
     def run(self, grads: list[Tensor]) -> None:
         """One step."""
         arrays = [g._cell.array if g._view is None else g._read() for g in grads]
-        params, states = self.compiled(
+        arguments = (
             _take(self.params), arrays, _take(self.states),
             [cell.array for cell in self.cells], [each._read() for each in self.tensors],
         )  # fmt: skip
+        finishing.run(self.compiled, arguments, self._write_step)
+
+    def _write_step(self, results: tuple[list[Any], list[Any]]) -> None:
+        params, states = results
         self._write(self.params, params)
         self._write(self.states, states)
 
