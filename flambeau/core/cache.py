@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import warnings
 from pathlib import Path
 
 import jax
@@ -16,12 +17,27 @@ def enable() -> None:
     """Keep XLA's compilations between runs.
 
     In ``JAX_COMPILATION_CACHE_DIR`` where that is set, in `folder` otherwise;
-    ``FLAMBEAU_CACHE=0`` keeps nothing. Settings that the user has made through JAX stand.
+    ``FLAMBEAU_CACHE=0`` keeps nothing. Settings that the user has made through JAX stand. Where
+    there is no folder to write to, nothing is kept, and a warning says so.
     """
     if os.environ.get("FLAMBEAU_CACHE") == "0":
         return
     if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
-        jax.config.update("jax_compilation_cache_dir", str(folder()))
+        try:
+            chosen = folder()
+            chosen.mkdir(parents=True, exist_ok=True)
+            if not os.access(chosen, os.W_OK):
+                raise PermissionError(f"{chosen} is read-only")
+        except (OSError, RuntimeError) as error:
+            reason = str(error).rstrip(".")
+            warnings.warn(
+                f"compiled programs are not kept for the next run: {reason}. Set XDG_CACHE_HOME to "
+                "a folder that can be written to, or FLAMBEAU_CACHE=0 for no cache",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return
+        jax.config.update("jax_compilation_cache_dir", str(chosen))
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         # An eager operator compiles in 30 ms and loads in 5: all of them are worth keeping.
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -80,14 +80,13 @@ class Raiser:
 @pytest.mark.parametrize("make", [compiled_step, eager_step])
 def test_an_exception_at_any_line_loses_nothing(make):
     before, after = steps_later(make, 4)[2:]
+    flambeau.manual_seed(0)
+    step, state = make()
+    for _ in range(3):
+        step()
     at = 0
     while True:
         at += 1
-        flambeau.manual_seed(0)
-        step, state = make() if at == 1 else (step, state)
-        if at == 1:
-            for _ in range(3):
-                step()
         raiser, previous = Raiser(at), sys.gettrace()
         sys.settrace(raiser)
         try:

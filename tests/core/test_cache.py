@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
 from flambeau.core import cache
@@ -57,3 +58,25 @@ def test_what_was_compiled_on_one_core_is_compiled_anew_on_two(tmp_path):
 
     assert is_divided(1) == "False"
     assert is_divided(2) == "True"
+
+
+@pytest.mark.parametrize("home", ["no home", "a file in its place"])
+def test_without_a_folder_nothing_is_kept_and_a_line_says_so(monkeypatch, tmp_path, home):
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    if home == "no home":
+        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+        monkeypatch.setattr(Path, "home", no_home)
+    else:
+        (tmp_path / "file").write_text("")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.delenv("FLAMBEAU_CACHE", raising=False)
+    before = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", None)
+    try:
+        with pytest.warns(RuntimeWarning, match="compiled programs are not kept"):
+            cache.enable()
+        assert jax.config.jax_compilation_cache_dir is None
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
