@@ -454,3 +454,38 @@ def test_values_that_are_not_finite_come_through():
     step(x)
     assert x.grad.isnan().tolist() == [True, False, False]
     assert x.grad.tolist()[1:] == [float("inf"), 4.0]
+
+
+@pytest.mark.parametrize("written", ["input", "argument"])
+def test_an_input_that_is_written_afterwards_is_recomputed_from_what_it_was(written):
+    def gradients(compiled):
+        weight = flambeau.tensor([1.0, 2.0], requires_grad=True)
+
+        def step(x):
+            weight.grad = None
+            hidden = x * 2
+            y = checkpoint(lambda each: (each * weight).sin() * each, hidden)
+            (hidden if written == "input" else x).mul_(10)
+            y.sum().backward()
+            return weight.grad
+
+        run = flambeau.compile(step) if compiled else step
+        return [run(flambeau.tensor([0.3 + i, 0.5])).tolist() for i in range(3)]
+
+    assert gradients(True) == [pytest.approx(each) for each in gradients(False)]
+
+
+def test_a_weight_that_is_written_afterwards_counts_as_it_was_in_the_forward():
+    weight = flambeau.tensor([1.0, 2.0], requires_grad=True)
+    x = flambeau.tensor([0.6, 1.0])
+
+    @flambeau.compile
+    def step(x):
+        y = checkpoint(lambda each: (each * weight).sin(), x)
+        with flambeau.no_grad():
+            weight.add_(1)
+        y.sum().backward()
+
+    step(x)
+    expected = (flambeau.cos(x * flambeau.tensor([1.0, 2.0])) * x).tolist()
+    assert weight.grad.tolist() == pytest.approx(expected)
