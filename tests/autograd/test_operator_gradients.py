@@ -24,6 +24,10 @@ WITHOUT_A_ROW = {
     "arithmetic.floor_divide": "has none, by PyTorch's documentation",
     "selection.heaviside": "has none, by PyTorch's documentation",
     "grouped.grouped_mm": "takes no double precision; compared with PyTorch's in tests/conformance",
+    "activation.not_differentiated": "refuses its gradient",
+    "reductions.mean": "of what a mask selects; compared in tests/conformance/test_selections.py",
+    "reductions.variance": "of what a mask selects, as above",
+    "reductions.deviation": "of what a mask selects, as above",
     "powers.integers_power": "of integers, which take no gradient",
     "Bitcast": "reads bits, which take no gradient",
 }

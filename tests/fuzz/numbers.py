@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
-import torch
 
 import flambeau
 from flambeau.core.convert import make
@@ -27,6 +26,12 @@ from tests.fuzz.number_differences import reason_for
 from tests.fuzz.number_inputs import DTYPES, HALVES
 from tests.fuzz.number_layers import layers, losses, moving
 from tests.fuzz.report import Report, main
+
+try:
+    import torch
+except ImportError:
+    # So that the documentation's examples can be looked for here.
+    torch: Any = None
 
 #: Relative tolerance by dtype; the coarser the dtype, the nearer to one unit in the last place.
 TOLERANCE = {
@@ -54,7 +59,7 @@ class Disagreement(NamedTuple):
     text: str
 
 
-def to_torch(array: np.ndarray) -> torch.Tensor:
+def to_torch(array: np.ndarray) -> Any:
     """A PyTorch tensor with the elements of ``array``."""
     if array.dtype == ml_dtypes.bfloat16:
         return torch.from_numpy(array.astype(np.float32)).bfloat16()
@@ -256,6 +261,10 @@ def compared(case: Case, dtype: str, seed: int = 0) -> list[Disagreement]:
 
 def run(seconds: float | None, seed: int, limit: int | None) -> Report:
     """Compare cases in a random order; the first seed's inputs are those of the tests."""
+    if torch is None:
+        raise ImportError(
+            "numbers are compared with PyTorch's; install torch, as make conformance does"
+        )
     report, started = Report("numbers", seed), time.monotonic()
     everything = [(case, dtype) for case in cases() for dtype in case.dtypes]
     np.random.default_rng(seed).shuffle(everything)  # type: ignore[arg-type]

@@ -119,6 +119,9 @@ class RecordingTrace:
     def watch(self, owner, snapshot):
         self.watched.append(snapshot())
 
+    def touch(self, table):
+        pass
+
 
 @pytest.fixture
 def trace():

@@ -38,7 +38,9 @@ def _rows(weight: Any, input: Any) -> Any:
 
 
 def _divided_by_counts(rows: Any, weight: Any, input: Any) -> Any:
-    counts = jnp.zeros(weight.shape[0], jnp.float32).at[input].add(1)
+    # Half precision cannot count beyond 2048.
+    dtype = jnp.promote_types(rows.dtype, jnp.float32)
+    counts = jnp.zeros(weight.shape[0], dtype).at[input].add(1)
     return scale_gradient(rows, (1 / counts[input])[..., None].astype(rows.dtype))
 
 
