@@ -12,6 +12,7 @@ from flambeau.core.op import Array, Operand, function, op
 from flambeau.core.promotion import check_broadcast, promote, promote_to_float
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_floating, same_dtype
+from flambeau.ops.derivatives import where_chosen, with_derivatives
 
 __all__ = [
     "angle", "complex", "conj", "conj_physical", "is_conj", "is_neg", "polar", "resolve_conj",
@@ -97,15 +98,26 @@ def is_conj(input: Tensor) -> bool:
     return False
 
 
+def _turn(tangent: Any, result: Any, input: Any) -> Any:
+    zero = input == 0
+    slope = 1 / jnp.where(zero, 1, input)
+    return jnp.imag(where_chosen(~zero, tangent) * slope)
+
+
+@with_derivatives(_turn)
+def _angle(input: Any) -> Any:
+    return jnp.angle(input)
+
+
 @op(method=True)
 def angle(input: Operand) -> Array:
     """The angle of each element in radians: of real elements 0, or pi for negative ones.
 
-    The gradient of real elements is 0.
+    The gradient of real elements is 0, and so is that of zeros.
     """
     (input,) = promote_to_float(input)
     if jnp.iscomplexobj(input):
-        return jnp.angle(input)
+        return _angle(input)
     input = jax.lax.stop_gradient(input)
     pi = jnp.asarray(math.pi, input.dtype)
     return jnp.where(jnp.isnan(input), input, jnp.where(input < 0, pi, jnp.zeros_like(input)))

@@ -13,6 +13,12 @@ from flambeau.core.op import Array, Operand, TensorOperand, op
 from flambeau.core.promotion import promote_to_float
 from flambeau.core.tensor import Tensor, method
 from flambeau.ops.aliases import also_method
+from flambeau.ops.branch_cuts import (
+    hyperbolic_arc_cosine,
+    imaginary_with_sign,
+    real_with_sign,
+    square_root,
+)
 from flambeau.ops.checks import (
     category,
     needs_floating,
@@ -80,7 +86,7 @@ def log1p(input: Operand) -> Array:
 @op(method=True, inplace=True, promote="float", widen=True)
 def sqrt(input: Operand) -> Array:
     """The square root of each element; NaN for negative ones."""
-    return jnp.sqrt(input)
+    return square_root(input)
 
 
 @op(method=True, inplace=True, promote="float", widen=True)
@@ -119,13 +125,15 @@ def tan(input: Operand) -> Array:
 @op(method=True, inplace=True, promote="float", widen=True)
 def asin(input: Operand) -> Array:
     """The angle in radians whose sine is each element; NaN outside [-1, 1]."""
-    return jnp.arcsin(input)
+    result = jnp.arcsin(input)
+    return imaginary_with_sign(result, jnp.imag(input)) if jnp.iscomplexobj(input) else result
 
 
 @op(method=True, inplace=True, promote="float", widen=True)
 def acos(input: Operand) -> Array:
     """The angle in radians whose cosine is each element; NaN outside [-1, 1]."""
-    return jnp.arccos(input)
+    result = jnp.arccos(input)
+    return imaginary_with_sign(result, -jnp.imag(input)) if jnp.iscomplexobj(input) else result
 
 
 @op(method=True, inplace=True, promote="float", widen=True)
@@ -155,15 +163,15 @@ def tanh(input: Operand) -> Array:
 @op(method=True, inplace=True, promote="float", widen=True)
 def asinh(input: Operand) -> Array:
     """The inverse hyperbolic sine of each element."""
-    return jnp.arcsinh(input)
+    result = jnp.arcsinh(input)
+    return real_with_sign(result, jnp.real(input)) if jnp.iscomplexobj(input) else result
 
 
 @op(method=True, inplace=True, promote="float", widen=True)
 def acosh(input: Operand) -> Array:
     """The inverse hyperbolic cosine of each element; NaN below 1."""
     if jnp.iscomplexobj(input):
-        # JAX's own derivative is on the wrong branch where the real part is negative.
-        return jnp.log(input + jnp.sqrt(input + 1) * jnp.sqrt(input - 1))
+        return hyperbolic_arc_cosine(input)
     return jnp.arccosh(input)
 
 

@@ -14,6 +14,7 @@ from flambeau.core.promotion import promote
 from flambeau.core.python_operators import operand
 from flambeau.core.tensor import Tensor, method
 from flambeau.core.writing import put
+from flambeau.ops.branch_cuts import power_of_half
 from flambeau.ops.checks import needs_numeric
 from flambeau.ops.derivatives import where_chosen, with_derivatives
 
@@ -22,7 +23,7 @@ __all__ = ["float_power", "pow"]
 # Exponents that have cheaper programs than the general power.
 _SPECIAL: dict[float, Any] = {
     0: jnp.ones_like,
-    0.5: jnp.sqrt,
+    0.5: power_of_half,
     1: lambda x: x,
     2: lambda x: x * x,
     3: lambda x: x * x * x,

@@ -36,6 +36,7 @@ class Case(NamedTuple):
         compute: Called as ``compute(lib, *tensors)``.
         inputs: Makes NumPy arrays from a dtype's name and random numbers.
         dtypes: The dtypes that it is compared in.
+        slack: An absolute tolerance in epsilons of the dtype, where rounded terms cancel.
     """
 
     operator: str
@@ -43,6 +44,7 @@ class Case(NamedTuple):
     compute: Callable[..., Any]
     inputs: Inputs
     dtypes: tuple[str, ...]
+    slack: float = 0.0
 
     @property
     def name(self) -> str:

@@ -220,8 +220,9 @@ def layers() -> Iterator[Case]:
         "linalg.dot", "", lambda lib, x, y: x[:, 0].dot(y[:, 0]), plain((6, 4), (6, 4)), REAL
     )
     attend = call("F.scaled_dot_product_attention")
+    # The weights, of sum 1, are rounded to half precision before they multiply values up to 3.
     yield Case("attention.scaled_dot_product_attention", "", attend,
-               plain((1, 3, 4), (1, 3, 4), (1, 3, 4)), REAL)  # fmt: skip
+               plain((1, 3, 4), (1, 3, 4), (1, 3, 4)), REAL, slack=2)  # fmt: skip
     yield Case("resampling.interpolate_nearest", "", call("F.interpolate", 9), SIGNAL, REAL)
     smooth = call("F.interpolate", 9, mode="linear")
     yield Case("resampling.interpolate_smoothly", "", smooth, plain((2, 3, 6)), REAL)

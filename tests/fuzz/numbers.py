@@ -210,7 +210,8 @@ class Comparison:
         rtol = TOLERANCE.get(str(expected.dtype), 0.0)
         tiny = 0.0
         if expected.dtype.kind not in "biu":
-            tiny = float(ml_dtypes.finfo(expected.dtype).smallest_normal) * 64
+            limits = ml_dtypes.finfo(expected.dtype)
+            tiny = float(limits.smallest_normal) * 64 + float(limits.eps) * self.case.slack
         if where.startswith("gradient"):
             rtol *= 4
             tiny += 2e-6 if self.dtype != "float64" else 1e-14
