@@ -160,6 +160,7 @@ class Discovery:
             self._run_ahead(wrapped)
         if is_own(kind) and not is_module(value):
             if kind.__module__.startswith(_TELLING_PACKAGE):
+                self._note(Outside(kind, None, ("step",)))
                 self._tell(value, kind, label)
             return [*state_of(value).values()]
         if not is_own(kind):

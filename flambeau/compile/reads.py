@@ -47,6 +47,8 @@ _COMPUTING = {
     "__getattribute__", "copy", "deepcopy", "asdict", "replace", "fields",
 }  # fmt: skip
 _IMPORTING = {"__import__", "import_module", "modules"}
+# What their methods read is what users ask for.
+_SCHEDULERS = "flambeau.optim.lr_scheduler"
 _OF_FUNCTIONS = {"__closure__", "__globals__"}
 _BY_TEXT = {"globals", "eval", "exec", "vars", "locals"}
 _STABLE = (FunctionType, staticmethod, classmethod, property, MemberDescriptorType)
@@ -122,7 +124,7 @@ class Reads(Discovery):
             return
         self.paused = True
         try:
-            if is_own(type(value)) and not is_module(value):
+            if _keeps_to_itself(type(value)) and not is_module(value) and _is_asked_by_own_code():
                 # An optimizer, say, whose state is watched where it is used.
                 return
             self._done.add((id(value), name))
@@ -278,7 +280,7 @@ class Reads(Discovery):
     def _read(self, value: Any, name: str) -> None:
         kind, state = type(value), state_of(value)
         is_layer = is_module(value)
-        if is_own(kind) and not is_layer and _is_asked_by_own_code():
+        if _keeps_to_itself(kind) and not is_layer and _is_asked_by_own_code():
             return
         self._done.add((id(value), name))
         if name in _WHOLE:
@@ -382,6 +384,11 @@ def _is_member(state: Mapping[str, Any], name: str) -> bool:
 
 def _is_slot(found: Any) -> bool:
     return type(found).__name__ == "member_descriptor"
+
+
+def _keeps_to_itself(kind: type) -> bool:
+    """Whether what flambeau's own code reads of such objects is watched elsewhere."""
+    return any(is_own(cls) and not cls.__module__.startswith(_SCHEDULERS) for cls in kind.__mro__)
 
 
 def _is_asked_by_own_code() -> bool:

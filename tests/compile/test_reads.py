@@ -326,6 +326,32 @@ def test_what_hooks_of_an_optimizer_read_is_seen():
         assert step(X).tolist() == [rate] * 3
 
 
+def test_what_a_scheduler_says_and_a_patched_step_are_seen(monkeypatch):
+    class Own(flambeau.optim.SGD):
+        pass
+
+    optimizer = Own([flambeau.ones(1, requires_grad=True)], lr=2.0)
+    scheduler = flambeau.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    optimizer.step()
+    check(lambda x: x * scheduler.get_last_lr()[0], scheduler.step)
+    check(lambda x: x * scheduler.last_epoch, scheduler.step)
+
+    @flambeau.compile
+    def step(x):
+        optimizer.param_groups[0]["params"][0].grad = x[:1] * 0
+        optimizer.step()
+        return optimizer.param_groups[0]["params"][0] * x
+
+    step(X)
+
+    def double(self, closure=None):
+        with flambeau.no_grad():
+            self.param_groups[0]["params"][0].mul_(2)
+
+    monkeypatch.setattr(Own, "step", double)
+    assert step(X)[0].item() == 2.0
+
+
 def test_objects_that_the_function_makes_are_its_own():
     class Counter:
         def __init__(self):
