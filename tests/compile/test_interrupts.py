@@ -77,6 +77,8 @@ class Raiser:
         return self
 
 
+# Where Python closes a generator, it reports the exception instead of raising it.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("make", [compiled_step, eager_step])
 def test_an_exception_at_any_line_loses_nothing(make):
     before, after = steps_later(make, 4)[2:]
@@ -115,6 +117,7 @@ def one_more(make, state):
             return course[course.index(state) + 1]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="signals need the main thread"
 )
