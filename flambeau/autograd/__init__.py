@@ -8,6 +8,8 @@ from flambeau.autograd.anomaly_mode import *
 from flambeau.autograd.backward import *
 from flambeau.autograd.function import *
 from flambeau.autograd.grad_mode import *
+from flambeau.autograd.grad_mode import is_multithreading_enabled as is_multithreading_enabled
+from flambeau.autograd.grad_mode import set_multithreading_enabled as set_multithreading_enabled
 from flambeau.autograd.gradcheck import *
 from flambeau.autograd.variable import *
 

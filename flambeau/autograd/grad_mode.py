@@ -5,10 +5,10 @@ from flambeau.core.modes import (
     inference_mode,
     is_grad_enabled,
     is_inference_mode_enabled,
-    is_multithreading_enabled,
+    is_multithreading_enabled,  # noqa: F401 (not beside no_grad)
     no_grad,
     set_grad_enabled,
-    set_multithreading_enabled,
+    set_multithreading_enabled,  # noqa: F401 (the same)
 )
 
 __all__ = [
@@ -16,8 +16,6 @@ __all__ = [
     "inference_mode",
     "is_grad_enabled",
     "is_inference_mode_enabled",
-    "is_multithreading_enabled",
     "no_grad",
     "set_grad_enabled",
-    "set_multithreading_enabled",
 ]

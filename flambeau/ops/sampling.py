@@ -14,6 +14,7 @@ from flambeau.core import plan, sample
 from flambeau.core.device import META, as_device
 from flambeau.core.dispatch import run
 from flambeau.core.kernel import Kernel
+from flambeau.core.misfits import require_tensors
 from flambeau.core.modes import modes
 from flambeau.core.op import function
 from flambeau.core.tensor import Tensor
@@ -276,6 +277,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Any = None) -> Any:
         RuntimeError: A probability is not between 0 and 1.
         NotImplementedError: The dtype is not a floating point one.
     """
+    require_tensors("bernoulli", input=input)
     if p is not None:
         with_values = Tensor._wrap(input.detach()._read())
         return bernoulli_(with_values, p, generator=generator)
@@ -318,6 +320,7 @@ def poisson(input: Any, generator: Any = None) -> Any:
         RuntimeError: A rate is negative.
         NotImplementedError: The dtype is not a floating point one.
     """
+    require_tensors("poisson", input=input)
     array = sample.poisson(input._read(), input.device, generator)
     return _drawn_from("poisson", input, array)
 

@@ -343,6 +343,8 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
         RuntimeError: The shapes do not broadcast.
     """
     given = _listed(tensors)
+    for each in given:
+        require_tensors("broadcast_tensors", tensor=each)
     shape = broadcast_shapes(*(each.shape for each in given))
     return tuple(
         [
@@ -435,6 +437,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
     if not vectors:
         raise RuntimeError("meshgrid(): expected a non-empty list of Tensors")
     for each in vectors:
+        require_tensors("meshgrid", tensor=each)
         if each.ndim > 1:
             raise RuntimeError(f"meshgrid() takes vectors, got shape {list(each.shape)}")
         if each.dtype is not vectors[0].dtype:

@@ -13,6 +13,7 @@ from jax import lax
 
 from flambeau import return_types
 from flambeau.core import dtype as dtypes
+from flambeau.core.misfits import require_tensors
 from flambeau.core.op import Array, Arrays, function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import wrap_dim, wrap_dims
@@ -154,6 +155,8 @@ def einsum(*args: Any) -> Tensor:
         raise RuntimeError(f"einsum(): {unknown[0]!r} is no letter, in the equation {equation!r}")
     if not operands:
         raise RuntimeError(f"einsum(): no operands for the equation {equation!r}")
+    for operand in operands:
+        require_tensors("einsum", operand=operand)
     if len(operands) == 1:
         view = _rearranged(operands[0], equation)
         if view is not None:
