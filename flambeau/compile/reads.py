@@ -38,6 +38,7 @@ from flambeau.compile.ownership import (
     state_of,
 )
 from flambeau.compile.places import MISSING, Outside, Returned
+from flambeau.core.identity import Same
 
 # Attributes that give the whole state of an object, for a copy or a table of it.
 _WHOLE = ("__dict__", "__reduce__", "__reduce_ex__", "__getstate__", "__dir__")
@@ -210,7 +211,6 @@ class Reads(Discovery):
                 self._find_by_name(value, label)
         if not _IMPORTING.isdisjoint(names.attributes):
             self._note_all(Outside(sys.modules, name) for name in names.attributes)
-
         if not _OF_FUNCTIONS.isdisjoint(names.attributes):
             for function in [each for found in self._functions.values() for each in found]:
                 self._note_function(function)
@@ -324,7 +324,6 @@ class Reads(Discovery):
         slots = (n for cls in type(value).__mro__ for n, e in vars(cls).items() if _is_slot(e))
         for name in (*state, *slots):
             if not name.startswith("__"):
-                self.paused = True
                 self._done.add((id(value), name))
                 (self._note_member if is_module(value) else self._note_at)(value, name)
 
@@ -374,7 +373,8 @@ class Reads(Discovery):
 def content_of(table: Any) -> Any:
     """A table of members in a form that compares by identity."""
     if isinstance(table, dict):
-        return [(name, id(each)) for name, each in table.items()]
+        # Held, so that no other object can take the place of one of them.
+        return [(name, Same(each)) for name, each in table.items()]
     return sorted(table or ())
 
 
