@@ -298,11 +298,13 @@ def named_in(value: Any) -> Mapping[str, Any]:
 
 
 def defaults_of(function: FunctionType) -> list[Outside]:
+    """The places of a function's default arguments."""
     keys = [*range(len(function.__defaults__ or ())), *(function.__kwdefaults__ or {})]
     return [Outside(function, key) for key in keys]
 
 
 def labelled(place: Outside, label: str) -> Outside:
+    """``place``, which messages call ``label``."""
     place.label = label
     return place
 

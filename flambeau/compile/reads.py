@@ -11,13 +11,13 @@ from __future__ import annotations
 import builtins
 import functools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from types import CodeType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
 
 from flambeau.compile import interception
-from flambeau.compile.chance import Chance, is_of_chance
+from flambeau.compile.chance import is_of_chance
 from flambeau.compile.discovery import (
     CONTAINERS,
     Discovery,
@@ -26,7 +26,7 @@ from flambeau.compile.discovery import (
     labelled,
     named_in,
 )
-from flambeau.compile.names import names_of
+from flambeau.compile.names import Names, names_of
 from flambeau.compile.ownership import (
     in_class,
     is_module,
@@ -59,19 +59,11 @@ _TABLES = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 class Reads(Discovery):
     """What one trace has read outside.
 
-    Args:
-        prepare: Takes the value of a place that may be read, before it can change.
-        know: Is told of each module.
-        chance: Is told of what may be drawn from.
+    Takes what `Discovery` takes.
     """
 
-    def __init__(
-        self,
-        prepare: Callable[[Outside], None],
-        know: Callable[[Any], None],
-        chance: Chance,
-    ) -> None:
-        super().__init__(prepare, know, chance)
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         #: While this is true, what is read is read by the trace itself.
         self.paused = True
         #: Attributes of modules, of which the guard compares all if they are called.
@@ -176,6 +168,11 @@ class Reads(Discovery):
             # Python's own, although no file says so.
             return
         names = names_of(code)
+        self._note_globals(names, namespace)
+        self._note_uncommon(names, namespace)
+
+    def _note_globals(self, names: Names, namespace: dict[str, Any]) -> None:
+        """Note the globals that code names, what it imports, and their attributes in its chains."""
         for name in names.globals:
             if name in namespace:
                 self._note_and_discover(Outside(namespace, name))
@@ -193,6 +190,9 @@ class Reads(Discovery):
             found = self._root(root, namespace, root in names.imports)
             if isinstance(found, ModuleType):
                 self.discover(found, root)
+
+    def _note_uncommon(self, names: Names, namespace: dict[str, Any]) -> None:
+        """Note what code may find by names that it has as text, or past the objects themselves."""
         if not _BY_TEXT.isdisjoint(names.globals):
             # Globals, and names in source code, that are asked for by a text.
             for name in names.attributes:
