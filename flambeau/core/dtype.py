@@ -172,9 +172,9 @@ _PYTHON_TYPES: dict[type, dtype] = {
 }  # fmt: skip
 
 
-def of_python_type(kind: type) -> Any:
+def of_python_type(kind: Any) -> Any:
     """The dtype that ``float``, ``int``, ``bool`` or ``complex`` stands for; others as they are."""
-    return _PYTHON_TYPES.get(kind, kind)
+    return _PYTHON_TYPES.get(kind, kind) if isinstance(kind, type) else kind
 
 
 class _Limits:
@@ -197,7 +197,7 @@ class finfo(_Limits):
     _shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
 
     def __init__(self, type: dtype | None = None) -> None:
-        type = get_default_dtype() if type is None else type
+        type = get_default_dtype() if type is None else of_python_type(type)
         if not isinstance(type, dtype) or type.category < FLOATING:
             raise TypeError(f"finfo needs a floating point dtype, got {type!r}; use iinfo")
         super().__init__(type.to_real())
@@ -213,6 +213,7 @@ class iinfo(_Limits):
     _shown = ("min", "max")
 
     def __init__(self, type: dtype) -> None:
+        type = of_python_type(type)
         if not isinstance(type, dtype) or type.category != INTEGER:
             raise TypeError(f"iinfo needs an integer dtype, got {type!r}; use finfo")
         super().__init__(type)

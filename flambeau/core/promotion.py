@@ -27,8 +27,8 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     Raises:
         TypeError: Neither converts to the other, as for ``uint16`` and ``int32``.
     """
-    for name, each in (("type1", type1), ("type2", type2)):
-        _needs_dtype("promote_types", name, each)
+    type1 = _as_dtype("promote_types", "type1", type1)
+    type2 = _as_dtype("promote_types", "type2", type2)
     if type1 is type2:
         return type1
     low, high = sorted((type1, type2), key=lambda each: each.category)
@@ -169,14 +169,15 @@ def promote_to_float(*operands: Any) -> tuple[Any, ...]:
 
 def can_cast(from_: dtype, to: dtype) -> bool:
     """Whether an in-place operator may store ``from_`` values in a ``to`` tensor."""
-    _needs_dtype("can_cast", "from_", from_)
-    _needs_dtype("can_cast", "to", to)
+    from_, to = _as_dtype("can_cast", "from_", from_), _as_dtype("can_cast", "to", to)
     return from_.category <= to.category
 
 
-def _needs_dtype(function: str, name: str, value: Any) -> None:
-    if not isinstance(value, dtype):
+def _as_dtype(function: str, name: str, value: Any) -> dtype:
+    found = dtypes.of_python_type(value)
+    if not isinstance(found, dtype):
         raise TypeError(f"{function}(): {name} must be a dtype, got {value!r:.80}")
+    return found
 
 
 def result_type(*operands: Any) -> dtype:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from flambeau.core.dtype import dtype
+from flambeau.core.dtype import dtype, of_python_type
 
 Check: TypeAlias = Callable[[str, str, Any], None]
 
@@ -79,6 +79,11 @@ def _check_type(kind: type, expected: str) -> Check:
     return check
 
 
+def _check_dtype(operator: str, name: str, value: Any) -> None:
+    if not isinstance(of_python_type(value), dtype):
+        raise _refusal(operator, name, "a dtype", value)
+
+
 _BESIDES: dict[str, type] = {"None": type(None), "str": str}
 
 _CHECKS: dict[str, Check] = {
@@ -92,5 +97,5 @@ _CHECKS: dict[str, Check] = {
     "tuple[int, ...]": _check_sizes,
     "bool": _check_type(bool, "True or False"),
     "str": _check_type(str, "a str"),
-    "dtypes.dtype": _check_type(dtype, "a dtype"),
+    "dtypes.dtype": _check_dtype,
 }

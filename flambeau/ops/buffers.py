@@ -12,7 +12,7 @@ from flambeau.core.convert import make
 from flambeau.core.modes import modes
 from flambeau.core.op import function
 from flambeau.core.tensor import Tensor
-from flambeau.ops.factory import check_options
+from flambeau.ops.factory import checked_dtype
 from flambeau.ops.known import known_values
 
 __all__ = ["apply_", "frombuffer", "map_"]
@@ -44,7 +44,7 @@ def frombuffer(
     >>> flambeau.frombuffer(bytes([1, 2, 3]), dtype=flambeau.uint8)
     tensor([1, 2, 3], dtype=flambeau.uint8)
     """
-    check_options("frombuffer", dtype)
+    dtype = checked_dtype("frombuffer", dtype)
     try:
         memory = memoryview(buffer).cast("B")
     except TypeError:

@@ -91,6 +91,7 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, b
     Raises:
         TypeError: The arguments are of none of the three forms.
     """
+    args = tuple(map(dtypes.of_python_type, args))
     first = args[0] if args else kwargs.get("tensor", kwargs.get("other"))
     names: tuple[str, ...]
     if isinstance(first, Tensor):
@@ -108,6 +109,8 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, b
             "other forms are to(device, dtype), to(dtype) and to(other)"
         )
     given.update(kwargs)
+    if "dtype" in kwargs:
+        given["dtype"] = dtypes.of_python_type(kwargs["dtype"])
     for name, kinds in _TO_ARGUMENTS.items():
         if name in given and not isinstance(given[name], kinds):
             raise TypeError(
@@ -160,7 +163,7 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: 
         if dtype not in by_name:
             raise ValueError(f"invalid type {dtype!r}; expected one of {', '.join(by_name)}")
         dtype = by_name[dtype]
-    dtype = dtypes.of_python_type(dtype) if isinstance(dtype, builtins.type) else dtype
+    dtype = dtypes.of_python_type(dtype)
     if not isinstance(dtype, dtypes.dtype):
         kind = builtins.type(dtype).__name__
         raise TypeError(

@@ -16,7 +16,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.core.writing import put
 from flambeau.ops.factory import (
     check_number,
-    check_options,
+    checked_dtype,
     constant,
     dtype_of_number,
     number_in,
@@ -110,7 +110,7 @@ def _sized(
 ) -> Any:  # fmt: skip
     shape = shape_of(name, sizes, size)
     if dtype is not None or layout is not None:
-        check_options(name, dtype, layout)
+        dtype = checked_dtype(name, dtype, layout)
     if out is not None:
         dtype, device = out_options(name, out, dtype, device)
     dtype = dtypes.get_default_dtype() if dtype is None else dtype
@@ -148,7 +148,7 @@ def full(
     if not isinstance(size, list | tuple):
         raise TypeError(f"full(): size must be a sequence of integers, got {type(size).__name__}")
     shape = shape_of("full", (size,))
-    check_options("full", dtype, layout)
+    dtype = checked_dtype("full", dtype, layout)
     value = check_number("full", "fill_value", fill_value)
     dtype, device = out_options("full", out, dtype, device)
     dtype = dtype_of_number(value) if dtype is None else dtype
@@ -181,7 +181,7 @@ def eye(
 ) -> Any:
     """A matrix with ones on the diagonal and zeros elsewhere, of shape ``(n, m)`` or ``(n, n)``."""
     shape = shape_of("eye", (n, n if m is None else m))
-    check_options("eye", dtype, layout)
+    dtype = checked_dtype("eye", dtype, layout)
     dtype, device = out_options("eye", out, dtype, device)
     dtype = dtypes.get_default_dtype() if dtype is None else dtype
     array = produce(shape, dtype, as_device(device), lambda lib: lib.eye(*shape, dtype=dtype.numpy))
@@ -233,7 +233,7 @@ def _like(
 ) -> Any:
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}(): input must be a Tensor, got {type(input).__name__}")
-    check_options(name, dtype, layout)
+    dtype = checked_dtype(name, dtype, layout)
     return _new(name, input, tuple(input.shape), value, dtype, device, requires_grad)
 
 
@@ -252,7 +252,7 @@ def _make_new(method_name: str, value: int, what: str) -> None:
         requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
     ) -> Any:  # fmt: skip
         shape = shape_of(method_name, sizes, size)
-        check_options(method_name, dtype, layout)
+        dtype = checked_dtype(method_name, dtype, layout)
         return _new(method_name, self, shape, value, dtype, device, requires_grad)
 
     new.__name__ = new.__qualname__ = method_name
@@ -274,7 +274,7 @@ def new_full(
     if not isinstance(size, list | tuple):
         raise TypeError(f"new_full(): size must be a tuple of ints, got {size!r:.80}")
     shape = shape_of("new_full", (size,))
-    check_options("new_full", dtype, layout)
+    dtype = checked_dtype("new_full", dtype, layout)
     value = check_number("new_full", "fill_value", fill_value)
     return _new("new_full", self, shape, value, dtype, device, requires_grad)
 

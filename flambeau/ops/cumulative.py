@@ -33,6 +33,8 @@ __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 
 def _accumulated(compute: Any, input: Any, dim: int, dtype: dtypes.dtype | None) -> Any:
     """``compute`` in the dtype of a running sum: int64 for integers, single for half precision."""
+    if dtype is dtypes.bool:
+        raise NotImplementedError("a running sum or product does not exist for bool; use int64")
     if dtype is not None:
         input = cast_real(input, dtype)
     elif category(input) <= dtypes.INTEGER:

@@ -59,12 +59,19 @@ def as_size(name: str, value: Any) -> int:
     raise TypeError(f"{name}(): sizes must be integers, got {type(value).__name__}: {value!r:.80}")
 
 
-def check_options(name: str, dtype: Any, layout: Any = None) -> None:
-    """Refuse a dtype that is none, and layouts other than the dense one."""
+def checked_dtype(name: str, dtype: Any, layout: Any = None) -> Any:
+    """The dtype that is meant, which ``float``, ``int``, ``bool`` and ``complex`` may name.
+
+    Raises:
+        TypeError: ``dtype`` is none.
+        NotImplementedError: ``layout`` is not the dense one.
+    """
+    dtype = dtypes.of_python_type(dtype)
     if dtype is not None and not isinstance(dtype, dtypes.dtype):
         raise TypeError(f"{name}(): dtype must be a flambeau dtype, got {dtype!r}")
     if layout is not None and not str(layout).endswith("strided"):
         raise NotImplementedError(f"{name}(): tensors are dense; layout={layout} is not possible")
+    return dtype
 
 
 def produce(

@@ -17,7 +17,7 @@ from flambeau.core.modes import modes
 from flambeau.core.op import function
 from flambeau.core.tensor import Tensor
 from flambeau.core.upload import upload
-from flambeau.ops.factory import check_options, wrap_new
+from flambeau.ops.factory import checked_dtype, wrap_new
 
 __all__ = [
     "as_tensor",
@@ -57,7 +57,7 @@ def tensor(
     >>> flambeau.tensor([[1, 2], [3, 4]]).dtype
     flambeau.int64
     """
-    check_options("tensor", dtype)
+    dtype = checked_dtype("tensor", dtype)
     if isinstance(data, Tensor):
         warnings.warn(
             "tensor() copies a tensor outside the tape; source.detach().clone() says so better",
@@ -115,7 +115,7 @@ def scalar_tensor(
     requires_grad: bool = False,
 ) -> Any:
     """A 0-d tensor of one number, of the default dtype where not said otherwise."""
-    check_options("scalar_tensor", dtype, layout)
+    dtype = checked_dtype("scalar_tensor", dtype, layout)
     dtype = dtypes.get_default_dtype() if dtype is None else dtype
     if not isinstance(s, int | float | complex | np.generic):
         raise TypeError(f"scalar_tensor(): s must be a number, got {type(s).__name__}: {s!r:.80}")
@@ -128,7 +128,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     A tensor that must be converted keeps its history. Unlike PyTorch, a NumPy array is copied:
     tensors never share memory that someone else can write to.
     """
-    check_options("as_tensor", dtype)
+    dtype = checked_dtype("as_tensor", dtype)
     if isinstance(data, Tensor):
         device = _device_around() if device is None else device
         data = data if device is None else data.to(device=device)
@@ -159,7 +159,7 @@ def asarray(
     Raises:
         ValueError: ``copy=False``, but the elements cannot be shared.
     """
-    check_options("asarray", dtype)
+    dtype = checked_dtype("asarray", dtype)
     if isinstance(obj, Tensor):
         result = as_tensor(obj, dtype, device)
         if result is not obj and copy is False:
@@ -251,7 +251,7 @@ def new_tensor(
     requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
 ) -> Any:  # fmt: skip
     """A new leaf tensor with a copy of ``data``, with this tensor's dtype and device."""
-    check_options("new_tensor", dtype, layout)
+    dtype = checked_dtype("new_tensor", dtype, layout)
     if isinstance(data, Tensor):
         warnings.warn(
             "new_tensor() copies a tensor outside the tape; source.detach().clone() says so better",

@@ -14,7 +14,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.ops.factory import (
     as_size,
     check_number,
-    check_options,
+    checked_dtype,
     out_options,
     produce,
     shape_of,
@@ -48,7 +48,7 @@ def arange(
         RuntimeError: The step is zero or leads away from ``end``; a bound is not finite.
     """
     start, end, step = _range_bounds(bounds, start, end, step)
-    check_options("arange", dtype, layout)
+    dtype = checked_dtype("arange", dtype, layout)
     dtype, device = out_options("arange", out, dtype, device)
     if dtype is None:
         all_integers = all(isinstance(each, int) for each in (start, end, step))
@@ -168,7 +168,7 @@ def _spaced(
     steps = as_size(name, steps)
     if steps < 0:
         raise RuntimeError(f"{name}(): steps must not be negative, got {steps}")
-    check_options(name, dtype, layout)
+    dtype = checked_dtype(name, dtype, layout)
     dtype, device = out_options(name, out, dtype, device)
     if dtype is None:
         dtype = dtypes.get_default_dtype()
@@ -222,7 +222,7 @@ def _triangle(
     name: str, indices: Any, row: Any, col: Any, offset: Any, dtype: Any, device: Any, layout: Any
 ) -> Any:
     row, col = shape_of(name, (row, col))
-    check_options(name, dtype, layout)
+    dtype = checked_dtype(name, dtype, layout)
     if dtype not in (dtypes.int64, dtypes.int32):
         raise NotImplementedError(f"{name}(): indices are int64 or int32, not {dtype}")
     positions = np.stack(indices(row, offset, col)).astype(dtype.numpy)

@@ -19,7 +19,7 @@ from flambeau.core.modes import modes
 from flambeau.core.op import function
 from flambeau.core.tensor import Tensor
 from flambeau.core.writing import put
-from flambeau.ops.factory import check_options, out_options, shape_of, wrap_new
+from flambeau.ops.factory import checked_dtype, out_options, shape_of, wrap_new
 
 __all__ = [
     "bernoulli",
@@ -91,7 +91,7 @@ def _new(
     name: str, kind: str, shape: tuple[int, ...], generator: Any, out: Any, dtype: Any,
     layout: Any, device: Any, requires_grad: bool, **parameters: Any,
 ) -> Any:  # fmt: skip
-    check_options(name, dtype, layout)
+    dtype = checked_dtype(name, dtype, layout)
     dtype, device = out_options(name, out, dtype, device)
     dtype = dtypes.get_default_dtype() if dtype is None else dtype
     where = as_device(device)
@@ -184,7 +184,7 @@ def randperm(
     Raises:
         RuntimeError: ``n`` is negative, or the dtype cannot hold n - 1.
     """
-    check_options("randperm", dtype, layout)
+    dtype = checked_dtype("randperm", dtype, layout)
     dtype, device = out_options("randperm", out, dtype, device)
     dtype = dtypes.int64 if dtype is None else dtype
     count = _integer("randperm", "n", n)

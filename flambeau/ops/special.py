@@ -16,6 +16,7 @@ from flambeau.ops.aliases import also_method
 from flambeau.ops.checks import needs_floating, needs_inexact
 from flambeau.ops.derivatives import log_odds, where_chosen, with_derivatives
 from flambeau.ops.gamma import log_gamma, polygamma_of
+from flambeau.ops.incomplete_gamma import lower_incomplete_gamma, upper_incomplete_gamma
 from flambeau.ops.waves import bessel_i0, cardinal_sine
 
 __all__ = [
@@ -101,26 +102,14 @@ def mvlgamma(input: Operand, p: int) -> Array:
 def igamma(input: TensorOperand, other: TensorOperand) -> Array:
     """The regularized lower incomplete gamma function of order ``input``, up to ``other``."""
     needs_floating("igamma", input)
-    order, end = jnp.broadcast_arrays(input, other)
-    return _at_the_ends(jax.lax.igamma(order, end), order, end, 0, 1)
+    return lower_incomplete_gamma(*jnp.broadcast_arrays(input, other))
 
 
 @op(method=True, inplace=True, promote="type", widen=True)
 def igammac(input: TensorOperand, other: TensorOperand) -> Array:
     """``1 - igamma``: the regularized upper incomplete gamma function."""
     needs_floating("igammac", input)
-    order, end = jnp.broadcast_arrays(input, other)
-    return _at_the_ends(jax.lax.igammac(order, end), order, end, 1, 0)
-
-
-def _at_the_ends(regular: Any, order: Any, end: Any, at_zero: float, at_infinity: float) -> Any:
-    """``regular``, but the limits where the order or the end of the integral is 0 or infinite."""
-    undefined = ((order == 0) & (end == 0)) | (jnp.isinf(order) & jnp.isinf(end))
-    begins = (end == 0) | jnp.isinf(order)
-    is_limit = begins | (order == 0) | jnp.isinf(end)
-    limit = jnp.where(undefined, jnp.nan, jnp.where(begins, at_zero, at_infinity))
-    outside = (order < 0) | (end < 0) | jnp.isnan(order) | jnp.isnan(end)
-    return jnp.where(is_limit & ~outside, limit.astype(regular.dtype), regular)
+    return upper_incomplete_gamma(*jnp.broadcast_arrays(input, other))
 
 
 @op(method=True, inplace=True, promote="float", widen=True, node="I0Backward0")

@@ -66,8 +66,10 @@ def view(self: Tensor, *sizes: Any, size: Any = None, dtype: dtypes.dtype | None
     >>> x.view(2, -1).shape
     flambeau.Size([2, 3])
     """
-    if dtype is None and len(sizes) == 1 and isinstance(sizes[0], dtypes.dtype):
-        dtype = sizes[0]
+    if dtype is None and len(sizes) == 1:
+        only = dtypes.of_python_type(sizes[0])
+        dtype = only if isinstance(only, dtypes.dtype) else None
+    dtype = dtypes.of_python_type(dtype)
     if dtype is not None:
         return _view_dtype(self, dtype)
     if not sizes and size is None:

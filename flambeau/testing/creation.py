@@ -9,7 +9,7 @@ from typing import Any
 from flambeau.core import dtype as dtypes
 from flambeau.core.tensor import Tensor
 from flambeau.ops.creation import empty
-from flambeau.ops.factory import check_options
+from flambeau.ops.factory import checked_dtype
 from flambeau.ops.sampling import randint
 from flambeau.ops.views import view_as_real
 
@@ -55,7 +55,7 @@ def make_tensor(
     >>> made.shape, bool((1 <= made).all()), bool((made < 10).all())
     (flambeau.Size([2, 3]), True, True)
     """
-    check_options("make_tensor", dtype)
+    dtype = checked_dtype("make_tensor", dtype)
     if noncontiguous and memory_format is not None:
         raise ValueError("make_tensor() takes noncontiguous or memory_format, not both")
     if requires_grad and dtype.category < dtypes.FLOATING:

@@ -39,6 +39,7 @@ def vector_norm(
         IndexError: There is no such dimension.
     """
     dims = wrap_dims(dim, input.ndim, "norm")
+    _check_dtype(input, dtype)
     input = averaged("norm", input, dtype)
     if (p < 0 or p == math.inf) and 0 in [input.shape[each] for each in dims]:
         raise RuntimeError(f"norm() with p={p} of no elements is not defined")
@@ -47,6 +48,15 @@ def vector_norm(
     if narrow.itemsize == 2:
         size = size.astype(jnp.float32)
     return norm_of_magnitudes(size, p, dims, keepdim).astype(narrow)
+
+
+def _check_dtype(input: Any, dtype: dtypes.dtype | None) -> None:
+    wanted = dtypes.COMPLEX if jnp.iscomplexobj(input) else dtypes.FLOATING
+    if dtype is not None and dtype.category != wanted:
+        kind = "complex" if wanted == dtypes.COMPLEX else "a floating point dtype"
+        raise RuntimeError(
+            f"norm(): the dtype of norms of {input.dtype} must be {kind}, not {dtype}"
+        )
 
 
 def norm_of_magnitudes(size: Any, p: float, dims: tuple[int, ...], keepdim: bool) -> Any:

@@ -18,7 +18,7 @@ from flambeau.core.device import as_device
 from flambeau.core.op import Array, function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import wrap_dim
-from flambeau.ops.factory import check_options, produce, wrap_new
+from flambeau.ops.factory import checked_dtype, produce, wrap_new
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2",
@@ -379,8 +379,10 @@ def _frequencies(
     name: str, points: list[int], n: int, d: float, out: Any, dtype: Any, layout: Any, device: Any,
     requires_grad: bool,
 ) -> Any:  # fmt: skip
-    check_options(name, dtype, layout)
+    dtype = checked_dtype(name, dtype, layout)
     dtype = dtypes.get_default_dtype() if dtype is None else dtype
+    if not dtype.is_floating_point:
+        raise RuntimeError(f"{name}(): the dtype must be a floating point dtype, got {dtype}")
     step = 1.0 / (n * d) if n * d else math.inf
 
     def build(lib: Any) -> Any:

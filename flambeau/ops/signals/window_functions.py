@@ -13,7 +13,7 @@ from typing import Any
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.device import as_device
-from flambeau.ops.factory import as_size, check_options, produce, wrap_new
+from flambeau.ops.factory import as_size, checked_dtype, produce, wrap_new
 
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
 
@@ -39,8 +39,7 @@ def windowed(
         RuntimeError: The length is negative, or the dtype is not floating point.
     """
     length = as_size(name, length)
-    dtype = options.get("dtype")
-    check_options(name, dtype, options.get("layout"))
+    dtype = checked_dtype(name, options.get("dtype"), options.get("layout"))
     dtype = dtypes.get_default_dtype() if dtype is None else dtype
     if length < 0:
         raise RuntimeError(f"{name}(): the length must not be negative, got {length}")
