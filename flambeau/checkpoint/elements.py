@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from flambeau.checkpoint.errors import RefusedContentError
+from flambeau.core.steps import Expand
 from flambeau.core.tensor import Tensor
+from flambeau.core.view import View, result_of
 
 __all__: list[str] = []
+
+# NumPy's.
+_MOST_DIMENSIONS = 64
+# What positions of bytes are counted with.
+_MOST_BYTES = 1 << 63
 
 
 def elements_of(tensor: Tensor) -> tuple[Any, ...]:
@@ -23,3 +32,67 @@ def elements_of(tensor: Tensor) -> tuple[Any, ...]:
 def array_of(tensor: Tensor) -> np.ndarray:
     """The elements in the order of the dimensions, the last one running fastest."""
     return np.asarray(tensor.numpy(force=True), order="C")
+
+
+def unexpanded(tensor: Tensor) -> tuple[Tensor, tuple[int, ...]]:
+    """The tensor that an expanded one repeats, and the strides with which it does.
+
+    For any other tensor, itself and the strides of its elements as `array_of` has them.
+    """
+    shape, view = tuple(tensor.shape), tensor._view
+    while view is not None and isinstance(view.steps[-1], Expand):
+        tensor, view = _before_last_step(tensor, view)
+    own = tuple(tensor.shape)
+    if own == shape:
+        return tensor, strides_of(shape)
+    aligned = zip(own, shape[len(shape) - len(own) :], strides_of(own), strict=True)
+    strides = [stride if size == whole else 0 for size, whole, stride in aligned]
+    return tensor, (*[0] * (len(shape) - len(own)), *strides)
+
+
+def _before_last_step(tensor: Tensor, view: View) -> tuple[Tensor, View | None]:
+    source = object.__new__(Tensor)
+    source._cell = tensor._cell
+    steps, array = view.steps[:-1], tensor._cell.array
+    if steps:
+        shape, of = result_of(steps, tuple(array.shape), array.dtype)
+        source._view = View(steps, view.names[:-1], view.starts, shape, of, None)
+    return source, source._view
+
+
+def bytes_of(tensor: Tensor) -> memoryview:
+    """The bytes of `array_of`, of which not every dtype can be handed over as a buffer."""
+    return array_of(tensor).reshape(-1).view(np.uint8).data
+
+
+def array_from(data: bytes, numpy_dtype: Any) -> np.ndarray:
+    """The elements that these bytes are; of a bool, every byte but 0 is True."""
+    if numpy_dtype == np.bool_:
+        return np.frombuffer(data, np.uint8) != 0
+    return np.frombuffer(data, numpy_dtype)
+
+
+def strides_of(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The steps in elements along each dimension where elements lie one after another."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def checked_shape(sizes: Any, itemsize: int) -> tuple[int, ...]:
+    """The sizes that a file states, if a tensor can have them.
+
+    Raises:
+        RefusedContentError: No tensor can.
+    """
+    sizes = tuple(sizes) if isinstance(sizes, list | tuple) else ()
+    if len(sizes) > _MOST_DIMENSIONS:
+        raise RefusedContentError(f"a tensor of {len(sizes)} dimensions cannot be")
+    if not all(type(each) is int and each >= 0 for each in sizes):
+        raise RefusedContentError("a tensor of sizes that are no whole numbers cannot be")
+    if itemsize * math.prod(max(each, 1) for each in sizes) >= _MOST_BYTES:
+        raise RefusedContentError(f"a tensor of sizes {sizes} is larger than any memory")
+    return sizes

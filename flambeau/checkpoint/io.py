@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
-import pickle
-import zipfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, BinaryIO
 
 from flambeau.checkpoint.atomic import atomic_write
+from flambeau.checkpoint.errors import DamagedFileError
+from flambeau.checkpoint.limits import Limits
 from flambeau.checkpoint.safetensors_file import (
     check_metadata,
     read_safetensors,
     write_safetensors,
 )
+from flambeau.checkpoint.source import opened
 from flambeau.checkpoint.torch_reader import (
+    Reading,
     begins_archive,
     begins_older_file,
     read_archive,
@@ -68,6 +72,8 @@ def save(obj: Any, f: Source, *, metadata: Mapping[str, str] | None = None) -> N
             elements.
         pickle.PicklingError: Python cannot pickle a part of ``obj``; it may raise AttributeError
             for that too.
+        OSError: The operating system refuses, such as for a full disk; a path then holds its old
+            content, an open file a part of the new one.
 
     >>> import io
     >>> import flambeau
@@ -80,19 +86,34 @@ def save(obj: Any, f: Source, *, metadata: Mapping[str, str] | None = None) -> N
     texts = check_metadata(metadata)
     name = _name_of(f)
     if name.endswith(_SAFETENSORS) or (metadata is not None and not name):
-        write_safetensors(obj, f, texts)
+        write = partial(write_safetensors, obj, texts)
     elif metadata is not None:
         raise ValueError(
             f"metadata is kept in safetensors files only, and {name!r} does not end in "
             f"{_SAFETENSORS}; put it into what is saved"
         )
-    elif isinstance(f, str | os.PathLike):
+    else:
+        write = partial(write_archive, obj)
+    if isinstance(f, str | os.PathLike):
         with atomic_write(f) as file:
-            write_archive(obj, file)
+            write(file)
     else:
         whole = io.BytesIO()
-        write_archive(obj, whole)
-        f.write(whole.getbuffer())
+        write(whole)
+        _write_all(f, whole.getbuffer())
+
+
+def _write_all(file: BinaryIO, rest: memoryview) -> None:
+    """Write all bytes: a file without a buffer may take fewer than it is given."""
+    while rest:
+        written = file.write(rest)
+        if not written:
+            raise BlockingIOError(
+                errno.EAGAIN,
+                f"the open file takes no more now, and {len(rest)} bytes are left; save to a file "
+                "that blocks, or to an io.BytesIO",
+            )
+        rest = rest[written:]
 
 
 def _name_of(f: Any) -> str:
@@ -106,6 +127,7 @@ def load(
     *,
     weights_only: bool = True,
     mmap: bool | None = None,
+    limits: Limits | None = None,
 ) -> Any:
     """Read a safetensors file or one of `torch.save`; its first bytes tell which.
 
@@ -124,53 +146,44 @@ def load(
             them. Otherwise they may hold whatever Python can import here, and **run code of whoever
             made the file**.
         mmap: Accepted for PyTorch's sake. Tensors are read one after another.
+        limits: How much memory the content may claim, and how deep tuples may be nested; by default
+            ``Limits()``. They do not hold for code that ``weights_only=False`` lets run.
 
     Raises:
-        FileNotFoundError: There is no file of this path.
-        RuntimeError: The file is in none of these formats, or damaged; or this machine has no such
-            device.
-        pickle.UnpicklingError: The file needs something that is not read: code, with
-            ``weights_only``, or what only PyTorch has.
-        TypeError: The named tensor is of a dtype that flambeau does not have; or the function
-            ``map_location`` gives something else.
+        CheckpointError: The content of the file cannot be read. Each class of these errors is a
+            RuntimeError, names the file and the place in it, and is one of:
+            `DamagedFileError`: the file is in none of these formats, or damaged;
+            `RefusedContentError`, also a pickle.UnpicklingError: the file needs something that is
+            not read, such as code, with ``weights_only``, or what only PyTorch has;
+            `UnsupportedDtypeError`, also a TypeError: a tensor is of a dtype that is not here;
+            `LimitExceededError`, also a pickle.UnpicklingError: the file claims too much.
+        OSError: The file cannot be read: ``FileNotFoundError`` if there is none of this path.
+        RuntimeError: This machine has no such device.
+        TypeError: The file is open for text; or the function ``map_location`` gives something else.
     """
     placed = _placing(map_location)
-    if isinstance(f, str | os.PathLike):
-        with open(f, "rb") as file:
-            start = file.read(_START)
-            file.seek(0)
-            read = _reader_of(start)
-            if read is not None:
-                return _read(read, file, repr(os.fspath(f)), placed, weights_only)
-        return read_safetensors(f, placed("cpu"))
-    data = f.read()
-    read = _reader_of(data[:_START])
-    if read is None:
-        return read_safetensors(io.BytesIO(data), placed("cpu"))
-    return _read(read, io.BytesIO(data), "the open file", placed, weights_only)
+    limits = Limits() if limits is None else limits
+    with opened(f) as source:
+        start = source.read(0, min(_START, source.size))
+        read, name = _reader_of(start)
+        if read is None:
+            return read_safetensors(source, placed("cpu"), limits)
+        try:
+            return read(source, Reading(placed, weights_only, limits))
+        except _ChoiceFailedError as failed:
+            raise failed.error from None
+        except DamagedFileError as error:
+            error.format = name
+            raise
 
 
-def _reader_of(start: bytes) -> Callable[..., Any] | None:
+def _reader_of(start: bytes) -> tuple[Callable[..., Any] | None, str]:
+    """What reads a file that begins so, and the name of its format."""
     if begins_archive(start):
-        return read_archive
-    return read_older_file if begins_older_file(start) else None
-
-
-def _read(
-    read: Callable[..., Any], file: BinaryIO, origin: str, placed: Any, weights_only: bool
-) -> Any:
-    try:
-        return read(file, placed, weights_only)
-    except _ChoiceFailedError as failed:
-        raise failed.error from None
-    except pickle.UnpicklingError as error:
-        raise pickle.UnpicklingError(f"{origin} cannot be read: {error}") from error
-    except (
-        zipfile.BadZipFile, EOFError, ValueError, KeyError, IndexError, TypeError, AttributeError,
-    ) as error:  # fmt: skip
-        raise RuntimeError(
-            f"{origin} is no file of PyTorch's, or a damaged one: {error}"
-        ) from error
+        return read_archive, "archive of PyTorch's"
+    if begins_older_file(start):
+        return read_older_file, "file of PyTorch's older format"
+    return None, ""
 
 
 def _placing(map_location: Any) -> Callable[[str], device]:

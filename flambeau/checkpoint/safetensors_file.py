@@ -8,25 +8,30 @@ for, as JSON under one key:
 - which names stand for one tensor, whose elements are written once (tied weights);
 - a state dict's ``_metadata``, the versions of the modules that made it.
 
-The layout of a file is the one that the safetensors project documents as its format.
+The layout of a file is the one that https://github.com/huggingface/safetensors documents as its
+format: the length of a header, the header as JSON, and the elements, without gaps.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, BinaryIO, NamedTuple
 
 import ml_dtypes
 import numpy as np
-from safetensors import SafetensorError, deserialize, safe_open
-from safetensors import numpy as safetensors_numpy
 
-from flambeau.checkpoint.atomic import atomic_path
-from flambeau.checkpoint.elements import array_of, elements_of
+from flambeau.checkpoint.elements import array_from, bytes_of, checked_shape, elements_of
+from flambeau.checkpoint.errors import (
+    DamagedFileError,
+    RefusedContentError,
+    UnsupportedDtypeError,
+)
+from flambeau.checkpoint.limits import Limits
+from flambeau.checkpoint.source import Source, opened
 from flambeau.core import dtype as dtypes
 from flambeau.core.convert import place
 from flambeau.core.device import device
@@ -34,7 +39,6 @@ from flambeau.core.tensor import Tensor
 
 __all__ = ["check_metadata", "read_metadata", "read_safetensors", "write_safetensors"]
 
-Source = str | os.PathLike[str] | BinaryIO
 OWN_KEY = "flambeau"
 RESERVED_NAME = "__metadata__"
 
@@ -56,16 +60,23 @@ _NUMPY_DTYPES: dict[str, Any] = {
     "F8_E4M3": ml_dtypes.float8_e4m3fn,
     "F8_E5M2": ml_dtypes.float8_e5m2,
 }
-_SAVED_DTYPES = frozenset(np.dtype(each) for each in _NUMPY_DTYPES.values())
+_STORED_DTYPES = {np.dtype(each): name for name, each in _NUMPY_DTYPES.items()}
+_LENGTH = 8
+# What the format allows for a header.
+_LONGEST_HEADER = 100_000_000
+# Elements begin at multiples of it, so that readers can use them where they are.
+_ALIGNMENT = 8
+# How many times its length a header of JSON takes in Python, at most.
+_TIMES_THE_HEADER = 24
 
 
-def write_safetensors(obj: Mapping[str, Tensor], f: Source, texts: dict[str, str]) -> None:
+def write_safetensors(obj: Mapping[str, Tensor], texts: dict[str, str], file: BinaryIO) -> None:
     """Write a flat dict of tensors; see `flambeau.save`.
 
     Args:
         obj: Tensors by name.
-        f: A path, or a file open for writing bytes.
         texts: What `check_metadata` gives.
+        file: Open for writing bytes.
 
     Raises:
         TypeError: ``obj`` is not a dict, or under the name that the message gives there is no
@@ -75,31 +86,41 @@ def write_safetensors(obj: Mapping[str, Tensor], f: Source, texts: dict[str, str
     """
     tensors = _checked(obj)
     shared = _second_names(tensors)
-    texts = {**texts, OWN_KEY: _own_text(list(tensors), shared, getattr(obj, "_metadata", None))}
-    arrays = {name: array_of(t) for name, t in tensors.items() if name not in shared}
-    if isinstance(f, str | os.PathLike):
-        with atomic_path(f) as temporary:
-            safetensors_numpy.save_file(arrays, temporary, texts)
-    else:
-        f.write(safetensors_numpy.save(arrays, texts))
+    own = _own_text(list(tensors), shared, getattr(obj, "_metadata", None))
+    # The largest elements first: then all of them are aligned.
+    written = {name: tensor for name, tensor in tensors.items() if name not in shared}
+    written = dict(sorted(written.items(), key=lambda item: -item[1].dtype.itemsize))
+    header: dict[str, Any] = {RESERVED_NAME: {**texts, OWN_KEY: own}}
+    end = 0
+    for name, tensor in written.items():
+        begin, end = end, end + tensor.nbytes
+        stored = _STORED_DTYPES[tensor.dtype.numpy]
+        shape = list(tensor.shape)
+        header[name] = {"dtype": stored, "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % _ALIGNMENT)
+    file.write(len(text).to_bytes(_LENGTH, "little") + text)
+    for tensor in written.values():
+        file.write(bytes_of(tensor))
 
 
-def read_safetensors(f: Source, where: device) -> OrderedDict[str, Tensor]:
+def read_safetensors(source: Source, where: device, limits: Limits) -> OrderedDict[str, Tensor]:
     """The tensors of a file, by name and in the order in which they were saved.
 
     Files of other programs are read too; their names come in the order of the file's data.
 
     Args:
-        f: A path, or a file open for reading bytes.
+        source: The file.
         where: The device that the tensors are put on.
+        limits: What the file may claim.
 
     Raises:
-        RuntimeError: The file is not in the safetensors format, or damaged.
-        TypeError: The named tensor is of a dtype that flambeau does not have.
+        CheckpointError: The file is not in the safetensors format, or damaged; or a tensor is of a
+            dtype that flambeau does not have.
     """
-    content = _content(f)
-    own = _own_facts(content)
-    found = {name: Tensor._wrap(place(array, where)) for name, array in content.arrays}
+    header = _header(source, limits)
+    own = _own_facts(header.texts)
+    found = {each.name: _tensor(source, each, where) for each in header.entries}
     for name, first in own.shared.items():
         if name not in found and first in found:
             found[name] = found[first]
@@ -111,17 +132,19 @@ def read_safetensors(f: Source, where: device) -> OrderedDict[str, Tensor]:
     return state
 
 
-def read_metadata(f: Source) -> dict[str, str]:
+def read_metadata(f: str | os.PathLike[str] | BinaryIO) -> dict[str, str]:
     """The text that was saved with the tensors of a safetensors file, without reading the tensors.
 
     Args:
         f: a path, or a file open for reading bytes.
 
     Raises:
-        FileNotFoundError: there is no file of this path.
-        RuntimeError: the file is not in the safetensors format, or damaged.
+        OSError: The file cannot be read: ``FileNotFoundError`` if there is none of this path.
+        CheckpointError: The file is not in the safetensors format, or damaged.
     """
-    return {key: text for key, text in _content(f).metadata.items() if key != OWN_KEY}
+    with opened(f) as source:
+        texts = _header(source, Limits()).texts
+    return {key: text for key, text in texts.items() if key != OWN_KEY}
 
 
 # What is saved
@@ -159,7 +182,7 @@ def _check_entry(name: Any, value: Any) -> None:
         raise NotImplementedError(
             f"{name!r} is on the meta device and has no elements to save; give it some first"
         )
-    if value.dtype.numpy not in _SAVED_DTYPES:
+    if value.dtype.numpy not in _STORED_DTYPES:
         raise TypeError(
             f"{name!r} is of dtype {value.dtype}, which safetensors files cannot hold; "
             "convert it, or save its real and imaginary parts"
@@ -206,12 +229,21 @@ def _own_text(names: list[str], shared: dict[str, str], state_dict: Any) -> str:
 # What is loaded
 
 
-class _Content(NamedTuple):
-    """What a file holds: its text, and its tensors one at a time, in the order of the data."""
+class _Entry(NamedTuple):
+    """What a header says of one tensor; its bytes are counted from the beginning of the file."""
 
-    origin: str
-    metadata: dict[str, str]
-    arrays: Iterator[tuple[str, np.ndarray]]
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    size: int
+
+
+class _Header(NamedTuple):
+    """What stands before the elements: text, and the tensors in the order of the data."""
+
+    texts: dict[str, str]
+    entries: list[_Entry]
 
 
 class _OwnFacts(NamedTuple):
@@ -220,64 +252,109 @@ class _OwnFacts(NamedTuple):
     state_dict: dict[str, Any] | None
 
 
-def _content(f: Source) -> _Content:
-    is_path = isinstance(f, str | os.PathLike)
-    origin = repr(os.fspath(f)) if is_path else "the open file"
+def _header(source: Source, limits: Limits) -> _Header:
+    if source.size < _LENGTH:
+        raise DamagedFileError("it ends within the length of the header")
+    length = int.from_bytes(source.read(0, _LENGTH), "little")
+    if length > min(source.size - _LENGTH, _LONGEST_HEADER):
+        raise DamagedFileError(f"a header of {length} bytes cannot be", "byte 0")
     try:
-        return _content_of_path(Path(f), origin) if is_path else _content_of(f.read(), origin)
-    except SafetensorError as error:
-        raise _damaged(origin, error) from None
+        limits.budget(source.size).take(_TIMES_THE_HEADER * length, "the header")
+        facts = _of_json(source.read(_LENGTH, length).decode(), "the header")
+        texts = _checked_texts(facts.pop(RESERVED_NAME, None))
+        first = _LENGTH + length
+        entries = [_entry(name, entry, first) for name, entry in facts.items()]
+    except UnicodeDecodeError as error:
+        raise DamagedFileError(f"its header is no text: {error}", "byte 8") from None
+    entries.sort(key=lambda each: (each.start, each.size))
+    _check_places(entries, first, source.size)
+    return _Header(texts, entries)
 
 
-def _damaged(origin: str, why: object) -> RuntimeError:
-    return RuntimeError(
-        f"{origin} is no safetensors file, or a damaged one: {why}; PyTorch's files, which load() "
-        "reads too, begin otherwise"
-    )
+def _of_json(text: str, what: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise DamagedFileError(f"{what} is no JSON that is read: {error}") from None
+    if type(found) is not dict:
+        raise DamagedFileError(f"{what} is no JSON object")
+    return found
 
 
-def _content_of_path(path: Path, origin: str) -> _Content:
-    with safe_open(path, framework="np") as file:
-        metadata = file.metadata() or {}
-        stored = [file.get_slice(name).get_dtype() for name in file.offset_keys()]
-    if all(dtype in _NUMPY_DTYPES and not dtype.startswith("F8") for dtype in stored):
-        return _Content(origin, metadata, _arrays_of_path(path))
-    # safe_open finds no NumPy dtype for 8-bit floating point.
-    return _content_of(path.read_bytes(), origin)
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return found
 
 
-def _arrays_of_path(path: Path) -> Iterator[tuple[str, np.ndarray]]:
-    with safe_open(path, framework="np") as file:
-        for name in file.offset_keys():
-            yield name, file.get_tensor(name)
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number")
 
 
-def _content_of(data: bytes, origin: str) -> _Content:
-    entries = deserialize(data)
-    header_size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + header_size])
-    return _Content(origin, header.get(RESERVED_NAME) or {}, _arrays_of_entries(entries))
+def _checked_texts(texts: Any) -> dict[str, str]:
+    if texts is None:
+        return {}
+    if type(texts) is not dict or not all(type(each) is str for each in texts.values()):
+        raise DamagedFileError(f"{RESERVED_NAME} is not text by text", "the header")
+    return texts
 
 
-def _arrays_of_entries(entries: Any) -> Iterator[tuple[str, np.ndarray]]:
-    for name, entry in entries:
-        dtype = _NUMPY_DTYPES.get(entry["dtype"])
-        if dtype is None:
-            known = ", ".join(each.name for each in dtypes.ALL_DTYPES)
-            raise TypeError(
-                f"{name!r} is of dtype {entry['dtype']}, which no tensor here can have; "
-                f"there are {known}"
+def _entry(name: str, entry: Any, first: int) -> _Entry:
+    place = f"{name!r:.80} of the header"
+    try:
+        of, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
+    except (TypeError, KeyError, ValueError):
+        raise DamagedFileError("no dtype, shape and two data_offsets", place) from None
+    if type(of) is not str or type(shape) is not list or type(begin) is not int:
+        raise DamagedFileError("a dtype, shape or data_offsets that cannot be", place)
+    if of not in _NUMPY_DTYPES:
+        known = ", ".join(each.name for each in dtypes.ALL_DTYPES)
+        raise UnsupportedDtypeError(
+            f"{name!r:.80} is of dtype {of:.80}, which no tensor here can have; there are {known}"
+        )
+    itemsize = np.dtype(_NUMPY_DTYPES[of]).itemsize
+    try:
+        sizes = checked_shape(tuple(shape), itemsize)
+    except RefusedContentError as error:
+        error.within(place)
+        raise
+    if end != begin + itemsize * math.prod(sizes):
+        raise DamagedFileError(f"data_offsets that do not fit {of} of shape {shape}", place)
+    return _Entry(name, of, sizes, first + begin, end - begin)
+
+
+def _check_places(entries: list[_Entry], first: int, size: int) -> None:
+    """Check that the tensors lie one after another, from the first byte to the file's last."""
+    end = first
+    for each in entries:
+        if each.start != end:
+            raise DamagedFileError(
+                f"its elements begin at byte {each.start} instead of {end}",
+                f"{each.name!r:.80} of the header",
             )
-        yield name, np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
+        end += each.size
+    if end != size:
+        raise DamagedFileError(f"its tensors end at byte {end}, and the file at byte {size}")
 
 
-def _own_facts(content: _Content) -> _OwnFacts:
-    text = content.metadata.get(OWN_KEY)
-    if text is None:
+def _tensor(source: Source, entry: _Entry, where: device) -> Tensor:
+    data = source.read(entry.start, entry.size)
+    found = array_from(data, _NUMPY_DTYPES[entry.dtype]).reshape(entry.shape)
+    return Tensor._wrap(place(found, where))
+
+
+def _own_facts(texts: dict[str, str]) -> _OwnFacts:
+    if OWN_KEY not in texts:
         return _OwnFacts([], {}, None)
-    try:
-        facts = json.loads(text)
-        return _OwnFacts(list(facts["names"]), dict(facts["shared"]), facts["state_dict"])
-    except (ValueError, TypeError, KeyError) as error:
-        why = f"its metadata under {OWN_KEY!r} is not what save() writes there ({error!r})"
-        raise _damaged(content.origin, why) from None
+    what = f"its metadata under {OWN_KEY!r}"
+    facts = _of_json(texts[OWN_KEY], what)
+    names, shared, state_dict = map(facts.get, ("names", "shared", "state_dict"))
+    if not (
+        type(names) is list
+        and type(shared) is dict
+        and all(type(each) is str for each in (*names, *shared.values()))
+        and (state_dict is None or type(state_dict) is dict)
+    ):
+        raise DamagedFileError(f"{what} is not what save() writes there")
+    return _OwnFacts(names, shared, state_dict)

@@ -15,9 +15,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
-import numpy as np
-
-from flambeau.checkpoint.elements import array_of, elements_of
+from flambeau.checkpoint.elements import bytes_of, elements_of, unexpanded
 from flambeau.checkpoint.torch_names import CLASS_OF, UNTYPED
 from flambeau.core.device import device
 from flambeau.core.dtype import dtype
@@ -139,26 +137,17 @@ class _Pickler(pickle._Pickler):
 
     def _elements(self, tensor: Tensor, requires_grad: bool) -> _Call:
         shape = tuple(tensor.shape)
-        strides = _strides_of(shape)
+        source, strides = unexpanded(tensor)
         if tensor.is_meta:
             return _Call(_REBUILD_META, (tensor.dtype, shape, strides, requires_grad))
         # Names of one tensor share an entry, and are one tensor again.
-        key = self._keys.setdefault(elements_of(tensor), str(len(self._keys)))
-        self.tensors.setdefault(key, tensor)
-        storage = _Storage(tensor.dtype, key, tensor.numel())
+        key = self._keys.setdefault(elements_of(source), str(len(self._keys)))
+        self.tensors.setdefault(key, source)
+        storage = _Storage(tensor.dtype, key, source.numel())
         args = storage, 0, shape, strides, requires_grad, OrderedDict()
         if tensor.dtype in _CLASSES:
             return _Call(_REBUILD, args)
         return _Call(_REBUILD_WITH_DTYPE, (*args, tensor.dtype))
-
-
-def _strides_of(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides: list[int] = []
-    step = 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
 
 
 def write_archive(obj: Any, file: BinaryIO) -> None:
@@ -185,8 +174,7 @@ def _entries(pickled: Any, tensors: dict[str, Tensor]) -> Iterator[tuple[str, An
     yield "data.pkl", pickled
     yield "byteorder", sys.byteorder.encode()
     for key, tensor in tensors.items():
-        # As bytes, since not every dtype can be handed over as a buffer.
-        yield f"data/{key}", array_of(tensor).reshape(-1).view(np.uint8).data
+        yield f"data/{key}", bytes_of(tensor)
     yield "version", _VERSION
 
 

@@ -178,9 +178,20 @@ def make(array: np.ndarray, where: Any = None) -> Tensor:
     """A new tensor with the elements of a NumPy array, which is copied."""
     where = as_device(where)
     if where.type == "meta":
-        return Tensor._wrap(plan.constant(np.array(array, copy=True)))
+        return Tensor._wrap(plan.constant(copied(array)))
     # JAX may share memory with a NumPy array on the CPU; the caller may write to theirs later.
-    return Tensor._wrap(place(np.array(array, copy=True), where))
+    return Tensor._wrap(place(copied(array), where))
+
+
+def copied(array: np.ndarray) -> np.ndarray:
+    """A copy of a NumPy array, the last dimension running fastest.
+
+    The bytes of bools become 0 and 1: NumPy allows others, such as in a view of integers, and XLA
+    computes with them as if they were numbers.
+    """
+    if array.dtype.kind == "b":
+        return np.asarray(array.view(np.uint8) != 0, order="C")
+    return np.array(array, order="C")
 
 
 def legacy_array(

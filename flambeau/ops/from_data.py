@@ -11,7 +11,7 @@ import numpy as np
 
 from flambeau.core import dtype as dtypes
 from flambeau.core import plan
-from flambeau.core.convert import place, to_numpy
+from flambeau.core.convert import copied, place, to_numpy
 from flambeau.core.device import CPU, as_device, device, get_default_device
 from flambeau.core.modes import modes
 from flambeau.core.op import function
@@ -79,8 +79,9 @@ def _copied(data: Any, dtype: Any, where: Any) -> Any:
         array = array if dtype is None else array.astype(dtype.numpy)
         return array if where is None else place(array, as_device(where))
     array = to_numpy(data, dtype)
-    if isinstance(data, np.ndarray) or array.base is not None or not array.flags.owndata:
-        array = np.array(array, order="C")
+    may_be_shared = array.base is not None or not array.flags.owndata
+    if isinstance(data, np.ndarray) or may_be_shared or array.dtype.kind == "b":
+        array = copied(array)
     return _on_device(array, as_device(where))
 
 
@@ -241,7 +242,10 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
             "must be copied, and copy=False"
         )
     else:
-        array = jnp.array(jax.dlpack.from_dlpack(ext_tensor), copy=True)
+        shared = jax.dlpack.from_dlpack(ext_tensor)
+        # See `copied`, of bools whose bytes are other than 0 and 1.
+        is_bool = shared.dtype == np.bool_
+        array = shared.view(np.uint8) != 0 if is_bool else jnp.array(shared, copy=True)
     return wrap_new("from_dlpack", _copied(array, None, device))
 
 

@@ -16,6 +16,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
+from flambeau.checkpoint.errors import RefusedContentError
 from flambeau.checkpoint.io import load, save
 from flambeau.core.dtype import ALL_DTYPES, dtype
 
@@ -277,13 +278,14 @@ def test_a_missing_array_is_named() -> None:
         load(io.BytesIO(with_pickle(rebuilt("FloatStorage", 0, (4,), (1,)))))
 
 
-def test_what_a_pickle_sets_on_a_function_is_lost() -> None:
-    name = b"\x80\x02ctorch._utils\n_rebuild_parameter\n"
-    state = pickle.dumps((None, {"__doc__": "spoilt"}), 2)[2:-1]
-    load(io.BytesIO(with_pickle(name + state + b"b.")))
-    spoilt = b"\x80\x02ctorch\nfloat32\n" + pickle.dumps((None, {"itemsize": 1}), 2)[2:-1] + b"b."
-    with pytest.raises(RuntimeError, match="dtype"):
-        load(io.BytesIO(with_pickle(spoilt)))
+@pytest.mark.parametrize(
+    "target", ["torch._utils\n_rebuild_parameter", "torch\nfloat32", "builtins\nset"]
+)
+def test_a_pickle_sets_nothing_on_functions_and_dtypes(target: str) -> None:
+    state = pickle.dumps((None, {"itemsize": 1}), 2)[2:-1]
+    pickled = b"\x80\x02c" + target.encode() + b"\n" + state + b"b."
+    with pytest.raises(RefusedContentError, match="sets the state of"):
+        load(io.BytesIO(with_pickle(pickled)))
     assert flambeau.float32.itemsize == 4
 
 

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 
+from flambeau.checkpoint import safetensors_file
 from flambeau.checkpoint.io import load, save
 from flambeau.checkpoint.safetensors_file import read_metadata
 from flambeau.core.cell import abstract
@@ -347,10 +348,9 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.M
     save({"weight": ones(2)}, tmp_path / "model.safetensors")
 
     def fail(*arguments: Any) -> None:
-        Path(arguments[1]).write_bytes(b"half")
         raise OSError("no space left")
 
-    monkeypatch.setattr(safetensors.numpy, "save_file", fail)
+    monkeypatch.setattr(safetensors_file, "bytes_of", fail)
     with pytest.raises(OSError, match="no space left"):
         save({"weight": ones(3)}, tmp_path / "model.safetensors")
     assert tuple(load(tmp_path / "model.safetensors")["weight"].shape) == (2,)

@@ -85,6 +85,22 @@ def test_numpy_memory_is_never_shared(make):
     assert array.sum() == 2 * 4096
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        flambeau.tensor, flambeau.as_tensor, flambeau.from_numpy, flambeau.asarray,
+        flambeau.from_dlpack, lambda array: flambeau.tensor([array]),
+        lambda array: flambeau.frombuffer(array, dtype=flambeau.bool),
+        lambda array: flambeau.zeros(3, dtype=flambeau.bool).copy_(flambeau.from_numpy(array)),
+        lambda array: flambeau.as_tensor(array[1]),
+    ],
+)  # fmt: skip
+def test_bytes_other_than_0_and_1_are_true(make):
+    made = make(np.array([0, 2, 255], np.uint8).view(np.bool_))
+    assert set(made.view(flambeau.uint8).reshape(-1).tolist()) <= {0, 1}
+    assert made.sum().item() == made.numel() - (made.numel() > 1)
+
+
 def test_big_endian_arrays_are_converted():
     assert flambeau.tensor(np.array([1, 2], ">i4")).tolist() == [1, 2]
 

@@ -1,0 +1,72 @@
+"""How much of this machine a file may claim."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flambeau.checkpoint.errors import LimitExceededError
+
+__all__ = ["Budget", "Limits"]
+
+_TIMES_THE_FILE = 10
+_AT_LEAST = 128 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What `flambeau.load` lets a file claim, against tiny files that stand for huge content.
+
+    Attributes:
+        memory: How many bytes the content may take, as an estimate: the elements of tensors,
+            inflated entries of archives, containers and their members. By default ten times the
+            size of the file and 128 MiB more: of honest files, those of many small dicts take
+            twenty times their size, and compressed ones are larger without bound.
+        depth: How deep tuples may be nested in each other. Python computes the hash of a tuple
+            with the stack of C, and crashes where that ends.
+
+    >>> import io
+    >>> import flambeau
+    >>> from flambeau.checkpoint import Limits
+    >>> file = io.BytesIO()
+    >>> flambeau.save(flambeau.ones(100), file)
+    >>> flambeau.load(io.BytesIO(file.getvalue()), limits=Limits(memory=10_000)).sum()
+    tensor(100.)
+    """
+
+    memory: int | None = None
+    depth: int = 100
+
+    def budget(self, file_size: int) -> Budget:
+        """The bytes that a file of this size may claim."""
+        if self.memory is not None:
+            return Budget(self.memory)
+        return Budget(_TIMES_THE_FILE * file_size + _AT_LEAST)
+
+
+class Budget:
+    """Counts what the content of one file claims.
+
+    Args:
+        total: How many bytes there are.
+    """
+
+    __slots__ = ("left", "total")
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.left = total
+
+    def take(self, count: int, claim: str = "") -> None:
+        """Count ``count`` bytes, before they are made.
+
+        Raises:
+            LimitExceededError: There are not as many left.
+        """
+        self.left -= count
+        if self.left < 0:
+            what = f"{claim} takes {count:,} bytes, so that" if claim else "its objects are so many"
+            joint = "" if claim else " that"
+            raise LimitExceededError(
+                f"{what}{joint} the content takes more than the {self.total:,} bytes that it may; "
+                "if you trust the file, give limits=Limits(memory=...)"
+            )

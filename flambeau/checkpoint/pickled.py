@@ -1,0 +1,384 @@
+"""A reader of pickles that makes plain data only, whatever the pickle says.
+
+Python's own reader calls what a pickle names, believes the sizes that it states, and computes the
+hash of tuples however deep they are nested. This one knows the operations that Python's pickler
+writes for protocols 2 to 5, and checks each: a call is one of a given table, containers are of
+Python's own kinds, and a `Budget` counts what is made.
+
+The operations are described in Python's `pickletools`.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from typing import Any, BinaryIO, ClassVar
+
+from flambeau.checkpoint.errors import (
+    CheckpointError,
+    DamagedFileError,
+    LimitExceededError,
+    RefusedContentError,
+)
+from flambeau.checkpoint.limits import Budget
+from flambeau.core.tensor import Size
+
+__all__ = ["DAMAGE", "NamedFunction", "PlainUnpickler", "Stateful", "set_attributes", "shown"]
+
+_LONGEST_NAME = 1024
+# What reading a damaged pickle leads to; errors of other types come from elsewhere.
+DAMAGE = (
+    AttributeError, EOFError, IndexError, KeyError, MemoryError, OverflowError, RecursionError,
+    TypeError, ValueError, struct.error,
+)  # fmt: skip
+_LATEST_PROTOCOL = 5
+_NESTING = frozenset([tuple, frozenset, Size])
+# Keys whose hash is remembered, or differs where the keys do.
+_CHEAP_KEYS = frozenset([str, bytes, float, bool, type(None)])
+_CHEAP_KEY = 1 << 60
+# Bytes that Python takes, roughly.
+_CONTAINER, _MEMBER, _SLOT = 64, 100, 8
+_OPCODE_NAMES = {
+    value: name
+    for name, value in vars(pickle).items()
+    if name.isupper() and isinstance(value, bytes) and len(value) == 1
+}
+
+
+class NamedFunction:
+    """A function that a pickle may call.
+
+    Args:
+        function: Called with the pickle's arguments.
+    """
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+class Stateful:
+    """An object whose state a pickle may set."""
+
+    def __setstate__(self, state: Any) -> None:
+        raise NotImplementedError
+
+
+class PlainUnpickler:
+    """Reads one pickle; subclasses say what its names stand for.
+
+    Args:
+        file: Where the pickle begins, open for reading bytes.
+        size: How many bytes the file has.
+        budget: Counts what is made.
+        depth: How deep tuples may be nested.
+    """
+
+    def __init__(self, file: BinaryIO, size: int, budget: Budget, depth: int) -> None:
+        self._file = file
+        self._size = size
+        self.budget = budget
+        self._depth = depth
+        self._stack: list[Any] = []
+        self._marks: list[int] = []
+        self._memo: dict[int, Any] = {}
+        # Tuples that hold tuples, how deep, and how many members that are in all.
+        self._nested: dict[int, tuple[Any, int, int]] = {}
+        # How often keys of a container have had a hash, where hashes can be made to meet.
+        self._meetings: Counter[tuple[int, int]] = Counter()
+
+    def load(self) -> Any:
+        """What the pickle describes; the file then stands behind it.
+
+        Raises:
+            DamagedFileError: The bytes are no pickle.
+            RefusedContentError: The pickle asks for what is not read.
+            LimitExceededError: The content is too large, or tuples are nested too deep.
+        """
+        at, code = self._file.tell(), b""
+        read, operations = self._file.read, self._OPERATIONS
+        try:
+            while code != pickle.STOP:
+                code = read(1)
+                operations[code](self)
+            return self._stack.pop()
+        except CheckpointError as error:
+            error.within(f"byte {self._file.tell() - at}")
+            raise
+        except DAMAGE as error:
+            place = f"byte {self._file.tell() - at}"
+            if isinstance(error, KeyError) and code not in operations:
+                raise _unknown(code, place) from None
+            name = _OPCODE_NAMES[code]
+            raise DamagedFileError(f"its operation {name} fails ({_told(error)})", place) from error
+
+    def find_class(self, module: str, name: str) -> Any:
+        """What stands for a class or function, or RefusedContentError."""
+        raise NotImplementedError
+
+    def persistent_load(self, pid: Any) -> Any:
+        """What stands for something outside of the pickle, or RefusedContentError."""
+        raise NotImplementedError
+
+    # Bytes of the pickle
+
+    def _number(self, form: str) -> Any:
+        (number,) = struct.unpack(form, self._file.read(struct.calcsize(form)))
+        return number
+
+    def _sized(self, form: str) -> bytes:
+        """Bytes whose number stands before them."""
+        count = self._number(form)
+        if count > self._size - self._file.tell():
+            raise EOFError(f"{count} bytes are more than follow")
+        return self._file.read(count)
+
+    def _line(self) -> str:
+        line = self._file.readline(_LONGEST_NAME)
+        if not line.endswith(b"\n"):
+            raise ValueError("a name does not end")
+        return line[:-1].decode()
+
+    def _protocol(self, number: int) -> None:
+        if number > _LATEST_PROTOCOL:
+            raise ValueError(f"there is no protocol {number}")
+
+    # The stack
+
+    def _push(self, value: Any) -> None:
+        self._stack.append(value)
+
+    def _integer(self, data: bytes) -> None:
+        self._stack.append(int.from_bytes(data, "little", signed=True))
+
+    def _text(self, data: bytes) -> None:
+        self._stack.append(data.decode("utf-8", "surrogatepass"))
+
+    def _mark(self) -> None:
+        self.budget.take(_SLOT)
+        self._marks.append(len(self._stack))
+
+    def _marked(self) -> list[Any]:
+        """Take off what lies above the last mark, and the mark."""
+        mark = self._marks.pop()
+        found = self._stack[mark:]
+        del self._stack[mark:]
+        return found
+
+    def _pop(self) -> None:
+        if self._marks and self._marks[-1] == len(self._stack):
+            self._marks.pop()
+        else:
+            self._stack.pop()
+
+    def _remember(self, index: int) -> None:
+        self._memo[index] = self._stack[-1]
+
+    # Containers
+
+    def _push_new(self, kind: type) -> None:
+        self.budget.take(_CONTAINER)
+        self._stack.append(kind())
+
+    def _tuple(self, count: int) -> None:
+        if count > len(self._stack):
+            raise IndexError("the stack is empty")
+        items = tuple(self._stack[-count:])
+        del self._stack[-count:]
+        self._push_tuple(items)
+
+    def _push_tuple(self, items: tuple[Any, ...]) -> None:
+        self.budget.take(_CONTAINER)
+        self._note_nesting(items)
+        self._push(items)
+
+    def _note_nesting(self, items: tuple[Any, ...] | frozenset[Any]) -> None:
+        if _NESTING.isdisjoint(map(type, items)):
+            return
+        extents = [self._extent(each) for each in items]
+        depth = 1 + max(depth for depth, _ in extents)
+        if depth > self._depth:
+            raise LimitExceededError(
+                f"tuples are nested more than {self._depth} deep; if you trust the file, give "
+                "limits=Limits(depth=...)"
+            )
+        self._nested[id(items)] = items, depth, sum(weight for _, weight in extents)
+
+    def _extent(self, value: Any) -> tuple[int, int]:
+        """How deep a value is nested, and how many members count for its hash."""
+        if type(value) not in _NESTING:
+            return 0, 1
+        _, depth, weight = self._nested.get(id(value), (None, 1, len(value)))
+        return depth, max(weight, 1)
+
+    def _extend(self, items: list[Any]) -> None:
+        target = self._stack[-1]
+        if type(target) is not list:
+            raise TypeError(f"appends to a {type(target).__name__}")
+        target.extend(items)
+
+    def _set_items(self, items: list[Any]) -> None:
+        self.fill(self._stack[-1], zip(items[::2], items[1::2], strict=True))
+
+    def fill(self, target: Any, items: Any) -> None:
+        """Put pairs of keys and values into a dict."""
+        if type(target) not in (dict, OrderedDict, Counter):
+            raise TypeError(f"sets items of a {type(target).__name__}")
+        for key, value in items:
+            if type(key) is not str:
+                self._check_key(target, key)
+            self.budget.take(_MEMBER)
+            target[key] = value
+
+    def add(self, target: Any, items: Any) -> None:
+        """Put members into a set."""
+        if type(target) is not set:
+            raise TypeError(f"adds members to a {type(target).__name__}")
+        for each in items:
+            if type(each) is not str:
+                self._check_key(target, each)
+            self.budget.take(_MEMBER)
+            target.add(each)
+
+    def _check_key(self, target: Any, key: Any) -> None:
+        """Count the work for a key whose hash takes long, or can be made to meet other keys'.
+
+        Keys of one hash are compared with each other, which without a bound takes hours.
+        """
+        kind = type(key)
+        if kind in _CHEAP_KEYS or (kind is int and -_CHEAP_KEY < key < _CHEAP_KEY):
+            return
+        work = _SLOT * self._extent(key)[1]
+        self.budget.take(work)
+        place = id(target), hash(key)
+        self._meetings[place] += 1
+        self.budget.take(_MEMBER + work * self._meetings[place])
+
+    def _add(self, items: list[Any]) -> None:
+        self.add(self._stack[-1], items)
+
+    def frozen(self, items: Any) -> frozenset[Any]:
+        """The members as a frozenset, which like a tuple is nested in others."""
+        members: set[Any] = set()
+        self.add(members, items)
+        found = frozenset(members)
+        self._note_nesting(found)
+        return found
+
+    # Names and calls
+
+    def _name(self, module: Any, name: Any) -> None:
+        if type(name) is not str or type(module) is not str:
+            raise TypeError("a name is no text")
+        self._push(self.find_class(module, name))
+
+    def _call(self) -> None:
+        args, function = self._stack.pop(), self._stack.pop()
+        if type(args) is not tuple:
+            raise TypeError("the arguments of a call are no tuple")
+        if type(function) is not NamedFunction:
+            raise RefusedContentError(f"it calls a {type(function).__name__}")
+        self.budget.take(_CONTAINER)
+        self._push(function(*args))
+
+    def _build(self) -> None:
+        state, target = self._stack.pop(), self._stack[-1]
+        if type(target) is OrderedDict:
+            set_attributes(target, state, self.budget)
+        elif isinstance(target, Stateful):
+            target.__setstate__(state)
+        else:
+            raise RefusedContentError(f"it sets the state of a {type(target).__name__}")
+
+    # By the operation's byte.
+    _OPERATIONS: ClassVar[dict[bytes, Callable[[PlainUnpickler], object]]] = {
+        pickle.PROTO: lambda self: self._protocol(self._number("<B")),
+        pickle.FRAME: lambda self: self._number("<Q"),
+        pickle.STOP: lambda self: None,
+        pickle.MARK: _mark,
+        pickle.POP: _pop,
+        pickle.POP_MARK: lambda self: self._marked(),
+        pickle.DUP: lambda self: self._push(self._stack[-1]),
+        pickle.BINPUT: lambda self: self._remember(self._number("<B")),
+        pickle.LONG_BINPUT: lambda self: self._remember(self._number("<I")),
+        pickle.MEMOIZE: lambda self: self._remember(len(self._memo)),
+        pickle.BINGET: lambda self: self._push(self._memo[self._number("<B")]),
+        pickle.LONG_BINGET: lambda self: self._push(self._memo[self._number("<I")]),
+        pickle.NONE: lambda self: self._push(None),
+        pickle.NEWTRUE: lambda self: self._push(True),
+        pickle.NEWFALSE: lambda self: self._push(False),
+        pickle.BININT: lambda self: self._push(self._number("<i")),
+        pickle.BININT1: lambda self: self._push(self._number("<B")),
+        pickle.BININT2: lambda self: self._push(self._number("<H")),
+        pickle.LONG1: lambda self: self._integer(self._sized("<B")),
+        pickle.BINFLOAT: lambda self: self._push(self._number(">d")),
+        pickle.SHORT_BINSTRING: lambda self: self._push(self._sized("<B").decode()),
+        pickle.BINSTRING: lambda self: self._push(self._sized("<I").decode()),
+        pickle.SHORT_BINUNICODE: lambda self: self._text(self._sized("<B")),
+        pickle.BINUNICODE: lambda self: self._text(self._sized("<I")),
+        pickle.BINUNICODE8: lambda self: self._text(self._sized("<Q")),
+        pickle.SHORT_BINBYTES: lambda self: self._push(self._sized("<B")),
+        pickle.BINBYTES: lambda self: self._push(self._sized("<I")),
+        pickle.BINBYTES8: lambda self: self._push(self._sized("<Q")),
+        pickle.BYTEARRAY8: lambda self: self._push(bytearray(self._sized("<Q"))),
+        pickle.EMPTY_TUPLE: lambda self: self._push(()),
+        pickle.TUPLE1: lambda self: self._tuple(1),
+        pickle.TUPLE2: lambda self: self._tuple(2),
+        pickle.TUPLE3: lambda self: self._tuple(3),
+        pickle.TUPLE: lambda self: self._push_tuple(tuple(self._marked())),
+        pickle.EMPTY_LIST: lambda self: self._push_new(list),
+        pickle.APPEND: lambda self: self._extend([self._stack.pop()]),
+        pickle.APPENDS: lambda self: self._extend(self._marked()),
+        pickle.EMPTY_DICT: lambda self: self._push_new(dict),
+        pickle.SETITEM: lambda self: self._set_items([self._stack.pop(-2), self._stack.pop()]),
+        pickle.SETITEMS: lambda self: self._set_items(self._marked()),
+        pickle.EMPTY_SET: lambda self: self._push_new(set),
+        pickle.ADDITEMS: lambda self: self._add(self._marked()),
+        pickle.FROZENSET: lambda self: self._push(self.frozen(self._marked())),
+        pickle.GLOBAL: lambda self: self._name(self._line(), self._line()),
+        pickle.STACK_GLOBAL: lambda self: self._name(self._stack.pop(-2), self._stack.pop()),
+        pickle.REDUCE: _call,
+        pickle.BUILD: _build,
+        pickle.BINPERSID: lambda self: self._push(self.persistent_load(self._stack.pop())),
+    }
+
+
+def shown(value: Any) -> str:
+    """A value in a message: containers could have representations without end."""
+    return f"{value!r:.80}" if type(value) in (str, int, bool, float) else type(value).__name__
+
+
+def set_attributes(target: Any, state: Any, budget: Budget) -> None:
+    """Set attributes of an object that its class does not have.
+
+    Raises:
+        RefusedContentError: An attribute would take the place of a member of the class.
+    """
+    for name, value in state.items():
+        if type(name) is not str or hasattr(type(target), name):
+            raise RefusedContentError(
+                f"it sets {shown(name)}, a member of {type(target).__name__}, on an object"
+            )
+        budget.take(_MEMBER)
+        vars(target)[name] = value
+
+
+def _unknown(code: bytes, place: str) -> CheckpointError:
+    if not code:
+        return DamagedFileError("its pickle does not end", place)
+    if code in _OPCODE_NAMES:
+        name = _OPCODE_NAMES[code]
+        return RefusedContentError(
+            f"the pickle's operation {name} is not among those of plain data", place
+        )
+    return DamagedFileError(f"there is no pickle operation {code!r}", place)
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

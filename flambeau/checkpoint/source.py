@@ -1,0 +1,73 @@
+"""The bytes of a file that is read."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from flambeau.checkpoint.errors import CheckpointError, DamagedFileError
+
+__all__ = ["Source", "opened"]
+
+
+class Source:
+    """An open file, whose parts are read by their position.
+
+    Parts are read instead of mapped into memory: where another program cuts a mapped file short,
+    reading it ends the process.
+
+    Attributes:
+        file: Open for reading bytes, and seekable.
+        size: How many bytes it has.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.size = file.seek(0, os.SEEK_END)
+
+    def read(self, start: int, count: int) -> bytes:
+        """The ``count`` bytes from ``start`` on.
+
+        Raises:
+            DamagedFileError: The file does not have them.
+        """
+        found = b""
+        if 0 <= start <= start + count <= self.size:
+            self.file.seek(start)
+            found = self.file.read(count)
+        if len(found) != count:
+            raise DamagedFileError(
+                f"{count} bytes from byte {start} on lie beyond the {self.size} of the file"
+            )
+        return found
+
+
+@contextlib.contextmanager
+def opened(f: Any) -> Iterator[Source]:
+    """The bytes of a path, or the rest of a file that is open for reading bytes.
+
+    A CheckpointError of the block is given the file's name.
+
+    Raises:
+        TypeError: ``f`` is neither, or a file that is open for reading text.
+    """
+    is_path = isinstance(f, str | os.PathLike)
+    try:
+        with open(f, "rb") if is_path else io.BytesIO(_rest_of(f)) as file:
+            # What cannot seek, such as a pipe, is read as a whole.
+            yield Source(file if file.seekable() else io.BytesIO(file.read()))
+    except CheckpointError as error:
+        error.file = repr(os.fspath(f)) if is_path else "the open file"
+        raise
+
+
+def _rest_of(f: Any) -> bytes:
+    if not hasattr(f, "read"):
+        raise TypeError(f"a file is a path or open for reading bytes, but got a {type(f).__name__}")
+    data = f.read()
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"a file must be open for reading bytes ('rb'), and gave {type(data)}")
+    return bytes(data)

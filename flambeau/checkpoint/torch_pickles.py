@@ -1,0 +1,273 @@
+"""The pickles in PyTorch's files: what the functions, classes and arrays they name stand for."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from functools import partial
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from flambeau.checkpoint.elements import array_from
+from flambeau.checkpoint.errors import CheckpointError, RefusedContentError
+from flambeau.checkpoint.pickled import DAMAGE, NamedFunction, PlainUnpickler, Stateful, shown
+from flambeau.checkpoint.torch_names import DTYPE_OF, DTYPES, UNTYPED
+from flambeau.checkpoint.torch_tensors import Storage, Tensors
+from flambeau.core.device import device
+from flambeau.core.dtype import dtype
+from flambeau.core.tensor import Size
+
+__all__ = ["Pickles", "dtype_of"]
+
+# Where the classes of arrays are, and the functions that make tensors.
+_OF_STORAGES = ("torch", "torch.storage", "torch.cuda")
+_OF_TENSORS = ("torch._utils", "torch._tensor")
+
+
+class _Class(NamedTuple):
+    """A class of PyTorch's, of which the name is all that counts."""
+
+    name: str
+
+
+# What stands for functions of Python's: they take data that the pickle has made, never numbers of
+# elements or iterators.
+
+
+def _set(reader: _Plain, members: Any = ()) -> set[Any]:
+    found: set[Any] = set()
+    reader.add(found, _listed(members))
+    return found
+
+
+def _frozenset(reader: _Plain, members: Any = ()) -> frozenset[Any]:
+    return reader.frozen(_listed(members))
+
+
+def _dict(kind: type, reader: _Plain, items: Any = ()) -> Any:
+    found = kind()
+    reader.fill(found, items.items() if type(items) is dict else _listed(items))
+    return found
+
+
+def _listed(members: Any) -> Any:
+    if type(members) not in (list, tuple):
+        raise TypeError(f"members are a list, not a {type(members).__name__}")
+    return members
+
+
+def _bytearray(reader: _Plain, content: Any = b"", encoding: str = "") -> bytearray:
+    content = _encode(reader, content, encoding) if encoding else content
+    if type(content) is not bytes:
+        raise TypeError(f"a bytearray is made of bytes, not of a {type(content).__name__}")
+    reader.budget.take(len(content), "a bytearray")
+    return bytearray(content)
+
+
+def _encode(reader: _Plain, text: str, encoding: str) -> bytes:
+    if encoding not in ("latin1", "latin-1"):
+        raise RefusedContentError(f"it encodes text in {shown(encoding)}")
+    reader.budget.take(len(text), "a text")
+    return text.encode("latin1")
+
+
+def _of_numbers(kind: Callable[..., Any], reader: _Plain, *args: Any) -> Any:
+    if not all(each is None or type(each) in (int, float, bool) for each in args):
+        raise TypeError("other arguments than numbers")
+    return kind(*args)
+
+
+def _size(reader: _Plain, sizes: Any = ()) -> Size:
+    reader.budget.take(8 * len(_listed(sizes)), "a Size")
+    if not all(type(each) is int for each in sizes):
+        raise TypeError("a Size of other members than integers")
+    return Size(sizes)
+
+
+def _device(reader: _Plain, kind: str, index: int | None = None) -> device:
+    try:
+        return device(kind) if index is None else device(kind, index)
+    except RuntimeError as error:
+        raise RefusedContentError(str(error)) from None
+
+
+class _NumpyDtype(Stateful):
+    """A dtype of NumPy's, as it is pickled: a name, then among others the order of the bytes."""
+
+    def __init__(self, reader: _Plain, name: str, *_: Any) -> None:
+        if not re.fullmatch(r"[biufc]\d{1,2}", name):
+            raise RefusedContentError(f"NumPy's dtype {shown(name)} is none of numbers")
+        self.found = np.dtype(name)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        if state[1] not in ("<", ">", "=", "|"):
+            raise ValueError("an order of bytes that there is not")
+        self.found = self.found.newbyteorder(state[1])
+
+
+def _numpy_scalar(reader: _Plain, of: _NumpyDtype, data: bytes) -> Any:
+    if len(data) != of.found.itemsize:
+        raise ValueError(f"{len(data)} bytes for a number of {of.found.itemsize}")
+    return array_from(data, of.found)[0]
+
+
+_ANSWERS: dict[tuple[str, str], Callable[..., Any]] = {
+    ("collections", "OrderedDict"): partial(_dict, OrderedDict),
+    ("collections", "Counter"): partial(_dict, Counter),
+    ("builtins", "set"): _set,
+    ("builtins", "frozenset"): _frozenset,
+    ("builtins", "complex"): partial(_of_numbers, complex),
+    ("builtins", "bytearray"): _bytearray,
+    # Of nothing: what Python writes for no bytes.
+    ("builtins", "bytes"): lambda reader: b"",
+    ("builtins", "slice"): partial(_of_numbers, slice),
+    ("builtins", "range"): partial(_of_numbers, range),
+    # Its name in pickles that Python 2 reads too.
+    ("builtins", "xrange"): partial(_of_numbers, range),
+    ("_codecs", "encode"): _encode,
+    ("numpy", "dtype"): _NumpyDtype,
+    ("numpy.core.multiarray", "scalar"): _numpy_scalar,
+    ("numpy._core.multiarray", "scalar"): _numpy_scalar,
+    ("torch", "Size"): _size,
+    ("torch", "device"): _device,
+}
+# Named as what a tensor is, and of no consequence.
+_KINDS = {("torch", "Tensor"), ("torch._tensor", "Tensor"), ("torch.nn.parameter", "Parameter")}
+
+
+class _Names:
+    """What the names in a file of PyTorch's stand for.
+
+    Args:
+        tensors: What makes its tensors.
+        storage: From what the pickle says of an array outside it, that array.
+    """
+
+    def __init__(self, tensors: Tensors, storage: Callable[..., Storage]) -> None:
+        self._tensors = tensors
+        self._storage = storage
+
+    def outside(self, pid: Any) -> Storage:
+        """An array outside the pickle."""
+        if not isinstance(pid, tuple) or len(pid) < 5 or pid[0] != "storage":
+            raise RefusedContentError(f"something outside the pickle, called {shown(pid)}")
+        _, cls, key, location, count, *more = pid
+        if type(key) is not str or type(location) is not str or type(count) is not int:
+            raise TypeError("an array is described by other things than text and numbers")
+        return self._storage(cls, key, location, count, *more)
+
+    def meaning(self, module: str, name: str) -> Any:
+        """A function, class or dtype of PyTorch's."""
+        if module in _OF_TENSORS and name in self._tensors.answers:
+            return NamedFunction(self._tensors.answers[name])
+        if module == "torch" and name in DTYPES:
+            return DTYPES[name]
+        if (module, name) in _KINDS or (module in _OF_STORAGES and name.endswith("Storage")):
+            return _Class(name)
+        raise RefusedContentError(_refusal(module, name))
+
+
+class _Plain(PlainUnpickler):
+    """A pickle of tensors, numbers, text and containers of them."""
+
+    def __init__(self, file: BinaryIO, size: int, tensors: Tensors, names: _Names, depth: int):
+        super().__init__(file, size, tensors.budget, depth)
+        self._names = names
+
+    def find_class(self, module: str, name: str) -> Any:
+        """What stands for a class or function."""
+        module = "builtins" if module == "__builtin__" else module
+        if (module, name) in _ANSWERS:
+            return NamedFunction(partial(_ANSWERS[module, name], self))
+        return self._names.meaning(module, name)
+
+    def persistent_load(self, pid: Any) -> Any:
+        """An array outside the pickle."""
+        return self._names.outside(pid)
+
+
+_TRUSTED = {"Size": Size, "device": device}
+
+
+class _Trusting(pickle.Unpickler):
+    """A pickle of anything that Python can import here."""
+
+    def __init__(self, file: BinaryIO, names: _Names) -> None:
+        super().__init__(file, encoding="utf-8")
+        self._names = names
+
+    def find_class(self, module: str, name: str) -> Any:
+        """A class or function; for PyTorch's, what stands for it."""
+        if module.partition(".")[0] != "torch":
+            return super().find_class(module, name)
+        if module == "torch" and name in _TRUSTED:
+            return _TRUSTED[name]
+        return self._names.meaning(module, name)
+
+    def persistent_load(self, pid: Any) -> Any:
+        """An array outside the pickle."""
+        return self._names.outside(pid)
+
+
+def _refusal(module: str, name: str) -> str:
+    if module.partition(".")[0] == "torch":
+        return (
+            f"it needs {module}.{name}, which is PyTorch's own; save state_dict() there, with "
+            "dense tensors, numbers, text and containers of them"
+        )
+    return (
+        f"it needs {module}.{name}, which may run any code; if you trust whoever made the file, "
+        "give weights_only=False"
+    )
+
+
+def dtype_of(cls: Any, key: str) -> dtype | None:
+    """The dtype of the elements of an array of this class; ``None`` for bytes."""
+    name = cls.name if isinstance(cls, _Class) else shown(cls)
+    if name == UNTYPED:
+        return None
+    if name not in DTYPE_OF:
+        raise RefusedContentError(
+            f"array {key!r} is a {name}, and there are no such tensors here; convert it in PyTorch"
+        )
+    return DTYPE_OF[name]
+
+
+class Pickles:
+    """Reads the pickles of a file.
+
+    Args:
+        file: Where they are.
+        depth: How deep tuples may be nested.
+        weights_only: Whether only tensors, numbers, text and containers of them are read.
+    """
+
+    def __init__(self, file: BinaryIO, depth: int, weights_only: bool) -> None:
+        self._file = file
+        self._size = file.seek(0, io.SEEK_END)
+        self._depth = depth
+        self._weights_only = weights_only
+
+    def load(self, start: int, tensors: Tensors, storage: Callable[..., Storage]) -> Any:
+        """Read the pickle that begins at a byte; the file then stands behind it.
+
+        Args:
+            start: The byte.
+            tensors: What makes its tensors.
+            storage: From what the pickle says of an array outside it, that array.
+        """
+        self._file.seek(start)
+        names = _Names(tensors, storage)
+        if self._weights_only:
+            return _Plain(self._file, self._size, tensors, names, self._depth).load()
+        try:
+            return _Trusting(self._file, names).load()
+        except CheckpointError:
+            raise
+        except (*DAMAGE, ImportError, pickle.UnpicklingError) as error:
+            place = f"byte {self._file.tell() - start}"
+            raise RefusedContentError(f"{type(error).__name__}: {error}", place) from error

@@ -1,0 +1,268 @@
+"""The tensors of PyTorch's files: made from an array of bytes, sizes, and steps through them."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flambeau.checkpoint.elements import array_from, checked_shape, strides_of
+from flambeau.checkpoint.errors import RefusedContentError
+from flambeau.checkpoint.limits import Budget
+from flambeau.checkpoint.pickled import set_attributes, shown
+from flambeau.core.convert import place
+from flambeau.core.device import META, device
+from flambeau.core.dtype import FLOATING, dtype
+from flambeau.core.steps import Expand
+from flambeau.core.tensor import Tensor
+from flambeau.core.viewing import make_view
+from flambeau.nn.parameter import Buffer, Parameter
+
+__all__ = ["Shapes", "Storage", "Tensors"]
+
+# Bytes that a tensor takes besides its elements, and another tensor on them.
+_TENSOR, _HANDLE = 2048, 512
+
+
+class Storage(NamedTuple):
+    """A one-dimensional array outside the pickle.
+
+    Attributes:
+        read: Gives so many of its bytes, from a position on.
+        size: How many bytes it has.
+        of: The dtype of its elements; ``None`` if it is bytes.
+        key: Its name.
+        where: The device that its tensors are put on.
+    """
+
+    read: Callable[[int, int], bytes]
+    size: int
+    of: dtype | None
+    key: str
+    where: device
+
+
+class _Form(NamedTuple):
+    """How the elements of an array are a tensor.
+
+    Attributes:
+        of: Their dtype.
+        offset: Where the tensor begins, in elements.
+        size: Its shape.
+        stride: Its steps along each dimension, in elements.
+        flags: What is done to its elements: ``"conj"``, ``"neg"``.
+    """
+
+    of: dtype
+    offset: int
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    flags: tuple[str, ...]
+
+    @property
+    def elements(self) -> int:
+        """How many elements there are."""
+        return math.prod(self.size)
+
+    @property
+    def span(self) -> int:
+        """How many elements lie from the first to the last, both counted; 0 if there are none."""
+        if not self.elements:
+            return 0
+        return 1 + sum((n - 1) * step for n, step in zip(self.size, self.stride, strict=True))
+
+    @property
+    def unexpanded(self) -> _Form:
+        """The form without the repetitions along dimensions of stride 0."""
+        size = tuple(1 if n and not s else n for n, s in zip(self.size, self.stride, strict=True))
+        steps = zip(size, self.stride, strides_of(size), strict=True)
+        stride = tuple(whole if n <= 1 else step for n, step, whole in steps)
+        return self._replace(size=size, stride=stride)
+
+
+class Tensors:
+    """Makes the tensors that a pickle describes; the same elements once.
+
+    Args:
+        budget: Counts what they take.
+        order: The order of the bytes in the arrays: ``"little"`` or ``"big"``.
+    """
+
+    def __init__(self, budget: Budget, order: str = sys.byteorder) -> None:
+        self.budget = budget
+        self._swapped = order != sys.byteorder
+        self._made: dict[tuple[str, _Form], Tensor] = {}
+        self._last: tuple[str, bytes] | None = None
+        #: What answers the functions of ``torch._utils`` and ``torch._tensor``.
+        self.answers: dict[str, Callable[..., Any]] = {
+            "_rebuild_tensor": self.rebuild,
+            "_rebuild_tensor_v2": self.rebuild,
+            "_rebuild_tensor_v3": self.rebuild_with_dtype,
+            "_rebuild_meta_tensor_no_storage": self.rebuild_meta,
+            "_rebuild_parameter": self.rebuild_parameter,
+            "_rebuild_parameter_with_state": self.rebuild_parameter,
+            "_rebuild_from_type_v2": self.rebuild_from_type,
+        }
+
+    def rebuild(
+        self,
+        storage: Storage,
+        offset: int,
+        size: tuple[int, ...],
+        stride: tuple[int, ...],
+        requires_grad: bool = False,
+        hooks: Any = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> Tensor:
+        """A tensor: of these sizes and steps in elements, from an array's element ``offset`` on."""
+        if storage.of is None:
+            raise RefusedContentError(f"array {storage.key!r} is bytes without a dtype")
+        form = _form(storage.of, offset, size, stride, metadata or {})
+        return self._leaf(self._tensor(storage, form), requires_grad)
+
+    def rebuild_with_dtype(
+        self,
+        storage: Storage,
+        offset: int,
+        size: tuple[int, ...],
+        stride: tuple[int, ...],
+        requires_grad: bool,
+        hooks: Any,
+        of: dtype,
+        metadata: dict[str, Any] | None = None,
+    ) -> Tensor:
+        """A tensor of a dtype, from bytes."""
+        if not isinstance(of, dtype):
+            raise TypeError(f"a {type(of).__name__} is no dtype")
+        typed = storage._replace(of=of)
+        return self.rebuild(typed, offset, size, stride, requires_grad, hooks, metadata)
+
+    def rebuild_meta(
+        self, of: dtype, size: tuple[int, ...], stride: Any = None, requires_grad: bool = False
+    ) -> Tensor:
+        """A tensor on the meta device, which has no elements."""
+        self.budget.take(_TENSOR)
+        shape = checked_shape(size, of.itemsize)
+        found = np.broadcast_to(np.zeros((), of.numpy), shape)
+        return self._leaf(Tensor._wrap(place(found, META)), requires_grad)
+
+    def rebuild_parameter(
+        self, data: Tensor, requires_grad: bool, hooks: Any, state: Any = None
+    ) -> Tensor:
+        """A parameter on the elements of a tensor."""
+        self.budget.take(_HANDLE)
+        _check_gradient(data, requires_grad)
+        return self._with_state(Parameter(data, requires_grad), state)
+
+    def rebuild_from_type(
+        self, function: Callable[..., Any], kind: Any, args: tuple[Any, ...], state: Any
+    ) -> Tensor:
+        """A tensor that another of these functions gives, with attributes."""
+        found = function(*args)
+        if not isinstance(found, Tensor):
+            raise TypeError(f"a {type(found).__name__} is no tensor")
+        if isinstance(state, dict) and state.get("_is_buffer"):
+            found = Buffer(found, persistent=bool(state.get("persistent", True)))
+        return self._with_state(found, state)
+
+    def _with_state(self, tensor: Tensor, state: Any) -> Tensor:
+        """The tensor with the attributes that its owner had set on it."""
+        if isinstance(state, dict):
+            own = {name: each for name, each in state.items() if not name.startswith("_")}
+            set_attributes(tensor, own, self.budget)
+        return tensor
+
+    def _leaf(self, tensor: Tensor, requires_grad: bool) -> Tensor:
+        """The tensor itself if it needs no gradient; otherwise another one on its elements."""
+        _check_gradient(tensor, requires_grad)
+        if not requires_grad:
+            return tensor
+        self.budget.take(_HANDLE)
+        return tensor.detach().requires_grad_()
+
+    def _tensor(self, storage: Storage, form: _Form) -> Tensor:
+        key = storage.key, form
+        if key not in self._made:
+            self.budget.take(_TENSOR)
+            base = form.unexpanded
+            if base.size != form.size:
+                self._made[key] = make_view(
+                    self._tensor(storage, base), Expand(form.size), "expand"
+                )
+            else:
+                self._made[key] = self._new(storage, base)
+        return self._made[key]
+
+    def _new(self, storage: Storage, form: _Form) -> Tensor:
+        found = self._elements(storage, form)
+        for flag in form.flags:
+            found = _FLAGS[flag](found)
+        return Tensor._wrap(place(found, storage.where))
+
+    def _elements(self, storage: Storage, form: _Form) -> np.ndarray:
+        of, offset, size, stride, _ = form
+        length, rest = divmod(storage.size, of.itemsize)
+        if rest:
+            raise RefusedContentError(
+                f"array {storage.key!r} of {storage.size} bytes does not hold whole elements of "
+                f"{of.name}"
+            )
+        if form.span and offset + form.span > length:
+            raise RefusedContentError(
+                f"a tensor of sizes {size} and strides {stride} from element {offset} reaches "
+                f"beyond array {storage.key!r} of {length} elements"
+            )
+        self.budget.take(form.elements * of.itemsize, f"a tensor of sizes {size}")
+        if form.span == form.elements and stride == strides_of(size):
+            data = storage.read(offset * of.itemsize, form.elements * of.itemsize)
+            return self._in_order(array_from(data, of.numpy)).reshape(size)
+        if not form.elements:
+            return np.empty(size, of.numpy)
+        flat = array_from(self._whole(storage), of.numpy)
+        steps = [step * flat.itemsize for step in stride]
+        view = np.ndarray(size, flat.dtype, flat, offset * flat.itemsize, steps)
+        return self._in_order(np.ascontiguousarray(view))
+
+    def _in_order(self, array: np.ndarray) -> np.ndarray:
+        return array.byteswap() if self._swapped else array
+
+    def _whole(self, storage: Storage) -> bytes:
+        # Views of one array mostly come one after another; keeping more than one array would
+        # take the memory of the whole file.
+        if self._last is None or self._last[0] != storage.key:
+            self.budget.take(storage.size, f"array {storage.key!r}")
+            self._last = storage.key, storage.read(0, storage.size)
+        return self._last[1]
+
+
+class Shapes(Tensors):
+    """Makes tensors without elements, of the right shapes."""
+
+    def _new(self, storage: Storage, form: _Form) -> Tensor:
+        return self.rebuild_meta(form.of, form.size)
+
+
+_FLAGS = {"conj": np.conj, "neg": np.negative}
+
+
+def _form(of: dtype, offset: int, size: Any, stride: Any, metadata: dict[str, Any]) -> _Form:
+    size = checked_shape(size, of.itemsize)
+    stride = checked_shape(stride, 0)
+    checked_shape((offset,), 0)
+    if len(size) != len(stride):
+        raise RefusedContentError(f"a tensor of sizes {size} and strides {stride} cannot be")
+    flags = tuple(flag for flag in _FLAGS if metadata.get(flag))
+    return _Form(of, offset, size, stride, flags)
+
+
+def _check_gradient(tensor: Tensor, requires_grad: Any) -> None:
+    if requires_grad is not False and (
+        requires_grad is not True or tensor.dtype.category < FLOATING
+    ):
+        raise RefusedContentError(
+            f"a tensor of dtype {tensor.dtype.name} with requires_grad={shown(requires_grad)} "
+            "cannot be"
+        )
