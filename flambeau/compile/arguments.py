@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -42,6 +43,13 @@ def unflatten(around: Any, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str
     remaining = iter(leaves)
     values = [structure.unflatten(each, remaining) for each in structures]
     return tuple(values[:count]), dict(zip(names, values[count:], strict=True))
+
+
+def classes_in(around: Any) -> Iterator[type]:
+    """The classes of the containers among the arguments."""
+    if not isinstance(around, int):
+        for each in around[2]:
+            yield from structure.classes_in(each)
 
 
 def signature(leaves: list[Any]) -> tuple[Any, ...]:
@@ -103,6 +111,8 @@ def _spec_of_other(leaf: Any) -> Any:
             "would be frozen into the program; pass it as a Tensor (flambeau.from_numpy, "
             "flambeau.from_jax)"
         )
+    if isinstance(leaf, bytearray | array):
+        return type(leaf), getattr(leaf, "typecode", ""), bytes(leaf)
     if isinstance(leaf, range):
         return range, leaf.start, leaf.stop, leaf.step
     if isinstance(leaf, set | frozenset):

@@ -1,4 +1,4 @@
-"""What differs from call to call by itself: random numbers, clocks, iterators, files.
+"""What differs from call to call by itself: random numbers, clocks, iterators, files, processes.
 
 A traced function meets them while it is traced only, and its program repeats what it met then. So
 whoever meets one of them is told by a warning.
@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import builtins
 import datetime as dt
+import functools
 import io
 import itertools
 import operator
 import os
 import pickle
 import random
+import select
+import socket
 import time
 from collections.abc import Callable, Iterator
-from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType
+from types import FrameType, GeneratorType
 from typing import Any
 
 import numpy as np
@@ -31,23 +34,26 @@ _CLOCKS = (
     "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns",
     "process_time", "process_time_ns", "localtime", "gmtime", "ctime", "strftime",
 )  # fmt: skip
-_OF_PATHS = ("exists", "isfile", "isdir", "getsize", "getmtime")
-#: Functions whose results differ from call to call, with what they are called.
-_FUNCTIONS: dict[Any, str] = {
-    **{getattr(time, name): f"time.{name}()" for name in _CLOCKS},
-    os.urandom: "os.urandom()",
-    io.open: "open()",
-    os.getpid: "os.getpid()",
-    os.listdir: "os.listdir()",
-    os.scandir: "os.scandir()",
-    os.stat: "os.stat()",
-    **{getattr(os.path, name): f"os.path.{name}()" for name in _OF_PATHS},
-    builtins.input: "input()",
-    np.load: "numpy.load()",
-    np.loadtxt: "numpy.loadtxt()",
-    np.genfromtxt: "numpy.genfromtxt()",
-    np.fromfile: "numpy.fromfile()",
-}
+# Functions whose results differ from call to call, by where they are defined.
+_NAMES: dict[Any, tuple[str, ...]] = {
+    time: _CLOCKS,
+    os: (
+        "urandom", "getpid", "getcwd", "listdir", "scandir", "stat", "read", "popen", "system",
+        "getloadavg",
+    ),
+    os.path: ("exists", "isfile", "isdir", "getsize", "getmtime"),
+    np: ("load", "loadtxt", "genfromtxt", "fromfile"),
+    select: ("select", "poll", "epoll", "kqueue"),
+    socket: ("gethostbyname", "gethostname", "getaddrinfo", "socketpair"),
+    socket.socket: ("recv", "recv_into", "recvfrom", "recvfrom_into", "recvmsg", "accept"),
+}  # fmt: skip
+#: They all, by id, with what they are called.
+_FUNCTIONS = {
+    id(getattr(owner, name)): f"{owner.__name__}.{name}()"
+    for owner, names in _NAMES.items()
+    for name in names
+    if hasattr(owner, name)
+} | {id(io.open): "open()", id(builtins.input): "input()"}
 # What the functions of `random` and `numpy.random` draw from.
 _WATCHED_ANYWAY: tuple[Any, ...] = tuple(
     getattr(draw, "__self__", None) for draw in (random.random, np.random.rand)
@@ -56,9 +62,22 @@ _OF_DATES = ("now", "utcnow", "today")
 #: The same for functions that are written in Python, by the file and their name.
 _WRITTEN = {
     "uuid": ("uuid1", "uuid4"),
-    "secrets": ("token_bytes", "token_hex", "token_urlsafe", "randbelow"),
-    "pathlib": ("read_text", "read_bytes", "open", "stat", "exists", "iterdir"),
-}
+    "secrets": ("token_bytes", "token_hex", "token_urlsafe", "randbelow", "choice"),
+    "pathlib": ("read_text", "read_bytes", "open", "stat", "exists", "iterdir", "glob"),
+    "subprocess": (
+        "run", "call", "check_call", "check_output", "getoutput", "getstatusoutput",
+        "communicate", "poll", "wait",
+    ),
+    "socket": ("accept", "create_connection", "readinto"),
+    "urllib": ("urlopen",),
+    "http": ("getresponse",),
+    "queue": ("get", "get_nowait"),
+    "multiprocessing": ("recv", "recv_bytes", "get", "get_nowait"),
+}  # fmt: skip
+# What generators without a seed begin with, NumPy's too; and Python's own, made without one.
+_ENTROPY = (random.SystemRandom.getrandbits.__code__, random.SystemRandom.random.__code__)
+_MAKING = random.Random.__init__.__code__
+_CACHED = type(functools.lru_cache(lambda: None))
 
 
 class Chance:
@@ -68,6 +87,8 @@ class Chance:
         self._met: dict[str, None] = {}
         # What tells how far something has been drawn from, with that before the function ran.
         self._watched: list[tuple[str, Callable[[], Any], Any]] = []
+        # Functions with cached results, by what tells how many of them were used, with that number.
+        self._cached: list[tuple[str, Callable[[], Any], int]] = []
         self._watch("random", random.getstate)
         self._watch("numpy.random", _state_of_numpy)
 
@@ -76,25 +97,36 @@ class Chance:
         if isinstance(value, random.SystemRandom):
             self._met["random.SystemRandom"] = None
             return
+        name = f"{_article(value)} {type(value).__name__}"
+        if isinstance(value, io.IOBase) and not value.closed and not value.seekable():
+            if value.readable():
+                # A pipe, which does not tell how much of it has been read.
+                self._met[name] = None
+            return
         state = _state_of(value)
         if state is not None:
-            self._watch(f"{_article(value)} {type(value).__name__}", state)
+            self._watch(name, state)
+        if isinstance(value, _CACHED) and (before := value.cache_info()).currsize:
+            self._cached.append((value.__name__, value.cache_info, before.hits))
 
     def meet(self, function: Any) -> None:
         """Note that code which runs mentions ``function``."""
-        if isinstance(function, BuiltinFunctionType | FunctionType) and function in _FUNCTIONS:
-            self._met[_FUNCTIONS[function]] = None
+        if id(function) in _FUNCTIONS:
+            self._met[_FUNCTIONS[id(function)]] = None
 
     def meet_date(self, cls: Any, name: str) -> None:
         """Note that code which runs asks a class for the attribute ``name``."""
         if isinstance(cls, type) and issubclass(cls, dt.date) and name in _OF_DATES:
             self._met[f"{cls.__name__}.{name}()"] = None
 
-    def meet_code(self, code: CodeType) -> None:
-        """Note that a function of Python's library runs, called by the user's."""
+    def meet_call(self, frame: FrameType) -> None:
+        """Note that a function of Python's library, called by the user's, begins to run."""
+        code = frame.f_code
+        if code in _ENTROPY or (code is _MAKING and frame.f_locals.get("x") is None):
+            self._met["a generator made without a seed"] = None
         for module, names in _WRITTEN.items():
             if code.co_name in names and is_written_in(code.co_filename, module):
-                self._met[f"{module}.{code.co_name}()"] = None
+                self._met[f"{module}.{code.co_qualname}()"] = None
 
     def warn(self) -> None:
         """Warn of all that was met."""
@@ -107,6 +139,14 @@ class Chance:
                 f"the compiled function draws from {', '.join(self._met)} while it is traced, and "
                 f"will find the same numbers at every call. {_ADVICE}"
             )
+        used = [name for name, count, before in self._cached if count().hits != before]
+        if used:
+            errors.warn(
+                f"the compiled function uses results that {', '.join(used)} had cached before it "
+                "was traced. What they were computed from is seen as far as the cached function "
+                "names it, but not attributes of objects that it has read; call cache_clear() "
+                "before the first call, or pass the result as an argument"
+            )
 
     def _watch(self, name: str, state: Callable[[], Any]) -> None:
         self._watched.append((name, state, state()))
@@ -117,9 +157,10 @@ def is_written_in(file: str, module: str) -> bool:
     return f"{os.sep}{module}.py" in file or f"{os.sep}{module}{os.sep}" in file
 
 
+@functools.lru_cache(maxsize=1024)
 def is_of_chance(file: str) -> bool:
     """Whether functions in a file may give something else at each call."""
-    return any(is_written_in(file, module) for module in _WRITTEN)
+    return file == random.__file__ or any(is_written_in(file, module) for module in _WRITTEN)
 
 
 def _state_of_numpy() -> Any:
@@ -139,7 +180,7 @@ def _state_of(value: Any) -> Callable[[], Any] | None:
     if isinstance(value, GeneratorType):
         return lambda: None if value.gi_frame is None else value.gi_frame.f_lasti
     if isinstance(value, io.IOBase):
-        return lambda: None if value.closed or not value.seekable() else value.tell()
+        return lambda: None if value.closed else value.tell()
     if isinstance(value, itertools.count):
         return lambda: repr(value)
     if isinstance(value, Iterator) and hasattr(value, "__length_hint__"):

@@ -39,8 +39,8 @@ CONTAINERS = (dict, list, tuple, set, frozenset, deque)
 _PLAIN_VALUES = (int, float, complex, str, bytes, type(None), range, slice, CodeType)
 _STAND_INS = {*STAND_INS.values()}
 _USED_BY_PYTHON = ("__call__", "_call_impl", "__getattr__")
-# Of larger containers, this many members at most are looked at.
-_MANY = 4096
+#: Of larger containers, this many objects at most are looked at.
+MANY = 4096
 # Flambeau's own objects, besides modules, whose attributes users read.
 _TELLING_PACKAGE = "flambeau.optim"
 # Packages whose classes describe no state of the user's.
@@ -67,11 +67,16 @@ class Discovery:
         self._chance = chance
         #: What was read.
         self.places: dict[Outside, None] = {}
+        #: Modules, with the class that each had when it was found.
+        self.modules: list[tuple[Any, type]] = []
+        #: Containers with more objects than are looked at.
+        self.left_out: dict[str, None] = {}
         #: Dictionaries that should not get other names.
         self.states: dict[int, Mapping[str, Any]] = {}
         # The objects, by id, with their name where they were found.
         self._known: dict[int, tuple[Any, str]] = {}
         self._told: list[type] = []
+        self._told_of: list[ModuleType] = []
         # Those that can tell what is read; and whether code that ran may pass that by.
         self._telling: list[tuple[Any, str]] = []
         self._passes_by = False
@@ -97,9 +102,11 @@ class Discovery:
                 continue
             self._known[id(each)] = each, name
             self._chance.meet(each)
-            inner = self._inside(each, name)
-            if len(waiting) < _MANY:
-                waiting += ((member, "") for member in inner)
+            inner = [m for m in self._inside(each, name) if not isinstance(m, _PLAIN_VALUES)]
+            room = MANY - len(waiting)
+            if len(inner) > room and not all(map(_is_plain_tensor, inner[room:])):
+                self.left_out[name or type(each).__name__] = None
+            waiting += [(member, "") for member in inner[: max(room, 0)]]
 
     def _inside(self, value: Any, label: str) -> Iterable[Any]:
         """What else is outside if ``value`` is."""
@@ -121,16 +128,19 @@ class Discovery:
             self._expect_names()
             return ()
         if isinstance(value, BuiltinFunctionType):
-            if isinstance(value.__self__, CONTAINERS):
-                # A method of a container, which reaches that past its name.
+            if not isinstance(value.__self__, ModuleType):
+                # A method of a container, say, which reaches that past its name.
                 self._note_and_discover(Outside(value, None, ("__self__",)))
-                return ()
-            return () if isinstance(value.__self__, ModuleType) else [value.__self__]
+            return ()
         if isinstance(value, functools.partialmethod):
             return value.func, *value.args, *value.keywords.values()
         if isinstance(value, ModuleType):
             if not is_of_library_module(value.__name__):
-                self._find_by_name(value, label)
+                interception.tell_of_module(value)
+                self._told_of.append(value)
+                self._telling.append((value, label))
+                if self._passes_by:
+                    self._find_by_name(value, label)
             return ()
         if isinstance(value, type):
             return self._know_class(value)
@@ -144,7 +154,7 @@ class Discovery:
             self._note_and_discover(labelled(Returned(value.get), value.name))
             return ()
         if isinstance(value, np.ndarray):
-            return value.flat if value.dtype == object and value.size < _MANY else ()
+            return value.flat if value.dtype == object else ()
         members = _members(value)
         if kind.__module__ in ("builtins", "collections") and members is not None:
             return members
@@ -154,6 +164,7 @@ class Discovery:
         wrapped = state_of(value).get("__wrapped__")
         self._chance.discover(value)
         if is_module(value):
+            self.modules.append((value, kind))
             self._know(value)
         if isinstance(wrapped, FunctionType) and not interception.can_tell(kind):
             # A cached function may give what it has found before.
@@ -173,7 +184,7 @@ class Discovery:
             self._find_by_name(value, label)
         else:
             # An iterator or a generator, say, and what it goes through.
-            return [e for e in gc.get_referents(value) if not isinstance(e, ModuleType)][:_MANY]
+            return [e for e in gc.get_referents(value) if not isinstance(e, ModuleType)]
         return ()
 
     def _tell(self, value: Any, kind: type, label: str) -> None:
@@ -181,9 +192,10 @@ class Discovery:
             interception.tell(kind)
             self._told.append(kind)
         self._telling.append((value, label))
-        if label and not is_own(kind):
+        if not is_module(value):
             # Python finds operators on the class without asking the object.
-            self._note(labelled(Outside(value, None, ("__class__",)), f"{label}.__class__"))
+            place = Outside(value, None, ("__class__",))
+            self._note(labelled(place, f"{label or kind.__name__}.__class__"))
         if self._passes_by:
             self._find_by_name(value, label)
 
@@ -235,7 +247,7 @@ class Discovery:
                     if name not in interception.METHODS:
                         self._of_class.setdefault(function.__code__, []).append((cls, name))
                         if function.__code__ in self._ran:
-                            self._note_of_class(cls, name)
+                            self.note_of_class(cls, name)
 
     def _find_by_name(self, value: Any, label: str) -> None:
         """Watch the attributes of an object that cannot tell which of them are read."""
@@ -265,7 +277,8 @@ class Discovery:
         self._note_all(Outside(cell, name) for name, cell in cells)
         self._note_all(defaults_of(function))
 
-    def _note_of_class(self, cls: type, name: str) -> None:
+    def note_of_class(self, cls: type, name: str) -> None:
+        """Note what a class defines under a name."""
         found = vars(cls).get(name)
         more = ("__func__",) if isinstance(found, classmethod) else ()
         self._note(labelled(Outside(cls, None, (name, *more)), f"{cls.__name__}.{name}"))
@@ -285,11 +298,15 @@ class Discovery:
 
 def _members(value: Any) -> list[Any] | None:
     for kind in CONTAINERS:
-        if isinstance(value, kind) and len(value) <= _MANY:
+        if isinstance(value, kind):
             own: Any = kind
             found = [*own.__iter__(value)]
             return [*found, *dict.values(value)] if isinstance(value, dict) else found
     return None
+
+
+def _is_plain_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor) and not value._user_attributes()
 
 
 def named_in(value: Any) -> Mapping[str, Any]:

@@ -129,24 +129,36 @@ def freeze(value: Any) -> tuple[Any, Any]:
     """
     if isinstance(value, _BY_VALUE):
         return None, exactly(value)
+    kind, content = _freeze_content(value)
+    if kind is not None and _has_own_kind(value) and state_of(value):
+        # Its attributes are its own.
+        return kind, (Same(value), content)
+    return kind, content
+
+
+def _freeze_content(value: Any) -> tuple[Any, Any]:
     if isinstance(value, dict):
         # Past what a class of its own makes of it.
-        return dict, tuple((key, freeze(each)) for key, each in dict.items(value))
+        return dict, tuple((_freeze_key(k), freeze(each)) for k, each in dict.items(value))
     if isinstance(value, list | deque) or is_tuple(value):
         frozen = tuple(map(freeze, value))
         fixed = isinstance(value, tuple) and all(kind is None for kind, _ in frozen)
         return None if fixed else type(value), frozen
     if isinstance(value, set | frozenset):
-        return set, frozenset(value)
+        return set, frozenset(map(freeze, value))
     if isinstance(value, np.ndarray):
         of_objects = value.dtype == object
         content = tuple(map(freeze, value.flat)) if of_objects else value.tobytes()
         return np.ndarray, (value.dtype, value.shape, content)
     if isinstance(value, bytearray | array):
-        return type(value), bytes(value)
+        return type(value), (getattr(value, "typecode", ""), bytes(value))
     if isinstance(value, MappingProxyType | ChainMap):
-        return type(value), tuple((key, freeze(each)) for key, each in value.items())
+        return type(value), tuple((_freeze_key(key), freeze(each)) for key, each in value.items())
     return None, Same(value)
+
+
+def _freeze_key(key: Any) -> Any:
+    return key if type(key) is str else freeze(key)
 
 
 def _warn_of_size(name: str, value: Any) -> None:
@@ -163,13 +175,7 @@ def _freeze_plain(value: Any) -> tuple[Any, Any]:
     """`freeze`, with flambeau's own containers, which are watched elsewhere, as one object."""
     own = isinstance(value, dict | list | set) and is_own(type(value))
     try:
-        if own:
-            return None, Same(value)
-        frozen = freeze(value)
-        if _has_own_kind(value) and state_of(value):
-            # Its attributes are its own.
-            return frozen[0], (Same(value), frozen[1])
-        return frozen
+        return (None, Same(value)) if own else freeze(value)
     except RecursionError:
         # A container that is in itself.
         return None, Same(value)
@@ -177,11 +183,12 @@ def _freeze_plain(value: Any) -> tuple[Any, Any]:
 
 def _has_own_kind(value: Any) -> bool:
     """Whether ``value`` is a container of a class of its own."""
-    return isinstance(value, dict | list | set) and type(value).__module__ not in _PLAIN
+    kinds = dict | list | set | deque
+    return isinstance(value, kinds) and type(value).__module__ not in _PLAIN
 
 
 class _Members:
-    """The members of a list or dictionary, for a quick look whether they are the same objects.
+    """The members of a container, for a quick look whether they are the same objects.
 
     Args:
         value: The container.
@@ -195,12 +202,10 @@ class _Members:
     @staticmethod
     def of(value: Any, frozen: tuple[Any, Any]) -> _Members | None:
         """The members of a container that has no containers in it."""
-        kind, content = frozen
-        if kind is dict and type(value) is dict:
-            plain = all(each[0] is None for _, each in content)
-        else:
-            plain = kind is list and type(value) is list and all(e[0] is None for e in content)
-        return _Members(value) if plain else None
+        if type(value) not in (dict, list, set):
+            return None
+        members = [each for _, each in frozen[1]] if type(value) is dict else frozen[1]
+        return _Members(value) if all(kind is None for kind, _ in members) else None
 
     def are_those_of(self, value: Any) -> bool:
         """Whether ``value`` has the same members."""
@@ -279,8 +284,7 @@ class OutsideSnapshot:
             state, (name,) = vars(place.root), place.attributes
             if name in state and ("", name) not in ignored.get(id(state), ()):
                 self.watched.setdefault(Outside(state, name), _freeze_plain(state[name]))
-        if self.states:
-            size = Sizes(self.states)
+        for size in Sizes.of_all(self.states):
             self.watched[size] = freeze(size.get())
         self._look()
 
@@ -310,7 +314,8 @@ class OutsideSnapshot:
         """Whether other objects than before are equal to them; if so, these count from now on."""
         for place, value, frozen in self.expected:
             now = place.get()
-            if now is not value and _freeze_plain(now) != frozen:
+            is_as_before = now is value and frozen[0] is None
+            if not is_as_before and _freeze_plain(now) != frozen:
                 return False
         self._renewals += 1
         self._look()

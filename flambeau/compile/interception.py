@@ -3,8 +3,9 @@
 Two means, both taken back when the trace ends. The classes of the objects that a trace watches get
 an ``__getattribute__``, ``__setattr__`` and ``__delattr__`` that tell the trace first: Python calls
 them whoever asks, also ``getattr`` with a name that was computed, ``operator.attrgetter`` or a
-``match`` statement. And Python's own means for debuggers tell which functions run, whoever calls
-them: `sys.monitoring`, and `sys.settrace` before Python 3.12.
+``match`` statement. Modules of Python, whose class cannot be changed, get a subclass. And Python's
+own means for debuggers tell which functions run, whoever calls them: `sys.monitoring`, and
+`sys.settrace` before Python 3.12.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from flambeau.core.modes import modes
@@ -23,6 +24,8 @@ _HEAP, _IMMUTABLE = 1 << 9, 1 << 8
 
 #: The classes that tell, with how many traces want them to and what they defined themselves.
 _telling: dict[type, tuple[int, dict[str, Any]]] = {}
+#: Modules that tell, by id, with how many traces want them to and the class that they had.
+_telling_modules: dict[int, tuple[int, type]] = {}
 _lock = threading.RLock()
 
 
@@ -64,6 +67,32 @@ def stop_telling(cls: type) -> None:
                 type.__delattr__(cls, name)
 
 
+def tell_of_module(module: ModuleType) -> None:
+    """Let a module tell the trace of its thread what is asked of it."""
+    with _lock:
+        count, cls = _telling_modules.get(id(module), (0, type(module)))
+        if not count:
+            module.__class__ = _telling_subclass(cls)
+        _telling_modules[id(module)] = count + 1, cls
+
+
+def stop_telling_of_module(module: ModuleType) -> None:
+    """Undo one `tell_of_module`."""
+    with _lock:
+        count, cls = _telling_modules.pop(id(module))
+        if count > 1:
+            _telling_modules[id(module)] = count - 1, cls
+        elif type(module) is _telling_subclass(cls):
+            # One that is loaded when it is first asked for something has changed its class itself.
+            module.__class__ = cls
+
+
+@functools.lru_cache(maxsize=64)
+def _telling_subclass(cls: type) -> type:
+    methods = {name: _telling_method(name, getattr(cls, name)) for name in METHODS}
+    return type(cls.__name__, (cls,), {"__slots__": (), "__module__": cls.__module__, **methods})
+
+
 def _telling_method(name: str, original: Callable[..., Any]) -> Any:
     tells = "before_read" if name == "__getattribute__" else "before_write"
 
@@ -77,7 +106,7 @@ def _telling_method(name: str, original: Callable[..., Any]) -> Any:
 
 
 class Running:
-    """Calls ``started(code, globals, code of the caller)`` for functions that this thread starts.
+    """Calls ``started(frame)`` for functions that this thread starts.
 
     Args:
         started: What to call.
@@ -86,7 +115,7 @@ class Running:
 
     def __init__(
         self,
-        started: Callable[[CodeType, dict[str, Any], CodeType | None], None],
+        started: Callable[[FrameType], None],
         is_of_interest: Callable[[str], bool],
     ) -> None:
         self.started = started
@@ -120,22 +149,18 @@ class Running:
             # Python need not ask again.
             return sys.monitoring.DISABLE if sys.version_info >= (3, 12) else None
         if threading.get_ident() == self._thread:
-            self._tell(sys._getframe(1))
+            self.started(sys._getframe(1))
         return None
 
     def _on_event(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "call" and self._wants(frame.f_code.co_filename):
-            self._tell(frame)
+            self.started(frame)
 
     def _wants(self, file: str) -> bool:
         wanted = self._known.get(file)
         if wanted is None:
             wanted = self._known[file] = self.is_of_interest(file)
         return wanted
-
-    def _tell(self, frame: FrameType) -> None:
-        caller = frame.f_back
-        self.started(frame.f_code, frame.f_globals, None if caller is None else caller.f_code)
 
 
 def _free_tool() -> int | None:

@@ -180,6 +180,11 @@ class Sizes(Outside):
     def __init__(self, root: list[Mapping[str, Any]]) -> None:
         super().__init__(root, None)
 
+    @staticmethod
+    def of_all(states: list[Mapping[str, Any]]) -> list[Sizes]:
+        """As many as it takes, since Python cannot compile sums of thousands of terms."""
+        return [Sizes(states[i : i + 256]) for i in range(0, len(states), 256)]
+
     def get(self) -> int:
         """The number now."""
         return sum(map(len, self.root))
@@ -227,12 +232,16 @@ def check_of(places: Iterable[tuple[Outside, Any]]) -> Callable[[], bool]:
         names[f"v{i}"] = value
         if isinstance(place, Sizes):
             sizes = [f"len({name_of(each)})" for each in place.root]
-            terms.append(f"{' + '.join(sizes) or '0'} == v{i}")
+            terms.append(f"{' + '.join(sizes)} == v{i}")
             continue
         root = name_of(place.root)
         if value is MISSING and isinstance(place.root, dict) and not place.attributes:
             terms.append(f"{place.key!r} not in {root}")
-        elif not isinstance(place, Returned) and (expression := _expression(place, root)):
+        elif (
+            value is not MISSING
+            and not isinstance(place, Returned)
+            and (expression := _expression(place, root))
+        ):
             terms.append(f"{expression} is v{i}")
         else:
             names[f"f{i}"] = place.get

@@ -13,7 +13,7 @@ import functools
 import sys
 from collections.abc import Mapping
 from itertools import pairwise
-from types import CodeType, FunctionType, MemberDescriptorType, ModuleType
+from types import CodeType, FrameType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
 
 from flambeau.compile import interception
@@ -45,7 +45,7 @@ _WHOLE = ("__dict__", "__reduce__", "__reduce_ex__", "__getstate__", "__dir__")
 # What finds attributes by names that are computed, globals by text, and runs code given as text.
 _COMPUTING = {
     "getattr", "hasattr", "vars", "dir", "eval", "exec", "attrgetter", "methodcaller", "__dict__",
-    "__getattribute__", "copy", "deepcopy", "asdict", "replace", "fields",
+    "__getattribute__", "copy", "deepcopy", "asdict", "replace", "fields", "format", "format_map",
 }  # fmt: skip
 _IMPORTING = {"__import__", "import_module", "modules"}
 # What their methods read is what users ask for.
@@ -83,18 +83,21 @@ class Reads(Discovery):
             self.started, lambda file: is_of_user_or_layers(file) or is_of_chance(file)
         )
 
-    def started(
-        self, code: CodeType, namespace: dict[str, Any], caller: CodeType | None = None
-    ) -> None:
+    def started(self, frame: FrameType) -> None:
         """Note what a function that starts finds in its globals and its closure."""
-        if self.paused or (code, id(namespace)) in self._done:
+        code, namespace = frame.f_code, frame.f_globals
+        if self.paused:
+            return
+        if is_of_chance(code.co_filename):
+            if frame.f_back is not None and not is_of_library(frame.f_back.f_code):
+                self._chance.meet_call(frame)
+            return
+        if (code, id(namespace)) in self._done:
             return
         self.paused = True
         try:
             self._done.add((code, id(namespace)))
             if is_of_library(code):
-                if caller is not None and not is_of_library(caller):
-                    self._chance.meet_code(code)
                 self._start_layer(code, namespace)
             else:
                 self._start(code, namespace)
@@ -154,6 +157,17 @@ class Reads(Discovery):
         self.paused = True
         while self._told:
             interception.stop_telling(self._told.pop())
+        while self._told_of:
+            interception.stop_telling_of_module(self._told_of.pop())
+
+    def settle(self) -> None:
+        """Watch functions that did not run, whose attributes somebody may have looked for."""
+        for code, functions in self._functions.items():
+            if code not in self._ran:
+                self.states.update({id(each): vars(each) for each in functions})
+                for cls, name in self._of_class.get(code, ()):
+                    if name in self._names:
+                        self.note_of_class(cls, name)
 
     # Code that runs
 
@@ -163,7 +177,7 @@ class Reads(Discovery):
             for function in self._functions.get(code, ()):
                 self._note_function(function)
             for cls, name in self._of_class.get(code, ()):
-                self._note_of_class(cls, name)
+                self.note_of_class(cls, name)
         if namespace.get("__name__", "").startswith("namedtuple_"):
             # Python's own, although no file says so.
             return
@@ -258,15 +272,19 @@ class Reads(Discovery):
         return sys.modules.get(name)
 
     def _follow(self, value: Any, label: str, steps: tuple[str, ...]) -> None:
-        """Note the attributes of modules that ``steps`` lead through."""
+        """Note the attributes of modules, classes and functions that ``steps`` lead through."""
         for name in steps:
-            if not isinstance(value, ModuleType):
+            label = f"{label}.{name}"
+            if isinstance(value, ModuleType):
+                self._note_of_module(value, name, label)
+            elif isinstance(value, FunctionType) and not is_of_library(value.__code__):
+                self._note_and_discover(labelled(Outside(vars(value), name), label))
+            elif isinstance(value, type) and not is_of_library_class(value):
+                self._note_and_discover(labelled(Outside(value, None, (name,)), label))
+            else:
                 self._chance.meet_date(value, name)
                 return
-            found = vars(value).get(name, MISSING)
-            label = f"{label}.{name}"
-            self._note_of_module(value, name, label)
-            value = found
+            value = in_class(value, name) if isinstance(value, type) else vars(value).get(name)
 
     def _note_of_module(self, module: ModuleType, name: str, label: str) -> None:
         found = vars(module).get(name, MISSING)
@@ -283,16 +301,22 @@ class Reads(Discovery):
         if _keeps_to_itself(kind) and not is_layer and _is_asked_by_own_code():
             return
         self._done.add((id(value), name))
-        if name in _WHOLE:
-            if not is_layer or not _is_asked_by_own_code():
+        if isinstance(value, ModuleType) and in_class(kind, name) is MISSING:
+            self._read_of_module(value, name, state)
+        elif name in _WHOLE:
+            if isinstance(value, ModuleType):
+                self._find_by_name(value, self._known[id(value)][1])
+            elif not is_layer or not _is_asked_by_own_code():
                 self._read_whole(value, state)
         elif is_layer and (name in _TABLES or name in state or _is_member(state, name)):
             self._note_member(value, name)
         elif not (name.startswith("__") and name.endswith("__")):
             self._read_plain(value, name, kind, state)
-        if not is_layer and (id(value), "__class__") not in self._done:
-            self._done.add((id(value), "__class__"))
-            self._note_at(value, "__class__")
+
+    def _read_of_module(self, module: ModuleType, name: str, state: dict[str, Any]) -> None:
+        self._note_of_module(module, name, self._label(module, name))
+        if name not in state and "__getattr__" in state:
+            self._note_and_discover(Outside(state, "__getattr__"))
 
     def _read_plain(self, value: Any, name: str, kind: type, state: dict[str, Any]) -> None:
         found = in_class(kind, name)
@@ -394,9 +418,11 @@ def _keeps_to_itself(kind: type) -> bool:
 def _is_asked_by_own_code() -> bool:
     """Whether flambeau's code, not the user's, has asked for the attribute that is being noted."""
     frame = sys._getframe(3)
-    while frame is not None and frame.f_globals.get("__name__") in (
-        interception.__name__, __name__,
-    ):  # fmt: skip
+    while frame is not None and (
+        frame.f_globals.get("__name__") in (interception.__name__, __name__)
+        # Python's `dir` calls the module's own.
+        or frame.f_code.co_name == "__dir__"
+    ):
         frame = frame.f_back
     return frame is None or frame.f_globals.get("__name__", "").partition(".")[0] == "flambeau"
 

@@ -147,7 +147,8 @@ class Recording:
         if before is not None:
             raise errors.CompileError("a compiled function cannot be traced inside another trace")
         try:
-            self.trace.begin(self.function, self.leaves)
+            classes = arguments.classes_in(self.structure)
+            self.trace.begin(self.function, self.leaves, classes)
             modes.trace = self.trace
             with noticing_attributes():
                 return jax.make_jaxpr(self._run)(*arrays)
@@ -169,7 +170,7 @@ class Recording:
         args, kwargs = arguments.unflatten(self.structure, self.stand_ins)
         with self.trace.noting(), world.traced():
             returned = self.function(*args, **kwargs)
-        self.trace.chance.warn()
+        self.trace.warn()
         self._warn_of_arguments(args, kwargs)
         self.trace.log.restore()
         self._collect_slots()

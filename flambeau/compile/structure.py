@@ -159,6 +159,15 @@ def _flatten(value: Any, leaves: list[Any], inside: tuple[int, ...]) -> Any:
     return kind, tuple([_flatten(each, leaves, inside) for each in members])
 
 
+def classes_in(structure: Any) -> Iterator[type]:
+    """The classes of the containers in a structure."""
+    if structure is not None:
+        kind, members = structure
+        yield kind.cls
+        for each in members:
+            yield from classes_in(each)
+
+
 def unflatten(structure: Any, leaves: Iterator[Any]) -> Any:
     """What `flatten` took apart, with other ``leaves``."""
     if structure is None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from flambeau.compile import guard
+from flambeau.compile import errors, guard
 from flambeau.compile.asking import Facts, HookSnapshot
 from flambeau.compile.chance import Chance
 from flambeau.compile.containers import Log, leaves_in
+from flambeau.compile.discovery import MANY
 from flambeau.compile.guard import ModuleSnapshot, OutsideSnapshot
 from flambeau.compile.members import MemberSnapshot
 from flambeau.compile.ownership import is_own
 from flambeau.compile.places import AttributeSlot, Outside, Returned
 from flambeau.compile.reads import Reads, content_of
 from flambeau.compile.slots import KINDS
+from flambeau.core import tensor_class
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import Trace
 
@@ -39,15 +41,17 @@ class WatchingTrace(Trace):
         self.facts = Facts()
         self.hooks = HookSnapshot()
         super().__init__(first_sequence)
+        self.watch(Tensor, tensor_class.replaced)
 
-    def begin(self, function: Any, leaves: list[Any]) -> None:
+    def begin(self, function: Any, leaves: list[Any], classes: Iterable[type]) -> None:
         """Look at what a function can reach before it runs.
 
         Args:
             function: The function.
             leaves: The leaves of its arguments.
+            classes: The classes of the containers among these.
         """
-        for each in (function, *leaves):
+        for each in (function, *leaves, *classes):
             self.reads_outside.discover(each)
 
     @contextlib.contextmanager
@@ -60,6 +64,17 @@ class WatchingTrace(Trace):
                 yield
             finally:
                 reads.paused = True
+
+    def warn(self) -> None:
+        """Warn of what the program will repeat, and of what it will not see."""
+        self.chance.warn()
+        if self.reads_outside.left_out:
+            names = ", ".join(self.reads_outside.left_out)
+            errors.warn(
+                f"the compiled function finds more than {MANY} objects in {names}, and does not "
+                "see later changes of attributes of those beyond that number. Pass the objects "
+                "that it uses as arguments, or keep what changes in tensors"
+            )
 
     def enter(self, module: Any, anew: bool = False) -> None:
         """Note that ``module`` was called, or with ``anew`` that it has changed for good."""
@@ -104,6 +119,7 @@ class WatchingTrace(Trace):
 
     def settle(self) -> None:
         """Decide what matters of all that was read, once the function has run."""
+        self.reads_outside.settle()
         for key, snapshot in [*self.snapshots.items()]:
             # A module that no place outside has led to, and that has changed, was made inside.
             if not self.reads_outside.knows(snapshot.module) and snapshot.changed():
@@ -119,6 +135,11 @@ class WatchingTrace(Trace):
         for (_, name), (module, content) in self.reads_outside.tables.items():
             if not self._is_entered(module):
                 self.watched[id(module), name] = module, _reader_of(module, name), content
+        for module, kind in self.reads_outside.modules:
+            if not self._is_entered(module):
+                self.watched[id(module), "__class__"] = module, _kind_of(module), kind
+        # What the function itself replaces is told of, and counts from now on.
+        self.watched[id(Tensor), None] = Tensor, tensor_class.replaced, tensor_class.replaced()
         self.outside.states = [*self.reads_outside.states.values()]
 
     def _can_change_silently(self, place: Outside, module: Any) -> bool:
@@ -162,6 +183,11 @@ class WatchingTrace(Trace):
         """Note that an attribute of ``tensor`` is about to be set by the user."""
         if self.is_outside(tensor):
             self.members.touch_attributes(tensor)
+
+    def change_class(self, cls: type, name: str) -> None:
+        """Note that the function itself replaces a member of a class of tensors."""
+        with self._paused():
+            self.reads_outside.note_of_class(cls, name)
 
     def ask(self, tensor: Tensor, question: Callable[..., Any], *args: Any) -> Any:
         """See `Trace.ask`."""
@@ -208,6 +234,10 @@ class WatchingTrace(Trace):
             found += [snapshot.values[place] for place in snapshot.entries]
         found += [self.outside.values[place] for place in self.outside.entries]
         return {id(leaf) for leaf in leaves_in(found) if isinstance(leaf, Tensor)}
+
+
+def _kind_of(module: Any) -> Callable[[], type]:
+    return lambda: type(module)
 
 
 def _reader_of(module: Any, name: str) -> Callable[[], Any]:

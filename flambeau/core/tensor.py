@@ -22,6 +22,7 @@ from flambeau.core.history import History, look_at
 from flambeau.core.host import HostAccess
 from flambeau.core.layout import strided
 from flambeau.core.modes import modes
+from flambeau.core.tensor_class import TensorMeta
 from flambeau.core.tracers import constant
 from flambeau.core.view import View
 
@@ -53,10 +54,6 @@ class Size(tuple[int, ...]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Size, (tuple(self),)
-
-
-class TensorMeta(type):
-    """The metaclass of Tensor, so that subclasses may decide what counts as an instance."""
 
 
 def _disabled_torch_function_impl(

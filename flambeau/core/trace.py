@@ -201,6 +201,9 @@ class Trace:
     def touch_attributes(self, tensor: Any) -> None:
         """Note that an attribute of ``tensor`` is about to be set by the user."""
 
+    def change_class(self, cls: type, name: str) -> None:
+        """Note that a member of a class of tensors is about to be replaced."""
+
     def ask(self, tensor: Any, question: Callable[..., Any], *args: Any) -> Any:
         """The answer to a question about the argument that ``tensor`` stands for, or about it."""
         return question(tensor, *args)

@@ -7,10 +7,10 @@ from typing import Any
 from flambeau.core.dtype import FLOATING
 from flambeau.core.tensor import (
     Tensor,
-    TensorMeta,
     _disabled_torch_function_impl,
     register_plain_type,
 )
+from flambeau.core.tensor_class import TensorMeta
 from flambeau.nn.uninitialized import UninitializedTensorMixin, is_lazy
 from flambeau.ops.creation import empty
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.cell import abstract, is_abstract
+from flambeau.core.identity import Same
 from flambeau.core.modes import enable_grad, modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import outside
@@ -223,7 +224,16 @@ class RuleOptimizer(Optimizer):
         for group in self.param_groups:
             options = dict(group)
             flags = [options.get(name) for name in (*self.flags, "maximize")]
-            groups.append((group.layout, flags, frozen(group.tensors), frozen(options["params"])))
+            # A group that another dictionary has replaced has another Cell.
+            groups.append(
+                (
+                    Same(group.cell),
+                    group.layout,
+                    flags,
+                    frozen(group.tensors),
+                    frozen(options["params"]),
+                )
+            )
         return groups, frozen(dict(self.state)), set(self._starting), self._watched_hooks()
 
 

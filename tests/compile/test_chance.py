@@ -4,8 +4,12 @@ import datetime as dt
 import itertools
 import os
 import pathlib
+import queue
 import random
 import secrets
+import socket
+import subprocess
+import sys
 import time
 import uuid
 import warnings
@@ -39,6 +43,10 @@ def of_numbers():
         "cycle": lambda x: x * next(cycled),
         "zip": lambda x: x * next(paired)[0],
         "generator": lambda x: x * next(made),
+        "default_rng made inside": lambda x: x * np.random.default_rng().random(),
+        "bit generator made inside": lambda x: x * np.random.Generator(np.random.PCG64()).random(),
+        "RandomState made inside": lambda x: x * np.random.RandomState().rand(),
+        "random.Random made inside": lambda x: x * random.Random().random(),
     }
 
 
@@ -53,7 +61,22 @@ def of_the_machine():
         "open": lambda x: x * _length_of_this(),
         "exists": lambda x: x * os.path.exists(__file__),
         "read_text": lambda x: x * len(pathlib.Path(__file__).read_text(encoding="utf-8")),
+        "check_output": lambda x: x * len(subprocess.check_output(_ECHO)),
+        "popen": lambda x: x * len(_read(os.popen("echo 3"))),
+        "communicate": lambda x: x * len(_process().communicate()[0]),
     }
+
+
+_ECHO = (sys.executable, "-c", "print(3)")
+
+
+def _process():
+    return subprocess.Popen(_ECHO, stdout=subprocess.PIPE)
+
+
+def _read(file, *size):
+    with file:
+        return file.read(*size)
 
 
 def _length_of_this():
@@ -70,14 +93,15 @@ def test_a_warning_says_so(name):
 
 def test_what_is_only_there_is_not_warned_of():
     generator, listed = np.random.default_rng(0), iter([1.0])
-    held = [generator, listed, random.Random(0), time]
+    held = [generator, listed, random.Random(0), time, sys.stdout]
 
     def function(x):
-        return x * len(held) if generator is not listed else x
+        seeded = np.random.default_rng(0).random() + random.Random(0).random()
+        return x * len(held) if generator is not listed and seeded else x
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert flambeau.compile(function)(X).tolist() == [4.0, 4.0]
+        assert flambeau.compile(function)(X).tolist() == [5.0, 5.0]
 
 
 def test_a_branch_that_is_not_taken_draws_nothing():
@@ -89,3 +113,26 @@ def test_a_branch_that_is_not_taken_draws_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         flambeau.compile(function)(X)
+
+
+def test_pipes_and_sockets_that_are_read_from_are_told_of():
+    process, (near, far) = _process(), socket.socketpair()
+    with process, near, far:
+        far.send(b"0123")
+        functions = (
+            (lambda x: x * len(process.stdout.readline()), "BufferedReader"),
+            (lambda x: x * len(near.recv(1)), "recv"),
+            (lambda x: x * len(_read(near.makefile("rb", 0), 1)), "readinto"),
+        )
+        for function, name in functions:
+            with pytest.warns(CompileWarning, match=f"{name}.*the same numbers at every call"):
+                flambeau.compile(function)(X)
+
+
+def test_queues_are_told_of():
+    filled = queue.Queue()
+    filled.put(2.0)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        flambeau.compile(lambda x: x * filled.get())(X)
+    assert any("Queue.get()" in str(each.message) for each in told)

@@ -7,6 +7,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
+from flambeau.compile.errors import CompileWarning
 from flambeau.nn import functional as F
 from tests.compile.following import X, check
 
@@ -321,3 +322,70 @@ def test_a_parametrization_is_seen():
 def test_pruning_is_seen():
     layer = nn.Linear(3, 3)
     check(layer, lambda: nn.utils.prune.random_unstructured(layer, "weight", amount=0.7))
+
+
+class Scaled(flambeau.Tensor):
+    """A tensor with a method and a class attribute of its own."""
+
+    rate = 2.0
+
+    def scaled(self):
+        return self * self.rate
+
+
+MEMBERS = {
+    "method": ("abs", lambda x: x.abs()),
+    "operator": ("__add__", lambda x: x + x),
+    "operator from the right": ("__rsub__", lambda x: 1.0 - x),
+    "in place": ("add_", lambda x: x.clone().add_(1.0)),
+    "property": ("mT", lambda x: x.reshape(1, 3).mT),
+    "item": ("__getitem__", lambda x: x[0]),
+}
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_members_of_tensor_that_are_replaced_are_seen(name, monkeypatch):
+    member, function = MEMBERS[name]
+    value = property(lambda self: self * 7) if member == "mT" else lambda self, *args: self * 7
+    run = flambeau.compile(function)
+    before = run(X)
+    monkeypatch.setattr(flambeau.Tensor, member, value)
+    for _ in range(2):
+        assert flambeau.equal(run(X).flatten(), X * 7)
+    monkeypatch.undo()
+    assert flambeau.equal(run(X), before)
+    assert run.program_count == 2
+
+
+def test_members_of_subclasses_of_tensor_are_seen(monkeypatch):
+    weight = flambeau.ones(3).as_subclass(Scaled)
+    run = flambeau.compile(lambda x: x + weight.scaled())
+    assert flambeau.equal(run(X), X + 2)
+    monkeypatch.setattr(Scaled, "rate", 7.0)
+    assert flambeau.equal(run(X), X + 7)
+    monkeypatch.setattr(Scaled, "scaled", lambda self: self * 5)
+    assert flambeau.equal(run(X), X + 5)
+    monkeypatch.undo()
+    assert flambeau.equal(run(X), X + 2)
+
+
+def test_operators_that_are_first_used_in_a_program_patch_nothing():
+    run = flambeau.compile(lambda x: x * 2)
+    run(X)
+    flambeau.ones(2, 2).geqrf()
+    run(X)
+    assert run.program_count == 1
+
+
+def test_a_class_of_tensors_that_the_function_changes_itself_is_told_of(monkeypatch):
+    monkeypatch.setattr(Scaled, "rate", 2.0)
+
+    def function(x):
+        Scaled.rate += 1.0
+        return x * 2
+
+    run = flambeau.compile(function)
+    with pytest.warns(CompileWarning, match=r"changes Scaled\.rate"):
+        run(X)
+    assert flambeau.equal(run(X), X * 2)
+    assert run.program_count == 1

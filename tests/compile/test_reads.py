@@ -258,6 +258,57 @@ def test_the_getattr_of_a_module_is_seen(monkeypatch):
     )
 
 
+MODULE_READERS = {
+    "attribute": lambda held, x: x * held.rate,
+    "computed name": lambda held, x: x * getattr(held, "etar"[::-1]),
+    "attrgetter": lambda held, x: x * operator.attrgetter("rate")(held),
+    "format": lambda held, x: x * float("{.rate}".format(held)),  # noqa: UP032
+    "hasattr": lambda held, x: x * (held.rate if hasattr(held, "rate") else 1.0),
+    "dir": lambda held, x: x * (held.rate if "rate" in dir(held) else 1.0),
+    "vars": lambda held, x: x * vars(held).get("rate", 1.0),
+}
+
+
+@pytest.mark.parametrize("name", MODULE_READERS)
+@pytest.mark.parametrize("make", [lambda: types.ModuleType("held"), lambda: lambda: None])
+def test_attributes_of_modules_and_functions_are_seen(name, make):
+    held = make()
+    held.rate = 2.0
+    holder = types.SimpleNamespace(held=held)
+    check(lambda x: MODULE_READERS[name](holder.held, x), lambda: setattr(held, "rate", 7.0))
+    if name not in ("attribute", "computed name", "attrgetter", "format"):
+        check(lambda x: MODULE_READERS[name](holder.held, x), lambda: delattr(held, "rate"))
+        check(lambda x: MODULE_READERS[name](holder.held, x), lambda: setattr(held, "rate", 2.0))
+    assert type(held) in (types.ModuleType, types.FunctionType)
+
+
+def test_a_function_that_stands_on_a_class_is_seen():
+    def first():
+        return None
+
+    def second():
+        return None
+
+    class Holder:
+        held = first
+
+        def __class_getitem__(cls, key):
+            return cls.held
+
+    first.rate, second.rate = 2.0, 7.0
+    check(lambda x: x * Holder[0].rate, lambda: setattr(Holder, "held", second))
+
+
+def test_dir_of_a_module_of_layers_is_seen():
+    layer = nn.Identity()
+
+    def length(x):
+        return x * ("rate" in dir(layer))
+
+    check(length, lambda: setattr(layer, "rate", 2.0))
+    check(length, lambda: delattr(layer, "rate"))
+
+
 class Twice(nn.Module):
     def forward(self, x):
         return x * 2

@@ -8,6 +8,7 @@ import sys
 from itertools import islice
 
 from tests.fuzz.situations import chosen, every, known, write_known
+from tests.fuzz.situations.crossing import crossed
 from tests.fuzz.situations.running import run_all
 
 
@@ -19,10 +20,13 @@ def main() -> int:
     parser.add_argument("--only", default=None, help="a pattern that names must match")
     parser.add_argument("--known", action="store_true", help="those of known.txt only")
     parser.add_argument("--update", action="store_true", help="rewrite known.txt by the verdicts")
+    parser.add_argument("--random", action="store_true", help="random crossings only")
     parser.add_argument("--names", action="store_true", help="print no source")
     args = parser.parse_args()
     pattern, names = args.only or "", known()
-    if args.known or args.only is not None:
+    if args.random:
+        situations = islice(crossed(args.seed), args.limit)
+    elif args.known or args.only is not None:
         found = (each for each in every() if re.search(pattern, each.name))
         situations = (each for each in found if not args.known or each.name in names)
         situations = islice(situations, args.limit)

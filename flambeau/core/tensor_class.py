@@ -1,0 +1,54 @@
+"""The class of the classes of tensors, which tells of methods that are replaced.
+
+Operators and methods are found on the class, where no tensor is asked. So the class itself
+announces the changes, and remembers which of its members are not those that it had at first.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import Any
+
+from flambeau.core import world
+from flambeau.core.identity import Same
+from flambeau.core.modes import modes
+
+__all__: list[str] = []
+
+_MISSING = object()
+#: What classes defined before somebody else than flambeau replaced it.
+_originals: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDictionary()
+
+
+class TensorMeta(type):
+    """The metaclass of Tensor, so that subclasses may decide what counts as an instance."""
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        _note(cls, name)
+        type.__setattr__(cls, name, value)
+
+    def __delattr__(cls, name: str) -> None:
+        _note(cls, name)
+        type.__delattr__(cls, name)
+
+
+def _note(cls: type, name: str) -> None:
+    """Remember and announce that a member of a class is about to be replaced."""
+    if sys._getframe(2).f_globals.get("__name__", "").partition(".")[0] == "flambeau":
+        # Operators are declared, and some of them when they are first used.
+        return
+    _originals.setdefault(cls, {}).setdefault(name, vars(cls).get(name, _MISSING))
+    if modes.trace is not None:
+        modes.trace.change_class(cls, name)
+    world.bump()
+
+
+def replaced() -> list[tuple[Any, str, Any]]:
+    """The members of classes of tensors that are others than at first, in a form that compares."""
+    return [
+        (Same(cls), name, Same(vars(cls).get(name, _MISSING)))
+        for cls, members in _originals.items()
+        for name, original in members.items()
+        if vars(cls).get(name, _MISSING) is not original
+    ]

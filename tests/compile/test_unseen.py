@@ -1,0 +1,99 @@
+"""What a compiled function cannot follow is told of when it is traced."""
+
+import functools
+import types
+import warnings
+
+import pytest
+
+import flambeau
+from flambeau.compile.discovery import MANY
+from flambeau.compile.errors import CompileWarning
+from tests.compile.following import X
+
+
+def cached_before():
+    box = types.SimpleNamespace(rate=2.0)
+
+    @functools.cache
+    def get():
+        return box.rate
+
+    get()
+    return lambda x: x * get()
+
+
+def cached_method_before():
+    class Box:
+        rate = 2.0
+
+        @functools.lru_cache  # noqa: B019
+        def get(self):
+            return self.rate
+
+    box = Box()
+    box.get()
+    return lambda x: x * box.get()
+
+
+def many_objects():
+    objects = [types.SimpleNamespace(rate=2.0) for _ in range(MANY + 10)]
+    return lambda x: x * objects[-1].rate
+
+
+def many_objects_in_a_dictionary():
+    objects = {i: types.SimpleNamespace(rate=2.0) for i in range(MANY + 10)}
+    return lambda x: x * objects[7].rate
+
+
+WARNINGS = {
+    "a result that was cached before": (cached_before, "get had cached before.*cache_clear"),
+    "a method's result": (cached_method_before, "get had cached before.*cache_clear"),
+    "thousands of objects": (many_objects, f"more than {MANY} objects in objects"),
+    "values of a dictionary": (many_objects_in_a_dictionary, "objects in objects.*as arguments"),
+}
+
+
+@pytest.mark.parametrize("name", WARNINGS)
+def test_a_warning_says_so(name):
+    make, message = WARNINGS[name]
+    with pytest.warns(CompileWarning, match=message):
+        assert flambeau.compile(make())(X).tolist() == (X * 2).tolist()
+
+
+def cached_inside():
+    @functools.cache
+    def get(rate):
+        return rate
+
+    return lambda x: x * get(1.0) * get(2.0) * get(1.0)
+
+
+def cached_for_others():
+    @functools.cache
+    def get(rate):
+        return rate
+
+    get(5.0)
+    return lambda x: x * get(2.0)
+
+
+def last_of(held):
+    return lambda x: x * held[-1]
+
+
+QUIET = {
+    "results that are cached inside": cached_inside,
+    "results that are cached for other arguments": cached_for_others,
+    "a long list of numbers": lambda: last_of([2.0] * 2 * MANY),
+    "a long list of tensors": lambda: last_of([X * 0 + 2] * 2 * MANY),
+    "a few objects": lambda: last_of([object(), object(), 2.0]),
+}
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_what_is_followed_gives_no_warning(name):
+    run = flambeau.compile(QUIET[name]())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert run(X).tolist() == (X * 2).tolist()
