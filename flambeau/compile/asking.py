@@ -7,7 +7,7 @@ attributes, each call sets too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from flambeau.compile.guard import freeze
@@ -43,12 +43,32 @@ class Facts:
     def __init__(self) -> None:
         self.given: dict[Tensor, tuple[int, Tensor]] = {}
         self._known: dict[Any, Any] = {}
+        self._shown: set[Tensor] = set()
+        #: Attributes that stand-ins have only been given to be looked at.
+        self.shown: dict[tuple[Tensor, str], Any] = {}
 
     def ask(self, stand_in: Tensor, question: Question, *args: Any) -> Any:
         """The answer to a question about the argument behind ``stand_in``."""
         answer = question(self.given[stand_in][1], *args)
         self._known.setdefault((stand_in, question, args), freeze(answer))
         return answer
+
+    def show(self, stand_in: Tensor) -> None:
+        """Let ``stand_in`` have what the user has set on the argument."""
+        if stand_in in self._shown:
+            return
+        self._shown.add(stand_in)
+        own = vars(stand_in)
+        for name in self.ask(stand_in, names_of_attributes):
+            if name not in own:
+                own[name] = self.shown[stand_in, name] = self.ask(stand_in, attribute, name)
+
+    def new_attributes(self) -> Iterator[tuple[ArgumentAttribute, Any]]:
+        """What the function has set on arguments."""
+        for stand_in, (position, _) in self.given.items():
+            for name, value in stand_in._user_attributes().items():
+                if self.shown.get((stand_in, name), MISSING) is not value:
+                    yield ArgumentAttribute(position, name), value
 
     def all(self) -> list[Fact]:
         """What was asked."""
@@ -61,6 +81,11 @@ class Facts:
 def attribute(tensor: Tensor, name: str) -> Any:
     """An attribute that the user has set on ``tensor``; `MISSING` if there is none."""
     return vars(tensor).get(name, MISSING)
+
+
+def names_of_attributes(tensor: Tensor) -> tuple[str, ...]:
+    """The names of what the user has set on ``tensor``."""
+    return (*tensor._user_attributes(),)
 
 
 class ArgumentAttribute(NamedTuple):

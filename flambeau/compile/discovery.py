@@ -252,7 +252,8 @@ class Discovery:
     def _find_by_name(self, value: Any, label: str) -> None:
         """Watch the attributes of an object that cannot tell which of them are read."""
         self._named.append((value, label))
-        self.states[id(value)] = named_in(value)
+        if not isinstance(value, Tensor):
+            self.states[id(value)] = named_in(value)
         self._note_named(value, label)
 
     def _note(self, place: Outside) -> None:

@@ -223,9 +223,13 @@ class CompiledFunctionBackward(Node):
         edges: list[Edge] = [None] * len(self.arrays)
         for edge, source in zip(self.edges, self.history.sources, strict=True):
             if source.input < 0:
+                kind, advice = "uses a view from outside", "pass the view as an argument"
+                if source.argument >= 0:
+                    kind = "writes to an argument of which another one is a view"
+                    advice = "pass the whole tensor, and take the views inside"
                 raise RuntimeError(
                     f"{self.name()}: gradients of gradients do not pass through a compiled "
-                    "function that uses a view from outside; pass the view as an argument"
+                    f"function that {kind}; {advice}"
                 )
             edges[source.input] = edge
         return [*map(tape.saved_tensor, self.arrays, edges)]

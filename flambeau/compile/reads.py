@@ -17,6 +17,7 @@ from types import CodeType, FrameType, FunctionType, MemberDescriptorType, Modul
 from typing import Any
 
 from flambeau.compile import interception
+from flambeau.compile.asking import names_of_attributes
 from flambeau.compile.chance import is_of_chance
 from flambeau.compile.discovery import (
     CONTAINERS,
@@ -39,6 +40,7 @@ from flambeau.compile.ownership import (
 )
 from flambeau.compile.places import MISSING, Outside, Returned
 from flambeau.core.identity import Same
+from flambeau.core.tensor import Tensor
 
 # Attributes that give the whole state of an object, for a copy or a table of it.
 _WHOLE = ("__dict__", "__reduce__", "__reduce_ex__", "__getstate__", "__dir__")
@@ -132,6 +134,16 @@ class Reads(Discovery):
                 self._note(labelled(Outside(state, name), self._label(value, name)))
         finally:
             self.paused = False
+
+    def note_absent(self, tensor: Tensor, name: str) -> None:
+        """Note that ``tensor`` was asked for an attribute that the user has not set."""
+        self._note(labelled(Outside(vars(tensor), name), f"{type(tensor).__name__}.{name}"))
+
+    def note_attributes(self, tensor: Tensor) -> None:
+        """Note all that the user has set on ``tensor``."""
+        self._note(Returned(functools.partial(names_of_attributes, tensor)))
+        for name in names_of_attributes(tensor):
+            self._note_and_discover(Outside(tensor, None, (name,)))
 
     def enter(self, module: Any) -> None:
         """Note what calling a module depends on besides the module itself."""

@@ -9,7 +9,7 @@ import jax
 from jax.core import Tracer
 
 from flambeau.compile import arguments, errors, exchanging, guard, sharing
-from flambeau.compile.asking import ArgumentAttribute, NewHook
+from flambeau.compile.asking import NewHook
 from flambeau.compile.containers import is_of_trace
 from flambeau.compile.exchanging import Exchange
 from flambeau.compile.history import Arrival, Root, trace_backward
@@ -217,12 +217,7 @@ class Recording:
         holders = {*map(id, self.trace.modules)}
         holders |= {id(slot.root) for slot, _ in self.assigned if isinstance(slot, Outside)}
         writer = Writer(self.trace.log, self._keep, holders)
-        set_on_arguments = [
-            (ArgumentAttribute(i, name), value)
-            for tensor, (i, _) in self.trace.facts.given.items()
-            for name, value in tensor._user_attributes().items()
-        ]
-        assigned = [*self.assigned, *set_on_arguments]
+        assigned = [*self.assigned, *self.trace.facts.new_attributes()]
         self.keeping = Keeping(writer, self.active, assigned, returned)
         is_one = isinstance(returned, Tensor) and not self.keeping.leaves_more
         self.sole = self.results[0] if is_one and self.results[0].is_new else None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from flambeau.compile import errors, guard
-from flambeau.compile.asking import Facts, HookSnapshot
+from flambeau.compile.asking import Facts, HookSnapshot, attribute
 from flambeau.compile.chance import Chance
 from flambeau.compile.containers import Log, leaves_in
 from flambeau.compile.discovery import MANY
@@ -184,6 +184,14 @@ class WatchingTrace(Trace):
         if self.is_outside(tensor):
             self.members.touch_attributes(tensor)
 
+    def show_attributes(self, tensor: Any) -> None:
+        """See `Trace.show_attributes`; the stand-in of an argument gets what that has."""
+        if tensor in self.facts.given:
+            self.facts.show(tensor)
+        elif not self.reads_outside.paused and self.is_outside(tensor):
+            with self._paused():
+                self.reads_outside.note_attributes(tensor)
+
     def change_class(self, cls: type, name: str) -> None:
         """Note that the function itself replaces a member of a class of tensors."""
         with self._paused():
@@ -193,6 +201,9 @@ class WatchingTrace(Trace):
         """See `Trace.ask`."""
         if tensor in self.facts.given:
             return self.facts.ask(tensor, question, *args)
+        if question is attribute and not self.reads_outside.paused and self.is_outside(tensor):
+            with self._paused():
+                self.reads_outside.note_absent(tensor, *args)
         return question(tensor, *args)
 
     def add_hook(self, tensor: Tensor, method: str, hooks: Any) -> None:

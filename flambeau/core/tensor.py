@@ -16,6 +16,7 @@ from jax.core import Tracer
 from flambeau.core import device as devices
 from flambeau.core import dtype as dtypes
 from flambeau.core import format, pytree, world
+from flambeau.core.attributes import Attributes
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.dual import tangent_of
 from flambeau.core.history import History, look_at
@@ -67,7 +68,7 @@ def _disabled_torch_function_impl(
         modes.overrides_disabled -= 1
 
 
-class Tensor(History, HostAccess, metaclass=TensorMeta):
+class Tensor(Attributes, History, HostAccess, metaclass=TensorMeta):
     """An n-dimensional array with PyTorch's interface.
 
     A tensor is a handle: its elements are in a `Cell`, perhaps reached through a `View`. Construct
@@ -449,18 +450,14 @@ class Tensor(History, HostAccess, metaclass=TensorMeta):
         memo[id(self)] = made
         if self._grad is not None:
             made._grad = copy.deepcopy(self._grad, memo)
-        vars(made).update(copy.deepcopy(self._user_attributes(), memo))
+        vars(made).update(copy.deepcopy(self._shown_attributes(), memo))
         return made
-
-    def _user_attributes(self) -> dict[str, Any]:
-        """What the user has set on this tensor."""
-        return {name: value for name, value in self.__dict__.items() if name not in OWN_ATTRIBUTES}
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         if not self.is_leaf:
             raise RuntimeError("only leaf tensors can be pickled; use detach() first")
         return self._rebuild, (
-            type(self), *self._pickled_value(), self._requires_grad, self._user_attributes(),
+            type(self), *self._pickled_value(), self._requires_grad, self._shown_attributes(),
         )  # fmt: skip
 
     def _pickled_value(self) -> tuple[Any, str]:
@@ -481,6 +478,7 @@ def _outside_error() -> RuntimeError:
 pytree.register(Tensor)
 
 OWN_ATTRIBUTES = frozenset((*Tensor.__annotations__, *History.__annotations__))
+Tensor._own_attributes = OWN_ATTRIBUTES
 
 # Classes whose operators nobody overrides: the dispatcher's fast path knows them by identity.
 PLAIN_TYPES: set[type] = {Tensor}

@@ -99,7 +99,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return _rebuild_parameter, (
-            type(self), self.data, self.requires_grad, self._user_attributes(),
+            type(self), self.data, self.requires_grad, self._shown_attributes(),
         )  # fmt: skip
 
     __torch_function__: Any = _disabled_torch_function_impl
@@ -215,7 +215,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         if not isinstance(result, Tensor) or isinstance(result, cls):
             return result
         made = cls(result.requires_grad, result.device, result.dtype, source.persistent)
-        vars(made).update(source._user_attributes())
+        vars(made).update(source._shown_attributes())
         return made
 
 

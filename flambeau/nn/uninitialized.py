@@ -87,13 +87,13 @@ class UninitializedTensorMixin:
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
             made = self.emptied()
-            vars(made).update(self._user_attributes())
+            vars(made).update(self._shown_attributes())
             memo[id(self)] = made
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         arguments = (self.requires_grad, str(self.device), self.dtype)
-        return type(self), arguments, self._user_attributes() or None
+        return type(self), arguments, self._shown_attributes() or None
 
     @classmethod
     def __torch_function__(

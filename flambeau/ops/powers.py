@@ -163,7 +163,7 @@ def float_power_(self: Tensor, exponent: Any) -> Tensor:
 
 
 pow_ = make_in_place(pow, "pow")
-Tensor.pow_ = pow_  # type: ignore[attr-defined]
+Tensor.pow_ = pow_
 
 
 @method

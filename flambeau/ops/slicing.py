@@ -460,7 +460,7 @@ def _unfold(self: Tensor, dimension: Any, size: Any, step: Any) -> Any:
 
 _unfold.__name__ = _unfold.__qualname__ = "unfold"
 # A method only: the function of this name in `nn.functional` extracts image patches.
-Tensor.unfold = function(_unfold)  # type: ignore[attr-defined]
+Tensor.unfold = function(_unfold)
 
 
 @function(method=True)

@@ -284,7 +284,7 @@ def transpose_(self: Tensor, dim0: Any, dim1: Any) -> Any:
     return become_view(self, _swapping(self, dim0, dim1, "transpose_"), "transpose")
 
 
-Tensor.swapaxes_ = Tensor.swapdims_ = transpose_  # type: ignore[attr-defined]
+Tensor.swapaxes_ = Tensor.swapdims_ = transpose_
 
 
 @function(method=True)
@@ -526,8 +526,8 @@ def _set_part(name: str) -> Any:
     return assign
 
 
-Tensor.real = property(real, _set_part("real"))  # type: ignore[assignment]
-Tensor.imag = property(imag, _set_part("imag"))  # type: ignore[assignment]
+Tensor.real = property(real, _set_part("real"))
+Tensor.imag = property(imag, _set_part("imag"))
 
 
 # The whole

@@ -187,4 +187,4 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     return _renorm(input, p, dim, maxnorm)
 
 
-Tensor.renorm_ = make_in_place(renorm, "renorm")  # type: ignore[attr-defined]
+Tensor.renorm_ = make_in_place(renorm, "renorm")
