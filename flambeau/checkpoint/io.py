@@ -22,8 +22,10 @@ from flambeau.checkpoint.torch_reader import (
     Reading,
     begins_archive,
     begins_older_file,
+    begins_tar,
     read_archive,
     read_older_file,
+    refuse_tar,
 )
 from flambeau.checkpoint.torch_writer import write_archive
 from flambeau.core.device import as_device, device
@@ -35,7 +37,7 @@ Locations = str | device | Mapping[str, str | device] | Callable[[Any, str], Any
 
 _SAFETENSORS = ".safetensors"
 # As many bytes as tell the formats apart.
-_START = 32
+_START = 512
 
 
 def save(obj: Any, f: Source, *, metadata: Mapping[str, str] | None = None) -> None:
@@ -183,6 +185,8 @@ def _reader_of(start: bytes) -> tuple[Callable[..., Any] | None, str]:
         return read_archive, "archive of PyTorch's"
     if begins_older_file(start):
         return read_older_file, "file of PyTorch's older format"
+    if begins_tar(start):
+        return refuse_tar, "tar archive"
     return None, ""
 
 

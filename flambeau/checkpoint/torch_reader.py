@@ -10,7 +10,7 @@ import io
 import pickle
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from flambeau.checkpoint.archive import Archive
 from flambeau.checkpoint.errors import CheckpointError, DamagedFileError, RefusedContentError
@@ -20,7 +20,15 @@ from flambeau.checkpoint.torch_pickles import Pickles, dtype_of
 from flambeau.checkpoint.torch_tensors import Shapes, Storage, Tensors
 from flambeau.core.device import META, device
 
-__all__ = ["Reading", "begins_archive", "begins_older_file", "read_archive", "read_older_file"]
+__all__ = [
+    "Reading",
+    "begins_archive",
+    "begins_older_file",
+    "begins_tar",
+    "read_archive",
+    "read_older_file",
+    "refuse_tar",
+]
 
 # What files of the older format begin with, after the pickle's own two bytes.
 _MAGIC = 0x1950A86A20F9469CFC6C
@@ -55,6 +63,22 @@ def begins_archive(start: bytes) -> bool:
 def begins_older_file(start: bytes) -> bool:
     """Whether a file that begins so is one of PyTorch's from before there were archives."""
     return start.startswith(_PICKLE + pickle.dumps(_MAGIC, 2)[2:-1])
+
+
+def begins_tar(start: bytes) -> bool:
+    """Whether a file that begins so is one of PyTorch's from before version 0.1.10."""
+    return start[257:262] == b"ustar"
+
+
+def refuse_tar(source: Source, reading: Reading) -> NoReturn:
+    """Refuse a tar archive.
+
+    Raises:
+        RefusedContentError: Always.
+    """
+    raise RefusedContentError(
+        "it is a tar archive, of PyTorch before version 0.1.10; load it there and save it again"
+    )
 
 
 def read_archive(source: Source, reading: Reading) -> Any:
