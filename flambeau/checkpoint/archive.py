@@ -82,7 +82,7 @@ class Archive:
         try:
             whole = self._checked(self._entries[name])
         except (DamagedFileError, RefusedContentError) as error:
-            error.within(f"entry {name!r}")
+            error.at(f"entry {name!r}")
             raise
         return whole if count == len(whole) else whole[start : start + count]
 

@@ -42,9 +42,9 @@ class CheckpointError(RuntimeError):
         self.place = place
         self.file = file
 
-    def within(self, place: str) -> None:
-        """Note what the place that is known so far is a part of."""
-        self.place = f"{self.place} of {place}" if self.place else place
+    def at(self, place: str) -> None:
+        """Note the place, unless one is known that is nearer to the fault."""
+        self.place = self.place or place
 
     def __str__(self) -> str:
         where = f" (at {self.place})" if self.place else ""

@@ -34,10 +34,12 @@ DAMAGE = (
     TypeError, ValueError, struct.error,
 )  # fmt: skip
 _LATEST_PROTOCOL = 5
+_FLOAT = struct.Struct(">d")
 _NESTING = frozenset([tuple, frozenset, Size])
 # Keys whose hash is remembered, or differs where the keys do.
-_CHEAP_KEYS = frozenset([str, bytes, float, bool, type(None)])
-_CHEAP_KEY = 1 << 60
+_CHEAP_KEYS = frozenset([float, bool, type(None)])
+_CHEAP_NUMBER = 1 << 60
+_CHEAP_TEXT = 256
 # Bytes that Python takes, roughly.
 _CONTAINER, _MEMBER, _SLOT = 64, 100, 8
 _OPCODE_NAMES = {
@@ -78,13 +80,17 @@ class PlainUnpickler:
         size: How many bytes the file has.
         budget: Counts what is made.
         depth: How deep tuples may be nested.
+        place: What to call a byte of the file, whose number stands for ``{}``.
     """
 
-    def __init__(self, file: BinaryIO, size: int, budget: Budget, depth: int) -> None:
+    def __init__(
+        self, file: BinaryIO, size: int, budget: Budget, depth: int, place: str = "byte {}"
+    ) -> None:
         self._file = file
         self._size = size
         self.budget = budget
         self._depth = depth
+        self._place = place
         self._stack: list[Any] = []
         self._marks: list[int] = []
         self._memo: dict[int, Any] = {}
@@ -101,7 +107,7 @@ class PlainUnpickler:
             RefusedContentError: The pickle asks for what is not read.
             LimitExceededError: The content is too large, or tuples are nested too deep.
         """
-        at, code = self._file.tell(), b""
+        code = b""
         read, operations = self._file.read, self._OPERATIONS
         try:
             while code != pickle.STOP:
@@ -109,10 +115,10 @@ class PlainUnpickler:
                 operations[code](self)
             return self._stack.pop()
         except CheckpointError as error:
-            error.within(f"byte {self._file.tell() - at}")
+            error.at(self._here())
             raise
         except DAMAGE as error:
-            place = f"byte {self._file.tell() - at}"
+            place = self._here()
             if isinstance(error, KeyError) and code not in operations:
                 raise _unknown(code, place) from None
             name = _OPCODE_NAMES[code]
@@ -128,13 +134,16 @@ class PlainUnpickler:
 
     # Bytes of the pickle
 
-    def _number(self, form: str) -> Any:
-        (number,) = struct.unpack(form, self._file.read(struct.calcsize(form)))
-        return number
+    def _number(self, size: int) -> int:
+        """A number without a sign, of so many bytes."""
+        data = self._file.read(size)
+        if len(data) != size:
+            raise EOFError("its pickle does not end")
+        return int.from_bytes(data, "little")
 
-    def _sized(self, form: str) -> bytes:
-        """Bytes whose number stands before them."""
-        count = self._number(form)
+    def _sized(self, size: int) -> bytes:
+        """Bytes whose number, itself of ``size`` bytes, stands before them."""
+        count = self._number(size)
         if count > self._size - self._file.tell():
             raise EOFError(f"{count} bytes are more than follow")
         return self._file.read(count)
@@ -231,7 +240,7 @@ class PlainUnpickler:
         if type(target) not in (dict, OrderedDict, Counter):
             raise TypeError(f"sets items of a {type(target).__name__}")
         for key, value in items:
-            if type(key) is not str:
+            if type(key) is not str or len(key) > _CHEAP_TEXT:
                 self._check_key(target, key)
             self.budget.take(_MEMBER)
             target[key] = value
@@ -241,7 +250,7 @@ class PlainUnpickler:
         if type(target) is not set:
             raise TypeError(f"adds members to a {type(target).__name__}")
         for each in items:
-            if type(each) is not str:
+            if type(each) is not str or len(each) > _CHEAP_TEXT:
                 self._check_key(target, each)
             self.budget.take(_MEMBER)
             target.add(each)
@@ -252,7 +261,11 @@ class PlainUnpickler:
         Keys of one hash are compared with each other, which without a bound takes hours.
         """
         kind = type(key)
-        if kind in _CHEAP_KEYS or (kind is int and -_CHEAP_KEY < key < _CHEAP_KEY):
+        if kind in _CHEAP_KEYS or (kind is int and -_CHEAP_NUMBER < key < _CHEAP_NUMBER):
+            return
+        if kind is str or kind is bytes:
+            # Equal ones are compared to their end.
+            self.budget.take(len(key) // _SLOT)
             return
         work = _SLOT * self._extent(key)[1]
         self.budget.take(work)
@@ -290,43 +303,50 @@ class PlainUnpickler:
     def _build(self) -> None:
         state, target = self._stack.pop(), self._stack[-1]
         if type(target) is OrderedDict:
-            set_attributes(target, state, self.budget)
+            self.set_attributes(target, state)
         elif isinstance(target, Stateful):
             target.__setstate__(state)
         else:
             raise RefusedContentError(f"it sets the state of a {type(target).__name__}")
 
+    def set_attributes(self, target: Any, state: Any) -> None:
+        """Set attributes of a dict, or raise RefusedContentError."""
+        set_attributes(target, state, self.budget)
+
+    def _here(self) -> str:
+        return self._place.format(self._file.tell())
+
     # By the operation's byte.
     _OPERATIONS: ClassVar[dict[bytes, Callable[[PlainUnpickler], object]]] = {
-        pickle.PROTO: lambda self: self._protocol(self._number("<B")),
-        pickle.FRAME: lambda self: self._number("<Q"),
+        pickle.PROTO: lambda self: self._protocol(self._number(1)),
+        pickle.FRAME: lambda self: self._number(8),
         pickle.STOP: lambda self: None,
         pickle.MARK: _mark,
         pickle.POP: _pop,
         pickle.POP_MARK: lambda self: self._marked(),
         pickle.DUP: lambda self: self._push(self._stack[-1]),
-        pickle.BINPUT: lambda self: self._remember(self._number("<B")),
-        pickle.LONG_BINPUT: lambda self: self._remember(self._number("<I")),
+        pickle.BINPUT: lambda self: self._remember(self._number(1)),
+        pickle.LONG_BINPUT: lambda self: self._remember(self._number(4)),
         pickle.MEMOIZE: lambda self: self._remember(len(self._memo)),
-        pickle.BINGET: lambda self: self._push(self._memo[self._number("<B")]),
-        pickle.LONG_BINGET: lambda self: self._push(self._memo[self._number("<I")]),
+        pickle.BINGET: lambda self: self._push(self._memo[self._number(1)]),
+        pickle.LONG_BINGET: lambda self: self._push(self._memo[self._number(4)]),
         pickle.NONE: lambda self: self._push(None),
         pickle.NEWTRUE: lambda self: self._push(True),
         pickle.NEWFALSE: lambda self: self._push(False),
-        pickle.BININT: lambda self: self._push(self._number("<i")),
-        pickle.BININT1: lambda self: self._push(self._number("<B")),
-        pickle.BININT2: lambda self: self._push(self._number("<H")),
-        pickle.LONG1: lambda self: self._integer(self._sized("<B")),
-        pickle.BINFLOAT: lambda self: self._push(self._number(">d")),
-        pickle.SHORT_BINSTRING: lambda self: self._push(self._sized("<B").decode()),
-        pickle.BINSTRING: lambda self: self._push(self._sized("<I").decode()),
-        pickle.SHORT_BINUNICODE: lambda self: self._text(self._sized("<B")),
-        pickle.BINUNICODE: lambda self: self._text(self._sized("<I")),
-        pickle.BINUNICODE8: lambda self: self._text(self._sized("<Q")),
-        pickle.SHORT_BINBYTES: lambda self: self._push(self._sized("<B")),
-        pickle.BINBYTES: lambda self: self._push(self._sized("<I")),
-        pickle.BINBYTES8: lambda self: self._push(self._sized("<Q")),
-        pickle.BYTEARRAY8: lambda self: self._push(bytearray(self._sized("<Q"))),
+        pickle.BININT: lambda self: self._integer(self._file.read(4)),
+        pickle.BININT1: lambda self: self._push(self._number(1)),
+        pickle.BININT2: lambda self: self._push(self._number(2)),
+        pickle.LONG1: lambda self: self._integer(self._sized(1)),
+        pickle.BINFLOAT: lambda self: self._push(*_FLOAT.unpack(self._file.read(8))),
+        pickle.SHORT_BINSTRING: lambda self: self._push(self._sized(1).decode()),
+        pickle.BINSTRING: lambda self: self._push(self._sized(4).decode()),
+        pickle.SHORT_BINUNICODE: lambda self: self._text(self._sized(1)),
+        pickle.BINUNICODE: lambda self: self._text(self._sized(4)),
+        pickle.BINUNICODE8: lambda self: self._text(self._sized(8)),
+        pickle.SHORT_BINBYTES: lambda self: self._push(self._sized(1)),
+        pickle.BINBYTES: lambda self: self._push(self._sized(4)),
+        pickle.BINBYTES8: lambda self: self._push(self._sized(8)),
+        pickle.BYTEARRAY8: lambda self: self._push(bytearray(self._sized(8))),
         pickle.EMPTY_TUPLE: lambda self: self._push(()),
         pickle.TUPLE1: lambda self: self._tuple(1),
         pickle.TUPLE2: lambda self: self._tuple(2),

@@ -24,7 +24,13 @@ from typing import Any, BinaryIO, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from flambeau.checkpoint.elements import array_from, bytes_of, checked_shape, elements_of
+from flambeau.checkpoint.elements import (
+    array_from,
+    bytes_of,
+    checked_shape,
+    elements_of,
+    tensor_from,
+)
 from flambeau.checkpoint.errors import (
     DamagedFileError,
     RefusedContentError,
@@ -32,8 +38,8 @@ from flambeau.checkpoint.errors import (
 )
 from flambeau.checkpoint.limits import Limits
 from flambeau.checkpoint.source import Source, opened
+from flambeau.checkpoint.torch_names import are_versions
 from flambeau.core import dtype as dtypes
-from flambeau.core.convert import place
 from flambeau.core.device import device
 from flambeau.core.tensor import Tensor
 
@@ -306,7 +312,7 @@ def _entry(name: str, entry: Any, first: int) -> _Entry:
         of, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
     except (TypeError, KeyError, ValueError):
         raise DamagedFileError("no dtype, shape and two data_offsets", place) from None
-    if type(of) is not str or type(shape) is not list or type(begin) is not int:
+    if (type(of), type(shape), type(begin), type(end)) != (str, list, int, int):
         raise DamagedFileError("a dtype, shape or data_offsets that cannot be", place)
     if of not in _NUMPY_DTYPES:
         known = ", ".join(each.name for each in dtypes.ALL_DTYPES)
@@ -317,7 +323,7 @@ def _entry(name: str, entry: Any, first: int) -> _Entry:
     try:
         sizes = checked_shape(tuple(shape), itemsize)
     except RefusedContentError as error:
-        error.within(place)
+        error.at(place)
         raise
     if end != begin + itemsize * math.prod(sizes):
         raise DamagedFileError(f"data_offsets that do not fit {of} of shape {shape}", place)
@@ -341,7 +347,7 @@ def _check_places(entries: list[_Entry], first: int, size: int) -> None:
 def _tensor(source: Source, entry: _Entry, where: device) -> Tensor:
     data = source.read(entry.start, entry.size)
     found = array_from(data, _NUMPY_DTYPES[entry.dtype]).reshape(entry.shape)
-    return Tensor._wrap(place(found, where))
+    return tensor_from(found, where)
 
 
 def _own_facts(texts: dict[str, str]) -> _OwnFacts:
@@ -354,7 +360,7 @@ def _own_facts(texts: dict[str, str]) -> _OwnFacts:
         type(names) is list
         and type(shared) is dict
         and all(type(each) is str for each in (*names, *shared.values()))
-        and (state_dict is None or type(state_dict) is dict)
+        and (state_dict is None or are_versions(state_dict))
     ):
         raise DamagedFileError(f"{what} is not what save() writes there")
     return _OwnFacts(names, shared, state_dict)

@@ -6,6 +6,8 @@ dtypes are bytes, and the dtype stands beside them.
 
 from __future__ import annotations
 
+from typing import Any
+
 from flambeau.core.dtype import ALL_DTYPES, dtype
 
 __all__: list[str] = []
@@ -31,3 +33,10 @@ CLASS_OF: dict[dtype, str] = {DTYPES[name]: cls for name, cls in _CLASSES.items(
 #: The dtype of an array of a class.
 DTYPE_OF: dict[str, dtype] = {cls: of for of, cls in CLASS_OF.items()}
 UNTYPED = "UntypedStorage"
+
+
+def are_versions(metadata: Any) -> bool:
+    """Whether this can be a state dict's ``_metadata``: a dict for each module's name."""
+    return isinstance(metadata, dict) and all(
+        isinstance(name, str) and isinstance(facts, dict) for name, facts in metadata.items()
+    )

@@ -15,7 +15,7 @@ import numpy as np
 from flambeau.checkpoint.elements import array_from
 from flambeau.checkpoint.errors import CheckpointError, RefusedContentError
 from flambeau.checkpoint.pickled import DAMAGE, NamedFunction, PlainUnpickler, Stateful, shown
-from flambeau.checkpoint.torch_names import DTYPE_OF, DTYPES, UNTYPED
+from flambeau.checkpoint.torch_names import DTYPE_OF, DTYPES, UNTYPED, are_versions
 from flambeau.checkpoint.torch_tensors import Storage, Tensors
 from flambeau.core.device import device
 from flambeau.core.dtype import dtype
@@ -174,8 +174,10 @@ class _Names:
 class _Plain(PlainUnpickler):
     """A pickle of tensors, numbers, text and containers of them."""
 
-    def __init__(self, file: BinaryIO, size: int, tensors: Tensors, names: _Names, depth: int):
-        super().__init__(file, size, tensors.budget, depth)
+    def __init__(
+        self, file: BinaryIO, size: int, tensors: Tensors, names: _Names, depth: int, place: str
+    ) -> None:
+        super().__init__(file, size, tensors.budget, depth, place)
         self._names = names
 
     def find_class(self, module: str, name: str) -> Any:
@@ -184,6 +186,12 @@ class _Plain(PlainUnpickler):
         if (module, name) in _ANSWERS:
             return NamedFunction(partial(_ANSWERS[module, name], self))
         return self._names.meaning(module, name)
+
+    def set_attributes(self, target: Any, state: Any) -> None:
+        """Set attributes of a dict, of which ``_metadata`` holds the versions of modules."""
+        if not are_versions(state.get("_metadata", {})):
+            raise RefusedContentError("a state dict's _metadata is no dict of dicts by text")
+        super().set_attributes(target, state)
 
     def persistent_load(self, pid: Any) -> Any:
         """An array outside the pickle."""
@@ -244,13 +252,17 @@ class Pickles:
         file: Where they are.
         depth: How deep tuples may be nested.
         weights_only: Whether only tensors, numbers, text and containers of them are read.
+        place: What to call a byte of the file, whose number stands for ``{}``.
     """
 
-    def __init__(self, file: BinaryIO, depth: int, weights_only: bool) -> None:
+    def __init__(
+        self, file: BinaryIO, depth: int, weights_only: bool, place: str = "byte {}"
+    ) -> None:
         self._file = file
         self._size = file.seek(0, io.SEEK_END)
         self._depth = depth
         self._weights_only = weights_only
+        self._place = place
 
     def load(self, start: int, tensors: Tensors, storage: Callable[..., Storage]) -> Any:
         """Read the pickle that begins at a byte; the file then stands behind it.
@@ -263,11 +275,12 @@ class Pickles:
         self._file.seek(start)
         names = _Names(tensors, storage)
         if self._weights_only:
-            return _Plain(self._file, self._size, tensors, names, self._depth).load()
+            plain = _Plain(self._file, self._size, tensors, names, self._depth, self._place)
+            return plain.load()
         try:
             return _Trusting(self._file, names).load()
         except CheckpointError:
             raise
         except (*DAMAGE, ImportError, pickle.UnpicklingError) as error:
-            place = f"byte {self._file.tell() - start}"
+            place = self._place.format(self._file.tell())
             raise RefusedContentError(f"{type(error).__name__}: {error}", place) from error

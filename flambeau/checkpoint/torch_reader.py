@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 from flambeau.checkpoint.archive import Archive
-from flambeau.checkpoint.errors import CheckpointError, DamagedFileError, RefusedContentError
+from flambeau.checkpoint.errors import DamagedFileError, RefusedContentError
 from flambeau.checkpoint.limits import Limits
 from flambeau.checkpoint.source import Source
 from flambeau.checkpoint.torch_pickles import Pickles, dtype_of
@@ -102,12 +102,11 @@ def read_archive(source: Source, reading: Reading) -> Any:
     name = folder + _PICKLED
     size = archive.size(name)
     budget.take(size, f"entry {name!r}")
-    pickles = Pickles(io.BytesIO(archive.read(name)), reading.limits.depth, reading.weights_only)
-    try:
-        return pickles.load(0, Tensors(budget, order), storage)
-    except CheckpointError as error:
-        error.within(f"entry {name!r}")
-        raise
+    pickled = io.BytesIO(archive.read(name))
+    # The name may itself have braces.
+    place = "byte {} of entry " + repr(name).replace("{", "{{").replace("}", "}}")
+    pickles = Pickles(pickled, reading.limits.depth, reading.weights_only, place)
+    return pickles.load(0, Tensors(budget, order), storage)
 
 
 def _folder_of(archive: Archive) -> str:
@@ -175,7 +174,9 @@ def read_older_file(source: Source, reading: Reading) -> Any:
     end = source.file.tell()
     arrays = _arrays(source, facts(end), sizes)
     # Reading arrays moves the position in the file.
-    pickles = Pickles(io.BytesIO(source.read(start, end - start)), depth, weights_only)
+    place = f"byte {{}} of the pickle at byte {start}"
+    pickled = io.BytesIO(source.read(start, end - start))
+    pickles = Pickles(pickled, depth, weights_only, place)
     return pickles.load(0, Tensors(reading.limits.budget(source.size), order), storage)
 
 

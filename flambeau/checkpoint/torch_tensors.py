@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flambeau.checkpoint.elements import array_from, checked_shape, strides_of
+from flambeau.checkpoint.elements import array_from, checked_shape, strides_of, tensor_from
 from flambeau.checkpoint.errors import RefusedContentError
 from flambeau.checkpoint.limits import Budget
 from flambeau.checkpoint.pickled import set_attributes, shown
@@ -200,7 +200,7 @@ class Tensors:
         found = self._elements(storage, form)
         for flag in form.flags:
             found = _FLAGS[flag](found)
-        return Tensor._wrap(place(found, storage.where))
+        return tensor_from(found, storage.where)
 
     def _elements(self, storage: Storage, form: _Form) -> np.ndarray:
         of, offset, size, stride, _ = form

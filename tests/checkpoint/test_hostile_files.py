@@ -207,6 +207,11 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], type[CheckpointError], str]] = {
         RefusedContentError,
         "it sets 'items', a member of OrderedDict",
     ),
+    "versions of modules that are none": (
+        lambda: pickled(b"ccollections\nOrderedDict\n)R" + body({"_metadata": {"": 3}}) + b"b"),
+        RefusedContentError,
+        "_metadata is no dict of dicts",
+    ),
     "a device that there is not": (
         lambda: pickled(call("torch\ndevice", body("abacus"))),
         RefusedContentError,
@@ -341,6 +346,14 @@ def test_an_error_tells_the_byte_of_the_entry() -> None:
     length = 2 + len(body([1, 2])) + len(b"cos\nsystem\n")
     assert caught.value.place == f"byte {length} of entry 'archive/data.pkl'"
     assert "os.system" in caught.value.reason
+
+
+def test_an_error_of_an_array_tells_the_entry() -> None:
+    data = bytearray(pickled(a_tensor((4,), (1,))))
+    data[data.index(bytes(16))] ^= 1
+    with pytest.raises(DamagedFileError, match="Bad CRC") as caught:
+        load(io.BytesIO(bytes(data)))
+    assert caught.value.place == "entry 'archive/data/0'"
 
 
 def test_limits_can_be_raised() -> None:

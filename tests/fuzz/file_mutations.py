@@ -42,8 +42,8 @@ HOSTILE = (
 )  # fmt: skip
 JSON = (
     None, True, 0, -1, 0.5, 1e400, "", "F32", "F8_E8M0", "BOOL", [], [0], [1, 2, 3], [-1, 4], {},
-    [[[[]]]], [1] * 70, [0, 0], [16, 0], {"dtype": "F32", "shape": [], "data_offsets": [0, 4]},
-    *NUMBERS,
+    [[[[]]]], [1] * 70, [0, 0], [16, 0], [0, 16.0], [False, 16],
+    {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}, *NUMBERS,
 )  # fmt: skip
 
 
@@ -175,9 +175,9 @@ def _change_header(parts: Parts, random: Random) -> None:
     if random.random() < 0.2:
         del holder[key]
     elif random.random() < 0.2 and isinstance(holder, dict):
-        holder[random.choice((*TEXTS, "__metadata__", "dtype"))] = holder[key]
+        holder[random.choice((*TEXTS, "__metadata__", "dtype"))] = copy.deepcopy(holder[key])
     else:
-        holder[key] = random.choice(JSON)
+        holder[key] = copy.deepcopy(random.choice(JSON))
     parts.header = root.get("")
 
 
