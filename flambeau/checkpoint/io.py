@@ -161,10 +161,13 @@ def load(
             `LimitExceededError`, also a pickle.UnpicklingError: the file claims too much.
         OSError: The file cannot be read: ``FileNotFoundError`` if there is none of this path.
         RuntimeError: This machine has no such device.
-        TypeError: The file is open for text; or the function ``map_location`` gives something else.
+        TypeError: The file is open for text, ``limits`` are no Limits, or the function
+            ``map_location`` gives something else.
     """
     placed = _placing(map_location)
     limits = Limits() if limits is None else limits
+    if not isinstance(limits, Limits):
+        raise TypeError(f"limits= are flambeau.checkpoint.Limits, but got {limits!r:.80}")
     with opened(f) as source:
         start = source.read(0, min(_START, source.size))
         read, name = _reader_of(start)

@@ -150,6 +150,7 @@ class _Names:
     def __init__(self, tensors: Tensors, storage: Callable[..., Storage]) -> None:
         self._tensors = tensors
         self._storage = storage
+        self._arrays: set[str] = set()
 
     def outside(self, pid: Any) -> Storage:
         """An array outside the pickle."""
@@ -158,7 +159,16 @@ class _Names:
         _, cls, key, location, count, *more = pid
         if type(key) is not str or type(location) is not str or type(count) is not int:
             raise TypeError("an array is described by other things than text and numbers")
+        self._arrays.add(key)
         return self._storage(cls, key, location, count, *more)
+
+    def check_arrays(self) -> None:
+        """Check that all arrays are those of tensors, since there are no others here."""
+        for key in self._arrays - self._tensors.used:
+            raise RefusedContentError(
+                f"array {key!r:.80} is a storage without a tensor, of which there are none here; "
+                "save the tensor"
+            )
 
     def meaning(self, module: str, name: str) -> Any:
         """A function, class or dtype of PyTorch's."""
@@ -276,7 +286,13 @@ class Pickles:
         names = _Names(tensors, storage)
         if self._weights_only:
             plain = _Plain(self._file, self._size, tensors, names, self._depth, self._place)
-            return plain.load()
+            found = plain.load()
+        else:
+            found = self._trusted(names)
+        names.check_arrays()
+        return found
+
+    def _trusted(self, names: _Names) -> Any:
         try:
             return _Trusting(self._file, names).load()
         except CheckpointError:

@@ -96,6 +96,8 @@ class Tensors:
         self._swapped = order != sys.byteorder
         self._made: dict[tuple[str, _Form], Tensor] = {}
         self._last: tuple[str, bytes] | None = None
+        #: The names of the arrays that tensors have been made of.
+        self.used: set[str] = set()
         #: What answers the functions of ``torch._utils`` and ``torch._tensor``.
         self.answers: dict[str, Callable[..., Any]] = {
             "_rebuild_tensor": self.rebuild,
@@ -121,6 +123,7 @@ class Tensors:
         if storage.of is None:
             raise RefusedContentError(f"array {storage.key!r} is bytes without a dtype")
         form = _form(storage.of, offset, size, stride, metadata or {})
+        self.used.add(storage.key)
         return self._leaf(self._tensor(storage, form), requires_grad)
 
     def rebuild_with_dtype(

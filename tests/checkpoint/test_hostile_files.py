@@ -367,6 +367,8 @@ def test_limits_can_be_raised() -> None:
         load(io.BytesIO(stream.getvalue()), limits=Limits(memory=12_000))
     found = load(io.BytesIO(stream.getvalue()), limits=Limits(memory=20_000))
     assert tuple(found.shape) == (3000,)
+    with pytest.raises(TypeError, match=r"flambeau\.checkpoint\.Limits, but got 3"):
+        load(io.BytesIO(deep), limits=3)  # type: ignore[arg-type]
 
 
 def test_a_compressed_archive_is_read() -> None:

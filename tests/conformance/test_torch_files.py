@@ -81,6 +81,23 @@ def test_views_are_read(view: Any, zipped: bool) -> None:
     assert bits(theirs_read_here(tensor, zipped)) == bits(tensor)
 
 
+@formats
+def test_an_expanded_tensor_stays_one_both_ways(zipped: bool) -> None:
+    for tensor in (torch.zeros(1).expand(10**11), torch.arange(3.0).expand(10**9, 3)):
+        found = theirs_read_here(tensor, zipped)
+        assert tuple(found.shape) == tuple(tensor.shape)
+        back = ours_read_there(found)
+        assert back.shape == tensor.shape
+        assert back.stride()[0] == 0
+        assert back[7].tolist() == tensor[7].tolist()
+
+
+@formats
+def test_a_storage_without_a_tensor_is_refused(zipped: bool) -> None:
+    with pytest.raises(pickle.UnpicklingError, match=r"storage without a tensor.*save the tensor"):
+        theirs_read_here({"it": torch.ones(2).untyped_storage()}, zipped)
+
+
 def a_checkpoint(lib: Any) -> dict[str, Any]:
     lib.manual_seed(0)
     model = lib.nn.Sequential(lib.nn.Linear(3, 4), lib.nn.BatchNorm1d(4), lib.nn.LSTM(4, 2))
