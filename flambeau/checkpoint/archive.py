@@ -140,7 +140,7 @@ def _damage_noticed() -> Iterator[None]:
         raise DamagedFileError(_told(error)) from None
     except (
         zipfile.BadZipFile, EOFError, ValueError, OverflowError, IndexError, KeyError, struct.error,
-        NotImplementedError, MemoryError,
+        NotImplementedError,
     ) as error:  # fmt: skip
         raise DamagedFileError(_told(error)) from None
 

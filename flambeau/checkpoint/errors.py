@@ -76,4 +76,4 @@ class UnsupportedDtypeError(RefusedContentError, TypeError):
 
 
 class LimitExceededError(CheckpointError, pickle.UnpicklingError):
-    """A file asks for more memory, or is nested deeper, than the ``limits=`` of `flambeau.load`."""
+    """A file asks for more than the ``limits=`` of `flambeau.load` or this machine's memory."""

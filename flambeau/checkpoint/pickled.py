@@ -30,8 +30,8 @@ __all__ = ["DAMAGE", "NamedFunction", "PlainUnpickler", "Stateful", "set_attribu
 _LONGEST_NAME = 1024
 # What reading a damaged pickle leads to; errors of other types come from elsewhere.
 DAMAGE = (
-    AttributeError, EOFError, IndexError, KeyError, MemoryError, OverflowError, RecursionError,
-    TypeError, ValueError, struct.error,
+    AttributeError, EOFError, IndexError, KeyError, OverflowError, RecursionError, TypeError,
+    ValueError, struct.error,
 )  # fmt: skip
 _LATEST_PROTOCOL = 5
 _FLOAT = struct.Struct(">d")

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from flambeau.checkpoint.errors import CheckpointError, DamagedFileError
+from flambeau.checkpoint.errors import CheckpointError, DamagedFileError, LimitExceededError
 
 __all__ = ["Source", "opened"]
 
@@ -49,7 +49,7 @@ class Source:
 def opened(f: Any) -> Iterator[Source]:
     """The bytes of a path, or the rest of a file that is open for reading bytes.
 
-    A CheckpointError of the block is given the file's name.
+    A CheckpointError of the block is given the file's name, and a MemoryError becomes one.
 
     Raises:
         TypeError: ``f`` is neither, or a file that is open for reading text.
@@ -59,9 +59,16 @@ def opened(f: Any) -> Iterator[Source]:
         with open(f, "rb") if is_path else io.BytesIO(_rest_of(f)) as file:
             # What cannot seek, such as a pipe, is read as a whole.
             yield Source(file if file.seekable() else io.BytesIO(file.read()))
+    except MemoryError as error:
+        reason = "this machine has not enough memory for the content"
+        raise LimitExceededError(reason, file=_name_of(f)) from error
     except CheckpointError as error:
-        error.file = repr(os.fspath(f)) if is_path else "the open file"
+        error.file = _name_of(f)
         raise
+
+
+def _name_of(f: Any) -> str:
+    return repr(os.fspath(f)) if isinstance(f, str | os.PathLike) else "the open file"
 
 
 def _rest_of(f: Any) -> bytes:

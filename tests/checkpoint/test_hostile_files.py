@@ -30,6 +30,7 @@ from flambeau.checkpoint import (
     load,
     read_metadata,
     save,
+    source,
 )
 from tests.checkpoint.making import (
     a_storage,
@@ -354,6 +355,16 @@ def test_an_error_of_an_array_tells_the_entry() -> None:
     with pytest.raises(DamagedFileError, match="Bad CRC") as caught:
         load(io.BytesIO(bytes(data)))
     assert caught.value.place == "entry 'archive/data/0'"
+
+
+@pytest.mark.parametrize("data", [pickled(a_tensor((4,), (1,))), safetensors({})])
+def test_too_little_memory_is_no_other_error(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(source.Source, "read", fail)
+    with pytest.raises(LimitExceededError, match=r"the open file .* not enough memory"):
+        load(io.BytesIO(data))
 
 
 def test_limits_can_be_raised() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import io
 import json
@@ -43,6 +44,17 @@ class Parts:
     arrays: list[bytes] = field(default_factory=list)
     header: Any = None
     data: bytes = b""
+
+    def copied(self) -> Parts:
+        """A file whose parts can be changed."""
+        return Parts(
+            self.format,
+            [list(each) for each in self.pickles],
+            list(self.entries),
+            list(self.arrays),
+            copy.deepcopy(self.header),
+            self.data,
+        )
 
 
 def operations_of(pickled: bytes) -> Operations:

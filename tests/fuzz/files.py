@@ -77,6 +77,8 @@ def _outcome(data: bytes, random: Random, folder: Path) -> tuple[str, str]:
             found = load(io.BytesIO(data))
         return "read", _wrong_values(found)
     except CheckpointError as error:
+        if isinstance(error.__cause__, MemoryError):
+            return "refused", f"{ADDRESS_SPACE} bytes of memory are not enough"
         if len(str(error)) > LONGEST_MESSAGE:
             return "refused", f"a message of {len(str(error))} characters"
         return type(error).__name__, ""

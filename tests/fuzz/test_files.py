@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from flambeau.checkpoint import load, pickled
+from flambeau.checkpoint import load, pickled, source
 from tests.fuzz import files
 from tests.fuzz.file_corpus import corpus
 from tests.fuzz.file_mutations import assembled
@@ -51,6 +51,16 @@ def test_an_error_of_another_type_is_found(monkeypatch: pytest.MonkeyPatch, tmp_
         raise pickle.UnpicklingError("not promised")
 
     assert "UnpicklingError: not promised" in _judged(monkeypatch, tmp_path, defect)
+
+
+def test_memory_that_there_is_not_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    data = assembled(corpus()[0])
+    monkeypatch.setattr(source.Source, "read", _no_memory)
+    assert "are not enough" in files.judged(data, Random(0), tmp_path)[1]
+
+
+def _no_memory(*_: Any) -> Any:
+    raise MemoryError
 
 
 def test_seconds_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
