@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from flambeau.compile.split import Split, placeholder
@@ -20,6 +19,7 @@ from flambeau.core.engine import Backward
 from flambeau.core.kernel import Kernel
 from flambeau.core.lazy_cotangent import value_of
 from flambeau.core.node import Edge, Node
+from flambeau.core.programs import compiled
 from flambeau.core.tensor import Tensor
 from flambeau.core.upload import beside
 
@@ -144,8 +144,8 @@ class History:
         self.roots = roots
         self.sources = sources
         self.refusal = refusal
-        self.forward = jax.jit(split.forward)
-        self.backward = jax.jit(split.backward)
+        self.forward = compiled(split.forward, "compiled_forward")
+        self.backward = compiled(split.backward, "compiled_backward")
         self.kernel = Kernel(
             _gradients_of(split, len(roots)), "compiled_function_backward",
             "CompiledFunctionBackwardBackward0",

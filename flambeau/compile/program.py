@@ -23,6 +23,7 @@ from flambeau.core import finishing, tape, world
 from flambeau.core.cell import Cell
 from flambeau.core.donation import take
 from flambeau.core.node import Node
+from flambeau.core.programs import compiled
 from flambeau.core.tensor import Tensor
 
 _SPENT = tape.SpentNode(())
@@ -162,7 +163,8 @@ class Program:
             values, count = operands(arrays), len(jaxpr.constvars)
             return tuple(eval_jaxpr(jaxpr, values[:count], *values[count:]))
 
-        self.executable = jax.jit(program, donate_argnums=tuple(range(len(self.donated))))
+        donated = tuple(range(len(self.donated)))
+        self.executable = compiled(program, "compiled_step", donate=donated)
 
     def _bind_to_standing(self, recording: Recording, slot_of: dict[Cell, Slot]) -> None:
         """Find out which tensors in slots must be those that the trace has found there."""

@@ -2,8 +2,5 @@
 
 import jax as _jax
 
-from flambeau.core import cache as _cache
-
 # Indices are int64 and double() must mean it.
 _jax.config.update("jax_enable_x64", True)
-_cache.enable()

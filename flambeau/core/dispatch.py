@@ -210,7 +210,7 @@ def _run_recorded(kernel: Kernel, inputs: tuple[Any, ...], arrays: list[Any]) ->
     try:
         if kernel.keep_residuals:
             needs = tuple([isinstance(each, Tensor) and each.requires_grad for each in inputs])
-            results, vjp = kernel.forward_with_residuals()(needs, *arrays)
+            results, vjp = kernel.forward_with_residuals(needs)(*arrays)
         else:
             results = kernel.forward(*arrays)
     except FAILURES as error:

@@ -7,6 +7,7 @@ kernel, and so is its tangent; gradients of any order, and of tangents, are one 
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -18,6 +19,8 @@ from jax.interpreters.partial_eval import dce_jaxpr
 from jaxlib._jax import ArrayImpl
 
 from flambeau.core import dtype as dtypes
+from flambeau.core.generations import Generations
+from flambeau.core.programs import compiled
 from flambeau.core.pushing import push
 
 Arrays = tuple[Any, ...]
@@ -76,24 +79,26 @@ class Kernel:
         self.differentiable = differentiable
         self.returns = returns
         self.face = face
-        self._abstract: dict[Any, Any] = {}
-        self._gradients: dict[Any, Kernel] = {}
-        self._followed: dict[tuple[Kernel, int], Kernel] = {}
-        self._used: dict[Any, tuple[bool, ...]] = {}
+        self._abstract = Generations()
+        self._gradients = Generations()
+        self._followed = Generations()
+        self._used = Generations()
 
     def __getattr__(self, name: str) -> Any:
         # Only called while the slot is empty, so later reads cost no call.
         if name != "forward":
             raise AttributeError(f"a Kernel has no attribute '{name}'")
-        self.forward = jax.jit(_named(self.function, self.name))
+        self.forward = compiled(self.function, self.name)
         return self.forward
 
     def on_meta(self, arrays: Arrays) -> Any:
         """The shapes and dtypes of the results for inputs that may have only shapes and dtypes."""
         key = _signature(arrays)
-        if key not in self._abstract:
-            self._abstract[key] = jax.eval_shape(self.function, *arrays)
-        return self._abstract[key]
+        try:
+            return self._abstract[key]
+        except KeyError:
+            found = self._abstract[key] = jax.eval_shape(self.function, *arrays)
+            return found
 
     def used(self, arrays: Arrays) -> tuple[bool, ...]:
         """Which of the inputs the results depend on, for inputs of these shapes and dtypes.
@@ -101,10 +106,11 @@ class Kernel:
         The gradient of ``2 * x``, for one, does not depend on ``x``.
         """
         key = _signature(arrays)
-        found = self._used.get(key)
-        if found is None:
+        try:
+            return self._used[key]
+        except KeyError:
             found = self._used[key] = tuple(_used_inputs(self.function, arrays))
-        return found
+            return found
 
     def saved(self, arrays: list[Any]) -> Arrays:
         """What the tape keeps of the inputs for the gradient."""
@@ -131,8 +137,9 @@ class Kernel:
         else:
             avals, arrays = (), saved
             key = (needs, given)
-        kernel = self._gradients.get(key)
-        if kernel is None:
+        try:
+            kernel = self._gradients[key]
+        except KeyError:
             function = functools.partial(_cotangents, self.function, needs, given, avals)
             kernel = Kernel(function, f"{self.name}_backward", f"{self.node_name[:-1]}Backward0")
             self._gradients[key] = kernel
@@ -150,8 +157,9 @@ class Kernel:
             and gives a tuple with one tangent per result that can have one.
         """
         key = ("tangent", given, constants)
-        kernel = self._gradients.get(key)
-        if kernel is None:
+        try:
+            kernel = self._gradients[key]
+        except KeyError:
             function = functools.partial(_tangents, self.function, given, constants)
             kernel = Kernel(function, f"{self.name}_tangent", f"{self.node_name[:-1]}Tangent0")
             self._gradients[key] = kernel
@@ -167,21 +175,23 @@ class Kernel:
         Returns:
             A kernel that takes this one's arrays and then the other's, and gives what that gives.
         """
-        kernel = self._followed.get((other, count))
-        if kernel is None:
+        try:
+            kernel = self._followed[other, count]
+        except KeyError:
             function = functools.partial(_chained, self.function, count, other.function)
             kernel = Kernel(function, f"{self.name}_{other.name}", other.node_name)
             self._followed[other, count] = kernel
         return kernel
 
-    def forward_with_residuals(self) -> Callable[..., Any]:
+    def forward_with_residuals(self, needs: tuple[bool, ...]) -> Callable[..., Any]:
         """The compiled function that also gives JAX's vjp function; see ``keep_residuals``."""
-        key = "residuals"
-        compiled = self._gradients.get(key)
-        if compiled is None:
-            compiled = jax.jit(functools.partial(_with_residuals, self.function), static_argnums=0)
-            self._gradients[key] = compiled  # type: ignore[assignment]
-        return compiled  # type: ignore[return-value]
+        key = ("residuals", needs)
+        try:
+            return self._gradients[key]
+        except KeyError:
+            function = functools.partial(_with_residuals, self.function, needs)
+            made = self._gradients[key] = compiled(function, f"{self.name}_with_residuals")
+            return made
 
 
 def _signature(arrays: Arrays) -> tuple[Any, ...]:
@@ -215,16 +225,6 @@ def _aval(array: Any) -> Any:
     # JAX's own arrays know it; NumPy's do not.
     aval = getattr(array, "aval", None)
     return jax.ShapeDtypeStruct(array.shape, array.dtype) if aval is None else aval
-
-
-def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """``function`` under the operator's name, which profiles and compiler dumps show."""
-
-    def named(*arrays: Any) -> Any:
-        return function(*arrays)
-
-    named.__name__ = named.__qualname__ = name
-    return named
 
 
 def _is_inexact(array: Any) -> bool:
@@ -307,12 +307,8 @@ def pull_back(vjp: Any, cotangents: Arrays) -> Arrays:
     return tuple(_conjugate(each) for each in vjp(tuple(_conjugate(each) for each in cotangents)))
 
 
-pull_back_compiled = jax.jit(pull_back)
-
-
-@jax.jit
-def _add(left: Any, right: Any) -> Any:
-    return left + right
+pull_back_compiled = compiled(pull_back, "pull_back")
+_add = compiled(operator.add, "add_cotangents")
 
 
 def add_cotangents(left: Any, right: Any) -> Any:

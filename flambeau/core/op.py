@@ -18,6 +18,7 @@ import numpy as np
 from flambeau.core import dtype as dtypes
 from flambeau.core import promotion, single_precision
 from flambeau.core.dispatch import FAILURES, run
+from flambeau.core.generations import Generations
 from flambeau.core.kernel import Kernel
 from flambeau.core.misfits import misfit
 from flambeau.core.overrides import (
@@ -73,10 +74,14 @@ class Op:
             "returns": options["returns"],
             "overloads": options["overloads"],
         }
-        self.kernels: dict[Any, Kernel] = {}
+        self.kernels = Generations()
         self.face: Any = None
         self._read_signature()
         _all_ops.add(self)
+
+    def described_by(self) -> tuple[Any, ...]:
+        """What this operator computes depends on this and on its static arguments."""
+        return self.name, self.promote, self.widen, self.function
 
     def _read_signature(self) -> None:
         function = self.function
@@ -142,8 +147,9 @@ class Op:
         static = tuple(map(_hashable, static))
         key: Any = (static, tuple(map(type, static))) if self.typed else static
         key = (key, lengths) if self.sequences else key
-        kernel = self.kernels.get(key)
-        if kernel is None:
+        try:
+            kernel = self.kernels[key]
+        except KeyError:
             for place, name, check in self.checks:
                 check(self.name, name, static[place])
             function = functools.partial(self._apply, static, lengths)

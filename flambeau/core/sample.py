@@ -18,9 +18,11 @@ from flambeau.core import draws, keyed, rejection
 from flambeau.core.device import device
 from flambeau.core.drawing import current_scope, key_scope
 from flambeau.core.draws.choice import require_countable, require_weights
+from flambeau.core.generations import remembered
 from flambeau.core.generator import Generator, generator_for, next_key
 from flambeau.core.mersenne import MersenneTwister
 from flambeau.core.modes import modes
+from flambeau.core.programs import compiled
 from flambeau.core.replay import planned_draw
 from flambeau.core.transform import drawn
 from flambeau.core.upload import upload
@@ -268,9 +270,9 @@ def _by_generator(
     return array
 
 
-@functools.lru_cache(maxsize=4096)
+@remembered
 def _compiled(draw: Callable[..., Any], static: tuple[tuple[str, Any], ...]) -> Callable[..., Any]:
     def draw_and_advance(key: jax.Array, operands: dict[str, Any]) -> tuple[jax.Array, jax.Array]:
         return draw(key, **dict(static), **operands), next_key(key)
 
-    return jax.jit(draw_and_advance)
+    return compiled(draw_and_advance, draw.__name__)

@@ -7,11 +7,11 @@ PyTorch decides by strides. These follow a chain of view steps from a contiguous
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 
+from flambeau.core.generations import remembered
 from flambeau.core.steps import (
     Bitcast,
     ComplexPairs,
@@ -65,7 +65,7 @@ def memory_order(view: View, base_shape: Ints, base_dtype: Any) -> Ints:
     return tuple(sorted(range(len(strides)), key=lambda dim: -strides[dim]))
 
 
-@functools.cache
+@remembered
 def strides_of(steps: tuple[Step, ...], shape: Ints, dtype: Any) -> Ints:
     """The strides of what ``steps`` lead to from a contiguous array."""
     strides = contiguous_strides(shape)

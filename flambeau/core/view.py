@@ -16,6 +16,8 @@ import numpy as np
 
 from flambeau.core import plan
 from flambeau.core.cell import abstract
+from flambeau.core.generations import remembered
+from flambeau.core.programs import compiled
 from flambeau.core.steps import Step
 from flambeau.core.tracers import no_longer_known
 
@@ -51,16 +53,16 @@ def write_through(
     return first.write(array, own, inner)
 
 
-@functools.cache
+@remembered
 def reader(steps: tuple[Step, ...]) -> Callable[..., jax.Array]:
     """The compiled ``(array, starts) -> part`` of a chain."""
-    return jax.jit(functools.partial(read_through, steps))
+    return compiled(functools.partial(read_through, steps), "view")
 
 
-@functools.cache
+@remembered
 def writer(steps: tuple[Step, ...]) -> Callable[..., jax.Array]:
     """The compiled ``(array, starts, part) -> array`` of a chain."""
-    return jax.jit(functools.partial(write_fitted, steps))
+    return compiled(functools.partial(write_fitted, steps), "write")
 
 
 def write_fitted(steps: tuple[Step, ...], array: jax.Array, starts: Any, part: Any) -> jax.Array:

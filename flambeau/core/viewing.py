@@ -12,6 +12,7 @@ from jax import Array
 
 from flambeau.core import tape
 from flambeau.core.dual import suspended, tangent_of
+from flambeau.core.generations import remembered
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
 from flambeau.core.node import move_history
@@ -21,7 +22,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.core.view import View
 
 
-@functools.cache
+@remembered
 def _view_kernel(step: Step, name: str) -> Kernel:
     return Kernel(step.read, name, node_name_of_view(name), linear=True)
 
@@ -87,7 +88,7 @@ def make_views(
     return made
 
 
-@functools.cache
+@remembered
 def _parts_kernel(whole: Any, name: str) -> Kernel:
     return Kernel(whole, name, node_name_of_view(name), linear=True)
 

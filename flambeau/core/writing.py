@@ -12,6 +12,7 @@ from flambeau.core.cell import Cell
 from flambeau.core.dispatch import run, run_with_constants
 from flambeau.core.dtype import INTEGER
 from flambeau.core.dual import tangent_of
+from flambeau.core.generations import remembered
 from flambeau.core.history import is_part
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
@@ -119,7 +120,7 @@ def _second(old: Any, new: Any) -> Any:
     return new
 
 
-@functools.cache
+@remembered
 def _scatter_kernel(steps: tuple[Step, ...]) -> Kernel:
     def copy_slices(array: Any, part: Any, starts: Any) -> Any:
         return view.write_fitted(steps, array, starts, part)

@@ -11,6 +11,7 @@ from typing import Any
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.dispatch import run
+from flambeau.core.generations import remembered
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
 from flambeau.core.overrides import OverrideNeeded
@@ -171,7 +172,7 @@ def _call(stem: str, row: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, A
     return row, {}
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered
 def _kernel(declared: Any, static: tuple[Any, ...], count: int) -> Kernel:
     """An operator as often as there are tensors."""
     one = declared.kernel(static)

@@ -14,6 +14,7 @@ import numpy as np
 
 from flambeau.core.convert import place
 from flambeau.core.dispatch import run_with_constants
+from flambeau.core.generations import remembered
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
 from flambeau.core.op import Array, function, op
@@ -181,7 +182,7 @@ def check_flat(input: Tensor, index: Tensor, name: str) -> None:
 # Elements under a mask: how many there are depends on its values
 
 
-@functools.cache
+@remembered
 def _masked_select_kernel(shape: tuple[int, ...]) -> Kernel:
     def masked_select(array: Any, positions: Any) -> Any:
         return jnp.broadcast_to(array, shape).reshape(-1)[positions]

@@ -16,6 +16,7 @@ import numpy as np
 
 from flambeau.core import writing
 from flambeau.core.dispatch import run_with_constants
+from flambeau.core.generations import remembered
 from flambeau.core.kernel import Kernel
 from flambeau.core.op import Array, Operand, function, op
 from flambeau.core.promotion import check_broadcast
@@ -354,7 +355,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
 # Copies with the part that a view would show replaced
 
 
-@functools.cache
+@remembered
 def _part_kernel(step: Step, name: str) -> Kernel:
     def replaced(array: Any, src: Any, starts: Any) -> Any:
         return write_fitted((step,), array, starts, src)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import jax
@@ -11,6 +10,7 @@ import numpy as np
 from jax.core import Tracer
 
 from flambeau.core.dispatch import run_with_constants
+from flambeau.core.generations import remembered
 from flambeau.core.kernel import Kernel
 from flambeau.core.misfits import require_tensors
 from flambeau.core.modes import modes
@@ -101,7 +101,7 @@ def _selected(source: Tensor, indices: dict[int, Any]) -> Tensor:
     return source[tuple(entries)]
 
 
-@functools.cache
+@remembered
 def _index_kernel(dims: Dims) -> Kernel:
     def index(array: Any, *indices: Any) -> Any:
         return moved(picked, array, *indices)
@@ -235,7 +235,7 @@ def _same_for_all(value: Any, trailing: int) -> bool:
     return all(size == 1 for size in shape[: max(len(shape) - trailing, 0)])
 
 
-@functools.cache
+@remembered
 def _put_kernel(dims: Dims, accumulate: bool) -> Kernel:
     def index_put(array: Any, value: Any, *indices: Any) -> Any:
         return _scattered(array, _prepared(value, array, dims, indices), dims, accumulate, indices)
@@ -272,7 +272,7 @@ def _scattered(
     return write(single(value), mode="drop").astype(array.dtype)
 
 
-@functools.cache
+@remembered
 def _masked_kernel(dim: int, accumulate: bool) -> Kernel:
     """Writes one value to all elements under a mask."""
 
@@ -288,7 +288,7 @@ def _masked_kernel(dim: int, accumulate: bool) -> Kernel:
     return Kernel(index_put, "index_put", "IndexPutBackward0", linear=True)
 
 
-@functools.cache
+@remembered
 def _spread_kernel(dim: int, accumulate: bool) -> Kernel:
     """Writes the n-th of several values to the n-th element under a traced mask."""
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau.core.dispatch import run_with_constants
+from flambeau.core.generations import remembered
 from flambeau.core.kernel import Kernel
 from flambeau.core.misfits import require_tensors
 from flambeau.core.op import Array, Arrays, function, op
@@ -238,7 +239,7 @@ def _repeat_each(input: Array, repeats: int, dim: int | None) -> Array:
     return moved(functools.partial(jnp.repeat, repeats=repeats, axis=dim), input)
 
 
-@functools.cache
+@remembered
 def _repeat_kernel(dim: int, total: int) -> Kernel:
     def repeat_interleave(array: Any, repeats: Any) -> Any:
         repeats = jnp.broadcast_to(repeats, (array.shape[dim],))

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 from jax.core import Tracer
 
 from flambeau.core import dispatch, finishing
@@ -14,6 +13,7 @@ from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.donation import take
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import enable_grad
+from flambeau.core.programs import compiled
 from flambeau.core.tensor import Tensor
 from flambeau.core.writing import put
 from flambeau.optim.containers import Layout, ParameterGroup, pick
@@ -91,7 +91,7 @@ def _count_tensors(place: Any) -> int:
 
 @functools.lru_cache(maxsize=256)
 def _compiled(specs: tuple[GroupSpec, ...]) -> Any:
-    return jax.jit(functools.partial(update, specs), donate_argnums=(0, 2))
+    return compiled(functools.partial(update, specs), "optimizer_step", donate=(0, 2))
 
 
 def _take(tensors: list[Tensor]) -> list[Any]:

@@ -9,19 +9,18 @@ bit once in many millions of numbers. None of 65 million that were compared diff
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import SingleDeviceSharding
 from numpy.typing import NDArray
 
 from flambeau.core.device import CPU
+from flambeau.core.programs import compiled
 
 # How many words each of the compiled programs transforms, and above how many it is the fastest.
 _PROGRAMS = ((1 << 16, 50000), (1 << 14, 8192), (1 << 12, 1024), (1 << 10, 0))
@@ -67,7 +66,8 @@ def transform(words: NDArray[np.uint32], mean: float, std: float) -> NDArray[np.
     if words.size < size:
         padded = np.zeros(size, np.uint32)
         padded[: words.size] = words
-    pairs: Any = np.asarray(_program(size)(padded, np.array((mean, std), np.float32)))
+    given = jax.device_put((padded, np.array((mean, std), np.float32)), CPU.jax_device)
+    pairs: Any = np.asarray(_program(*given))
     normals = np.empty((size // 16, 2, 8), np.float32)
     normals[:, 0], normals[:, 1] = pairs.real, pairs.imag
     return normals.reshape(-1)[: words.size]
@@ -75,19 +75,6 @@ def transform(words: NDArray[np.uint32], mean: float, std: float) -> NDArray[np.
 
 def _program_size(words: int) -> int:
     return next(size for size, least in _PROGRAMS if words > least)
-
-
-@functools.cache
-def _program(size: int) -> Callable[..., Any]:
-    """`_transform` of so many words, compiled for the CPU."""
-    where = SingleDeviceSharding(CPU.jax_device)
-    words, mean_and_std = (
-        jax.ShapeDtypeStruct((count,), dtype, sharding=where)
-        for count, dtype in ((size, np.uint32), (2, np.float32))
-    )
-    # XLA would leave out the roundings to float32 between two steps in float64.
-    options: dict[str, str | bool] = {"xla_allow_excess_precision": False}
-    return jax.jit(_transform).lower(words, mean_and_std).compile(compiler_options=options)
 
 
 def _transform(words: jax.Array, mean_and_std: jax.Array) -> jax.Array:
@@ -104,6 +91,10 @@ def _transform(words: jax.Array, mean_and_std: jax.Array) -> jax.Array:
     # One complex result: XLA makes one vectorized loop of it, and none of the two halves side by
     # side, nor of two results.
     return lax.complex(cosine, sine)
+
+
+# XLA would leave out the roundings to float32 between two steps in float64.
+_program = compiled(_transform, "normal", options={"xla_allow_excess_precision": False})
 
 
 def _low_24_bits(words: jax.Array) -> jax.Array:

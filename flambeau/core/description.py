@@ -1,0 +1,147 @@
+"""What a function computes, written down, so that another process knows its program by it.
+
+A description names the code and spells out everything bound to it. It is sound as long as the code
+of the packages that it names is the same, which is why a program's key has their versions, and the
+contents of flambeau's files, in it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import ShapedArray
+
+#: The packages whose code is known by their version, and flambeau's by its files.
+_KNOWN = {"_operator", "builtins", "flambeau", "functools", "jax", "math", "numpy", "operator"}
+
+_Jitted = type(jax.jit(lambda: None))
+
+# Larger constants are not spelled out.
+_LARGEST = 4096
+
+
+class IndescribableError(Exception):
+    """A function depends on something that another process could not recognize."""
+
+
+def describe(value: Any) -> str:
+    """A text that is equal for two values exactly if they compute the same.
+
+    Args:
+        value: A function with all that is bound to it: partial functions, methods, closures over
+            numbers, shapes, dtypes, named tuples, dataclasses and other functions.
+
+    Raises:
+        IndescribableError: It is, or refers to, code of the user's or an object of another kind.
+
+    >>> def add(number):
+    ...     return describe(functools.partial(operator.add, number))
+    >>> add(1) == add(1), add(1) == add(1.0)
+    (True, False)
+    """
+    return "".join(_parts(value))
+
+
+def _parts(value: Any) -> Iterator[str]:
+    kind = type(value)
+    if kind in _PLAIN:
+        yield f"{kind.__name__} {value!r};"
+    elif isinstance(value, tuple | list):
+        yield from _sequence(kind.__qualname__, value)
+    elif isinstance(value, dict):
+        yield from _sequence("dict", [part for item in value.items() for part in item])
+    elif isinstance(value, set | frozenset):
+        yield from _named("set", "".join(sorted(describe(each) for each in value)))
+    elif kind is slice:
+        yield from _sequence("slice", (value.start, value.stop, value.step))
+    elif kind is functools.partial:
+        yield from _sequence("partial", (value.func, value.args, value.keywords))
+    elif kind is types.MethodType:
+        yield from _sequence("method", (value.__func__, value.__self__))
+    elif isinstance(value, np.dtype | np.generic):
+        yield from _named("dtype" if isinstance(value, np.dtype) else str(value.dtype), repr(value))
+    elif isinstance(value, np.ndarray):
+        yield from _array(value)
+    elif isinstance(value, jax.ShapeDtypeStruct | ShapedArray):
+        weak = bool(getattr(value, "weak_type", False))
+        yield from _sequence("aval", (value.shape, value.dtype, weak))
+    elif isinstance(value, enum.Enum):
+        yield from _sequence("enum", (kind, value.name))
+    elif hasattr(kind, "described_by"):
+        yield from _sequence(kind.__qualname__, (kind, *value.described_by()))
+    elif _is_importable(value):
+        yield from _named("name", f"{value.__module__}.{_qualname(value)}")
+    elif kind is _Jitted:
+        yield from _sequence("jit", (value.__wrapped__,))
+    elif kind is types.FunctionType:
+        yield from _function(value)
+    elif dataclasses.is_dataclass(value) and kind is not type:
+        fields = [getattr(value, each.name) for each in dataclasses.fields(value)]
+        yield from _sequence("dataclass", (kind, *fields))
+    else:
+        raise IndescribableError(f"{value!r:.80}")
+
+
+_PLAIN = {bool, int, float, complex, str, bytes, type(None), type(...), type(NotImplemented)}
+
+
+def _named(kind: str, text: str) -> Iterator[str]:
+    # The length says where the text ends, whatever is in it.
+    yield f"{kind} {len(text)}:{text};"
+
+
+def _sequence(kind: str, members: Any) -> Iterator[str]:
+    yield f"{kind}("
+    for each in members:
+        yield from _parts(each)
+    yield ")"
+
+
+def _array(array: np.ndarray[Any, Any]) -> Iterator[str]:
+    if array.nbytes > _LARGEST or array.dtype.hasobject:
+        raise IndescribableError(f"an array of {array.dtype}{list(array.shape)}")
+    yield from _sequence("array", (array.shape, array.dtype, array.tobytes()))
+
+
+def _function(function: types.FunctionType) -> Iterator[str]:
+    if not _is_known(function.__module__):
+        raise IndescribableError(f"{function.__module__}.{function.__qualname__}")
+    yield from _named("function", f"{function.__module__}.{function.__qualname__}")
+    cells = [each.cell_contents for each in function.__closure__ or ()]
+    yield from _sequence("bound", (cells, function.__defaults__, function.__kwdefaults__))
+    yield from _code(function.__code__)
+
+
+def _code(code: types.CodeType) -> Iterator[str]:
+    """What tells apart two functions of one name, such as two lambdas of one line."""
+    constants = [each for each in code.co_consts if type(each) in _PLAIN]
+    place = [each for *_, each in code.co_positions()][-1]
+    yield from _sequence("code", (code.co_firstlineno, place, code.co_names, constants))
+    yield from _named("bytecode", code.co_code.hex())
+
+
+def _is_known(module: str | None) -> bool:
+    return module is not None and module.partition(".")[0] in _KNOWN
+
+
+def _qualname(value: Any) -> str | None:
+    return getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+
+
+def _is_importable(value: Any) -> bool:
+    """Whether ``value`` is what a known module has under its name."""
+    module, name = getattr(value, "__module__", None), _qualname(value)
+    if not isinstance(name, str) or not isinstance(module, str) or not _is_known(module):
+        return False
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is value

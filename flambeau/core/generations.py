@@ -1,0 +1,93 @@
+"""Dictionaries that forget what nobody has asked for in a while."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+class Generations(dict[Any, Any]):
+    """A dictionary whose entries live as long as they are in use.
+
+    Once `bound` entries have been made, in all such dictionaries together, every dictionary puts
+    its entries aside. An entry that is asked for comes back; those that are still aside when the
+    next `bound` have been made are dropped. So a lookup costs no more than in a plain dictionary,
+    and the entries number at most about twice the bound.
+
+    Read with ``d[key]``, which looks at what is aside too; ``get`` and ``in`` do not.
+    """
+
+    #: How many entries are made before the older ones are put aside.
+    bound: ClassVar[int] = 4096
+
+    _made: ClassVar[int] = 0
+    _all: ClassVar[list[weakref.ref[Generations]]] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._aside: dict[Any, Any] | None = None
+
+    def __missing__(self, key: Any) -> Any:
+        aside = self._aside
+        if not aside:
+            raise KeyError(key)
+        value = aside.pop(key)
+        super().__setitem__(key, value)
+        return value
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if self._aside is None:
+            self._aside = {}
+            Generations._all.append(weakref.ref(self))
+        super().__setitem__(key, value)
+        Generations._made += 1
+        if Generations._made > Generations.bound:
+            put_aside()
+
+    def clear(self) -> None:
+        super().clear()
+        if self._aside:
+            self._aside.clear()
+
+
+def put_aside() -> None:
+    """Begin a new generation in every dictionary, and drop what the last one left aside."""
+    Generations._made = 0
+    living = []
+    for reference in Generations._all:
+        each = reference()
+        if each is not None:
+            each._aside = dict(each)
+            dict.clear(each)
+            living.append(reference)
+    Generations._all[:] = living
+
+
+class remembered(Generic[Given, Result]):
+    """`functools.cache` for positional arguments, whose results are forgotten as `Generations` do.
+
+    Arguments that compare equal and are of different types count as the same.
+    """
+
+    def __init__(self, function: Callable[Given, Result]) -> None:
+        self.function = function
+        self.results = Generations()
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        """The function's result for these arguments, computed unless it is remembered."""
+        assert not kwargs
+        try:
+            return self.results[args]
+        except KeyError:
+            made = self.results[args] = self.function(*args, **kwargs)
+            return made
+
+    def cache_clear(self) -> None:
+        """Forget all results."""
+        self.results.clear()

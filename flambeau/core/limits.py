@@ -1,0 +1,50 @@
+"""How many programs this machine can hold at once."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from pathlib import Path
+
+#: The memory maps of one of XLA's programs for the CPU; simple ones have 3, large ones more.
+_MAPS = 8
+
+#: The bytes of one program, with what JAX and flambeau keep about it.
+_BYTES = 2**20
+
+# However small the machine is, a model's step needs some hundred programs at once.
+_LEAST, _MOST = 512, 4096
+
+
+@functools.cache
+def programs_at_once() -> int:
+    """How many programs are kept in memory: half of the maps, or an eighth of the memory.
+
+    Linux ends a process that has more maps than ``vm.max_map_count``, 65,530 if nobody has changed
+    it, and each program needs a few.
+    """
+    fitting = min(_maps() // 2 // _MAPS, _memory() // 8 // _BYTES)
+    return max(_LEAST, min(_MOST, fitting))
+
+
+def _maps() -> int:
+    return _number_in("/proc/sys/vm/max_map_count") or 65_530
+
+
+def _memory() -> int:
+    """The bytes of memory that the process may use."""
+    limits = [
+        _number_in("/sys/fs/cgroup/memory.max"),
+        _number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+    ]
+    with contextlib.suppress(AttributeError, ValueError, OSError):  # Not a Unix.
+        limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min((each for each in limits if each), default=8 * 2**30)
+
+
+def _number_in(path: str) -> int | None:
+    try:
+        return int(Path(path).read_text())
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,235 @@
+"""Functions of arrays as programs of XLA: one for each signature, bounded in number, kept on disk.
+
+`jax.jit` keeps every program that it has ever compiled, which ends a process at Linux' limit of
+memory maps, and must trace and lower a function to find its program on disk. The functions that
+`compiled` gives share one cache of a bounded size, the least recently used program first out, and
+look on disk under a key made from a description of the function; see `description`. A call whose
+program is in memory goes the same way as one of `jax.jit`, through no Python.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import pickle
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import SingleDeviceSharding
+from jaxlib._jax import ArrayImpl
+
+from flambeau.core import dtype as dtypes
+from flambeau.core import jit_core
+from flambeau.core.compiler import cores, cuda_capability
+from flambeau.core.description import IndescribableError, describe
+from flambeau.core.device import available_devices
+from flambeau.core.limits import programs_at_once
+from flambeau.core.statistics import statistics
+from flambeau.core.store import Store, store
+
+
+def compiled(
+    function: Callable[..., Any],
+    name: str,
+    *,
+    donate: tuple[int, ...] = (),
+    options: dict[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """``function`` as programs of XLA, compiled when they are first called for.
+
+    Args:
+        function: A pure function of arrays, numbers and containers of them.
+        name: What profiles, compiler dumps and `statistics` call it.
+        donate: The positions of arguments whose arrays may be overwritten.
+        options: XLA's options for these programs.
+
+    Returns:
+        A function of the same arguments, all of them positional. Inside of JAX's transformations,
+        and for arrays on several devices, it is `jax.jit`'s.
+    """
+    misses = _Misses(function, name, donate, options)
+    return jit_core.pjit(name, named(function, name), misses, _cache())
+
+
+@functools.cache
+def _cache() -> Any:
+    """The programs of all functions, the least recently used first out."""
+    return jit_core.cache(programs_at_once())
+
+
+def alive() -> int:
+    """How many programs are in memory."""
+    return _cache().size()
+
+
+class _Misses:
+    """What a function does for arguments that it has no program for in memory."""
+
+    __slots__ = ("__weakref__", "_description", "_traced", "donate", "function", "name", "options")
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        donate: tuple[int, ...],
+        options: dict[str, Any] | None,
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.donate = donate
+        self.options = options
+        self._description: str | None = None
+        self._traced: Any = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The results, and the program for the fast way if there is one."""
+        leaves, tree = jax.tree.flatten(arguments)
+        call = None
+        if jit_core.is_outside() and (signature := _signature(leaves)) is not None:
+            with statistics.working(self.name):
+                call = jit_core.call_of(self._find(tree, signature, arguments))
+        if call is None:
+            return self.traced()(*arguments), None, False
+        return call._cache_miss(*arguments)
+
+    def traced(self) -> Any:
+        """The function under `jax.jit`."""
+        if self._traced is None:
+            self._traced = self._jitted()
+        return self._traced
+
+    def _jitted(self) -> Any:
+        # A function of its own each time: JAX keeps what belongs to a function while it lives.
+        return jax.jit(
+            named(self.function, self.name),
+            donate_argnums=self.donate,
+            compiler_options=self.options,
+        )
+
+    def _find(self, tree: Any, signature: str, arguments: tuple[Any, ...]) -> jax.stages.Compiled:
+        """The program for these arguments: from the disk, or compiled."""
+        began = time.perf_counter()
+        kept = store()
+        found, key, lowered = None, "", None
+        if kept is not None and _is_plain(tree) and (description := self._described()):
+            key = _key(description, f"{tree} {signature}")
+            found = _load(kept, key)
+        if found is None:
+            lowered = self._jitted().lower(*arguments)
+            if kept is not None and not key:
+                # What is not known by its code is known by the program that it lowers to.
+                key = _key(f"{lowered.as_text()} {self.donate} {self.options}", signature)
+                found = _load(kept, key)
+        if found is not None:
+            statistics.add(statistics.loaded, self.name, began)
+            return found
+        assert lowered is not None
+        found = lowered.compile()
+        statistics.add(statistics.compiled, self.name, began)
+        if kept is not None and (program := _serialized(found)) is not None:
+            kept.put(key, program)
+        return found
+
+    def _described(self) -> str:
+        """The description of the function; empty if it has none."""
+        if self._description is None:
+            try:
+                self._description = describe((self.name, self.function, self.donate, self.options))
+            except (IndescribableError, RecursionError):
+                self._description = ""
+        return self._description
+
+
+def named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """``function`` under ``name``, which profiles and compiler dumps show."""
+
+    def call(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+def _signature(leaves: list[Any]) -> str | None:
+    """What a program depends on of its arguments; ``None`` where JAX must look at them itself."""
+    parts = []
+    device = None
+    for each in leaves:
+        if type(each) is ArrayImpl:
+            placed = each.sharding
+            if type(placed) is not SingleDeviceSharding:
+                return None
+            if each._committed:
+                if device not in (None, placed):
+                    return None
+                device = placed
+            aval = each.aval
+            parts.append(f"{aval.dtype}{list(aval.shape)}{'w' * aval.weak_type}")
+        elif isinstance(each, np.ndarray | np.generic):
+            parts.append(f"numpy {each.dtype}{list(each.shape)}")
+        elif type(each) in (bool, int, float, complex):
+            parts.append(type(each).__name__)
+        else:
+            return None
+    return f"{','.join(parts)} on {device!r}"
+
+
+def _is_plain(tree: Any) -> bool:
+    """Whether arguments stand in tuples, lists and dictionaries alone, whose text says it all."""
+    kind = tree.node_data()
+    if kind is not None and kind[0] not in (tuple, list, dict, type(None)):
+        return False
+    return all(map(_is_plain, tree.children()))
+
+
+def _key(description: str, signature: str) -> str:
+    text = f"{_environment()} {jit_core.context()} {dtypes._default!r} {signature} {description}"
+    return hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
+
+
+@functools.cache
+def _environment() -> str:
+    """What programs depend on beside the function and its arguments."""
+    versions = jit_core.versions()
+    flags = {each: os.environ.get(each) for each in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")}
+    return repr((_code(), versions, flags, available_devices(), cores(), cuda_capability()))
+
+
+def _code() -> str:
+    """A digest of flambeau's files: an edited one never runs a program of the old."""
+    digest = hashlib.blake2b(digest_size=20)
+    root = Path(__file__).parents[1]
+    for path in sorted(root.rglob("*.py")):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(root)} {len(content)} ".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _load(kept: Store, key: str) -> jax.stages.Compiled | None:
+    """The program that is kept under ``key``."""
+    program = kept.get(key)
+    if program is None:
+        return None
+    from jax.experimental.serialize_executable import deserialize_and_load
+
+    try:
+        return deserialize_and_load(*pickle.loads(program))
+    except Exception:  # noqa: BLE001 - whatever is wrong with it, it can be compiled again.
+        kept.discard(key)
+        return None
+
+
+def _serialized(program: jax.stages.Compiled) -> bytes | None:
+    """The bytes of a program; ``None`` for one that cannot leave this process."""
+    from jax.experimental.serialize_executable import serialize
+
+    try:
+        return pickle.dumps(serialize(program))
+    except Exception:  # noqa: BLE001 - JAX has many for it: callbacks, constants, results that are functions.
+        return None

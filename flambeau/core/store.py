@@ -1,0 +1,189 @@
+"""Compiled programs on disk, so that the next run of a script starts warm."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import platform
+import re
+import tempfile
+import warnings
+from pathlib import Path
+
+from flambeau.core.compiler import cores
+
+#: How many bytes the folder holds where ``FLAMBEAU_CACHE_SIZE`` does not say.
+DEFAULT_SIZE = 2 * 2**30
+
+# What is left of a folder that had grown past its bound, so that it is not swept at every program.
+_LEFT = 0.75
+
+_SUFFIX = ".program"
+_DIGEST = 16
+_UNITS = {"": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
+
+
+class Store:
+    """A folder of programs, least recently used first out.
+
+    A file is written under another name and then renamed, so that no reader meets half of one, and
+    begins with a digest of what follows: one that is damaged counts as missing, and is replaced.
+    Processes may share a folder. What cannot be written is not kept, which one warning says.
+
+    Args:
+        folder: Where the files are; made when the first is written.
+        size: How many bytes they may take together.
+    """
+
+    def __init__(self, folder: Path, size: int) -> None:
+        self.folder = folder
+        self.size = size
+        self.full = False
+        self._taken: int | None = None
+
+    def get(self, key: str) -> bytes | None:
+        """The program kept under ``key``; ``None`` if there is none, or it is damaged."""
+        path = self.folder / f"{key}{_SUFFIX}"
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return None
+        if _digest(content[_DIGEST:]) != content[:_DIGEST]:
+            self.discard(key)
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)  # It has been used now.
+        return content[_DIGEST:]
+
+    def put(self, key: str, program: bytes) -> None:
+        """Keep a program under ``key``; a reader meets all of it or nothing."""
+        if self.full:
+            return
+        content = _digest(program) + program
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle, name = tempfile.mkstemp(dir=self.folder, prefix="writing-")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(content)
+                os.replace(name, self.folder / f"{key}{_SUFFIX}")
+            except BaseException:
+                os.unlink(name)
+                raise
+        except OSError as error:
+            self.full = True
+            _warn(str(error))
+            return
+        self._taken = self._measured() if self._taken is None else self._taken + len(content)
+        if self._taken > self.size:
+            self._sweep()
+
+    def discard(self, key: str) -> None:
+        """Forget the program under ``key``."""
+        with contextlib.suppress(OSError):
+            (self.folder / f"{key}{_SUFFIX}").unlink()
+
+    def _files(self) -> list[tuple[float, int, str]]:
+        """When each file was last used, its size and its path."""
+        found = []
+        with os.scandir(self.folder) as entries:
+            for each in entries:
+                with contextlib.suppress(OSError):
+                    facts = each.stat()
+                    found.append((facts.st_mtime, facts.st_size, each.path))
+        return found
+
+    def _measured(self) -> int:
+        return sum(size for _, size, _ in self._files())
+
+    def _sweep(self) -> None:
+        """Delete the files that were not used for longest, until a part of the size is free."""
+        files = sorted(self._files())
+        taken = sum(size for _, size, _ in files)
+        for _, size, path in files:
+            if taken <= self.size * _LEFT:
+                break
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+                taken -= size
+        self._taken = taken
+
+
+@functools.cache
+def store() -> Store | None:
+    """The user's store of programs; ``None`` if nothing is to be kept.
+
+    ``FLAMBEAU_CACHE=0`` keeps nothing, ``FLAMBEAU_CACHE_SIZE`` (bytes, or such as ``500MB``) says
+    how large the folder may grow. Where there is no folder to write to, nothing is kept, and a
+    warning says so.
+    """
+    if os.environ.get("FLAMBEAU_CACHE") == "0":
+        return None
+    try:
+        chosen = folder()
+        chosen.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not os.access(chosen, os.W_OK):
+            raise PermissionError(f"{chosen} is read-only")
+    except (OSError, RuntimeError) as error:
+        _warn(str(error))
+        return None
+    return Store(chosen, size_from(os.environ.get("FLAMBEAU_CACHE_SIZE")))
+
+
+def size_from(text: str | None) -> int:
+    """The bytes that ``FLAMBEAU_CACHE_SIZE`` asks for.
+
+    >>> size_from("500MB")
+    524288000
+
+    Raises:
+        ValueError: It is no number of bytes.
+    """
+    if not text:
+        return DEFAULT_SIZE
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]B)?", text.strip(), re.IGNORECASE)
+    if found is None:
+        raise ValueError(
+            f"FLAMBEAU_CACHE_SIZE must be a number of bytes, or of KB, MB or GB, got {text!r}"
+        )
+    return int(float(found[1]) * _UNITS[(found[2] or "").upper()])
+
+
+def folder() -> Path:
+    """Where the programs of this kind of machine are: one folder of the user's cache.
+
+    XLA divides the work among the cores that it sees while it compiles and uses the instructions
+    that they have: a program that was compiled on one core would run on one core for ever, and one
+    from a newer machine with the same home would not run at all.
+    """
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    machine = hashlib.sha256(_instructions().encode()).hexdigest()[:8]
+    return Path(root) / "flambeau" / f"programs-{machine}-{cores()}"
+
+
+def _instructions() -> str:
+    """What tells the processors' sets of instructions apart."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            # The first processor's features; the others' follow, and would take long on many cores.
+            for line in file:
+                if line.startswith(("flags", "Features")):
+                    return line
+    except OSError:
+        pass  # Not Linux.
+    return platform.machine()
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=_DIGEST).digest()
+
+
+def _warn(reason: str) -> None:
+    warnings.warn(
+        f"compiled programs are not kept for the next run: {reason.rstrip('.')}. Set "
+        "XDG_CACHE_HOME to a folder that can be written to, or FLAMBEAU_CACHE=0 for no cache",
+        RuntimeWarning,
+        stacklevel=2,
+    )

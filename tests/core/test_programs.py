@@ -1,0 +1,191 @@
+"""Functions as XLA programs: one a signature, bounded in number, found again by another process."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import flambeau
+from flambeau.core import jit_core, programs
+from flambeau.core.programs import compiled
+from flambeau.core.statistics import Statistics
+from flambeau.core.store import Store
+
+
+@pytest.fixture
+def counts(monkeypatch, tmp_path):
+    """Fresh counts, and an empty folder."""
+    counted = Statistics()
+    monkeypatch.setattr(programs, "statistics", counted)
+    kept = Store(tmp_path, 2**30)
+    monkeypatch.setattr(programs, "store", lambda: kept)
+    number = lambda found: sum(count for count, _ in found.values())  # noqa: E731
+    return SimpleNamespace(
+        compiled=lambda: number(counted.compiled), loaded=lambda: number(counted.loaded)
+    )
+
+
+def test_a_signature_is_compiled_once(counts):
+    double = compiled(lambda x: x + x, "double")
+    for _ in range(3):
+        assert double(jnp.ones(2)).tolist() == [2, 2]
+        assert double(jnp.ones(3)).tolist() == [2, 2, 2]
+        assert double(2) == 4
+    assert counts.compiled() == 3
+
+
+def test_another_function_of_the_same_code_is_loaded(counts):
+    for number in (1, 1, 2, 1.0):
+        add = compiled(functools.partial(operator.add, number), "add")
+        assert add(jnp.zeros(2, jnp.float32)).tolist() == [number] * 2
+    assert (counts.compiled(), counts.loaded()) == (3, 1)
+
+
+def test_code_of_the_users_is_known_by_what_it_lowers_to(counts):
+    for _ in range(2):
+        assert compiled(lambda x: x * 3, "triple")(jnp.ones(2)).tolist() == [3, 3]
+    assert compiled(lambda x: x * 4, "triple")(jnp.ones(2)).tolist() == [4, 4]
+    assert (counts.compiled(), counts.loaded()) == (2, 1)
+
+
+def test_what_a_program_depends_on_is_part_of_its_key(counts, monkeypatch):
+    def run(x=None):
+        compiled(operator.matmul, "matmul")(
+            *2 * [jnp.ones((2, 2), jnp.float32) if x is None else x]
+        )
+
+    run()
+    with jax.default_matmul_precision("highest"):
+        run()
+    run(jnp.ones((2, 2), jnp.bfloat16))
+    run(np.ones((2, 2), np.float32))
+    monkeypatch.setattr(programs, "_environment", lambda: "other files of flambeau's")
+    run()
+    assert (counts.compiled(), counts.loaded()) == (5, 0)
+    run()
+    assert counts.loaded() == 1
+
+
+def test_every_file_of_the_package_counts(monkeypatch, tmp_path):
+    package = tmp_path / "flambeau"
+    (package / "core").mkdir(parents=True)
+    (package / "core" / "programs.py").write_text("")
+    (package / "ops.py").write_text("1")
+    monkeypatch.setattr(programs, "__file__", str(package / "core" / "programs.py"))
+    before = programs._code()
+    assert programs._code() == before
+    (package / "ops.py").write_text("2")
+    assert programs._code() != before
+
+
+def test_a_damaged_program_is_compiled_again(counts, tmp_path):
+    def run():
+        return compiled(operator.add, "add")(jnp.ones(2), jnp.ones(2)).tolist()
+
+    run()
+    (path,) = tmp_path.iterdir()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100])
+    assert run() == [2, 2]
+    # The digest is right, and the program is none.
+    Store(tmp_path, 2**30).put(path.stem, b"no program")
+    assert run() == [2, 2]
+    assert (counts.compiled(), counts.loaded()) == (3, 0)
+    assert run() == [2, 2]
+    assert counts.loaded() == 1
+
+
+def test_donated_arrays_are_overwritten(counts):
+    for _ in range(2):
+        add = compiled(operator.add, "add", donate=(0,))
+        for _ in range(2):
+            left, right = jnp.ones(4), jnp.ones(4)
+            assert add(left, right).tolist() == [2] * 4
+            assert left.is_deleted()
+            assert not right.is_deleted()
+    assert (counts.compiled(), counts.loaded()) == (1, 1)
+
+
+def test_transformations_of_jax_go_through(counts):
+    square = compiled(lambda x: x * x, "square")
+    assert jax.grad(square)(3.0) == 6
+    assert jax.vmap(square)(jnp.arange(3)).tolist() == [0, 1, 4]
+    assert jax.jit(lambda x: square(x) + square(jnp.float32(2)))(1.0) == 5
+    assert square(jnp.float32(2)) == 4
+    assert counts.compiled() == 1
+
+
+def test_the_least_recently_used_program_goes_first(counts, monkeypatch):
+    few = jit_core.cache(4)
+    monkeypatch.setattr(programs, "_cache", lambda: few)
+    double = compiled(lambda x: x + x, "double")
+    for size in (1, 2, 3, 4, 1, 5):
+        double(jnp.ones(size))
+    assert few.size() == 4
+    assert counts.compiled() == 5
+    double(jnp.ones(1))
+    assert counts.loaded() == 0
+    double(jnp.ones(2))
+    assert counts.loaded() == 1
+
+
+def test_programs_end_with_their_function(counts):
+    before = programs.alive()
+    double = compiled(lambda x: x + x, "double")
+    double(jnp.ones(2))
+    assert programs.alive() == before + 1
+    del double
+    assert programs.alive() == before
+
+
+def test_results_that_are_functions_stay_in_the_process(counts):
+    function = compiled(lambda x: jax.vjp(jnp.sin, x), "vjp")
+    value, pull = function(jnp.zeros(2))
+    assert compiled(lambda f, y: f(y), "pull")(pull, value + 1)[0].tolist() == [1, 1]
+
+
+SCRIPT = """
+import flambeau
+from flambeau import nn
+from flambeau.core.statistics import statistics
+model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.GELU(), nn.Dropout(0.5))
+optimizer = flambeau.optim.Adam(model.parameters())
+model(flambeau.ones(2, 3))[:1].sum().backward()
+optimizer.step()
+print(sum(count for count, _ in statistics.compiled.values()), end=" ")
+print(sum(count for count, _ in statistics.loaded.values()))
+"""
+
+
+def test_the_next_process_compiles_nothing(tmp_path):
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "JAX_PLATFORMS": "cpu"}
+    environment.pop("FLAMBEAU_CACHE", None)
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            env=environment, capture_output=True, text=True, check=True,
+        ).stdout.split()
+        for _ in range(2)
+    ]  # fmt: skip
+    compiled_first, loaded_first = map(int, found[0])
+    assert compiled_first > 5
+    assert found[1] == ["0", str(compiled_first + loaded_first)]
+
+
+def test_default_dtype_is_part_of_the_key(counts):
+    flambeau.set_default_dtype(flambeau.float64)
+    try:
+        wide = (flambeau.ones(2, dtype=flambeau.int64) / 3).dtype
+    finally:
+        flambeau.set_default_dtype(flambeau.float32)
+    assert wide is flambeau.float64
+    assert (flambeau.ones(2, dtype=flambeau.int64) / 3).dtype is flambeau.float32
