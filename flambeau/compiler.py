@@ -2,13 +2,59 @@
 
 from __future__ import annotations
 
+from typing import Any as _Any
+
 from flambeau._absent import Absent as _Absent
 from flambeau.compile import compile
+from flambeau.core import programs as _programs
+from flambeau.core.limits import programs_at_once as _programs_at_once
 from flambeau.core.modes import modes
+from flambeau.core.statistics import statistics as _statistics
 
-__all__ = ["compile", "is_compiling", "is_dynamo_compiling", "is_exporting"]
+__all__ = ["compile", "is_compiling", "is_dynamo_compiling", "is_exporting", "stats"]
 
 __getattr__ = _Absent(__name__)
+
+
+def stats() -> dict[str, _Any]:
+    """How many XLA programs this process has compiled and loaded, and what that took.
+
+    Returns:
+        A dictionary. ``compiled`` and ``loaded`` (from the disk) count programs, ``seconds`` is
+        what both took together, ``held`` counts those in memory, which are at most ``bound``, and
+        ``dropped`` those that made room for others or went with their function. ``by_name`` has
+        for each name of an operator (compiled functions are ``compiled_step``) how many programs
+        were compiled and loaded, and the seconds of each.
+
+    >>> import flambeau
+    >>> _ = flambeau.ones(3).exp()
+    >>> found = flambeau.compiler.stats()
+    >>> found["compiled"] + found["loaded"] == found["held"] + found["dropped"]
+    True
+    >>> sorted(found["by_name"]["exp"])
+    ['compiled', 'compiling_seconds', 'loaded', 'loading_seconds']
+    """
+    compiled, loaded = dict(_statistics.compiled), dict(_statistics.loaded)
+    by_name = {}
+    for name in sorted({*compiled, *loaded}):
+        made, making = compiled.get(name, (0, 0.0))
+        found, loading = loaded.get(name, (0, 0.0))
+        by_name[name] = {
+            "compiled": made, "compiling_seconds": making,
+            "loaded": found, "loading_seconds": loading,
+        }  # fmt: skip
+    made = sum(count for count, _ in compiled.values())
+    found = sum(count for count, _ in loaded.values())
+    held = _programs.alive()
+    return {
+        "compiled": made,
+        "loaded": found,
+        "seconds": sum(seconds for _, seconds in (*compiled.values(), *loaded.values())),
+        "held": held,
+        "dropped": made + found - held,
+        "bound": _programs_at_once(),
+        "by_name": by_name,
+    }
 
 
 def is_compiling() -> bool:

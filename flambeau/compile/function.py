@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,9 @@ from flambeau.core.tensor import Tensor
 
 # A function that needs more programs than this is probably compiled anew at every call.
 MANY_PROGRAMS = 16
+
+# More programs than this are not kept: the one that was used least recently goes.
+MOST_PROGRAMS = 128
 
 # How many calls in a row may run eagerly, to make what lives on.
 EAGER_CALLS = 2
@@ -128,7 +132,8 @@ class CompiledFunction:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        self.programs: dict[Any, list[Program]] = {}
+        #: By what their calls have in common, the most recently used last, and first in each list.
+        self.programs: OrderedDict[Any, list[Program]] = OrderedDict()
         self._recent: _Recent | None = None
         self._eager_calls = 0
         functools.update_wrapper(self, function, updated=())
@@ -156,6 +161,8 @@ class CompiledFunction:
         if programs is None:
             programs = self.programs[key] = []
             self._warn_if_many()
+        else:
+            self.programs.move_to_end(key)
         for i, program in enumerate(programs):
             if program.accepts() and program.fits(leaves):
                 if i:
@@ -172,6 +179,7 @@ class CompiledFunction:
             self._eager_calls = 0
             programs.insert(0, program)
             self._warn_of_situations(len(programs))
+            self._drop_oldest()
         self._recent = None if kwargs else _Recent.of(program, args)
         return program.run(leaves)
 
@@ -183,6 +191,15 @@ class CompiledFunction:
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+    def _drop_oldest(self) -> None:
+        """Forget what was used least recently, once there are more programs than are kept."""
+        while self.program_count > MOST_PROGRAMS:
+            oldest = next(iter(self.programs.values()))
+            if oldest:
+                oldest.pop()
+            if not oldest:
+                self.programs.popitem(last=False)
 
     def _warn_if_many(self) -> None:
         if len(self.programs) == MANY_PROGRAMS + 1:
@@ -208,7 +225,7 @@ class CompiledFunction:
 
     @property
     def program_count(self) -> int:
-        """How many programs have been compiled."""
+        """How many programs are kept."""
         return sum(map(len, self.programs.values()))
 
 

@@ -1,0 +1,60 @@
+"""How many programs a compiled function keeps."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import flambeau
+
+function = sys.modules["flambeau.compile.function"]
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    monkeypatch.setattr(function, "MOST_PROGRAMS", 3)
+
+
+def counted():
+    traces = []
+
+    @flambeau.compile
+    def double(x):
+        traces.append(tuple(x.shape))
+        return x * 2
+
+    return double, traces
+
+
+def test_the_least_recently_used_goes():
+    double, traces = counted()
+    for size in (1, 2, 3, 1, 4):
+        assert double(flambeau.ones(size)).tolist() == [2.0] * size
+    assert double.program_count == 3
+    double(flambeau.ones(1))
+    double(flambeau.ones(3))
+    assert traces == [(1,), (2,), (3,), (4,)]
+    double(flambeau.ones(2))
+    assert traces[-1] == (2,)
+
+
+def test_a_step_of_fixed_shapes_stays():
+    double, traces = counted()
+    for size in range(2, 10):
+        double(flambeau.ones(1))
+        double(flambeau.ones(size))
+    assert traces.count((1,)) == 1
+
+
+def test_situations_of_one_signature_count_too():
+    scale = [0]
+
+    @flambeau.compile
+    def scaled(x):
+        return x * scale[0]
+
+    for number in range(6):
+        scale[0] = number
+        assert scaled(flambeau.ones(1)).tolist() == [float(number)]
+    assert scaled.program_count == 3
