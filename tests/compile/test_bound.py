@@ -12,39 +12,37 @@ function = sys.modules["flambeau.compile.function"]
 
 
 @pytest.fixture(autouse=True)
-def few(monkeypatch):
+def traced(monkeypatch):
+    """The shapes that functions are traced for, while they keep three programs."""
     monkeypatch.setattr(function, "MOST_PROGRAMS", 3)
+    program, shapes = function.Program, []
+
+    def noted(of, leaves, structure):
+        shapes.append(tuple(leaves[0].shape))
+        return program(of, leaves, structure)
+
+    monkeypatch.setattr(function, "Program", noted)
+    return shapes
 
 
-def counted():
-    traces = []
-
-    @flambeau.compile
-    def double(x):
-        traces.append(tuple(x.shape))
-        return x * 2
-
-    return double, traces
-
-
-def test_the_least_recently_used_goes():
-    double, traces = counted()
+def test_the_least_recently_used_goes(traced):
+    double = flambeau.compile(lambda x: x * 2)
     for size in (1, 2, 3, 1, 4):
         assert double(flambeau.ones(size)).tolist() == [2.0] * size
     assert double.program_count == 3
     double(flambeau.ones(1))
     double(flambeau.ones(3))
-    assert traces == [(1,), (2,), (3,), (4,)]
+    assert traced == [(1,), (2,), (3,), (4,)]
     double(flambeau.ones(2))
-    assert traces[-1] == (2,)
+    assert traced[-1] == (2,)
 
 
-def test_a_step_of_fixed_shapes_stays():
-    double, traces = counted()
+def test_a_step_of_fixed_shapes_stays(traced):
+    double = flambeau.compile(lambda x: x * 2)
     for size in range(2, 10):
         double(flambeau.ones(1))
         double(flambeau.ones(size))
-    assert traces.count((1,)) == 1
+    assert traced.count((1,)) == 1
 
 
 def test_situations_of_one_signature_count_too():
