@@ -88,11 +88,13 @@ class _Misses:
 
     def __call__(self, *arguments: Any) -> Any:
         """The results, and the program for the fast way if there is one."""
-        leaves, tree = jax.tree.flatten(arguments)
         call = None
-        if jit_core.is_outside() and (signature := _signature(leaves)) is not None:
-            with statistics.working(self.name):
-                call = jit_core.call_of(self._find(tree, signature, arguments))
+        if jit_core.is_outside():
+            leaves, tree = jax.tree.flatten(arguments)
+            signature = _signature(leaves)
+            if signature is not None:
+                with statistics.working(self.name):
+                    call = jit_core.call_of(self._find(tree, signature, arguments))
         if call is None:
             return self.traced()(*arguments), None, False
         return call._cache_miss(*arguments)
