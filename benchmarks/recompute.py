@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 import flambeau
 from flambeau import nn
+from flambeau.core.programs import jitted
 from flambeau.utils.checkpoint import checkpoint
 
 LAYERS = 12
@@ -65,7 +66,7 @@ def step_of(make, shape, saves):
     (program,) = (each for some in step.programs.values() for each in some)
     arrays = [each.array for each in (*program.donated, *program.kept)]
     arrays += [x.jax(), *(each.get()._read() for each in program.slots_read)]
-    return lambda: step(x).jax(), memory(program.executable, *arrays)
+    return lambda: step(x).jax(), memory(jitted(program.executable), *arrays)
 
 
 def memory(function, *arrays):

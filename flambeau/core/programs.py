@@ -56,6 +56,11 @@ def compiled(
     return jit_core.pjit(name, named(function, name), misses, _cache())
 
 
+def jitted(function: Callable[..., Any]) -> Any:
+    """What `compiled` gave, under `jax.jit`, which tells its program's text and memory."""
+    return function._cache_miss.traced() if jit_core.IS_KNOWN else function  # type: ignore[attr-defined]
+
+
 @functools.cache
 def _cache() -> Any:
     """The programs of all functions, the least recently used first out."""

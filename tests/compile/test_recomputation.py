@@ -7,6 +7,7 @@ import flambeau
 from flambeau import nn
 from flambeau.compile.errors import CompileWarning
 from flambeau.compile.program import Program
+from flambeau.core.programs import jitted
 from flambeau.nn.functional import gelu
 from flambeau.utils.checkpoint import checkpoint, checkpoint_sequential
 
@@ -46,7 +47,7 @@ def programs(monkeypatch):
 
 def temporary_memory(compiled, *arrays):
     specs = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in arrays]
-    memory = compiled.lower(*specs).compile().memory_analysis()
+    memory = jitted(compiled).lower(*specs).compile().memory_analysis()
     if memory is None:
         pytest.skip("this backend does not say what memory its programs take")
     return memory.temp_size_in_bytes
