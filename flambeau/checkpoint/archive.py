@@ -48,7 +48,9 @@ class Archive:
         counts = Counter(each.filename for each in listed)
         for name, count in counts.items():
             if count > 1:
-                raise RefusedContentError(f"{count} entries of the archive have the name {name!r}")
+                raise RefusedContentError(
+                    f"{count} entries of the archive have the name {name!r:.80}"
+                )
         self._entries = {each.filename: each for each in listed}
         # Of entries whose checksum is right, the position of the first byte.
         self._starts: dict[str, int] = {}
@@ -82,7 +84,7 @@ class Archive:
         try:
             whole = self._checked(self._entries[name])
         except (DamagedFileError, RefusedContentError) as error:
-            error.at(f"entry {name!r}")
+            error.at(f"entry {name!r:.80}")
             raise
         return whole if count == len(whole) else whole[start : start + count]
 
@@ -96,7 +98,7 @@ class Archive:
             found = self._source.read(start, entry.file_size)
             self._starts[entry.filename] = start
         elif entry.compress_type == zipfile.ZIP_DEFLATED:
-            self._budget.take(entry.file_size, f"entry {entry.filename!r}")
+            self._budget.take(entry.file_size, f"entry {entry.filename!r:.80}")
             found = _inflated(self._source.read(start, entry.compress_size), entry.file_size)
             self._inflated[entry.filename] = found
         else:

@@ -26,7 +26,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     If the block raises, or the process dies, ``path`` is as it was: with its old content, or
     absent. A raised error also removes the temporary file; a killed process leaves it behind, as
-    ``.<name>.<random>.tmp`` beside ``path``.
+    ``.<name>.<random>.tmp`` beside ``path``: the first 32 characters of the name, and 16
+    hexadecimal digits.
 
     A file that exists keeps its permissions, and a symbolic link stays one: the file that it
     points to is replaced.

@@ -107,5 +107,5 @@ def checked_shape(sizes: Any, itemsize: int) -> tuple[int, ...]:
     if not all(type(each) is int and each >= 0 for each in sizes):
         raise RefusedContentError("a tensor of sizes that are no whole numbers cannot be")
     if itemsize * math.prod(max(each, 1) for each in sizes) >= _MOST_BYTES:
-        raise RefusedContentError(f"a tensor of sizes {sizes} is larger than any memory")
+        raise RefusedContentError(f"a tensor of sizes {sizes!s:.200} is larger than any memory")
     return tuple(sizes)

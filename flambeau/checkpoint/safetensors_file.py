@@ -269,7 +269,7 @@ def _header(source: Source, limits: Limits) -> _Header:
         facts = _of_json(source.read(_LENGTH, length).decode(), "the header")
         texts = _checked_texts(facts.pop(RESERVED_NAME, None))
         first = _LENGTH + length
-        entries = [_entry(name, entry, first) for name, entry in facts.items()]
+        entries = [_entry(name, entry, first, source.size) for name, entry in facts.items()]
     except UnicodeDecodeError as error:
         raise DamagedFileError(f"its header is no text: {error}", "byte 8") from None
     entries.sort(key=lambda each: (each.start, each.size))
@@ -306,7 +306,7 @@ def _checked_texts(texts: Any) -> dict[str, str]:
     return texts
 
 
-def _entry(name: str, entry: Any, first: int) -> _Entry:
+def _entry(name: str, entry: Any, first: int, file_size: int) -> _Entry:
     place = f"{name!r:.80} of the header"
     try:
         of, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
@@ -314,6 +314,8 @@ def _entry(name: str, entry: Any, first: int) -> _Entry:
         raise DamagedFileError("no dtype, shape and two data_offsets", place) from None
     if (type(of), type(shape), type(begin), type(end)) != (str, list, int, int):
         raise DamagedFileError("a dtype, shape or data_offsets that cannot be", place)
+    if not 0 <= begin <= end <= file_size - first:
+        raise DamagedFileError("data_offsets that lie outside of the data", place)
     if of not in _NUMPY_DTYPES:
         known = ", ".join(each.name for each in dtypes.ALL_DTYPES)
         raise UnsupportedDtypeError(
@@ -326,7 +328,7 @@ def _entry(name: str, entry: Any, first: int) -> _Entry:
         error.at(place)
         raise
     if end != begin + itemsize * math.prod(sizes):
-        raise DamagedFileError(f"data_offsets that do not fit {of} of shape {shape}", place)
+        raise DamagedFileError(f"data_offsets that do not fit {of} of shape {sizes}", place)
     return _Entry(name, of, sizes, first + begin, end - begin)
 
 

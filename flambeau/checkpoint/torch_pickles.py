@@ -61,15 +61,15 @@ def _listed(members: Any) -> Any:
 
 
 def _bytearray(reader: _Plain, content: Any = b"", encoding: str = "") -> bytearray:
-    content = _encode(reader, content, encoding) if encoding else content
-    if type(content) is not bytes:
-        raise TypeError(f"a bytearray is made of bytes, not of a {type(content).__name__}")
+    content = content if type(content) is bytes else _encode(reader, content, encoding)
     reader.budget.take(len(content), "a bytearray")
     return bytearray(content)
 
 
-def _encode(reader: _Plain, text: str, encoding: str) -> bytes:
-    if encoding not in ("latin1", "latin-1"):
+def _encode(reader: _Plain, text: Any, encoding: Any) -> bytes:
+    if type(text) is not str:
+        raise TypeError(f"a {type(text).__name__} in place of text")
+    if type(encoding) is not str or encoding not in ("latin1", "latin-1"):
         raise RefusedContentError(f"it encodes text in {shown(encoding)}")
     reader.budget.take(len(text), "a text")
     return text.encode("latin1")
@@ -89,10 +89,12 @@ def _size(reader: _Plain, sizes: Any = ()) -> Size:
 
 
 def _device(reader: _Plain, kind: str, index: int | None = None) -> device:
+    if type(kind) is not str or type(index) not in (int, type(None)):
+        raise TypeError("a device of other things than text and a number")
     try:
         return device(kind) if index is None else device(kind, index)
     except RuntimeError as error:
-        raise RefusedContentError(str(error)) from None
+        raise RefusedContentError(f"{error!s:.300}") from None
 
 
 class _NumpyDtype(Stateful):
@@ -104,7 +106,7 @@ class _NumpyDtype(Stateful):
         self.found = np.dtype(name)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        if state[1] not in ("<", ">", "=", "|"):
+        if type(state[1]) is not str or state[1] not in ("<", ">", "=", "|"):
             raise ValueError("an order of bytes that there is not")
         self.found = self.found.newbyteorder(state[1])
 
@@ -154,7 +156,7 @@ class _Names:
 
     def outside(self, pid: Any) -> Storage:
         """An array outside the pickle."""
-        if not isinstance(pid, tuple) or len(pid) < 5 or pid[0] != "storage":
+        if type(pid) is not tuple or len(pid) < 5 or shown(pid[0]) != "'storage'":
             raise RefusedContentError(f"something outside the pickle, called {shown(pid)}")
         _, cls, key, location, count, *more = pid
         if type(key) is not str or type(location) is not str or type(count) is not int:
@@ -232,13 +234,14 @@ class _Trusting(pickle.Unpickler):
 
 
 def _refusal(module: str, name: str) -> str:
+    whole = f"{module:.100}.{name:.100}"
     if module.partition(".")[0] == "torch":
         return (
-            f"it needs {module}.{name}, which is PyTorch's own; save state_dict() there, with "
+            f"it needs {whole}, which is PyTorch's own; save state_dict() there, with "
             "dense tensors, numbers, text and containers of them"
         )
     return (
-        f"it needs {module}.{name}, which may run any code; if you trust whoever made the file, "
+        f"it needs {whole}, which may run any code; if you trust whoever made the file, "
         "give weights_only=False"
     )
 
@@ -250,7 +253,8 @@ def dtype_of(cls: Any, key: str) -> dtype | None:
         return None
     if name not in DTYPE_OF:
         raise RefusedContentError(
-            f"array {key!r} is a {name}, and there are no such tensors here; convert it in PyTorch"
+            f"array {key!r:.80} is a {name:.80}, and there are no such tensors here; convert it in "
+            "PyTorch"
         )
     return DTYPE_OF[name]
 

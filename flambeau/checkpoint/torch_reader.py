@@ -101,10 +101,10 @@ def read_archive(source: Source, reading: Reading) -> Any:
     order = _order_of(archive, folder + "byteorder")
     name = folder + _PICKLED
     size = archive.size(name)
-    budget.take(size, f"entry {name!r}")
+    budget.take(size, f"entry {name!r:.80}")
     pickled = io.BytesIO(archive.read(name))
     # The name may itself have braces.
-    place = "byte {} of entry " + repr(name).replace("{", "{{").replace("}", "}}")
+    place = "byte {} of entry " + f"{name!r:.80}".replace("{", "{{").replace("}", "}}")
     pickles = Pickles(pickled, reading.limits.depth, reading.weights_only, place)
     return pickles.load(0, Tensors(budget, order), storage)
 
@@ -115,7 +115,7 @@ def _folder_of(archive: Archive) -> str:
     if not found:
         raise RefusedContentError(f"the archive holds no {_PICKLED}")
     if len(found) > 1:
-        raise RefusedContentError(f"the archive holds more than one {_PICKLED}: {found[:5]}")
+        raise RefusedContentError(f"the archive holds more than one {_PICKLED}: {found!s:.200}")
     folder = found[0].removesuffix(_PICKLED)
     if folder + "constants.pkl" in archive:
         raise RefusedContentError(
@@ -128,7 +128,7 @@ def _order_of(archive: Archive, name: str) -> str:
     if name not in archive:
         return "little"
     if archive.size(name) > _LENGTH or (order := archive.read(name)) not in (b"little", b"big"):
-        raise DamagedFileError("there is no such order of bytes", f"entry {name!r}")
+        raise DamagedFileError("there is no such order of bytes", f"entry {name!r:.80}")
     return order.decode()
 
 

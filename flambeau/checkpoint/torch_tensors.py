@@ -12,7 +12,7 @@ import numpy as np
 from flambeau.checkpoint.elements import array_from, checked_shape, strides_of, tensor_from
 from flambeau.checkpoint.errors import RefusedContentError
 from flambeau.checkpoint.limits import Budget
-from flambeau.checkpoint.pickled import set_attributes, shown
+from flambeau.checkpoint.pickled import NamedFunction, set_attributes, shown
 from flambeau.core.convert import place
 from flambeau.core.device import META, device
 from flambeau.core.dtype import FLOATING, dtype
@@ -121,8 +121,8 @@ class Tensors:
     ) -> Tensor:
         """A tensor: of these sizes and steps in elements, from an array's element ``offset`` on."""
         if storage.of is None:
-            raise RefusedContentError(f"array {storage.key!r} is bytes without a dtype")
-        form = _form(storage.of, offset, size, stride, metadata or {})
+            raise RefusedContentError(f"array {storage.key!r:.80} is bytes without a dtype")
+        form = _form(storage.of, offset, size, stride, {} if metadata is None else metadata)
         self.used.add(storage.key)
         return self._leaf(self._tensor(storage, form), requires_grad)
 
@@ -138,9 +138,7 @@ class Tensors:
         metadata: dict[str, Any] | None = None,
     ) -> Tensor:
         """A tensor of a dtype, from bytes."""
-        if not isinstance(of, dtype):
-            raise TypeError(f"a {type(of).__name__} is no dtype")
-        typed = storage._replace(of=of)
+        typed = storage._replace(of=_checked_dtype(of))
         return self.rebuild(typed, offset, size, stride, requires_grad, hooks, metadata)
 
     def rebuild_meta(
@@ -148,7 +146,7 @@ class Tensors:
     ) -> Tensor:
         """A tensor on the meta device, which has no elements."""
         self.budget.take(_TENSOR)
-        shape = checked_shape(size, of.itemsize)
+        shape = checked_shape(size, _checked_dtype(of).itemsize)
         found = np.broadcast_to(np.zeros((), of.numpy), shape)
         return self._leaf(Tensor._wrap(place(found, META)), requires_grad)
 
@@ -164,11 +162,13 @@ class Tensors:
         self, function: Callable[..., Any], kind: Any, args: tuple[Any, ...], state: Any
     ) -> Tensor:
         """A tensor that another of these functions gives, with attributes."""
+        if type(function) is not NamedFunction or type(args) is not tuple:
+            raise TypeError("a function and its arguments that are none")
         found = function(*args)
         if not isinstance(found, Tensor):
             raise TypeError(f"a {type(found).__name__} is no tensor")
-        if isinstance(state, dict) and state.get("_is_buffer"):
-            found = Buffer(found, persistent=bool(state.get("persistent", True)))
+        if isinstance(state, dict) and state.get("_is_buffer") is True:
+            found = Buffer(found, persistent=state.get("persistent") is not False)
         return self._with_state(found, state)
 
     def _with_state(self, tensor: Tensor, state: Any) -> Tensor:
@@ -210,15 +210,15 @@ class Tensors:
         length, rest = divmod(storage.size, of.itemsize)
         if rest:
             raise RefusedContentError(
-                f"array {storage.key!r} of {storage.size} bytes does not hold whole elements of "
-                f"{of.name}"
+                f"array {storage.key!r:.80} of {storage.size} bytes does not hold whole elements "
+                f"of {of.name}"
             )
         if form.span and offset + form.span > length:
             raise RefusedContentError(
-                f"a tensor of sizes {size} and strides {stride} from element {offset} reaches "
-                f"beyond array {storage.key!r} of {length} elements"
+                f"a tensor of sizes {size!s:.200} and strides {stride!s:.200} from element "
+                f"{offset!s:.80} reaches beyond array {storage.key!r:.80} of {length} elements"
             )
-        self.budget.take(form.elements * of.itemsize, f"a tensor of sizes {size}")
+        self.budget.take(form.elements * of.itemsize, f"a tensor of sizes {size!s:.200}")
         if form.span == form.elements and stride == strides_of(size):
             data = storage.read(offset * of.itemsize, form.elements * of.itemsize)
             return self._in_order(array_from(data, of.numpy)).reshape(size)
@@ -236,7 +236,7 @@ class Tensors:
         # Views of one array mostly come one after another; keeping more than one array would
         # take the memory of the whole file.
         if self._last is None or self._last[0] != storage.key:
-            self.budget.take(storage.size, f"array {storage.key!r}")
+            self.budget.take(storage.size, f"array {storage.key!r:.80}")
             self._last = storage.key, storage.read(0, storage.size)
         return self._last[1]
 
@@ -256,9 +256,17 @@ def _form(of: dtype, offset: int, size: Any, stride: Any, metadata: dict[str, An
     stride = checked_shape(stride, 0)
     checked_shape((offset,), 0)
     if len(size) != len(stride):
-        raise RefusedContentError(f"a tensor of sizes {size} and strides {stride} cannot be")
-    flags = tuple(flag for flag in _FLAGS if metadata.get(flag))
+        raise RefusedContentError(
+            f"a tensor of sizes {size!s:.200} and strides {stride!s:.200} cannot be"
+        )
+    flags = tuple(flag for flag in _FLAGS if metadata.get(flag) is True)
     return _Form(of, offset, size, stride, flags)
+
+
+def _checked_dtype(of: Any) -> dtype:
+    if not isinstance(of, dtype):
+        raise TypeError(f"a {type(of).__name__} is no dtype")
+    return of
 
 
 def _check_gradient(tensor: Tensor, requires_grad: Any) -> None:

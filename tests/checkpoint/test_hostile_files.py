@@ -131,7 +131,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], type[CheckpointError], str]] = {
     "bytes by their number": (
         lambda: pickled(call("builtins\nbytearray", body(10**10))),
         DamagedFileError,
-        "bytes",
+        "a int in place of text",
     ),
     "many copies of a list": (
         lambda: pickled(LONG + b"q\xff0(" + b"cbuiltins\nset\nh\xff\x85R" * 50_000 + b"t"),
@@ -282,7 +282,64 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], type[CheckpointError], str]] = {
     "elements beyond the file": (
         lambda: safetensors({"x": entry()}, bytes(3)),
         DamagedFileError,
+        "outside of the data",
+    ),
+    "elements before the end of the file": (
+        lambda: safetensors({"x": entry()}, bytes(5)),
+        DamagedFileError,
         "end at byte",
+    ),
+    "offsets of 4300 digits": (
+        lambda: safetensors({"x": entry(shape=[0], offsets=[10**4300 - 1] * 2)}),
+        DamagedFileError,
+        "outside of the data",
+    ),
+    "a tensor as a flag": (
+        lambda: pickled(
+            call(
+                "torch._utils\n_rebuild_tensor_v2",
+                *[a_storage(4), body(0), body((1,)), body((1,)), body(False)],
+                a_tensor((4,), (1,)),
+                a_tensor((4,), (1,)),
+            )
+        ),
+        DamagedFileError,
+        "REDUCE fails",
+    ),
+    "a tensor as an encoding": (
+        lambda: pickled(call("_codecs\nencode", body("x"), a_tensor((4,), (1,)))),
+        RefusedContentError,
+        "encodes text in Tensor",
+    ),
+    "a tensor as the kind of an array": (
+        lambda: pickled(b"(" + a_tensor((4,), (1,)) + b"NNNNtQ"),
+        RefusedContentError,
+        "called tuple",
+    ),
+    "a range as arguments": (
+        lambda: pickled(
+            call(
+                "torch._tensor\n_rebuild_from_type_v2",
+                b"cbuiltins\nset\n",
+                b"N",
+                call("builtins\nrange", body(10**9)),
+                b"N",
+            )
+        ),
+        DamagedFileError,
+        "arguments that are none",
+    ),
+    "a device of much text": (
+        lambda: pickled(call("torch\ndevice", body("x" * 100_000))),
+        RefusedContentError,
+        "xxx",
+    ),
+    "a name of much text": (
+        lambda: archive(
+            b"\x80\x04" + 2 * (b"X" + struct.pack("<I", 90_000) + b"x" * 90_000) + b"\x93."
+        ),
+        RefusedContentError,
+        "any code",
     ),
     "a shape of fractions": (
         lambda: safetensors({"x": entry(shape=[0.5])}, bytes(4)),
@@ -324,6 +381,7 @@ def test_a_hostile_file_is_refused_with_its_name_and_the_place(
         load(path)
     assert caught.value.file == repr(str(path))
     assert str(caught.value).startswith(repr(str(path)))
+    assert len(str(caught.value)) < 1000
     assert pickle.loads(pickle.dumps(caught.value)).args == caught.value.args
 
 

@@ -9,6 +9,7 @@ import zlib
 from random import Random
 from typing import Any
 
+from tests.checkpoint.making import a_tensor
 from tests.fuzz.file_corpus import Parts, corpus
 
 NUMBERS = (
@@ -39,6 +40,15 @@ HOSTILE = (
     b"cbuiltins\nset\ncbuiltins\nrange\nJ\xff\xff\xff\x7f\x85R\x85R", b"c" + b"a" * 3000,
     b"cbuiltins\nbytearray\nJ\xff\xff\xff\x7f\x85R", b"\x8e" + struct.pack("<Q", (1 << 64) - 1),
     b"\x8b\xff\xff\xff\x7f", b"X\xff\xff\xff\xff", b"\x95" + bytes(7) + b"\x7f", b"\x8a\xff" * 3,
+)  # fmt: skip
+# Values where others are expected.
+VALUES = (
+    b"cbuiltins\nrange\nJ\xff\xff\xff\x7f\x85R", b"(K\x01K\x02t", b"](K\x01K\x02e",
+    b"}X\x01\0\0\0aK\x01s", a_tensor((2,), (1,)), a_tensor((4,), (0,)),
+    b"ctorch\nSize\n(K\x01K\x02t\x85R", b"ctorch\nfloat16\n", b"G\x7f\xf8" + bytes(6),
+    b"cbuiltins\nset\n](K\x01K\x02e\x85R", b"cbuiltins\ncomplex\nK\x01K\x02\x86R",
+    b"cnumpy\ndtype\nX\x02\0\0\0f8\x89\x88\x87R", b"ctorch\ndevice\nX\x03\0\0\0cpu\x85R",
+    b"B\2\0\0\0ab", b"(" * 3, b"t" * 3,
 )  # fmt: skip
 JSON = (
     None, True, 0, -1, 0.5, 1e400, "", "F32", "F8_E8M0", "BOOL", [], [0], [1, 2, 3], [-1, 4], {},
@@ -107,8 +117,10 @@ def _changed_operation(operation: bytes, random: Random) -> bytes:
 
 def _new_operation(random: Random) -> bytes:
     choice = random.random()
-    if choice < 0.4:
+    if choice < 0.25:
         return random.choice(BARE)
+    if choice < 0.4:
+        return random.choice(VALUES)
     if choice < 0.55:
         return _global(random)
     if choice < 0.65:
