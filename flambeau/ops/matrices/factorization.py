@@ -356,7 +356,19 @@ def eig(A: Array) -> Array:
         RuntimeError: ``A`` is no square matrix.
     """
     check_matrix("eig", A, square=True)
-    return _eigenvectors(A)
+    scaled, scale = _scaled(A)
+    values, vectors = _eigenvectors(scaled)
+    return values * scale, vectors
+
+
+def _scaled(A: Any) -> tuple[Any, Any]:
+    """``A`` divided by a power of two so that its elements are near 1, and that power ``(..., 1)``.
+
+    LAPACK's own scaling of great and small matrices is not undone for all eigenvalues.
+    """
+    sizes = jnp.max(jnp.abs(A), (-2, -1), keepdims=True, initial=0)
+    scale = lax.stop_gradient(jnp.exp2(jnp.frexp(sizes)[1].astype(sizes.dtype) - 1))
+    return A / scale.astype(A.dtype), scale[..., 0]
 
 
 @jax.custom_jvp
@@ -370,6 +382,8 @@ def _eigenvectors_jvp(primals: Any, tangents: Any) -> Any:
     """C. Boeddeker et al., https://arxiv.org/abs/1701.00392, section 4.7."""
     values, vectors = _eigenvectors(*primals)
     (tangent,) = tangents
+    if not values.size:
+        return (values, vectors), (values, vectors)
     rotated = jnp.linalg.solve(vectors, tangent.astype(vectors.dtype) @ vectors)
     own = jnp.eye(values.shape[-1], dtype=values.dtype)
     differences = values[..., None, :] - values[..., None] + own
@@ -392,7 +406,8 @@ def _taken(array: Any, places: Any) -> Any:
 def eigvals(A: Array) -> Array:
     """The complex eigenvalues of square matrices; on the CPU and NVIDIA GPUs."""
     check_matrix("eigvals", A, square=True)
-    return jnp.linalg.eigvals(A)
+    scaled, scale = _scaled(A)
+    return jnp.linalg.eigvals(scaled) * scale
 
 
 @needs_finite

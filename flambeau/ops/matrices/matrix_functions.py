@@ -18,6 +18,7 @@ from flambeau.core.op import Array, Arrays, function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import wrap_dim, wrap_dims
 from flambeau.ops.derivatives import magnitude
+from flambeau.ops.matrices.exponential import matrix_exponential
 from flambeau.ops.matrices.factorization import check_matrix, from_triangle, needs_finite, svdvals
 from flambeau.ops.matrices.linalg import one_dtype
 from flambeau.ops.matrices.norms import vector_norm
@@ -82,14 +83,11 @@ def logdet(input: Array) -> Array:
     return jnp.where(sign < 0, jnp.nan, logarithm).astype(input.dtype)
 
 
-@op(method=True, node="LinalgMatrixExpBackward0")
+@op(method=True, node="LinalgMatrixExpBackward0", widen=True)
 def matrix_exp(input: Array) -> Array:
     """The exponentials of square matrices, ``(..., n, n)``."""
     check_matrix("matrix_exp", input, square=True)
-    flat = input.reshape(-1, *input.shape[-2:])
-    if flat.size == 0:
-        return input
-    return jax.vmap(jax.scipy.linalg.expm)(flat).reshape(input.shape)
+    return matrix_exponential(input) if input.size else input
 
 
 @op(name="matrix_power", node="MmBackward0")
@@ -306,6 +304,8 @@ def _spectral_norm(
     places = wrap_dims(dims, A.ndim, "matrix_norm")
     moved = jnp.moveaxis(averaged("matrix_norm", A, dtype), places, (-2, -1))
     values = jnp.linalg.svd(moved, compute_uv=False)
+    if order == "2" and not values.shape[-1]:
+        values = jnp.zeros((*values.shape[:-1], 1), values.dtype)
     found = {"2": jnp.max, "-2": jnp.min, "nuc": jnp.sum}[order](values, -1)
     return jnp.expand_dims(found, places) if keepdim else found
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from flambeau.core.op import Array, op
+from flambeau.ops.matrices.exponential import matrix_exponential
 
 __all__: list[str] = []
 
@@ -45,7 +46,7 @@ def _rotated(input: Any, kind: str) -> Any:
     lower = jnp.pad(lower, padding)
     skew = lower - jnp.conj(lower.mT)
     if kind == "matrix_exp":
-        return jax.scipy.linalg.expm(skew)[..., :columns]
+        return matrix_exponential(skew)[..., :columns]
     identity = jnp.eye(rows, dtype=input.dtype)
     return jnp.linalg.solve(identity - skew / 2, identity + skew / 2)[..., :columns]
 

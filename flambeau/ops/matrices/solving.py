@@ -172,6 +172,9 @@ def lu_solve(
         adjoint: Solve with the conjugate transpose of the matrix.
     """
     check_matrix("lu_solve", LU, square=True)
+    if not LU.size:
+        batch = jnp.broadcast_shapes(LU.shape[:-2], B.shape[:-2])
+        return jnp.zeros((*batch, *B.shape[-2:]), B.dtype)
     permutation = jax.lax.linalg.lu_pivots_to_permutation(pivots - 1, LU.shape[-1])
     right = B if left else jnp.swapaxes(B, -1, -2)
     # From the right, the matrix itself is solved for as its transpose, and the reverse.
