@@ -37,6 +37,7 @@ def upper_incomplete_gamma(order: Any, end: Any) -> Any:
 def _value(order: Any, end: Any, sign: int) -> Any:
     """The upper function if ``sign`` is 1, the lower one if it is -1."""
     # Just above the least number the terms of JAX's series would be subnormal.
+    nothing = (order == 0) & (end == 0)
     tiny = (order >= 0) & (order < 8 * jnp.finfo(order.dtype).smallest_normal)
     order = jnp.where(tiny, 0, order)
     great, inside = _is_great(order, end)
@@ -47,7 +48,7 @@ def _value(order: Any, end: Any, sign: int) -> Any:
         of_any_order(jnp.where(great, 1, order), end),
     )
     at_zero, at_infinity = (1, 0) if sign > 0 else (0, 1)
-    undefined = ((order == 0) & (end == 0)) | (jnp.isinf(order) & jnp.isinf(end))
+    undefined = nothing | (jnp.isinf(order) & jnp.isinf(end))
     begins = (end == 0) | jnp.isinf(order)
     is_limit = begins | (order == 0) | jnp.isinf(end)
     limit = jnp.where(undefined, jnp.nan, jnp.where(begins, at_zero, at_infinity))
@@ -61,7 +62,8 @@ def _density(order: Any, end: Any) -> Any:
     great_order, great_end = _instead(inside, order, end)
     half_square = _half_square_and_root(great_order, great_end)[0]
     factor = jnp.sqrt(great_order / (2 * math.pi)) / great_end
-    uniform = jnp.exp(-great_order * half_square) * factor
+    weight = jnp.exp(-great_order * half_square)
+    uniform = jnp.where(weight == 0, 0, weight * factor)
     ordinary = jnp.exp(jax.scipy.special.xlogy(order - 1, end) - end - jax.lax.lgamma(order))
     found = jnp.where(inside, uniform * (1 - 1 / (12 * great_order)), ordinary)
     return jnp.where(jnp.isposinf(end) & ~jnp.isnan(order), 0, found).astype(order.dtype)
@@ -88,7 +90,8 @@ def _half_square_and_root(order: Any, end: Any) -> tuple[Any, Any]:
     near = jnp.abs(excess) < 0.02
     small, beside = jnp.where(near, excess, 0), jnp.where(near, 1, excess)
     series = functools.reduce(lambda rest, n: rest * -small + 1 / n, range(11, 1, -1), 0.0)
-    far = beside - jnp.log1p(beside)
+    # Where it is great, only that the exponential of its negative is 0 matters.
+    far = jnp.minimum(beside - jnp.log1p(beside), 1000)
     return (
         jnp.where(near, small * small * series, far),
         jnp.where(near, small * jnp.sqrt(2 * series), jnp.copysign(jnp.sqrt(2 * far), beside)),

@@ -20,6 +20,12 @@ from flambeau.ops.derivatives import where_chosen, with_derivatives
 
 __all__ = ["float_power", "pow"]
 
+
+@with_derivatives(lambda tangent, result, base: tangent * (-0.5 * jnp.power(base, -1.5)))
+def _reciprocal_root(base: Any) -> Any:
+    return jax.lax.rsqrt(base)
+
+
 # Exponents that have cheaper programs than the general power.
 _SPECIAL: dict[float, Any] = {
     0: jnp.ones_like,
@@ -27,7 +33,7 @@ _SPECIAL: dict[float, Any] = {
     1: lambda x: x,
     2: lambda x: x * x,
     3: lambda x: x * x * x,
-    -0.5: jax.lax.rsqrt,
+    -0.5: _reciprocal_root,
     -1: lambda x: 1 / x,
     -2: lambda x: jax.lax.integer_pow(x, -2),
 }
@@ -101,9 +107,25 @@ def _real_power(base: Any, exponent: Any) -> Any:
 
 def _integers(base: Any, exponent: Any) -> Any:
     """Powers of integers; of the negative ones only those of 1 and -1 are not 0."""
-    positive = jnp.power(base, jnp.abs(exponent))
+    positive = _by_squaring(base, jnp.abs(exponent))
     reciprocal = jnp.where(jnp.abs(base) == 1, positive, jnp.zeros_like(positive))
     return jnp.where(exponent < 0, reciprocal, positive)
+
+
+def _by_squaring(base: Any, exponent: Any) -> Any:
+    """Powers of integers that wrap around, by the bits of the exponent.
+
+    JAX's own reads six of them.
+    """
+    unsigned = jnp.dtype(f"uint{8 * exponent.dtype.itemsize}")
+    base, rest = jnp.broadcast_arrays(base, exponent.astype(unsigned))
+
+    def step(state: Any) -> Any:
+        result, square, rest = state
+        return jnp.where(rest & 1 == 1, result * square, result), square * square, rest >> 1
+
+    start = (jnp.ones_like(base), base, rest)
+    return jax.lax.while_loop(lambda state: jnp.any(state[2] != 0), step, start)[0]
 
 
 @function(method=True)

@@ -242,7 +242,15 @@ def _log_of_sum(first: Any, second: Any) -> Any:
 def logaddexp2(input: TensorOperand, other: TensorOperand) -> Array:
     """``log2(2^input + 2^other)``, without overflow on the way."""
     needs_floating("logaddexp2", input)
-    return _log_of_sum(input * math.log(2), other * math.log(2)) / math.log(2)
+    return _binary_log_of_sum(input, other)
+
+
+@with_derivatives(
+    lambda tangent, result, first, second: tangent / (1 + jnp.exp2(second - first)),
+    lambda tangent, result, first, second: tangent / (1 + jnp.exp2(first - second)),
+)
+def _binary_log_of_sum(first: Any, second: Any) -> Any:
+    return jnp.logaddexp2(first, second)
 
 
 arctan2 = also_method("arctan2", atan2)

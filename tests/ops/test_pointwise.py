@@ -257,3 +257,17 @@ def test_second_names_are_the_same_functions() -> None:
     assert flambeau.clip is flambeau.clamp
     assert Tensor.true_divide is Tensor.div
     assert Tensor.absolute_ is Tensor.abs_
+
+
+@pytest.mark.parametrize("kind", ["int64", "int32", "int8", "uint8"])
+def test_powers_of_integers_wrap_around_for_exponents_of_every_size(kind):
+    dtype = getattr(flambeau, kind)
+    limits = flambeau.iinfo(dtype)
+    bases, exponents = [0, 1, 2, 3, 5, 7], [0, 1, 6, 63, 64, 65, 100, 127, limits.max]
+    expected = [
+        [(base**exponent - limits.min) % 2**limits.bits + limits.min for exponent in exponents[:-1]]
+        for base in bases
+    ]
+    found = flambeau.tensor(bases, dtype=dtype)[:, None] ** flambeau.tensor(exponents, dtype=dtype)
+    assert found[:, :-1].tolist() == expected
+    assert found[:3, -1].tolist() == [0, 1, 0]
