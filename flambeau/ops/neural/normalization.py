@@ -390,4 +390,5 @@ def normalize(input: Array, p: float = 2.0, dim: Shape = 1, eps: float = 1e-12) 
     if not jnp.issubdtype(input.dtype, jnp.inexact):
         raise RuntimeError(f"normalize() takes floating point tensors, got {input.dtype}")
     norm = norm_of_magnitudes(magnitude(input), float(p), dims, True)
-    return input / jnp.maximum(norm, jnp.asarray(eps, norm.dtype))
+    # Where the bound counts, nothing comes back through the norm, from a NaN either.
+    return input / jnp.where(norm < eps, jnp.asarray(eps, norm.dtype), norm)

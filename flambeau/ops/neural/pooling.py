@@ -423,7 +423,12 @@ def adaptive_max_pool(input: Array, spatial: int, output_size: OutputSize) -> Ar
     taps = math.prod(found.shape[n + 1 :: 2])
     windows = found.transpose(order).reshape((*lead, *outputs, taps))
     positions = flat.transpose([each - n for each in order[n:]]).reshape((*outputs, taps))
-    place = jnp.argmax(windows, -1)[..., None]
+    place = jnp.argmax(windows, -1)
+    if jnp.issubdtype(windows.dtype, jnp.floating):
+        # Of several NaN the last is taken, as where windows do not adapt.
+        last = taps - 1 - jnp.argmax(jnp.isnan(windows)[..., ::-1], -1)
+        place = jnp.where(jnp.isnan(windows).any(-1), last, place)
+    place = place[..., None]
     best = jnp.take_along_axis(windows, place, -1)[..., 0]
     chosen = jnp.take_along_axis(jnp.broadcast_to(positions, windows.shape), place, -1)[..., 0]
     return best, chosen

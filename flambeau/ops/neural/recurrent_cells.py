@@ -18,6 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from flambeau.ops.derivatives import where_chosen
+
 #: The state of a cell: the hidden state first, then what else it remembers.
 State = tuple[Any, ...]
 
@@ -55,7 +57,7 @@ class RnnCell:
 
     def activate(self, pre: Any) -> Any:
         """The gates."""
-        return jnp.maximum(pre, 0) if self.relu else jnp.tanh(pre)
+        return jnp.where(pre <= 0, 0, pre) if self.relu else jnp.tanh(pre)
 
     def step(self, gates: Any, state: State) -> State:
         """The next state."""
@@ -64,11 +66,14 @@ class RnnCell:
     def slopes(self, gates: Any, before: State, after: State) -> Slopes:
         """The derivatives of `step` after `activate`, from the states before and after it."""
         if self.relu:
-            return Slopes((gates > 0).astype(gates.dtype))
+            # A NaN passes its gradient on, as in the activation of that name.
+            return Slopes((~(gates <= 0)).astype(gates.dtype))
         return Slopes(1 - jnp.square(gates))
 
     def tangent(self, slopes: Slopes, pre: Any, state: State) -> State:
         """The tangent of the next state, from those of the pre-activations and the state."""
+        if self.relu:
+            return (where_chosen(slopes.gates != 0, pre),)
         return (slopes.gates * pre,)
 
 
