@@ -22,8 +22,8 @@ from tests.fuzz.number_inputs import (
 )
 
 REAL = FLOATS
-ALL = (*FLOATS, "complex64", *INTEGERS)
-INEXACT = (*FLOATS, "complex64")
+ALL = (*FLOATS, "complex64", "complex128", *INTEGERS)
+INEXACT = (*FLOATS, "complex64", "complex128")
 NUMERIC = (*FLOATS, *INTEGERS)
 
 
@@ -70,9 +70,20 @@ def method(name: str, *more: Any, **keywords: Any) -> Callable[..., Any]:
 
 
 def of(module: str, names: str, inputs: Inputs, dtypes: tuple[str, ...], prefix: str = "") -> Any:
-    """A case for each of several functions without further arguments."""
+    """Cases for each of several functions without further arguments, of all sizes."""
     for name in names.split():
-        yield Case(f"{module}.{name}", "", call(prefix + name), inputs, dtypes)
+        case = Case(f"{module}.{name}", "", call(prefix + name), inputs, dtypes)
+        few = tuple(each for each in ("float32", "bfloat16", "int64") if each in dtypes)
+        alone, none = taken(inputs, 1), taken(inputs, slice(0))
+        yield from (case, case._replace(use="0-d", inputs=alone, dtypes=few),
+                    case._replace(use="empty", inputs=none, dtypes=few))  # fmt: skip
+
+
+def taken(inputs: Inputs, place: Any) -> Inputs:
+    """The elements at ``place`` of each input."""
+    import numpy as np
+
+    return lambda dtype, random: tuple(np.array(each[place]) for each in inputs(dtype, random))
 
 
 def elementwise() -> Iterator[Case]:
@@ -116,7 +127,7 @@ def elementwise() -> Iterator[Case]:
 
     yield Case("powers.power", "", call("pow"), two, (*FLOATS, "complex64", "int64"))
     for number in (0, 0.0, 1, 2, 3, -1, -2, 0.5, -0.5, 1.5, 0.1, float("inf"), float("nan")):
-        kind = "special_power" if number in (0.5, 2, 3, -1, -2, 1, 0) else "power_number"
+        kind = "special_power" if number in (0.5, -0.5, 2, 3, -1, -2, 1, 0) else "power_number"
         yield Case(f"powers.{kind}", f"{number!r}", call("pow", number), one, INEXACT)
     for number in (0.0, 1.0, 2.0, -1.0, 0.5, float("inf"), float("nan")):
         case = lambda lib, x, number=number: lib.pow(number, x)  # noqa: E731
@@ -265,7 +276,7 @@ def reductions() -> Iterator[Case]:
         yield Case(f"softmax.{name}", "cancelling", method(name, 1), cancelling, REAL)
         yield Case(f"softmax.{name}", "0-d", method(name, 0), scalar(2.5), REAL)
     yield Case("softmax.logsumexp", "empty", method("logsumexp", 0), empty(0), REAL)
-    yield Case("sorting.sort", "", lambda lib, x: x.sort(1, stable=True).values, table, NUMERIC)
+    yield Case("sorting.sort", "", lambda lib, x: x.sort(dim=1, stable=True).values, table, NUMERIC)
     down = lambda lib, x: x.sort(dim=1, descending=True, stable=True).values  # noqa: E731
     yield Case("sorting.sort", "descending", down, table, REAL)
     yield Case("sorting.msort", "", method("msort"), shaped((4, 5), share=0.3), REAL)

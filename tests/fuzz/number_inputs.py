@@ -16,14 +16,17 @@ DTYPES = {
     "float16": np.dtype(np.float16),
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
     "complex64": np.dtype(np.complex64),
+    "complex128": np.dtype(np.complex128),
     "int64": np.dtype(np.int64),
     "int32": np.dtype(np.int32),
+    "int16": np.dtype(np.int16),
+    "int8": np.dtype(np.int8),
     "uint8": np.dtype(np.uint8),
     "bool": np.dtype(np.bool_),
 }
 HALVES = ("float16", "bfloat16")
 FLOATS = ("float32", "float64", *HALVES)
-INTEGERS = ("int64", "int32", "uint8", "bool")
+INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "bool")
 
 _SINGULAR = [0.0, -0.0, np.inf, -np.inf, np.nan]
 _SMALL = [1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 6.0, 1.5]
@@ -49,7 +52,7 @@ def numbers(dtype: str, amount: str) -> np.ndarray:
         listed = [0, 1, 2, 3, 7, limits.max, limits.min, limits.max - 1]
         listed += [-1, -2, -7] if kind.kind == "i" else []
         return np.array(listed[: 5 if amount == "few" else None], kind)
-    if dtype == "complex64":
+    if kind.kind == "c":
         parts = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5] + ([] if amount == "few" else [20.0, -1e-3])
         return np.array([complex(a, b) for a, b in itertools.product(parts, parts)], kind)
     limits = ml_dtypes.finfo(kind)
@@ -76,14 +79,14 @@ def one(dtype: str, random: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 def two(dtype: str, random: np.random.Generator) -> tuple[np.ndarray, ...]:
     """Every pair of edge values."""
-    some = numbers(dtype, "few" if dtype == "complex64" else "some")
+    some = numbers(dtype, "few" if DTYPES[dtype].kind == "c" else "some")
     left, right = np.meshgrid(some, some, indexing="ij")
     return left.ravel(), right.ravel()
 
 
 def three(dtype: str, random: np.random.Generator) -> tuple[np.ndarray, ...]:
     """Every triple of a few edge values."""
-    few = numbers(dtype, "few")[:: 5 if dtype == "complex64" else 1]
+    few = numbers(dtype, "few")[:: 5 if DTYPES[dtype].kind == "c" else 1]
     return tuple(each.ravel() for each in np.meshgrid(few, few, few, indexing="ij"))
 
 
@@ -94,7 +97,7 @@ def mixed(random: np.random.Generator, dtype: str, shape: tuple[int, ...], share
         return random.choice(numbers(dtype, "some"), shape)
     plain = np.array([0.25, -0.5, 1.0, 2.0, -3.0, 1.5, 0.75])
     values = random.choice(plain, shape)
-    if dtype == "complex64":
+    if kind.kind == "c":
         return (values + 1j * random.choice(plain, shape)).astype(kind)
     edges = np.array([0.0, -0.0, np.inf, -np.inf, np.nan])
     chosen = random.random(shape) < share
@@ -125,6 +128,36 @@ def shaped(*shapes: tuple[int, ...], share: float = 0.1) -> Inputs:
 def plain(*shapes: tuple[int, ...]) -> Inputs:
     """Arrays of these shapes with small numbers only."""
     return shaped(*shapes, share=0.0)
+
+
+def well_posed(*shapes: tuple[int, ...]) -> Inputs:
+    """Arrays of small numbers, the first of them of matrices that are far from singular."""
+
+    def make(dtype: str, random: np.random.Generator) -> tuple[np.ndarray, ...]:
+        first, *others = plain(*shapes)(dtype, random)
+        places = np.arange(first.shape[-1])
+        # No eigenvalue or singular value may be near another.
+        first[..., places, places] += (4 + 2.5 * places).astype(first.dtype)
+        return (first, *others)
+
+    return make
+
+
+def apart(*shapes: tuple[int, ...]) -> Inputs:
+    """Arrays of these shapes, of small numbers that all differ."""
+
+    def make(dtype: str, random: np.random.Generator) -> tuple[np.ndarray, ...]:
+        def one_of(shape: tuple[int, ...]) -> np.ndarray:
+            count = int(np.prod(shape))
+            return random.permutation(np.linspace(-1.7, 1.9, count)).reshape(shape)
+
+        drawn = [
+            one_of(shape) + 1j * one_of(shape) if DTYPES[dtype].kind == "c" else one_of(shape)
+            for shape in shapes
+        ]
+        return tuple(each.astype(DTYPES[dtype]) for each in drawn)
+
+    return make
 
 
 def large(*shapes: tuple[int, ...]) -> Inputs:

@@ -1,12 +1,12 @@
-"""What is compared of layers, losses, and operators that move elements; see `number_cases`."""
+"""What is compared of layers and losses; see `number_cases`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from tests.fuzz.number_cases import INEXACT, NUMERIC, REAL, Case, call, find, method
-from tests.fuzz.number_inputs import cancelling, large, one, plain, rows_of, scalar, shaped, two
+from tests.fuzz.number_cases import REAL, Case, call, find
+from tests.fuzz.number_inputs import cancelling, large, one, plain, rows_of, shaped, two
 
 SINGLE = ("float32", "float64")
 TABLE = rows_of(4)
@@ -91,84 +91,6 @@ def losses() -> Iterator[Case]:
     yield Case("margin_loss.multilabel_soft_margin_loss", "", many, TABLE, REAL)
 
 
-def moving() -> Iterator[Case]:
-    """Operators that move, choose and overwrite elements."""
-
-    def index(lib: Any, *places: int) -> Any:
-        return lib.tensor(list(places))
-
-    gather = lambda lib, x: x.gather(1, index(lib, 0, 2, 2).expand(60, 3))  # noqa: E731
-    yield Case("gathering.gather", "", gather, TABLE, REAL)
-    yield Case("gathering.index_select", "",
-               lambda lib, x: x.index_select(1, index(lib, 0, 2, 2)), TABLE, REAL)  # fmt: skip
-    yield Case("gathering.take", "", lambda lib, x: x.take(index(lib, 0, 7, 7)), TABLE, REAL)
-    yield Case("index", "", lambda lib, x: x[index(lib, 0, 2, 2)], TABLE, REAL)
-    yield Case("index", "of one row", lambda lib, x: x[1:2][index(lib, *[0] * 33)],
-               plain((3, 2)), REAL)  # fmt: skip
-    yield Case("masked_select", "", lambda lib, x: x.masked_select(x > 0), TABLE, REAL)
-    yield Case("index_writes.masked_fill", "",
-               lambda lib, x: x.masked_fill(x != x, 0.0), TABLE, REAL)  # fmt: skip
-    yield Case("index_writes.masked_fill", "by a tensor",
-               lambda lib, x, y: x.masked_fill(x > 0, y),
-               lambda d, r: (*TABLE(d, r), *scalar(0.5)(d, r)), REAL)  # fmt: skip
-    yield Case("index_writes.masked_scatter", "",
-               lambda lib, x, y: x.masked_scatter(x > 0, y), PAIR, REAL)  # fmt: skip
-    yield Case("index_writes.index_fill", "",
-               lambda lib, x: x.index_fill(0, index(lib, 0, 3), 0.0), TABLE, REAL)  # fmt: skip
-    for name in ("index_add", "index_copy"):
-        case = lambda lib, x, y, name=name: find(lib, name)(  # noqa: E731
-            x, 0, index(lib, 3, 0, 1, 2, 4, 5), y
-        )
-        yield Case(f"index_writes.{name}", "", case, PAIR, REAL)
-    yield Case("index_writes.index_add", "cancelling",
-               lambda lib, x: lib.zeros(3, 2, dtype=x.dtype).index_add(
-                   1, lib.zeros(33, dtype=lib.int64), x), cancelling, REAL)  # fmt: skip
-    for kind in ("prod", "mean", "amax", "amin"):
-        reduce = lambda lib, x, y, kind=kind: x.index_reduce(  # noqa: E731
-            0, index(lib, 0, 0, 1, 1, 4, 5), y, kind
-        )
-        yield Case("index_writes.index_reduce", kind, reduce, plain((6, 4), (6, 4)), SINGLE)
-        reduce = lambda lib, x, y, kind=kind: x.scatter_reduce(  # noqa: E731
-            1, index(lib, 0, 0, 1, 1).expand(6, 4), y, kind
-        )
-        yield Case("scattering.scatter_reduce", kind, reduce, plain((6, 4), (6, 4)), SINGLE)
-    for name in ("scatter", "scatter_add"):
-        case = lambda lib, x, y, name=name: find(lib, name)(  # noqa: E731
-            x, 1, index(lib, 3, 0, 1, 2).expand(6, 4), y
-        )
-        yield Case(f"scattering.{name}", "", case, PAIR, REAL)
-    yield Case(
-        "index_put", "", lambda lib, x: x.index_put((x > 0,), x.new_tensor(0.0)), TABLE, REAL
-    )
-    yield Case("index_put", "rows",
-               lambda lib, x, y: x.index_put((index(lib, 0, 3),), y[:2]), PAIR, REAL)  # fmt: skip
-    yield Case("Expand", "cancelling",
-               lambda lib, x: (x[:, :1].expand(3, 33) * x.detach()), cancelling, REAL)  # fmt: skip
-    for dims in ((0,), (-1,), ()):
-        yield Case("turning.flip", f"0-d, {dims}", method("flip", dims), scalar(2.5), REAL)
-    yield Case("turning.flip", "", method("flip", (0, 1)), TABLE, NUMERIC)
-    yield Case("turning.tril", "", method("tril"), shaped((4, 4), share=0.4), REAL)
-    yield Case("turning.triu", "", method("triu"), shaped((4, 4), share=0.4), REAL)
-    yield Case("padding.pad_by_rule", "reflect",
-               call("F.pad", (2, 2), mode="reflect"), TABLE, SINGLE)  # fmt: skip
-    yield Case("padding.constant_pad_nd", "", call("F.pad", (1, 2), value=2.0), TABLE, REAL)
-    yield Case("shape.cat", "", lambda lib, x, y: lib.cat([x, y]), PAIR, INEXACT)
-    yield Case("embedding.embedding", "padding",
-               lambda lib, x: lib.nn.functional.embedding(
-                   index(lib, 0, 3, 3, 1, 2, 0), x, padding_idx=3), TABLE, REAL)  # fmt: skip
-    for mode in ("sum", "mean", "max"):
-        bag = lambda lib, x, mode=mode: lib.nn.functional.embedding_bag(  # noqa: E731
-            lib.tensor([[0, 3, 3], [1, 2, 0]]), x, mode=mode, padding_idx=3
-        )
-        yield Case("embedding.embedding_bag", mode, bag, plain((4, 4)), REAL)
-        bag = lambda lib, x, mode=mode: lib.nn.functional.embedding_bag(  # noqa: E731
-            lib.arange(33)[None], x.t(), mode=mode
-        )
-        yield Case("embedding.embedding_bag", f"{mode}, cancelling", bag, cancelling, REAL)
-    yield Case("masking.keep_scaled", "",
-               lambda lib, x: lib.nn.functional.dropout(x, 1.0), TABLE, REAL)  # fmt: skip
-
-
 def layers() -> Iterator[Case]:
     """Pooling, normalization, convolution, attention and products of matrices."""
     yield Case("pooling.max_pool1d", "", call("F.max_pool1d", 2), SIGNAL, SINGLE)
@@ -190,7 +112,8 @@ def layers() -> Iterator[Case]:
     affine = lambda d, r: (*TABLE(d, r), *plain((1, 4), (1, 4))(d, r))  # noqa: E731
     yield Case("normalization.layer_norm", "", norm, affine, SINGLE)
     numbers = plain((6, 4), (1, 4), (1, 4))
-    yield Case("normalization.layer_norm", "plain", norm, numbers, REAL)
+    # Of a row with almost equal members the terms of the gradient cancel.
+    yield Case("normalization.layer_norm", "plain", norm, numbers, REAL, slack=32)
     rms = lambda lib, x, w, b: lib.nn.functional.rms_norm(x, (4,), w[0]) + b  # noqa: E731
     yield Case("normalization.rms_norm", "plain", rms, numbers, REAL)
     yield Case("normalization.rms_norm", "large",
