@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.compile import errors
+from flambeau.compile.ownership import is_of_library_module
 
 _ADVICE = (
     "Draw random numbers with flambeau, as in flambeau.rand(()) < 0.5; get anything else outside "
@@ -106,8 +107,11 @@ class Chance:
         state = _state_of(value)
         if state is not None:
             self._watch(name, state)
-        if isinstance(value, _CACHED) and (before := value.cache_info()).currsize:
-            self._cached.append((value.__name__, value.cache_info, before.hits))
+        # Packages cache what stays as it is.
+        if isinstance(value, _CACHED) and not is_of_library_module(value.__module__):
+            before = value.cache_info()
+            if before.currsize:
+                self._cached.append((value.__name__, value.cache_info, before.hits))
 
     def meet(self, function: Any) -> None:
         """Note that code which runs mentions ``function``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import sysconfig
 import threading
@@ -15,6 +16,9 @@ from flambeau.compile.places import MISSING
 
 _FOLDERS = ("stdlib", "purelib", "platlib")
 _LIBRARIES = (*OWN_FOLDERS, *map(sysconfig.get_path, _FOLDERS), "<frozen")
+_PACKAGES = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
+# Packages that programs are made with, and that hold no settings of the user's.
+_MACHINERY = ("absl", "chex", "flambeau", "jax", "jaxlib", "ml_dtypes", "numpy", "optax", "scipy")
 _LAYERS = str(Path(OWN_FOLDERS[0]) / "nn")
 #: The attributes of objects that have none.
 NO_STATE: dict[str, Any] = {}
@@ -23,6 +27,12 @@ NO_STATE: dict[str, Any] = {}
 def is_of_user_or_layers(file: str) -> bool:
     """Whether code in a file is the user's, or that of flambeau's layers."""
     return not file.startswith(_LIBRARIES) or file.startswith(_LAYERS)
+
+
+def is_of_package(file: str) -> bool:
+    """Whether code in a file is part of an installed package that may have settings."""
+    folder = next((each for each in _PACKAGES if file.startswith(each)), None)
+    return folder is not None and file[len(folder) :].partition(os.sep)[0] not in _MACHINERY
 
 
 def is_of_library(code: CodeType) -> bool:

@@ -34,6 +34,7 @@ from flambeau.compile.ownership import (
     is_of_library,
     is_of_library_class,
     is_of_library_module,
+    is_of_package,
     is_of_user_or_layers,
     is_own,
     state_of,
@@ -54,6 +55,8 @@ _IMPORTING = {"__import__", "import_module", "modules"}
 _SCHEDULERS = "flambeau.optim.lr_scheduler"
 _OF_FUNCTIONS = {"__closure__", "__globals__"}
 _BY_TEXT = {"globals", "eval", "exec", "vars", "locals"}
+# Packages keep functions, classes and tables in their globals, which stay as they are.
+_SETTINGS = (bool, int, float, complex, str, type(None))
 _STABLE = (FunctionType, staticmethod, classmethod, property, MemberDescriptorType)
 _TABLES = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 
@@ -81,9 +84,8 @@ class Reads(Discovery):
 
     def running(self) -> interception.Running:
         """A block in which functions are noted when they start."""
-        return interception.Running(
-            self.started, lambda file: is_of_user_or_layers(file) or is_of_chance(file)
-        )
+        kinds = is_of_user_or_layers, is_of_chance, is_of_package
+        return interception.Running(self.started, lambda file: any(each(file) for each in kinds))
 
     def started(self, frame: FrameType) -> None:
         """Note what a function that starts finds in its globals and its closure."""
@@ -101,6 +103,8 @@ class Reads(Discovery):
             self._done.add((code, id(namespace)))
             if is_of_library(code):
                 self._start_layer(code, namespace)
+                if is_of_package(code.co_filename):
+                    self._note_settings(code, namespace)
             else:
                 self._start(code, namespace)
         finally:
@@ -261,6 +265,12 @@ class Reads(Discovery):
             for root, steps in names_of(code).chains:
                 if isinstance(namespace.get(root), ModuleType):
                     self._follow(namespace[root], root, steps[:1])
+
+    def _note_settings(self, code: CodeType, namespace: dict[str, Any]) -> None:
+        """Note the numbers and texts among the globals that code of an installed package names."""
+        for name in names_of(code).globals:
+            if isinstance(namespace.get(name, self), _SETTINGS):
+                self._note(Outside(namespace, name))
 
     def _run_ahead(self, function: FunctionType) -> None:
         """Take ``function`` for one that runs, and the functions that it calls by name too."""

@@ -1,12 +1,14 @@
 """Classes, modules and functions that are patched after compiling: the result is the eager one."""
 
 import importlib.util
+import os
 import sys
 
 import pytest
 
 import flambeau
 from flambeau import nn
+from flambeau.compile import ownership
 from flambeau.compile.errors import CompileWarning
 from flambeau.nn import functional as F
 from tests.compile.following import X, check
@@ -389,3 +391,24 @@ def test_a_class_of_tensors_that_the_function_changes_itself_is_told_of(monkeypa
         run(X)
     assert flambeau.equal(run(X), X * 2)
     assert run.program_count == 1
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A module that counts as an installed package."""
+    source = (
+        "RATE = 2.0\nMODE = None\n\n\ndef scale(x):\n    return x * RATE if MODE is None else x\n"
+    )
+    (tmp_path / "installed_scaling.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("_PACKAGES", "_LIBRARIES"):
+        before = getattr(ownership, name)
+        monkeypatch.setattr(ownership, name, (*before, f"{tmp_path}{os.sep}"))
+    yield importlib.import_module("installed_scaling")
+    del sys.modules["installed_scaling"]
+
+
+def test_settings_of_installed_packages_are_seen(package):
+    assert ownership.is_of_library(package.scale.__code__)
+    check(lambda x: package.scale(x), lambda: setattr(package, "RATE", 7.0))
+    check(lambda x: package.scale(x), lambda: setattr(package, "MODE", "fast"))

@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.fuzz.situations.callables import callables
 from tests.fuzz.situations.chance import chance
 from tests.fuzz.situations.crossing import crossed, systematic
+from tests.fuzz.situations.documented import documented
 from tests.fuzz.situations.modules import modules
 from tests.fuzz.situations.names import names
 from tests.fuzz.situations.protocols import protocols
@@ -44,7 +45,7 @@ def every() -> tuple[Situation, ...]:
     """The situations with a name of their own, in order."""
     found = (
         *systematic(), *names(), *callables(), *protocols(),
-        *modules(), *hooks(), *optimizers(), *chance(),
+        *modules(), *hooks(), *optimizers(), *chance(), *documented(),
     )  # fmt: skip
     return (*{each.name: each for each in found}.values(),)
 

@@ -88,8 +88,9 @@ OF_ATTRIBUTES = (
     _from_attribute("map of a helper", "list(map(rate_of, [OBJ]))[0]", around=_OF),
     _from_attribute("map of attrgetter", "list(map(operator.attrgetter('rate'), [OBJ]))[0]"),
     _from_attribute("filter", "(2.0 if list(filter(lambda o: o.rate == 2.0, [OBJ])) else 3.0)"),
-    _from_attribute("sorted by a key",
-                    "float(sorted([OBJ, None], key=lambda o: o.rate if o else 2.5)[0] is None)"),
+    _from_attribute(
+        "sorted by a key",
+        "float(sorted([OBJ, None], key=lambda o: 2.5 if o is None else o.rate)[0] is None)"),
     _from_attribute("functools.reduce", "functools.reduce(lambda a, o: a + o.rate, [OBJ], 0.0)"),
     _from_attribute("itertools.chain", "[o.rate for o in itertools.chain([OBJ], [])][0]"),
     _from_attribute("zip", "[o.rate for o, _ in zip([OBJ], [1])][0]"),

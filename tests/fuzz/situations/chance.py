@@ -30,6 +30,14 @@ SOURCES = {
     "numpy.random.default_rng in a dictionary": ("float(box['die'].random())",
                                                  "box = {'die': np.random.default_rng(0)}"),
     "numpy.random.default_rng made inside": ("float(np.random.default_rng().random())", ""),
+    "numpy.random.RandomState made inside": ("float(np.random.RandomState().rand())", ""),
+    "random.Random made inside": ("random.Random().random()", ""),
+    "subprocess.run": ("float(subprocess.run(['true']).returncode + 2)", ""),
+    "recv of a socket": ("float(near.recv(1)[0])",
+                         ("near, far = socket.socketpair()\nfar.send(bytes(range(1, 99)))\n\n"
+                         "def clean():\n    near.close()\n    far.close()")),
+    "get of a queue": ("box.get()", ("box = queue.Queue()\nfor n in range(1, 99):\n"
+                       "    box.put(float(n))")),
     "time.time": ("time.time()", ""),
     "time.perf_counter": ("time.perf_counter()", ""),
     "time.monotonic": ("time.monotonic()", ""),

@@ -216,8 +216,9 @@ ATTRIBUTES = (
     ),
     _attribute(
         "weak proxy",
-        f"class Config:\n{_INIT}\nalive = []\n\n"
-        "def make(value):\n    alive.append(Config(value))\n    return weakref.proxy(alive[-1])",
+        f"class Config:\n{_INIT}\n"
+        "def make(value):\n    alive = globals().setdefault('alive', [])\n"
+        "    alive.append(Config(value))\n    return weakref.proxy(alive[-1])",
     ),
     _attribute(
         "attribute of a function",

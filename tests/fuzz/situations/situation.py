@@ -21,8 +21,9 @@ _IMPORTS = {
 _LIBRARIES = re.findall(
     r"\w+",
     "abc array asyncio builtins collections contextlib contextvars copy dataclasses datetime enum "
-    "fractions functools inspect io itertools json math numbers operator os pathlib pickle random "
-    "secrets string sys tempfile threading time types typing uuid warnings weakref",
+    "fractions functools inspect io itertools json math numbers operator os pathlib pickle queue "
+    "random secrets socket string subprocess sys tempfile threading time types typing uuid "
+    "warnings weakref",
 )
 
 
