@@ -42,6 +42,7 @@ from flambeau.compile.ownership import (
 from flambeau.compile.places import MISSING, Outside, Returned
 from flambeau.core.identity import Same
 from flambeau.core.tensor import Tensor
+from flambeau.core.tensor_class import is_own_frame
 
 # Attributes that give the whole state of an object, for a copy or a table of it.
 _WHOLE = ("__dict__", "__reduce__", "__reduce_ex__", "__getstate__", "__dir__")
@@ -446,7 +447,7 @@ def _is_asked_by_own_code() -> bool:
         or frame.f_code.co_name == "__dir__"
     ):
         frame = frame.f_back
-    return frame is None or frame.f_globals.get("__name__", "").partition(".")[0] == "flambeau"
+    return frame is None or is_own_frame(frame)
 
 
 def _definer(kind: type, name: str) -> type:

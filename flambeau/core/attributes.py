@@ -6,6 +6,7 @@ import sys
 from typing import Any, ClassVar
 
 from flambeau.core.modes import modes
+from flambeau.core.tensor_class import is_own_frame
 
 __all__: list[str] = []
 
@@ -21,7 +22,7 @@ class Attributes(_Holder):
     """The part of Tensor that lets a trace know when somebody asks for all attributes."""
 
     def _get_dictionary(self) -> dict[str, Any]:
-        if modes.trace is not None and not _is_own(sys._getframe(1).f_globals):
+        if modes.trace is not None and not is_own_frame(sys._getframe(1)):
             modes.trace.show_attributes(self)
         return _dictionary.__get__(self)
 
@@ -43,7 +44,3 @@ class Attributes(_Holder):
         if modes.trace is not None:
             modes.trace.show_attributes(self)
         return self._user_attributes()
-
-
-def _is_own(namespace: dict[str, Any]) -> bool:
-    return namespace.get("__name__", "").partition(".")[0] == "flambeau"

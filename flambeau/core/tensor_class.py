@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from types import FrameType
 from typing import Any
 
 from flambeau.core import world
@@ -33,9 +34,15 @@ class TensorMeta(type):
         type.__delattr__(cls, name)
 
 
+def is_own_frame(frame: FrameType | None) -> bool:
+    """Whether the code that runs in a frame is flambeau's."""
+    name = "" if frame is None else frame.f_globals.get("__name__", "")
+    return name.partition(".")[0] == "flambeau"
+
+
 def _note(cls: type, name: str) -> None:
     """Remember and announce that a member of a class is about to be replaced."""
-    if sys._getframe(2).f_globals.get("__name__", "").partition(".")[0] == "flambeau":
+    if is_own_frame(sys._getframe(2)):
         # Operators are declared, and some of them when they are first used.
         return
     _originals.setdefault(cls, {}).setdefault(name, vars(cls).get(name, _MISSING))
