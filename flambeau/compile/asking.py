@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from flambeau.compile.guard import freeze
+from flambeau.compile.freezing import freeze
 from flambeau.compile.places import MISSING
 from flambeau.core.tensor import Tensor
 

@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from flambeau.compile import errors
-from flambeau.compile.ownership import is_of_library_module
 
 _ADVICE = (
     "Draw random numbers with flambeau, as in flambeau.rand(()) < 0.5; get anything else outside "
@@ -107,16 +106,18 @@ class Chance:
         state = _state_of(value)
         if state is not None:
             self._watch(name, state)
-        # Packages cache what stays as it is.
-        if isinstance(value, _CACHED) and not is_of_library_module(value.__module__):
-            before = value.cache_info()
-            if before.currsize:
-                self._cached.append((value.__name__, value.cache_info, before.hits))
 
     def meet(self, function: Any) -> None:
         """Note that code which runs mentions ``function``."""
         if id(function) in _FUNCTIONS:
             self._met[_FUNCTIONS[id(function)]] = None
+
+    def meet_cached(self, function: Any) -> None:
+        """Watch a function that may give results that it has cached before."""
+        if isinstance(function, _CACHED):
+            before = function.cache_info()
+            if before.currsize:
+                self._cached.append((function.__name__, function.cache_info, before.hits))
 
     def meet_date(self, cls: Any, name: str) -> None:
         """Note that code which runs asks a class for the attribute ``name``."""

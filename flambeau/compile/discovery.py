@@ -7,6 +7,7 @@ function itself makes is never among them.
 
 from __future__ import annotations
 
+import abc
 import functools
 import gc
 import operator
@@ -36,7 +37,9 @@ from flambeau.compile.stand_ins import STAND_INS
 from flambeau.core.tensor import Tensor
 
 CONTAINERS = (dict, list, tuple, set, frozenset, deque)
-_PLAIN_VALUES = (int, float, complex, str, bytes, type(None), range, slice, CodeType)
+_PLAIN_TYPES = {
+    int, float, bool, complex, str, bytes, type(None), range, slice, CodeType,
+}  # fmt: skip
 _STAND_INS = {*STAND_INS.values()}
 _USED_BY_PYTHON = ("__call__", "_call_impl", "__getattr__")
 #: Of larger containers, this many objects at most are looked at.
@@ -83,6 +86,8 @@ class Discovery:
         self._classes: dict[type, None] = {}
         self._functions: dict[CodeType, list[FunctionType]] = {}
         self._of_class: dict[CodeType, list[tuple[type, str]]] = {}
+        # Whether code that ran may look into functions without calling them.
+        self._looks_into_functions = False
         # The code of the functions that ran.
         self._ran: dict[CodeType, None] = {}
         # Objects whose attributes are found by the names in that code.
@@ -98,11 +103,11 @@ class Discovery:
         for each, name in waiting:
             if type(each) in _STAND_INS:
                 each = each._watch.raw
-            if isinstance(each, _PLAIN_VALUES) or id(each) in self._known:
+            if type(each) in _PLAIN_TYPES or id(each) in self._known:
                 continue
             self._known[id(each)] = each, name
             self._chance.meet(each)
-            inner = [m for m in self._inside(each, name) if not isinstance(m, _PLAIN_VALUES)]
+            inner = [m for m in self._inside(each, name) if type(m) not in _PLAIN_TYPES]
             room = MANY - len(waiting)
             if len(inner) > room and not all(map(_is_plain_tensor, inner[room:])):
                 self.left_out[name or type(each).__name__] = None
@@ -154,7 +159,8 @@ class Discovery:
             self._note_and_discover(labelled(Returned(value.get), value.name))
             return ()
         if isinstance(value, np.ndarray):
-            return value.flat if value.dtype == object else ()
+            members = value.flat if value.dtype == object else ()
+            return [*members, *(self._know_object(value, kind, label) if state_of(value) else ())]
         members = _members(value)
         if kind.__module__ in ("builtins", "collections") and members is not None:
             return members
@@ -166,9 +172,10 @@ class Discovery:
         if is_module(value):
             self.modules.append((value, kind))
             self._know(value)
-        if isinstance(wrapped, FunctionType) and not interception.can_tell(kind):
-            # A cached function may give what it has found before.
-            self._run_ahead(wrapped)
+        is_cached = isinstance(wrapped, FunctionType) and not interception.can_tell(kind)
+        # A cached function may give what it has found before.
+        if is_cached and self._run_ahead(wrapped):
+            self._chance.meet_cached(value)
         if is_own(kind) and not is_module(value):
             if kind.__module__.startswith(_TELLING_PACKAGE):
                 self._note(Outside(kind, None, ("step",)))
@@ -215,7 +222,7 @@ class Discovery:
             self._prepare(place)
         if state_of(function):
             self._find_by_name(function, label or function.__name__)
-        if code in self._ran:
+        if code in self._ran or self._looks_into_functions:
             self._note_function(function)
         return wrapped
 
@@ -223,6 +230,9 @@ class Discovery:
         if is_own(cls) or is_of_library_class(cls):
             return ()
         self._know_kind(cls)
+        if isinstance(cls, abc.ABCMeta):
+            # Other classes may be registered.
+            self._note(Returned(abc.get_cache_token))
         return [type(cls)] if type(cls) is not type else ()
 
     def _know_kind(self, kind: type) -> None:
@@ -292,8 +302,8 @@ class Discovery:
         """Take any name for one that code may ask for."""
         raise NotImplementedError(f"{type(self).__name__} does not know names")
 
-    def _run_ahead(self, function: FunctionType) -> None:
-        """Take ``function`` for one that runs."""
+    def _run_ahead(self, function: FunctionType) -> bool:
+        """Take ``function`` for one that runs, and say whether it asks objects for attributes."""
         raise NotImplementedError(f"{type(self).__name__} does not run functions")
 
 

@@ -10,27 +10,21 @@ lists, dictionaries, sets and NumPy arrays.
 from __future__ import annotations
 
 import warnings
-from array import array
-from collections import ChainMap, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from flambeau.compile.ownership import is_own, state_of
+from flambeau.compile.freezing import freeze, has_own_kind
+from flambeau.compile.ownership import is_own
 from flambeau.compile.places import MISSING, AttributeSlot, Outside, Sizes, check_of
 from flambeau.core import world
-from flambeau.core.identity import Same, exactly
-from flambeau.core.pytree import is_tuple
+from flambeau.core.identity import Same
 from flambeau.core.trace import Trace
 from flambeau.core.view import view_key
 
-_BY_VALUE = (int, float, bool, complex, str, bytes, type(None), np.generic)
 _MEMBERS = ("_parameters", "_buffers")
 _REGISTERS = ("_non_persistent_buffers_set",)
-# Where the classes of the common containers are defined.
-_PLAIN = ("builtins", "collections")
 # After so many times that places hold other, equal objects, no quick look is prepared any more.
 _RENEWALS = 8
 
@@ -121,46 +115,6 @@ def _entries(module: Any) -> dict[Place, Any]:
     return entries
 
 
-def freeze(value: Any) -> tuple[Any, Any]:
-    """A value in a form that compares and that later changes of it do not reach.
-
-    Returns:
-        The type of a container, ``None`` for anything else; and the content.
-    """
-    if isinstance(value, _BY_VALUE):
-        return None, exactly(value)
-    kind, content = _freeze_content(value)
-    if kind is not None and _has_own_kind(value) and state_of(value):
-        # Its attributes are its own.
-        return kind, (Same(value), content)
-    return kind, content
-
-
-def _freeze_content(value: Any) -> tuple[Any, Any]:
-    if isinstance(value, dict):
-        # Past what a class of its own makes of it.
-        return dict, tuple((_freeze_key(k), freeze(each)) for k, each in dict.items(value))
-    if isinstance(value, list | deque) or is_tuple(value):
-        frozen = tuple(map(freeze, value))
-        fixed = isinstance(value, tuple) and all(kind is None for kind, _ in frozen)
-        return None if fixed else type(value), frozen
-    if isinstance(value, set | frozenset):
-        return set, frozenset(map(freeze, value))
-    if isinstance(value, np.ndarray):
-        of_objects = value.dtype == object
-        content = tuple(map(freeze, value.flat)) if of_objects else value.tobytes()
-        return np.ndarray, (value.dtype, value.shape, content)
-    if isinstance(value, bytearray | array):
-        return type(value), (getattr(value, "typecode", ""), bytes(value))
-    if isinstance(value, MappingProxyType | ChainMap):
-        return type(value), tuple((_freeze_key(key), freeze(each)) for key, each in value.items())
-    return None, Same(value)
-
-
-def _freeze_key(key: Any) -> Any:
-    return key if type(key) is str else freeze(key)
-
-
 def _warn_of_size(name: str, value: Any) -> None:
     if isinstance(value, np.ndarray) and value.nbytes >= _LARGE:
         warnings.warn(
@@ -179,12 +133,6 @@ def _freeze_plain(value: Any) -> tuple[Any, Any]:
     except RecursionError:
         # A container that is in itself.
         return None, Same(value)
-
-
-def _has_own_kind(value: Any) -> bool:
-    """Whether ``value`` is a container of a class of its own."""
-    kinds = dict | list | set | deque
-    return isinstance(value, kinds) and type(value).__module__ not in _PLAIN
 
 
 class _Members:
@@ -254,7 +202,7 @@ class OutsideSnapshot:
             now = place.get()
             if _freeze_plain(now) == frozen:
                 continue
-            if now is self.values[place] and _has_own_kind(now):
+            if now is self.values[place] and has_own_kind(now):
                 # The function changes it, which a program does not; only which one it is counts.
                 self.entries[place] = None, Same(now)
             else:

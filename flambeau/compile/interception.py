@@ -14,7 +14,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from flambeau.core.modes import modes
@@ -31,7 +31,13 @@ _lock = threading.RLock()
 
 def can_tell(cls: type) -> bool:
     """Whether the attributes of the class's objects can be watched."""
-    return bool(cls.__flags__ & _HEAP) and not cls.__flags__ & _IMMUTABLE
+    settable = type(cls).__setattr__
+    return (
+        bool(cls.__flags__ & _HEAP)
+        and not cls.__flags__ & _IMMUTABLE
+        # Not those of ctypes.
+        and (settable is type.__setattr__ or isinstance(settable, FunctionType))
+    )
 
 
 def own_method(cls: type, name: str) -> Any:

@@ -28,6 +28,7 @@ class Names(NamedTuple):
         imports: The modules that it imports, relative ones without their dots.
         bare: The globals and imports whose value goes elsewhere than to one of its attributes.
         attributes: Every name, and every text, that may be the name of an attribute.
+        asks_others: Whether it asks anything but globals and imports for attributes.
     """
 
     globals: tuple[str, ...]
@@ -35,6 +36,7 @@ class Names(NamedTuple):
     imports: tuple[str, ...]
     bare: frozenset[str]
     attributes: frozenset[str]
+    asks_others: bool
 
 
 @functools.lru_cache(maxsize=4096)
@@ -44,7 +46,7 @@ def names_of(code: CodeType) -> Names:
     imports: dict[str, None] = {}
     chains: dict[tuple[str, tuple[str, ...]], None] = {}
     bare: set[str] = set()
-    root, steps, module = "", (), ""
+    root, steps, module, asks_others = "", (), "", False
     for instruction in dis.get_instructions(code):
         operation, name = instruction.opname, instruction.argval
         if operation in _BETWEEN:
@@ -60,6 +62,7 @@ def names_of(code: CodeType) -> Names:
             steps = (*steps, name)
             chains[root, steps] = None
             continue
+        asks_others = asks_others or operation in _ATTRIBUTE
         if root and not steps and not operation.startswith("POP_"):
             bare.add(root)
         root, steps = "", ()
@@ -70,8 +73,9 @@ def names_of(code: CodeType) -> Names:
             imports[name] = None
             root = module = name
     return Names(
-        tuple(found), tuple(chains), tuple(imports), frozenset(bare), frozenset(_all_names(code))
-    )
+        tuple(found), tuple(chains), tuple(imports), frozenset(bare), frozenset(_all_names(code)),
+        asks_others,
+    )  # fmt: skip
 
 
 def _all_names(code: CodeType) -> Iterator[str]:

@@ -54,8 +54,14 @@ _COMPUTING = {
 _IMPORTING = {"__import__", "import_module", "modules"}
 # What their methods read is what users ask for.
 _SCHEDULERS = "flambeau.optim.lr_scheduler"
-_OF_FUNCTIONS = {"__closure__", "__globals__"}
+_OF_FUNCTIONS = {
+    "__closure__", "__globals__", "__defaults__", "__kwdefaults__", "__code__", "signature",
+    "getfullargspec",
+}  # fmt: skip
+# What describes classes and functions, and is looked up on them without asking them.
+_DESCRIBING = {"__name__", "__qualname__", "__doc__", "__module__"}
 _BY_TEXT = {"globals", "eval", "exec", "vars", "locals"}
+_FEW = 256
 # Packages keep functions, classes and tables in their globals, which stay as they are.
 _SETTINGS = (bool, int, float, complex, str, type(None))
 _STABLE = (FunctionType, staticmethod, classmethod, property, MemberDescriptorType)
@@ -77,6 +83,8 @@ class Reads(Discovery):
         #: Tables of members of modules, by module and name, with what was in them.
         self.tables: dict[tuple[int, str], tuple[Any, Any]] = {}
         self._done: set[Any] = set()
+        # Numbers and texts among the globals of packages, with what they were.
+        self._settings: dict[Outside, Any] = {}
         # The names in the code that ran, and whether this may have computed others.
         self._names: set[str] = set()
         self._computes_names = False
@@ -178,13 +186,28 @@ class Reads(Discovery):
             interception.stop_telling_of_module(self._told_of.pop())
 
     def settle(self) -> None:
-        """Watch functions that did not run, whose attributes somebody may have looked for."""
+        """Decide what else matters, and what does not, once the function has run."""
+        for place, value in self._settings.items():
+            if place.get() is not value:
+                # The package counts something.
+                self.places.pop(place, None)
         for code, functions in self._functions.items():
+            # Those that did not run: somebody may have looked for their attributes.
             if code not in self._ran:
                 self.states.update({id(each): vars(each) for each in functions})
                 for cls, name in self._of_class.get(code, ()):
                     if name in self._names:
                         self.note_of_class(cls, name)
+        described = [
+            *self._classes,
+            *(each for found in self._functions.values() for each in found),
+        ]
+        for name in _DESCRIBING & self._names:
+            for each in described:
+                self._note(labelled(Outside(each, None, (name,)), f"{each.__name__}.{name}"))
+        if "__subclasses__" in self._names:
+            for cls in self._classes:
+                self._note(Returned(functools.partial(type.__subclasses__, cls)))
 
     # Code that runs
 
@@ -243,6 +266,7 @@ class Reads(Discovery):
         if not _IMPORTING.isdisjoint(names.attributes):
             self._note_all(Outside(sys.modules, name) for name in names.attributes)
         if not _OF_FUNCTIONS.isdisjoint(names.attributes):
+            self._looks_into_functions = True
             for function in [each for found in self._functions.values() for each in found]:
                 self._note_function(function)
                 found = self._names.intersection(function.__globals__)
@@ -270,19 +294,34 @@ class Reads(Discovery):
     def _note_settings(self, code: CodeType, namespace: dict[str, Any]) -> None:
         """Note the numbers and texts among the globals that code of an installed package names."""
         for name in names_of(code).globals:
-            if isinstance(namespace.get(name, self), _SETTINGS):
-                self._note(Outside(namespace, name))
+            value = namespace.get(name, MISSING)
+            if isinstance(value, _SETTINGS):
+                place = Outside(namespace, name)
+                self._settings.setdefault(place, value)
+                self._note(place)
 
-    def _run_ahead(self, function: FunctionType) -> None:
-        """Take ``function`` for one that runs, and the functions that it calls by name too."""
-        waiting = [function]
+    def _run_ahead(self, function: FunctionType) -> bool:
+        """Take ``function`` for one that runs, and the functions that it calls by name too.
+
+        Returns:
+            Whether they ask objects for attributes, which are only known when they run.
+        """
+        waiting, seen, asks = [function], set(), False
         for each in waiting:
-            if is_of_library(each.__code__) or each.__code__ in self._ran:
+            code, namespace = each.__code__, each.__globals__
+            if is_of_library(code) or code in seen:
                 continue
-            self._functions.setdefault(each.__code__, []).append(each)
-            self._start(each.__code__, each.__globals__)
-            found = (each.__globals__.get(name) for name in names_of(each.__code__).globals)
+            seen.add(code)
+            names = names_of(code)
+            roots = [self._root(r, namespace, r in names.imports) for r, _ in names.chains]
+            is_plain = not names.asks_others and all(isinstance(r, ModuleType) for r in roots)
+            asks = asks or not is_plain
+            if code not in self._ran:
+                self._functions.setdefault(code, []).append(each)
+                self._start(code, namespace)
+            found = (namespace.get(name) for name in names.globals)
             waiting += [value for value in found if isinstance(value, FunctionType)]
+        return asks
 
     def _root(self, name: str, namespace: dict[str, Any], is_import: bool) -> Any:
         if not is_import:
@@ -311,8 +350,11 @@ class Reads(Discovery):
 
     def _note_of_module(self, module: ModuleType, name: str, label: str) -> None:
         found = vars(module).get(name, MISSING)
-        # What libraries collect in containers is their own affair.
         if isinstance(found, CONTAINERS) and is_of_library_module(module.__name__):
+            # What libraries collect in large ones is their own affair.
+            if len(found) <= _FEW:
+                place = Returned(functools.partial(getattr, module, name))
+                self._note(labelled(place, label))
             return
         if found is MISSING and is_of_library_module(module.__name__):
             return

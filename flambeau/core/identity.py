@@ -9,6 +9,9 @@ import numpy as np
 __all__: list[str] = []
 
 
+_PLAIN = {int, float, bool, complex, str, bytes, type(None)}
+
+
 class Same:
     """Compares by identity, and keeps what it compares alive."""
 
@@ -30,6 +33,13 @@ def exactly(value: Any) -> tuple[type, Any]:
     >>> exactly(0.0) == exactly(-0.0), exactly(1) == exactly(True)
     (False, False)
     """
+    if type(value) not in _PLAIN:
+        if isinstance(value, np.void):
+            # The one number of NumPy that can be changed.
+            return type(value), (value.dtype, value.tobytes())
+        if getattr(value, "__dict__", None):
+            # Of a class of its own, with attributes.
+            return type(value), Same(value)
     if isinstance(value, float | complex | np.inexact) and (value == 0 or value != value):
         return type(value), repr(value)
     return type(value), value

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import sys
+import warnings
 
 import pytest
 
@@ -412,3 +413,15 @@ def test_settings_of_installed_packages_are_seen(package):
     assert ownership.is_of_library(package.scale.__code__)
     check(lambda x: package.scale(x), lambda: setattr(package, "RATE", 7.0))
     check(lambda x: package.scale(x), lambda: setattr(package, "MODE", "fast"))
+
+
+def test_what_an_installed_package_counts_is_its_own(package):
+    source = "COUNT = 0\n\n\ndef count(x):\n    global COUNT\n    COUNT += 1\n    return x\n"
+    exec(compile(source, package.__file__, "exec"), vars(package))
+    run = flambeau.compile(lambda x: package.count(x) * 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert all(flambeau.equal(run(X), X * 2) for _ in range(3))
+    package.COUNT = 5
+    run(X)
+    assert run.program_count == 1
