@@ -27,6 +27,10 @@ class Same:
         return id(self.value)
 
 
+def _has_attributes(value: Any) -> bool:
+    return bool(getattr(value, "__dict__", None))
+
+
 def exactly(value: Any) -> tuple[type, Any]:
     """A number or text, so that it compares with its type, a zero with its sign, NaN with NaN.
 
@@ -37,8 +41,7 @@ def exactly(value: Any) -> tuple[type, Any]:
         if isinstance(value, np.void):
             # The one number of NumPy that can be changed.
             return type(value), (value.dtype, value.tobytes())
-        if getattr(value, "__dict__", None):
-            # Of a class of its own, with attributes.
+        if isinstance(value, float | int | complex | str | bytes) and _has_attributes(value):
             return type(value), Same(value)
     if isinstance(value, float | complex | np.inexact) and (value == 0 or value != value):
         return type(value), repr(value)
