@@ -1,8 +1,8 @@
 """A training step of whole models, as a ratio to PyTorch eager.
 
-Each model is defined once, for either library, and so is its step: forward, loss, ``backward``,
-clipping of the gradients' norm, and AdamW. It runs with PyTorch, with flambeau eager and with
-flambeau compiled (the whole step one program), in turn in one run.
+Each model is defined once, for either library, and so is its step (`_models`): forward, loss,
+``backward``, clipping of the gradients' norm, and AdamW. It runs with PyTorch, with flambeau eager
+and with flambeau compiled (the whole step one program), in turn in one run.
 
     python benchmarks/models.py                    time of the process, everything on one core
     python benchmarks/models.py --all-cores        wall clock, on the cores that both choose
@@ -15,145 +15,17 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from _beside_pytorch import ROUNDS, WHAT, is_asked_for, medians  # isort: skip
 
 import numpy as np
 import torch
+from _models import CASES, Case, step_of
 
 import flambeau
 
 SECONDS_PER_ROUND = 0.3
-WORDS, CLASSES = 1000, 10
-
-rng = np.random.default_rng(0)
-
-
-class Case(NamedTuple):
-    """A model and a batch for it.
-
-    Attributes:
-        name: How the table calls it.
-        build: The model, from either library.
-        input: What it is given.
-        target: The classes that it should say, of the shape of its scores but for the last one.
-    """
-
-    name: str
-    build: Callable[[ModuleType], Any]
-    input: np.ndarray
-    target: np.ndarray
-
-
-def perceptron(lib: ModuleType) -> Any:
-    nn = lib.nn
-    return nn.Sequential(
-        nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, CLASSES)
-    )
-
-
-def residual_network(lib: ModuleType) -> Any:
-    """Three stages of two blocks, of 16, 32 and 64 channels."""
-    nn = lib.nn
-
-    class Block(nn.Module):
-        def __init__(self, inputs: int, outputs: int, stride: int) -> None:
-            super().__init__()
-            self.body = nn.Sequential(
-                nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs),
-                nn.ReLU(), nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False),
-                nn.BatchNorm2d(outputs),
-            )  # fmt: skip
-            changes = stride > 1 or inputs != outputs
-            self.skip = nn.Conv2d(inputs, outputs, 1, stride) if changes else nn.Identity()
-
-        def forward(self, x: Any) -> Any:
-            return nn.functional.relu(self.body(x) + self.skip(x))
-
-    blocks = [Block(16, 16, 1), Block(16, 16, 1), Block(16, 32, 2), Block(32, 32, 1),
-              Block(32, 64, 2), Block(64, 64, 1)]  # fmt: skip
-    first = nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU())
-    last = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, CLASSES))
-    return nn.Sequential(first, *blocks, last)
-
-
-def gpt(lib: ModuleType) -> Any:
-    """Four causal Transformer layers, 256 wide."""
-    nn = lib.nn
-
-    class GPT(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.words = nn.Embedding(WORDS, 256)
-            self.places = nn.Embedding(128, 256)
-            layer = nn.TransformerEncoderLayer(
-                256, 8, 1024, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
-            )
-            self.layers = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
-            self.head = nn.Linear(256, WORDS)
-            self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(128))
-
-        def forward(self, tokens: Any) -> Any:
-            x = self.words(tokens) + self.places(lib.arange(tokens.shape[1]))
-            return self.head(self.layers(x, mask=self.mask, is_causal=True))
-
-    return GPT()
-
-
-def tagger(lib: ModuleType) -> Any:
-    """An LSTM of two layers in both directions that gives each word a class."""
-    nn = lib.nn
-
-    class Tagger(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.words = nn.Embedding(WORDS, 128)
-            self.lstm = nn.LSTM(128, 128, 2, batch_first=True, bidirectional=True)
-            self.head = nn.Linear(256, CLASSES)
-
-        def forward(self, tokens: Any) -> Any:
-            return self.head(self.lstm(self.words(tokens))[0])
-
-    return Tagger()
-
-
-def normal(*shape: int) -> np.ndarray:
-    return rng.standard_normal(shape, dtype=np.float32)
-
-
-def integers(high: int, *shape: int) -> np.ndarray:
-    return rng.integers(0, high, shape)
-
-
-CASES = [
-    Case("Perceptron, 3 layers, batch 128", perceptron, normal(128, 784), integers(CLASSES, 128)),
-    Case("Residual network, 14 layers, 32 x 32 x 32", residual_network, normal(32, 3, 32, 32),
-         integers(CLASSES, 32)),
-    Case("GPT, 4 layers, 8 x 128 words", gpt, integers(WORDS, 8, 128), integers(WORDS, 8, 128)),
-    Case("LSTM, 2 layers both ways, 32 x 64 words", tagger, integers(WORDS, 32, 64),
-         integers(CLASSES, 32, 64)),
-]  # fmt: skip
-
-
-def step_of(lib: ModuleType, case: Case) -> tuple[Callable[[], Any], Any]:
-    """A training step on one batch, which gives the loss, and the model that it trains."""
-    lib.manual_seed(0)
-    model = case.build(lib)
-    optimizer = lib.optim.AdamW(model.parameters(), lr=1e-4)
-    input, target = lib.from_numpy(case.input), lib.from_numpy(case.target)
-
-    def step() -> Any:
-        scores = model(input)
-        loss = lib.nn.functional.cross_entropy(scores.flatten(0, -2), target.flatten())
-        loss.backward()
-        lib.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss.detach()
-
-    return step, model
 
 
 def with_results(step: Callable[[], Any], model: Any) -> Callable[[], list[Any]]:
