@@ -85,6 +85,7 @@ class Program:
         ]
         self.places = Places(recording, exchanging.slots_by_cell(recording), len(leaves))
         self._bind(recording, closed)
+        trace.release()
         #: Whether the situation that the program was compiled for still holds.
         self.looks_at_slots = bool(self.slot_specs or self.keeping.slots)
         self.accepts: Callable[[], bool] = (

@@ -7,7 +7,7 @@ from operator import attrgetter
 from sys import getrefcount
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 
 from flambeau.core.cell import Cell
 
@@ -22,7 +22,8 @@ def take(cells: Sequence[Cell]) -> list[Any]:
     if counts != [_ALONE] * len(counts):
         for i, count in enumerate(counts):
             if count > _ALONE:
-                arrays[i] = jnp.copy(arrays[i])
+                # Not `jnp.copy`, which is a program to compile for every shape.
+                arrays[i] = jax.device_put(arrays[i], may_alias=False)
     return arrays
 
 

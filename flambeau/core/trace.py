@@ -137,6 +137,10 @@ class Trace:
             self.reads[cell] = array
         return array
 
+    def release(self) -> None:
+        """Let go of the arrays that were read, so that the program may overwrite them."""
+        self.reads = dict.fromkeys(self.reads)
+
     def _make_own(self, cell: Cell, array: Any) -> Any:
         # Two Cells may hold the same array (a clone does); the program must tell them apart.
         with jax.ensure_compile_time_eval():

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 from jax.core import Tracer
 
@@ -409,7 +409,7 @@ def _is(one: Any, other: Any) -> bool:
 
 def _vector(values: list[float]) -> Any:
     with outside():
-        return jnp.asarray(np.array(values, np.float64))
+        return jax.device_put(np.array(values, np.float64))
 
 
 def pick(layout: Layout, vector: Any, tensors: list[Any]) -> dict[str, Any]:

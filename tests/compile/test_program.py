@@ -134,6 +134,26 @@ def test_an_array_that_nobody_holds_is_donated():
     assert weight._cell.array.unsafe_buffer_pointer() == pointer
 
 
+def test_the_first_call_donates_too():
+    weight = flambeau.ones(3)
+    pointer = weight._cell.array.unsafe_buffer_pointer()
+    flambeau.compile(lambda: weight.mul_(2))()
+    assert weight.tolist() == [2.0, 2.0, 2.0]
+    assert weight._cell.array.unsafe_buffer_pointer() == pointer
+
+
+def test_copying_an_array_that_someone_holds_compiles_nothing(caplog):
+    weight = flambeau.ones(3, 7, 11)  # Of a shape that nobody else has copied.
+    step = flambeau.compile(lambda: weight.mul_(2))
+    step()
+    held = weight.jax()
+    with jax.log_compiles():
+        step()
+    assert not [each for each in caplog.messages if "Compiling" in each]
+    assert held[0, 0, 0] == 2.0
+    assert weight[0, 0, 0] == 4.0
+
+
 def test_gradients_that_stay_are_given_out():
     weight = flambeau.ones(2, requires_grad=True)
 

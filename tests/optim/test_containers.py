@@ -2,6 +2,7 @@
 
 import copy
 
+import jax
 import numpy as np
 import pytest
 
@@ -183,3 +184,11 @@ def test_state_that_a_script_assigns_is_used():
     optimizer.step()
     assert param.tolist() == [-5.0, -5.0]
     assert optimizer.state[param]["momentum_buffer"].tolist() == [1.0, 1.0]
+
+
+def test_numbers_of_a_group_reach_their_cell_without_a_program(caplog):
+    numbers = [0.1 + i for i in range(37)]  # As many as no other group has.
+    with jax.log_compiles():
+        group, _ = group_of(lr=tuple(numbers))
+    assert not [each for each in caplog.messages if "Compiling" in each]
+    assert seen(group)["lr"] == pytest.approx(tuple(numbers))
