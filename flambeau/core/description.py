@@ -79,7 +79,7 @@ def _parts(value: Any) -> Iterator[str]:
         yield from _sequence(kind.__qualname__, (kind, *value.described_by()))
     elif _is_importable(value):
         yield from _named("name", f"{value.__module__}.{_qualname(value)}")
-    elif kind is _Jitted:
+    elif kind is _Jitted and hasattr(value, "__wrapped__"):
         yield from _sequence("jit", (value.__wrapped__,))
     elif kind is types.FunctionType:
         yield from _function(value)

@@ -35,7 +35,7 @@ from flambeau.core.store import Store, store
 
 def compiled(
     function: Callable[..., Any],
-    name: str,
+    name: str | None = None,
     *,
     donate: tuple[int, ...] = (),
     options: dict[str, Any] | None = None,
@@ -44,7 +44,7 @@ def compiled(
 
     Args:
         function: A pure function of arrays, numbers and containers of them.
-        name: What profiles, compiler dumps and `statistics` call it.
+        name: What profiles, compiler dumps and `statistics` call it; its own name by default.
         donate: The positions of arguments whose arrays may be overwritten.
         options: XLA's options for these programs.
 
@@ -52,6 +52,7 @@ def compiled(
         A function of the same arguments, all of them positional. Inside of JAX's transformations,
         and for arrays on several devices, it is `jax.jit`'s.
     """
+    name = function.__name__ if name is None else name
     misses = _Misses(function, name, donate, options)
     return jit_core.pjit(name, named(function, name), misses, _cache())
 

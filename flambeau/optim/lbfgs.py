@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau.core.modes import enable_grad, modes
+from flambeau.core.programs import compiled
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import TracedValueError
 from flambeau.optim.checks import at_least_zero, one_element
@@ -280,7 +281,7 @@ def _number(value: Any) -> Any:
     return np.asarray(value)[()] if hasattr(value, "dtype") else value
 
 
-@jax.jit
+@compiled
 def _flatten(arrays: list[Any]) -> Any:
     return jnp.concatenate([_as_real(each).ravel() for each in arrays])
 
@@ -289,7 +290,7 @@ def _as_real(array: Any) -> Any:
     return jnp.stack([array.real, array.imag], -1) if jnp.iscomplexobj(array) else array
 
 
-@jax.jit
+@compiled
 def _moved(params: list[Any], direction: Any, length: Any) -> list[Any]:
     moved, start = [], 0
     for param in params:
@@ -302,27 +303,27 @@ def _moved(params: list[Any], direction: Any, length: Any) -> list[Any]:
     return moved
 
 
-@jax.jit
+@compiled
 def _dot(one: Any, other: Any) -> Any:
     return jnp.vdot(one, other)
 
 
-@jax.jit
+@compiled
 def _largest(vector: Any) -> Any:
     return jnp.max(jnp.abs(vector))
 
 
-@jax.jit
+@compiled
 def _total(vector: Any) -> Any:
     return jnp.sum(jnp.abs(vector))
 
 
-@jax.jit
+@compiled
 def _subtract(direction: Any, gradient_change: Any, change: Any, inverse: Any) -> Any:
     share = jnp.vdot(change, direction) * inverse
     return share, direction - share * gradient_change
 
 
-@jax.jit
+@compiled
 def _add_back(direction: Any, gradient_change: Any, change: Any, inverse: Any, share: Any) -> Any:
     return direction + change * (share - jnp.vdot(gradient_change, direction) * inverse)

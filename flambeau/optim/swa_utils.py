@@ -8,10 +8,10 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
-import jax
 import jax.numpy as jnp
 
 from flambeau.core.modes import modes, no_grad
+from flambeau.core.programs import compiled
 from flambeau.core.tensor import Tensor
 from flambeau.nn import Module
 from flambeau.nn.modules.batchnorm import _BatchNorm
@@ -99,7 +99,7 @@ def _check_decay(decay: float) -> None:
         raise ValueError(f"decay must be between 0 and 1, got {decay}")
 
 
-@jax.jit
+@compiled
 def _ema(averages: list[Any], values: list[Any], decay: Any) -> list[Any]:
     def one(average: Any, value: Any) -> Any:
         return decay * average + (1 - decay) * value
@@ -107,7 +107,7 @@ def _ema(averages: list[Any], values: list[Any], decay: Any) -> list[Any]:
     return list(map(functools.partial(_moved, one), averages, values))
 
 
-@jax.jit
+@compiled
 def _swa(averages: list[Any], values: list[Any], count: Any) -> list[Any]:
     def one(average: Any, value: Any) -> Any:
         return average + (value - average) / (count + 1)
@@ -119,7 +119,7 @@ def _moved(formula: Callable[[Any, Any], Any], average: Any, value: Any) -> Any:
     return packed(formula(unpacked(average), unpacked(value)), average)
 
 
-@jax.jit
+@compiled
 def _swa_from_the_first(averages: list[Any], values: list[Any], count: Any) -> list[Any]:
     """`_swa`, whose first average is the value itself, to the last bit."""
     return [
