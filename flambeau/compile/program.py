@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import jax
-from jax.core import Tracer, eval_jaxpr
+from jax.core import eval_jaxpr
 
 from flambeau.compile import exchanging
 from flambeau.compile.exchanging import find
@@ -306,8 +306,11 @@ class Program:
             tensor = found.standing[result.slot]
         elif result.argument >= 0:
             tensor = leaves[result.argument]
+        if tensor is not None and result.is_alias:
+            tensor = tensor._alias(result.cls)
+            tensor._requires_grad = result.requires_grad
         if tensor is not None:
-            return tensor._alias(result.cls) if result.is_alias else tensor
+            return tensor
         made = Tensor._wrap(outputs[result.output])
         if result.cls is not Tensor:
             made = made.as_subclass(result.cls)
@@ -359,8 +362,9 @@ def _source_of(
         operand, operands = Operand("part", i), recording.joined.operands
         place = first + operands.index(operand) if operand in operands else -1
         return Source(argument=i, input=place)
-    if tensor in recording.returned and isinstance(tensor._cell.array, Tracer):
-        return Source(result=recording.returned[tensor])
+    result = recording.returned.get(tensor)
+    if result is not None and recording.results[result].is_new_handle:
+        return Source(result=result)
     if tensor._view is not None:
         return Source(tensor=tensor)
     slot = slot_of.get(tensor._cell)

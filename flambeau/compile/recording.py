@@ -60,6 +60,11 @@ class Result(NamedTuple):
         """Whether it is a plain tensor that each call makes."""
         return self.output >= 0 and self.cls is Tensor
 
+    @property
+    def is_new_handle(self) -> bool:
+        """Whether each call makes a tensor of any class for it, perhaps on a Cell from outside."""
+        return self.output >= 0 or self.is_alias
+
 
 class ArgumentWrite(NamedTuple):
     """A write to an argument.
@@ -254,17 +259,16 @@ class Recording:
     def _alias(self, value: Tensor) -> Result | None:
         """The result for a new handle on all elements of a tensor from outside, if it is one."""
         cell = value._cell
-        if value._view is not None or value.requires_grad:
+        if value._view is not None or value.grad_fn is not None:
             return None
+        alias = Result(is_alias=True, cls=type(value), requires_grad=value.requires_grad)
         for made, i in self.own.items():
             if made._cell is cell and made._view is None and self.given[made].cell is cell:
-                return Result(argument=i, is_alias=True, cls=type(value))
+                return alias._replace(argument=i)
         if value not in self.trace.derived or isinstance(cell.array, Tracer):
             return None
         slot = exchanging.slots_by_cell(self).get(cell)
-        if slot is not None:
-            return Result(slot=slot, is_alias=True, cls=type(value))
-        return Result(tensor=value, is_alias=True, cls=type(value))
+        return alias._replace(tensor=value) if slot is None else alias._replace(slot=slot)
 
     def slot_of(self, tensor: Tensor) -> Any:
         """The slot where ``tensor`` stood before the trace, if there is one."""

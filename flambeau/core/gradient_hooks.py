@@ -58,10 +58,13 @@ def on_outputs(
                 _check(hook, value, result)
                 value = result
         buffer[number] = _unwrap(value, as_tensors)
-    for number, reference in (node.retained or {}).items():
-        tensor = reference()
-        if tensor is not None and buffer[number] is not None:
-            _retain(tensor, _wrap(buffer[number], as_tensors), as_tensors)
+    for number, kept in (node.retained or {}).items():
+        tensor = kept.tensor()
+        if tensor is not None and kept.at is None and buffer[number] is not None:
+            new = _wrap(buffer[number], as_tensors)
+            for change in kept.changes:
+                new = change(new)
+            _retain(tensor, new, as_tensors)
     return buffer
 
 

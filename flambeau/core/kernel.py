@@ -267,7 +267,14 @@ def _cotangents(
     def restricted(*parts: Any) -> Arrays:
         return _wanted(_as_tuple(function(*_merge(arrays, needs, parts))), given)
 
-    _, vjp = jax.vjp(restricted, *_wanted(arrays, needs))
+    results, vjp = jax.vjp(restricted, *_wanted(arrays, needs))
+    for result, cotangent in zip(results, cotangents, strict=True):
+        if result.shape != cotangent.shape:
+            raise RuntimeError(
+                f"a gradient of shape {list(cotangent.shape)} arrived for a result of shape "
+                f"{list(result.shape)}: a tensor was given another shape in place under no_grad(); "
+                "do that while gradients are recorded, or on tensor.detach()"
+            )
     return pull_back(vjp, cotangents)
 
 

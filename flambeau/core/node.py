@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Container
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from flambeau.core import anomaly, world
 from flambeau.core.handle import HookDict, RemovableHandle
@@ -21,6 +21,22 @@ def sequence_now() -> int:
     return _next_sequence()
 
 
+class Retained(NamedTuple):
+    """Whose gradient is kept at an output of a node.
+
+    Attributes:
+        tensor: A reference to the tensor whose ``.grad`` is set.
+        changes: What has changed the tensor's shape in place since; they give its gradient the
+            shape that it has now.
+        at: The node and the output that keep the gradient in the place of this one, whose tensor is
+            that one in another shape.
+    """
+
+    tensor: weakref.ref[Tensor]
+    changes: tuple[Callable[[Tensor], Tensor], ...] = ()
+    at: tuple[Node, int] | None = None
+
+
 class Node:
     """One recorded operator: knows its inputs' nodes and how to pull cotangents back to them.
 
@@ -31,7 +47,7 @@ class Node:
         outputs: How many results the operator had.
         spent: It has run in a backward that did not keep the graph.
         tensor_hooks: For some outputs, the hooks on the tensor itself.
-        retained: For some outputs, a reference to the tensor whose ``.grad`` is to be kept.
+        retained: For some outputs, the tensor whose ``.grad`` is to be kept.
         pre_hooks: Called before the node runs.
         post_hooks: Called after the node has run.
     """
@@ -50,7 +66,7 @@ class Node:
         self.sequence = _next_sequence()
         self.spent = False
         self.tensor_hooks: dict[int, HookDict] | None = None
-        self.retained: dict[int, weakref.ref[Tensor]] | None = None
+        self.retained: dict[int, Retained] | None = None
         self.pre_hooks: HookDict | None = None
         self.post_hooks: HookDict | None = None
         if anomaly.enabled:
@@ -109,17 +125,20 @@ class Node:
         """Add the gradient of output ``tensor`` to its ``.grad`` when it is known."""
         if self.retained is None:
             self.retained = {}
-        self.retained[tensor._output_nr] = weakref.ref(tensor)
+        if not self.retains(tensor):
+            self.retained[tensor._output_nr] = Retained(weakref.ref(tensor))
 
     def retains(self, tensor: Tensor) -> bool:
         """Whether `retain` was called for ``tensor``."""
-        reference = (self.retained or {}).get(tensor._output_nr)
-        return reference is not None and reference() is tensor
+        found = (self.retained or {}).get(tensor._output_nr)
+        return found is not None and found.tensor() is tensor
 
     def release(self, tensor: Tensor) -> None:
         """Undo `retain`."""
-        if self.retained is not None:
-            self.retained.pop(tensor._output_nr, None)
+        found = self.retained.pop(tensor._output_nr, None) if self.retained else None
+        if found is not None and found.at is not None:
+            node, output_nr = found.at
+            (node.retained or {}).pop(output_nr, None)
 
     def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
         """The cotangents of the inputs, in order, from those of the outputs.
@@ -176,3 +195,26 @@ def move_history(tensor: Tensor, node: Node | None, output_nr: int) -> None:
     tensor._grad_fn, tensor._output_nr, tensor._requires_grad = node, output_nr, node is not None
     if node is not None and retains:
         node.retain(tensor)
+
+
+def reshape_history(tensor: Tensor, node: Node, change: Callable[[Tensor], Tensor]) -> None:
+    """Let ``tensor`` be the output of ``node``, which gives what it was another shape in place.
+
+    Its value stays the same, and a retained gradient that of this value, wherever it has been used.
+
+    Args:
+        tensor: The tensor, which is no leaf.
+        node: Has one output, and an edge to where the tensor comes from.
+        change: What gives a gradient the new shape.
+    """
+    before, output_nr = tensor._grad_fn, tensor._output_nr
+    assert before is not None
+    if before.retains(tensor):
+        assert before.retained is not None
+        at = before.retained[output_nr].at or (before, output_nr)
+        kept = at[0].retained[at[1]]
+        at[0].retained[at[1]] = kept._replace(changes=(*kept.changes, change))
+        node.retained = {0: Retained(kept.tensor, at=at)}
+        if tensor._grad is not None:
+            tensor._grad = change(tensor._grad)
+    tensor._grad_fn, tensor._output_nr = node, 0

@@ -15,7 +15,7 @@ from flambeau.core.dual import suspended, tangent_of
 from flambeau.core.generations import remembered
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
-from flambeau.core.node import move_history
+from flambeau.core.node import move_history, reshape_history
 from flambeau.core.overrides import OverrideNeeded, overrides
 from flambeau.core.steps import Bitcast, Reshape, Step
 from flambeau.core.tensor import Tensor
@@ -277,10 +277,8 @@ def alias_of_leaf(leaf: Tensor, alias: Tensor) -> None:
     _record_view(leaf, alias, Reshape(tuple(leaf.shape)), "alias", None)
 
 
-def become_view(
-    target: Tensor, step: Step, name: str, starts: tuple[int, ...] | None = None
-) -> Tensor:
-    """Let ``target`` itself become a view of what it was, as `unsqueeze_` and its kin do.
+def become_view(target: Tensor, step: Step, name: str, starts: Any = None) -> Tensor:
+    """Let ``target`` itself become a view of what it was, as `unsqueeze_` does.
 
     Raises:
         RuntimeError: ``target`` is a leaf that requires grad while gradients are recorded.
@@ -296,7 +294,11 @@ def become_view(
     target._tangent = made._tangent
     if recorded:
         _record_view(former, made, step, name, starts)
-        move_history(target, made._grad_fn, 0)
+        if made._grad_fn is None:
+            move_history(target, None, 0)
+        else:
+            kernel = _view_kernel(step, name)
+            reshape_history(target, made._grad_fn, lambda grad: kernel.run((grad, starts)))
     elif former._view is None or former._view.base is None:
         made._view.base = None
     made._view.made = "" if former._view is None else former._view.made

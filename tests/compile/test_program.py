@@ -75,6 +75,33 @@ def test_outside_tensor_returned_is_itself():
     assert flambeau.compile(lambda: weight)() is weight
 
 
+@pytest.mark.parametrize("source", ["outside", "argument", "data"])
+def test_a_new_leaf_on_the_elements_of_another_tensor_is_another_at_each_call(source):
+    outside, given = flambeau.ones(2), flambeau.full((2,), 2.0)
+
+    @flambeau.compile
+    def step(x):
+        leaf = outside.data if source == "data" else (x if source == "argument" else outside)
+        leaf = leaf.detach().requires_grad_()
+        return leaf, (leaf * 3).sum(), leaf
+
+    first = step(given)[0]
+    for _ in range(2):
+        leaf, total, again = step(given)
+        assert leaf is again
+        assert leaf is not first
+        assert leaf.is_leaf
+        assert leaf.requires_grad
+        assert leaf.grad is None
+        total.backward()
+        assert leaf.grad.tolist() == [3.0, 3.0]
+        assert not outside.requires_grad
+        assert not given.requires_grad
+    assert first.grad is None
+    leaf.detach().zero_()
+    assert (given if source == "argument" else outside).tolist() == [0.0, 0.0]
+
+
 def test_nested_results_and_arguments():
     @flambeau.compile
     def f(pair, scale, *, name):

@@ -167,6 +167,45 @@ def test_reshaping_in_place_changes_the_tensor_itself() -> None:
     assert y.tolist() == [[10.0, 30.0], [2.0, 4.0]]
 
 
+@pytest.mark.parametrize("write", [False, True])
+def test_a_gradient_is_retained_through_a_change_of_shape_in_place(write: bool) -> None:
+    x = leaf()
+    y = x * 2
+    y.retain_grad()
+    loss = (y * y).sum()
+    y.t_().unsqueeze_(0)
+    assert y.retains_grad
+    if write:
+        y.mul_(3)  # the retained gradient is that of the new value, as after any write
+    (loss + y.sum()).backward(retain_graph=True)
+    expected = [[[1.0, 1.0], [1.0, 1.0]]] if write else [[[5.0, 13.0], [9.0, 17.0]]]
+    assert y.grad.tolist() == expected
+    y.squeeze_(0)
+    assert y.grad.tolist() == expected[0]
+    y.sum().backward()
+    assert y.grad.tolist() == [[each + 1 for each in row] for row in expected[0]]
+
+
+def test_a_retained_gradient_of_another_shape_has_a_history_of_its_own() -> None:
+    x = leaf()
+    y = x * 2
+    y.retain_grad()
+    loss = (y**3).sum()
+    y.t_()
+    loss.backward(create_graph=True)
+    (second,) = flambeau.autograd.grad(y.grad.sum(), [x])
+    assert second.tolist() == (24 * x).tolist()
+
+
+def test_a_gradient_of_the_shape_before_an_unrecorded_change_is_an_error() -> None:
+    x = leaf()
+    y = x[:1] * 2
+    with flambeau.no_grad():
+        y.t_()
+    with pytest.raises(RuntimeError, match=r"\[2, 1\] arrived for a result of shape \[1, 2\]"):
+        y.sum().backward()
+
+
 def test_views_made_before_reshaping_in_place_are_read() -> None:
     x = flambeau.arange(6.0).view(2, 3).clone()
     row = x[1]

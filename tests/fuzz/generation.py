@@ -53,33 +53,38 @@ class NoOperandError(Exception):
     """Nothing that there is fits the placeholder."""
 
 
-# So many programs in a row draw from one vocabulary, and so share most of their kernels.
-BLOCK = 150
+# So many programs in a row draw from one vocabulary, and so share their compiled operators.
+BLOCK = 1500
+DIMENSIONS = [0, -1, 1, -2]
 
 
 class Vocabulary:
-    """The part of the catalogue that a block of programs draws from.
+    """The small part of the catalogue, and of all shapes, that a block of programs draws from.
 
-    What all programs together would compile is more than a process can hold.
+    A program runs in milliseconds, and an operator compiles in twenty for each new shape, dtype and
+    static argument. A block uses few operators in many programs, and the next one uses others.
     """
 
     def __init__(self, seed: int, block: int) -> None:
         random = np.random.default_rng((seed, block, 1))
 
-        def some(options: list[Any], share: float) -> list[Any]:
-            count = max(4, round(share * len(options)))
+        def some(options: list[Any], share: float, least: int = 2) -> list[Any]:
+            count = max(least, round(share * len(options)))
             return [options[i] for i in random.permutation(len(options))[:count]]
 
-        self.values = {name: some(each, 0.2) for name, each in catalogue.VALUES.items()}
-        self.writes = some(catalogue.WRITES, 0.3)
-        self.effects = some(catalogue.EFFECTS, 0.5)
-        self.eager_only = some(catalogue.EAGER_ONLY, 0.3)
-        self.modules = some(catalogue.OUTSIDE_MODULES, 0.3)
-        self.optimizers = some(catalogue.OUTSIDE_OPTIMIZERS, 0.3)
-        self.shapes = some(SHAPES[:3], 0.6)[:2] + some(SHAPES[3:], 0.4)[:1]
-        self.dtypes = some([*FLOATING, *COMPLEX, *INTEGER, "bool"], 0.3)[:3]
-        self.indices = some(INDICES, 0.4)
-        self.numbers = some(NUMBERS, 0.4)
+        self.values = {name: some(each, 0.05) for name, each in catalogue.VALUES.items()}
+        self.writes = some(catalogue.WRITES, 0.1)
+        self.effects = some(catalogue.EFFECTS, 0.4)
+        self.eager_only = some(catalogue.EAGER_ONLY, 0.15)
+        self.modules = some(catalogue.OUTSIDE_MODULES, 0.15)
+        self.optimizers = some(catalogue.OUTSIDE_OPTIMIZERS, 0.15)
+        self.shapes = some(SHAPES[:3], 0.6) + some(SHAPES[3:], 0.3, 1)
+        self.welcome = {*self.shapes, (), *some(sorted(OTHER_SHAPES), 0.2)}
+        self.dtypes = some([*FLOATING, *COMPLEX, *INTEGER, "bool"], 0.1)
+        self.indices = some(INDICES, 0.2)
+        self.numbers = some(NUMBERS, 0.3)
+        self.dimensions = some(DIMENSIONS, 0.5)
+        self.masks = some(MASKS, 0.5)
 
 
 class Generator:
@@ -345,8 +350,7 @@ class Generator:
             value.is_leaf  # noqa: B018
         except RuntimeError:  # PyTorch refuses some views once their base has been written
             return False
-        shape = tuple(value.shape)
-        if shape not in OTHER_SHAPES and shape not in SHAPES:
+        if tuple(value.shape) not in self.words.welcome:
             return False
         if value.is_complex() and self.chance(0.7):
             return False
@@ -391,16 +395,20 @@ class Generator:
         if kind in simple:
             return self.pick(simple[kind])
         if kind == "d":
-            rank = self.values[first].dim() if first else 1
-            return str(int(self.random.integers(-rank, max(rank, 1))))
+            return str(self.dimension(self.values[first].dim() if first else 1))
         if kind == "parameters":
             modules = [f"{each}.parameters()" for each in simple["module"]]
             leaves = [each.name for each in self.inputs if each.requires_grad]
             return self.pick(modules + ([f"[{', '.join(leaves)}]"] if leaves else []))
         if kind == "m":
             name = first if first and self.chance(0.7) else self.pick(self.tensors())
-            return self.choice(MASKS).format(name)
+            return self.choice(self.words.masks).format(name)
         return self.pick([each for each in self.tensors() if self.fits(each, kind, first)])
+
+    def dimension(self, rank: int) -> int:
+        """A dimension of a tensor of that rank, from the block's if one of them fits."""
+        fitting = [each for each in self.words.dimensions if -rank <= each < max(rank, 1)]
+        return self.choice(fitting or [0])
 
     def pick(self, options: list[str]) -> str:
         """One of them, later ones more often."""

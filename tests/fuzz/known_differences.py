@@ -40,6 +40,7 @@ class Known:
 
 
 FLAGS = "requires_grad|has_node|is_leaf"
+RESHAPED = r"\.(t|squeeze|unsqueeze|transpose)_\("
 EAGER = [
     Known("in-place writes never invalidate a graph", "modified by an inplace operation"),
     Known("every tensor is contiguous: view never fails", "view size is not compatible"),
@@ -101,6 +102,36 @@ EAGER = [
         what="elements",
     ),
     Known(
+        "PyTorch cannot add to a gradient of zeros that has no memory",
+        theirs="ZeroTensors are immutable",
+    ),
+    Known(
+        "an operator that a dtype lacks is a NotImplementedError, which is a RuntimeError",
+        theirs="^RuntimeError at",
+        ours="^NotImplementedError at .* is not implemented for",
+        what="error type",
+    ),
+    Known(
+        "other operators save values here, so backward frees them",
+        theirs="^no error",
+        ours=r"^RuntimeError at .*Backward\d+: Trying to backward through the graph a second time",
+    ),
+    Known(
+        "arrays never change: what PyTorch has saved, a write through data or detach() destroys",
+        source=r"\.(data|detach\(\))(\[.*\])?( [-+*/]?= |\.\w+_\()",
+        what=r"\.grad elements",
+    ),
+    Known(
+        "a retained gradient has the shape that its tensor was given in place",
+        source=rf"\.retain_grad\(\).*{RESHAPED}|{RESHAPED}.*\.retain_grad\(\)",
+        what=r"\.grad shape",
+    ),
+    Known(
+        "a tensor with a retained gradient may be written to after a change of shape in place",
+        theirs="out != nullptr INTERNAL ASSERT FAILED",
+        source=RESHAPED,
+    ),
+    Known(
         "views made before an in-place change of shape are written no more",
         ours="given another shape in place after the view was made",
     ),
@@ -120,7 +151,7 @@ COMPILED = [
     ),
     Known(
         "all results of a call share one node, so a backward frees what the others need",
-        ours="CompiledFunctionBackward: cannot run backward through this graph a second time",
+        ours="CompiledFunctionBackward: Trying to backward through the graph a second time",
     ),
     Known(
         "hooks that a function leaves on tensors from outside are refused",

@@ -3,14 +3,20 @@
 ``python -m tests.fuzz.programs --seconds 600 --seed 1`` searches in processes that end before they
 have as many memory maps as Linux allows; ``--program INDEX`` shows one program of a seed and what
 it does. Without PyTorch, compiled is compared with eager only.
+
+Almost all of the time goes into compiling operators. So a block of programs shares a small
+vocabulary (`tests.fuzz.generation`), few programs are compiled as a whole, and most processes
+compile with `tests.fuzz.quick_xla`.
 """
 
 from __future__ import annotations
 
 import argparse
 import faulthandler
+import gc
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import time
@@ -18,9 +24,11 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import jax
+
 import flambeau
-from tests.fuzz import known_differences
-from tests.fuzz.generation import generate
+from tests.fuzz import known_differences, quick_xla
+from tests.fuzz.generation import BLOCK, generate
 from tests.fuzz.observation import (
     Difference,
     Observation,
@@ -34,8 +42,10 @@ from tests.fuzz.reduce import reduce
 from tests.fuzz.report import Disagreement, Report, main
 
 MAPS = 45_000
-# Compiling takes a hundred times as long as running, so not every program is.
-COMPILED = 0.35
+# Compiling takes a hundred times as long as running, so few programs are compiled.
+COMPILED = 0.05
+# One process in so many compiles as XLA does without flags.
+ORDINARY = 8
 LONGEST = 200.0
 FLAGS = ("requires_grad", "is_leaf", "has_node")
 HAS_TORCH = importlib.util.find_spec("torch") is not None
@@ -148,6 +158,7 @@ def reduced(
 def work(seed: int, start: int, seconds: float | None, limit: int | None) -> None:
     """Search in this process until it has too many memory maps; a line of JSON for each program."""
     lib = oracle()
+    quick_xla.share_context()
     begin, index = time.monotonic(), start
     while (seconds is None or time.monotonic() - begin < seconds) and maps() < MAPS:
         if limit is not None and index >= limit:
@@ -156,6 +167,10 @@ def work(seed: int, start: int, seconds: float | None, limit: int | None) -> Non
         report = Report("programs", seed)
         search_one(lib, seed, index, report)
         index += 1
+        if index % BLOCK == 0:
+            # The next block has other operators.
+            jax.clear_caches()
+            gc.collect()
         found = [(each.title, each.program) for each in report.disagreements]
         sys.stdout.write(json.dumps([index, dict(report.counts), found]) + "\n")
         sys.stdout.flush()
@@ -165,7 +180,8 @@ def work(seed: int, start: int, seconds: float | None, limit: int | None) -> Non
 def run(seconds: float | None, seed: int, limit: int | None) -> Report:
     """Search for that long, in one process after the other."""
     report = Report("programs", seed)
-    begin, index = time.monotonic(), 0
+    begin, index, processes = time.monotonic(), 0, 0
+    quick = quick_xla.environment()
     while True:
         left = None if seconds is None else seconds - (time.monotonic() - begin)
         if (left is not None and left <= 0) or (limit is not None and index >= limit):
@@ -174,7 +190,9 @@ def run(seconds: float | None, seed: int, limit: int | None) -> Report:
         command += ["--start", str(index)]
         command += ["--seconds", str(left)] if left is not None else []
         command += ["--limit", str(limit)] if limit is not None else []
-        worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        processes += 1
+        environment = {**os.environ, **(quick if processes % ORDINARY else {})}
+        worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         assert worker.stdout is not None
         before = index
         for line in worker.stdout:

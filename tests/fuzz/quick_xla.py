@@ -1,0 +1,40 @@
+"""XLA with less optimization, for searches that run each compiled operator only a few times."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+
+# Compiling an eager operator takes a third of the time; what is computed is the same to rounding.
+FLAGS = (
+    "--xla_backend_optimization_level=0",
+    "--xla_llvm_disable_expensive_passes=true",
+    "--xla_cpu_use_fusion_emitters=false",
+    "--xla_cpu_parallel_codegen_split_count=1",
+)
+
+
+def environment() -> dict[str, str]:
+    """Variables for a process that compiles quickly and keeps nothing on disk.
+
+    XLA ends a process that is started with flags it does not know, so they are tried first.
+    """
+    flags = " ".join([os.environ.get("XLA_FLAGS", ""), *FLAGS]).strip()
+    quick = {"XLA_FLAGS": flags, "FLAMBEAU_CACHE": "0"}
+    command = [sys.executable, "-c", "import jax; jax.devices()"]
+    tried = subprocess.run(command, env={**os.environ, **quick}, capture_output=True, check=False)
+    return quick if tried.returncode == 0 else {}
+
+
+def share_context() -> None:
+    """Let all programs of this process be lowered in one MLIR context.
+
+    JAX makes a context for each, which takes longer than lowering an operator does. Without the
+    function that makes them, nothing changes.
+    """
+    from jax._src.interpreters import mlir
+
+    if hasattr(mlir, "make_ir_context"):
+        mlir.make_ir_context = functools.cache(mlir.make_ir_context)
