@@ -188,9 +188,7 @@ def _joined(before: View | None, view: View | None, starts: Any) -> View | None:
         return None
     if view is None:
         assert before is not None
-        return View(
-            before.steps, before.names, before.starts, before.shape, before.numpy_dtype, None
-        )
+        return before.without_base()
     starts = view.starts if starts is None else starts
     if before is None:
         return View(

@@ -230,14 +230,14 @@ class History:
         return self._cell.version
 
     def _is_view(self) -> bool:
-        if self._view is not None and self._view.base is not None:
+        if is_view(self):
             return True
         # The stand-in of an argument is no view, whatever that is.
         return modes.trace is not None and modes.trace.ask(self, is_view)
 
     @property
     def _base(self) -> Any:
-        if self._view is not None and self._view.base is not None:
+        if self._view is not None and is_view(self):
             return self._view.base
         if self._is_view():
             raise TracedValueError(
@@ -317,7 +317,8 @@ def look_at(tensor: Any) -> None:
 
 def is_view(tensor: Any) -> bool:
     """Whether ``tensor`` has the history of another one, of which it is a view."""
-    return tensor._view is not None and tensor._view.base is not None
+    view = tensor._view
+    return view is not None and view.base is not None and not view.of_itself
 
 
 def is_part(tensor: Any) -> bool:

@@ -214,6 +214,12 @@ class AccumulateGrad(Node):
         variable = self.variable
         # A leaf may have been frozen since the forward.
         if cotangents[0] is not None and variable._requires_grad:
+            if variable._grad_fn is not None:
+                raise RuntimeError(
+                    "a leaf variable has been moved into the graph interior: it was detached and "
+                    "overwritten in place after its value had been used, whose gradient has no "
+                    "place now; overwrite a clone() instead"
+                )
             _accumulate(variable, cotangents[0], as_tensors)
         if variable._post_accumulate_hooks:
             with kept_modes():

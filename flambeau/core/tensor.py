@@ -140,11 +140,8 @@ class Tensor(Attributes, History, HostAccess, metaclass=TensorMeta):
         """A new handle of class ``cls`` on the same elements, outside the tape."""
         alias = object.__new__(cls)
         alias._cell = self._cell
-        view = self._view
-        if view is not None:
-            alias._view = View(
-                view.steps, view.names, view.starts, view.shape, view.numpy_dtype, None
-            )
+        if self._view is not None:
+            alias._view = self._view.without_base()
         if modes.trace is not None:
             modes.trace.derive(alias, self)
         return alias
@@ -263,6 +260,8 @@ class Tensor(Attributes, History, HostAccess, metaclass=TensorMeta):
         """Take this tensor itself off the tape."""
         if self._is_view():
             raise RuntimeError("cannot detach a view in place; use detach() instead")
+        if self._view is not None and self._view.of_itself:
+            self._become(self._cell, self._view.without_base())
         if modes.trace is not None:
             modes.trace.note(self)
             if self._grad_fn is None:

@@ -100,12 +100,14 @@ class View:
             detached view begins there.
         made: What forbids recorded writes to the view, as PyTorch has it: ``"in no_grad mode"``, or
             the operator that gave it together with others; empty for an ordinary view.
+        of_itself: Whether `base` is what the tensor itself was before its shape was changed in
+            place, so that it is no view to the user.
         rebased: How often the base's history had been moved when the view's own was computed.
     """
 
     __slots__ = (
-        "array", "base", "made", "names", "numpy_dtype", "origin", "rebased", "shape", "starts",
-        "steps", "version",
+        "array", "base", "made", "names", "numpy_dtype", "of_itself", "origin", "rebased", "shape",
+        "starts", "steps", "version",
     )  # fmt: skip
 
     def __init__(
@@ -127,10 +129,15 @@ class View:
         self.base = base
         self.origin = origin
         self.made = made
+        self.of_itself = False
         self.rebased = 0 if base is None else base._rebased
         # The part last read, and the Cell's version at that time.
         self.array: Any = None
         self.version = -1
+
+    def without_base(self) -> View:
+        """The same elements seen without a history to follow, as `detach` sees them."""
+        return View(self.steps, self.names, self.starts, self.shape, self.numpy_dtype, None)
 
     def from_base(self) -> tuple[tuple[Step, ...], tuple[str, ...], Any]:
         """The steps that lead here from `base`, their names and their start positions."""

@@ -299,9 +299,13 @@ def become_view(target: Tensor, step: Step, name: str, starts: Any = None) -> Te
         else:
             kernel = _view_kernel(step, name)
             reshape_history(target, made._grad_fn, lambda grad: kernel.run((grad, starts)))
-    elif former._view is None or former._view.base is None:
+    own = former._view is None or former._view.base is None
+    if own and not recorded:
         made._view.base = None
-    made._view.made = "" if former._view is None else former._view.made
+    if former._view is None:
+        made._view.made, made._view.of_itself = "", True
+    else:
+        made._view.made, made._view.of_itself = former._view.made, own or former._view.of_itself
     target._become(made._cell, made._view)
     return target
 

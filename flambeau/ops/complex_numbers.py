@@ -33,7 +33,7 @@ def _wide(part: Any) -> Any:
     return part.astype(jnp.float32) if part.dtype.itemsize == 2 else part
 
 
-@op
+@op(linear=True)
 def complex(real: Array, imag: Array) -> Array:
     """The complex numbers with these real and imaginary parts.
 
@@ -56,14 +56,14 @@ def polar(abs: Array, angle: Array) -> Array:
     return jax.lax.complex(abs * jnp.cos(angle), abs * jnp.sin(angle))
 
 
-@op(method=True, inplace=True, name="conj_physical")
+@op(method=True, inplace=True, name="conj_physical", linear=True)
 def conj_physical(input: Operand) -> Array:
     """The complex conjugate of each element; real elements are as they are."""
     (input,) = promote(input)
     return jnp.conj(input)
 
 
-@op(name="conj")
+@op(name="conj", linear=True)
 def _conjugate(input: Array) -> Array:
     return jnp.conj(input)
 

@@ -40,7 +40,7 @@ def _cast(input: Array, dtype: dtypes.dtype) -> Array:
     return input.astype(dtype.numpy)
 
 
-@op(node="CopyBackwards")
+@op(node="CopyBackwards", linear=True)
 def _copied(input: Array, src: Array) -> Array:
     if jnp.iscomplexobj(src) and not jnp.iscomplexobj(input):
         src = jnp.real(src)

@@ -16,7 +16,7 @@ from flambeau.ops.checks import category, wrap_dim
 __all__ = ["cumulative_trapezoid", "diff", "trapezoid", "trapz"]
 
 
-@op(widen=True, method=True, node="SubBackward0")
+@op(widen=True, method=True, node="SubBackward0", linear=True)
 def diff(
     input: Array,
     n: int = 1,

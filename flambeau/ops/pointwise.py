@@ -181,14 +181,14 @@ def atanh(input: Operand) -> Array:
     return jnp.arctanh(input)
 
 
-@op(method=True, inplace=True, promote="float", widen=True, node="Deg2RadBackward0")
+@op(method=True, inplace=True, promote="float", widen=True, linear=True, node="Deg2RadBackward0")
 def deg2rad(input: Operand) -> Array:
     """Degrees as radians."""
     needs_ordered("deg2rad", input)
     return jnp.deg2rad(input)
 
 
-@op(method=True, inplace=True, promote="float", widen=True, node="Rad2DegBackward0")
+@op(method=True, inplace=True, promote="float", widen=True, linear=True, node="Rad2DegBackward0")
 def rad2deg(input: Operand) -> Array:
     """Radians as degrees."""
     needs_ordered("rad2deg", input)
@@ -205,7 +205,7 @@ def abs(input: Operand) -> Array:
     return magnitude(input) if jnp.issubdtype(input.dtype, jnp.inexact) else jnp.abs(input)
 
 
-@op(method=True, inplace=True, promote="type")
+@op(method=True, inplace=True, promote="type", linear=True)
 def sign(input: Operand) -> Array:
     """-1, 0 or 1 for elements below, at and above zero; 0 for NaN."""
     needs_ordered("sign", input)
@@ -236,25 +236,25 @@ def _round_up_or_down(name: str, compute: Any, input: Any) -> Any:
     return compute(input) if category(input) == FLOATING else input
 
 
-@op(method=True, inplace=True, promote="type")
+@op(method=True, inplace=True, promote="type", linear=True)
 def floor(input: Operand) -> Array:
     """The greatest integers that are not above the elements."""
     return _round_up_or_down("floor", jnp.floor, input)
 
 
-@op(method=True, inplace=True, promote="type")
+@op(method=True, inplace=True, promote="type", linear=True)
 def ceil(input: Operand) -> Array:
     """The least integers that are not below the elements."""
     return _round_up_or_down("ceil", jnp.ceil, input)
 
 
-@op(method=True, inplace=True, promote="type")
+@op(method=True, inplace=True, promote="type", linear=True)
 def trunc(input: Operand) -> Array:
     """The elements without their fractions."""
     return _round_up_or_down("trunc", jnp.trunc, input)
 
 
-@op(method=True, inplace=True, promote="type")
+@op(method=True, inplace=True, promote="type", linear=True)
 def frac(input: Operand) -> Array:
     """The fractions of the elements, with their signs: ``x - trunc(x)``."""
     needs_floating("frac", input)
@@ -262,7 +262,7 @@ def frac(input: Operand) -> Array:
 
 
 @op(
-    method=True, inplace=True, promote="type", widen=True,
+    method=True, inplace=True, promote="type", widen=True, linear=True,
     node=lambda decimals: f"RoundBackward{int(decimals != 0)}",
 )  # fmt: skip
 def round(input: Operand, *, decimals: int = 0) -> Array:

@@ -74,6 +74,7 @@ def product_rows() -> Iterator[Row]:
     yield Row("trace", call("trace"), (a,))
     yield Row("chain_matmul", call("chain_matmul"), (a, b, random(4, 2)), 1e-5, node=False)
     yield Row("vecdot", linalg("vecdot", dim=0), (a, random(3, 5)), node=False)
+    yield Row("vecdot of numbers", linalg("vecdot"), (random(), random()), node=False)
 
 
 def sum_rows() -> Iterator[Row]:

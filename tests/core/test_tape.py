@@ -156,3 +156,13 @@ def test_gradients_on_the_meta_device_accumulate():
     (x * 2 + x * 3).sum().backward()
     (x * 2).sum().backward()
     assert x.grad.is_meta
+
+
+def test_a_leaf_that_has_become_a_result_takes_no_gradient_for_its_old_value() -> None:
+    leaf = flambeau.ones(2, requires_grad=True)
+    used = leaf.exp()
+    leaf.detach_()
+    leaf.copy_(flambeau.ones(2, requires_grad=True))
+    with pytest.raises(RuntimeError, match="moved into the graph interior"):
+        used.sum().backward()
+    assert leaf._grad is None

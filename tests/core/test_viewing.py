@@ -197,6 +197,25 @@ def test_a_retained_gradient_of_another_shape_has_a_history_of_its_own() -> None
     assert second.tolist() == (24 * x).tolist()
 
 
+def test_a_tensor_reshaped_in_place_is_no_view_and_can_be_detached() -> None:
+    x = leaf()
+    y = x * 2
+    y.t_().unsqueeze_(0)
+    assert not y._is_view()
+    assert y._base is None
+    kept = y[0]
+    assert y.detach_() is y
+    assert y.is_leaf
+    y.mul_(2)
+    assert y.tolist() == [[[4.0, 12.0], [8.0, 16.0]]]
+    assert kept.tolist() == y[0].tolist()
+    view = (x * 2).t()
+    view.unsqueeze_(0)
+    assert view._is_view()
+    with pytest.raises(RuntimeError, match="cannot detach a view"):
+        view.detach_()
+
+
 def test_a_gradient_of_the_shape_before_an_unrecorded_change_is_an_error() -> None:
     x = leaf()
     y = x[:1] * 2

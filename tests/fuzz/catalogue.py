@@ -146,7 +146,7 @@ REDUCTIONS = templates("""
     lib.cumulative_trapezoid({x})
     {x}.softmax({d}, dtype=lib.float64)
     lib.bincount({n}.flatten().abs() % 3, minlength=3)
-    {x}.histc(3, -1, 1)
+    {x}.histc(3, -1.05, 1.15)
     lib.searchsorted({v}.sort()[0], {v})
     lib.bucketize({x}, lib.tensor([-0.5, 0.5]))
 """)

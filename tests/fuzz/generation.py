@@ -92,13 +92,13 @@ class Generator:
 
     Args:
         lib: The library that runs each statement as it is chosen.
-        seed: What the program depends on, and nothing else.
+        seed: What the program depends on: the search's seed, its index there, and the attempt.
     """
 
     def __init__(self, lib: Any, seed: tuple[int, ...]) -> None:
         self.lib = lib
         self.random = np.random.default_rng(seed)
-        self.words = Vocabulary(seed[0], seed[-1] // BLOCK)
+        self.words = Vocabulary(seed[0], seed[1] // BLOCK)
         self.eager_only = self.chance(0.3)
         self.dtypes = self.choice([["float32"]] * 5 + [["float32", "float64"], ["float32", "any"]])
         self.inputs: list[Input] = []
@@ -460,4 +460,8 @@ def quiet() -> Any:
 
 def generate(lib: Any, seed: tuple[int, ...]) -> Program:
     """The program of a seed. What the library refuses is left out, so the library matters too."""
-    return Generator(lib, seed).program()
+    for attempt in range(10):
+        # Where a statement depends on one that was tried and left out, the program is another one.
+        with contextlib.suppress(Exception):
+            return Generator(lib, (*seed, attempt)).program()
+    raise RuntimeError(f"there is no program for the seed {seed}")

@@ -43,6 +43,7 @@ FLAGS = "requires_grad|has_node|is_leaf"
 RESHAPED = r"\.(t|squeeze|unsqueeze|transpose)_\("
 EAGER = [
     Known("in-place writes never invalidate a graph", "modified by an inplace operation"),
+    Known("in-place writes never invalidate a graph", "tensor that has been detached in-place"),
     Known("every tensor is contiguous: view never fails", "view size is not compatible"),
     Known("as_strided works on whole tensors only", ours=r"as_strided\(\) counts through"),
     Known("views are not resized", ours="is a view of the wrong shape and cannot be resized"),
@@ -63,6 +64,33 @@ EAGER = [
         ours="False|None",
         source=r"no_grad|set_grad_enabled\(False\)",
         what=f"{FLAGS}|is missing",
+    ),
+    Known(
+        "a view made under no_grad does not require grad",
+        theirs="False",
+        ours="True",
+        source=r"no_grad|set_grad_enabled\(False\)",
+        what="is_leaf",
+    ),
+    Known(
+        "of several mistakes another one may be told first",
+        theirs="requires grad is being used in an in-place operation",
+        ours="^IndexError at .* too many indices",
+        what="error type",
+    ),
+    Known(
+        "a view does not pick up a later requires_grad_() of its base",
+        theirs="True|no error",
+        ours="False|does not require grad",
+        source=r"requires_grad_\((True)?\)",
+        what=r"error|call \d: \w+ (requires_grad|has_node)",
+    ),
+    Known(
+        "a view does not pick up a later requires_grad_() of its base",
+        theirs="False",
+        ours="True",
+        source=r"requires_grad_\((True)?\)",
+        what=r"call \d: \w+ is_leaf",
     ),
     Known(
         "gradients are tensors of their own, where PyTorch's may be expanded",

@@ -232,7 +232,11 @@ def compare(
         if theirs != ours:
             yield Difference(name, "value", theirs, ours)
         return
-    for fact in ("dtype", "shape", "requires_grad", "is_leaf", "has_node"):
+    facts = ("dtype", "shape", "requires_grad", "is_leaf", "has_node")
+    if theirs.elements.dtype.kind not in "fc" and not ours.requires_grad:
+        # PyTorch gives integers a history when they are written to; nothing follows from it.
+        facts = facts[:2]
+    for fact in facts:
         one, other = getattr(theirs, fact), getattr(ours, fact)
         if one != other:
             yield Difference(name, fact, one, other)

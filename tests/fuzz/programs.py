@@ -203,9 +203,12 @@ def run(seconds: float | None, seed: int, limit: int | None) -> Report:
                 sys.stderr.write(f"{report.disagreements[-1]}\n")
         sys.stderr.write(f"# {index} programs\n")
         if worker.wait() != 0:
-            title = f"seed {seed}, program {index}: the process ended with {worker.returncode}"
-            program = generate(oracle(), (seed, index))
-            report.disagreements.append(Disagreement(title, program.script("flambeau", True)))
+            source = written(seed, index)
+            if source is None:
+                report.counts["crashes of PyTorch"] += 1
+            else:
+                title = f"seed {seed}, program {index}: the process ended with {worker.returncode}"
+                report.disagreements.append(Disagreement(title, source))
             index += 1
         elif index == before:
             break
@@ -213,10 +216,20 @@ def run(seconds: float | None, seed: int, limit: int | None) -> Report:
     return report
 
 
-def show(seed: int, index: int) -> None:
+def written(seed: int, index: int) -> str | None:
+    """A program, written by another process; None if PyTorch crashes meanwhile."""
+    command = [sys.executable, "-m", "tests.fuzz.programs", "--seed", str(seed)]
+    command += ["--program", str(index), "--write"]
+    made = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    return made.stdout if made.returncode == 0 else None
+
+
+def show(seed: int, index: int, only_write: bool) -> None:
     """One program, and what each way of running it gives."""
     program = generate(oracle(), (seed, index))
-    sys.stdout.write(program.script("flambeau", False))
+    sys.stdout.write(program.script("flambeau", only_write))
+    if only_write:
+        return
     for compiled in (False, True):
         found = Comparison(replace(program), compiled=compiled).found()
         sys.stdout.write(f"compiled={compiled}: {[str(each) for each in found]}\n")
@@ -226,12 +239,13 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--start", type=int, default=None)
     parser.add_argument("--program", type=int, default=None)
+    parser.add_argument("--write", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=None)
     parser.add_argument("--limit", type=int, default=None)
     known = parser.parse_known_args()[0]
     if known.program is not None:
-        show(known.seed, known.program)
+        show(known.seed, known.program, known.write)
     elif known.start is not None:
         work(known.seed, known.start, known.seconds, known.limit)
     else:

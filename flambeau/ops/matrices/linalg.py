@@ -436,7 +436,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     return _cross(input, other, dim)
 
 
-@op(method=True, widen=True)
+@op(method=True, widen=True, linear=True)
 def trace(input: Array) -> Array:
     """The sum of the diagonal of a matrix, 0-d.
 

@@ -232,10 +232,14 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
 
 @op(name="linalg_vecdot")
 def vecdot(x: Array, y: Array, *, dim: int = -1) -> Array:
-    """The dot products of vectors along ``dim``, the first conjugated."""
+    """The dot products of vectors along ``dim``, the first conjugated.
+
+    Tensors without dimensions count as vectors of length 1.
+    """
     one_dtype("vecdot", x, y)
     left, right = jnp.broadcast_arrays(x, y)
-    return jnp.sum(jnp.conj(left) * right, wrap_dim(dim, left.ndim, "vecdot"))
+    axis = wrap_dim(dim, left.ndim, "vecdot")
+    return jnp.sum(jnp.conj(left) * right, axis if left.ndim else ())
 
 
 @op(name="vander")

@@ -14,7 +14,7 @@ from flambeau.ops.checks import needs_floating, same_dtype
 __all__ = ["affine_grid_generator"]
 
 
-@op
+@op(linear=True)
 def affine_grid_generator(
     theta: Array, size: tuple[int, ...], align_corners: bool = False
 ) -> Array:

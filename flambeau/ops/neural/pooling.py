@@ -234,7 +234,7 @@ def _counts(windows: Windows, i: int, count_include_pad: bool) -> np.ndarray:
     return np.minimum(stops, size) - np.maximum(starts, 0)
 
 
-@op(node="SqueezeBackward1")
+@op(node="SqueezeBackward1", linear=True)
 def avg_pool1d(input: Array, kernel_size: Sizes, stride: Sizes | None = None,
                padding: Sizes = 0, ceil_mode: bool = False,
                count_include_pad: bool = True) -> Array:  # fmt: skip
@@ -243,7 +243,7 @@ def avg_pool1d(input: Array, kernel_size: Sizes, stride: Sizes | None = None,
                      count_include_pad, None)  # fmt: skip
 
 
-@op(node="AvgPool2DBackward0")
+@op(node="AvgPool2DBackward0", linear=True)
 def avg_pool2d(input: Array, kernel_size: Sizes, stride: Sizes | None = None,
                padding: Sizes = 0, ceil_mode: bool = False, count_include_pad: bool = True,
                divisor_override: int | None = None) -> Array:  # fmt: skip
@@ -265,7 +265,7 @@ def avg_pool2d(input: Array, kernel_size: Sizes, stride: Sizes | None = None,
                      count_include_pad, divisor_override)  # fmt: skip
 
 
-@op(node="AvgPool3DBackward0")
+@op(node="AvgPool3DBackward0", linear=True)
 def avg_pool3d(input: Array, kernel_size: Sizes, stride: Sizes | None = None,
                padding: Sizes = 0, ceil_mode: bool = False, count_include_pad: bool = True,
                divisor_override: int | None = None) -> Array:  # fmt: skip
@@ -367,13 +367,13 @@ def _adaptive_avg_pool(name: str, spatial: int, input: Any, output_size: Any) ->
     return wide.astype(input.dtype)
 
 
-@op(node="SqueezeBackward1")
+@op(node="SqueezeBackward1", linear=True)
 def adaptive_avg_pool1d(input: Array, output_size: OutputSize) -> Array:
     """Averages of ``output_size`` windows of ``(N, C, L)`` or ``(C, L)``."""
     return _adaptive_avg_pool("adaptive_avg_pool1d", 1, input, output_size)
 
 
-@op(node="AdaptiveAvgPool2DBackward0")
+@op(node="AdaptiveAvgPool2DBackward0", linear=True)
 def adaptive_avg_pool2d(input: Array, output_size: OutputSize) -> Array:
     """Averages of ``output_size`` windows that cover the input evenly.
 
@@ -388,7 +388,7 @@ def adaptive_avg_pool2d(input: Array, output_size: OutputSize) -> Array:
     return _adaptive_avg_pool("adaptive_avg_pool2d", 2, input, output_size)
 
 
-@op(node="AdaptiveAvgPool3DBackward0")
+@op(node="AdaptiveAvgPool3DBackward0", linear=True)
 def adaptive_avg_pool3d(input: Array, output_size: OutputSize) -> Array:
     """Averages of ``output_size`` windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``."""
     return _adaptive_avg_pool("adaptive_avg_pool3d", 3, input, output_size)
