@@ -97,10 +97,10 @@ class _Misses:
         call = None
         if jit_core.is_outside():
             leaves, tree = jax.tree.flatten(arguments)
-            signature = _signature(leaves)
-            if signature is not None:
+            place = _place(leaves)
+            if place is not None:
                 with statistics.working(self.name):
-                    call = jit_core.call_of(self._find(tree, signature, arguments))
+                    call = jit_core.call_of(self._find(place, leaves, tree, arguments))
         if call is None:
             return self.traced()(*arguments), None, False
         return call._cache_miss(*arguments)
@@ -119,20 +119,23 @@ class _Misses:
             compiler_options=self.options,
         )
 
-    def _find(self, tree: Any, signature: str, arguments: tuple[Any, ...]) -> jax.stages.Compiled:
+    def _find(
+        self, place: Any, leaves: list[Any], tree: Any, arguments: tuple[Any, ...]
+    ) -> jax.stages.Compiled:
         """The program for these arguments: from the disk, or compiled."""
         began = time.perf_counter()
+        signature = f"{tree} {','.join(map(_text, leaves))} on {place!r}"
         kept = store()
         found, key, lowered = None, "", None
         if kept is not None and _is_plain(tree) and (description := self._described()):
-            key = _key(description, f"{tree} {signature}")
-            found = _load(kept, key)
+            key = _key(description, signature)
+            found = _load(kept, key, place)
         if found is None:
             lowered = self._jitted().lower(*arguments)
             if kept is not None and not key:
                 # What is not known by its code is known by the program that it lowers to.
                 key = _key(f"{lowered.as_text()} {self.donate} {self.options}", signature)
-                found = _load(kept, key)
+                found = _load(kept, key, place)
         if found is not None:
             statistics.add(statistics.loaded, self.name, began)
             return found
@@ -163,28 +166,35 @@ def named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return call
 
 
-def _signature(leaves: list[Any]) -> str | None:
-    """What a program depends on of its arguments; ``None`` where JAX must look at them itself."""
-    parts = []
-    device = None
+def _place(leaves: list[Any]) -> Any:
+    """The one device that a program for these runs on; ``None`` where JAX must look itself."""
+    found = None
     for each in leaves:
         if type(each) is ArrayImpl:
-            placed = each.sharding
-            if type(placed) is not SingleDeviceSharding:
+            if type(each.sharding) is not SingleDeviceSharding:
                 return None
+            (device,) = each.sharding.device_set
             if each._committed:
-                if device not in (None, placed):
+                if found not in (None, device):
                     return None
-                device = placed
-            aval = each.aval
-            parts.append(f"{aval.dtype}{list(aval.shape)}{'w' * aval.weak_type}")
-        elif isinstance(each, np.ndarray | np.generic):
-            parts.append(f"numpy {each.dtype}{list(each.shape)}")
-        elif type(each) in (bool, int, float, complex):
-            parts.append(type(each).__name__)
-        else:
+                found = device
+        elif not isinstance(each, np.ndarray | np.generic | bool | int | float | complex):
             return None
-    return f"{','.join(parts)} on {device!r}"
+    if found is not None:
+        return found
+    default = getattr(jax.config, "jax_default_device", None)
+    return default if isinstance(default, jax.Device) else jax.local_devices()[0]
+
+
+def _text(leaf: Any) -> str:
+    """What a program depends on of one of its arguments."""
+    if type(leaf) is ArrayImpl:
+        aval, memory = leaf.aval, leaf.sharding.memory_kind
+        weak = "weak " if aval.weak_type else ""
+        return f"{weak}{aval.dtype}{list(aval.shape)} {memory} {leaf._committed}"
+    if isinstance(leaf, np.ndarray | np.generic):
+        return f"numpy {leaf.dtype}{list(leaf.shape)}"
+    return type(leaf).__name__
 
 
 def _is_plain(tree: Any) -> bool:
@@ -219,15 +229,17 @@ def _code() -> str:
     return digest.hexdigest()
 
 
-def _load(kept: Store, key: str) -> jax.stages.Compiled | None:
-    """The program that is kept under ``key``."""
+def _load(kept: Store, key: str, place: Any) -> jax.stages.Compiled | None:
+    """The program that is kept under ``key``, for the device that it was compiled for."""
     program = kept.get(key)
     if program is None:
         return None
     from jax.experimental.serialize_executable import deserialize_and_load
 
     try:
-        return deserialize_and_load(*pickle.loads(program))
+        return deserialize_and_load(
+            *pickle.loads(program), backend=place.client, execution_devices=[place]
+        )
     except Exception:  # noqa: BLE001 - whatever is wrong with it, it can be compiled again.
         kept.discard(key)
         return None

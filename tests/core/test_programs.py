@@ -189,3 +189,30 @@ def test_default_dtype_is_part_of_the_key(counts):
         flambeau.set_default_dtype(flambeau.float32)
     assert wide is flambeau.float64
     assert (flambeau.ones(2, dtype=flambeau.int64) / 3).dtype is flambeau.float32
+
+
+DEVICES = """
+import jax, jax.numpy as jnp
+from flambeau import Tensor
+from flambeau.core.statistics import statistics
+for device in jax.devices():
+    x = Tensor._wrap(jax.device_put(jnp.ones(3), device))
+    for _ in range(3):
+        result = x + x
+    assert result.jax().devices() == {device} and result.tolist() == [2, 2, 2]
+print(sum(count for count, _ in statistics.loaded.values()))
+"""
+
+
+def test_each_device_has_programs_of_its_own(tmp_path):
+    environment = {
+        **os.environ, "XDG_CACHE_HOME": str(tmp_path), "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+    }  # fmt: skip
+    environment.pop("FLAMBEAU_CACHE", None)
+    for loaded in ("0", "2"):
+        run = subprocess.run(
+            [sys.executable, "-c", DEVICES],
+            env=environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert run.stdout.strip() == loaded
