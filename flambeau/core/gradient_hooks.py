@@ -58,9 +58,13 @@ def on_outputs(
                 _check(hook, value, result)
                 value = result
         buffer[number] = _unwrap(value, as_tensors)
-    for number, kept in (node.retained or {}).items():
+    for number, kept in tuple((node.retained or {}).items()):
         tensor = kept.tensor()
-        if tensor is not None and kept.at is None and buffer[number] is not None:
+        if tensor is None or kept.at is not None or buffer[number] is None:
+            continue
+        # A write to a view's base has given it another value, whose gradient it then keeps.
+        tensor._follow_base()
+        if (node.retained or {}).get(number) is kept:
             new = _wrap(buffer[number], as_tensors)
             for change in kept.changes:
                 new = change(new)

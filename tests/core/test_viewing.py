@@ -186,6 +186,19 @@ def test_a_gradient_is_retained_through_a_change_of_shape_in_place(write: bool) 
     assert y.grad.tolist() == [[each + 1 for each in row] for row in expected[0]]
 
 
+@pytest.mark.parametrize("through", ["base", "view"])
+def test_a_view_that_was_written_to_retains_no_gradient_of_its_old_value(through: str) -> None:
+    base = leaf() * 2
+    view = base.t()
+    view.retain_grad()
+    used = view.sum()
+    (base if through == "base" else view).mul_(3)
+    (base.sum() + used).backward(retain_graph=True)
+    assert view.grad is None
+    view.sum().backward()
+    assert view.grad.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
 def test_a_retained_gradient_of_another_shape_has_a_history_of_its_own() -> None:
     x = leaf()
     y = x * 2

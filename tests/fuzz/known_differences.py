@@ -93,6 +93,21 @@ EAGER = [
         what=r"call \d: \w+ is_leaf",
     ),
     Known(
+        "a hook on a view stays with its value when the view is written to in place",
+        source=r"\b(\w+)\.register_hook\(.*\b\1(\[[^\n]*\])?(\.\w+_\(| [-+*/]?= )",
+        what=r"\.grad elements",
+    ),
+    Known(
+        "the gradient of a gradient passes through no result, and calls no hook on it",
+        source=r"\.register_hook\(.*create_graph=True",
+        what=r"\.grad elements",
+    ),
+    Known(
+        "cumsum_ of bools is refused without dimensions and elements too",
+        theirs="^no error",
+        ours=r"cum(sum|prod)_\(\): a result of flambeau.int64 cannot be stored in .*flambeau.bool",
+    ),
+    Known(
         "gradients are tensors of their own, where PyTorch's may be expanded",
         theirs="more than one element of the written-to tensor refers to a single memory",
     ),
