@@ -108,6 +108,13 @@ EAGER = [
         ours=r"cum(sum|prod)_\(\): a result of flambeau.int64 cannot be stored in .*flambeau.bool",
     ),
     Known(
+        "what tensordot gives is no view of a tensor that nobody has",
+        theirs="True",
+        ours="False",
+        source=r"tensordot\(.*\._is_view\(\)",
+        what="value",
+    ),
+    Known(
         "gradients are tensors of their own, where PyTorch's may be expanded",
         theirs="more than one element of the written-to tensor refers to a single memory",
     ),

@@ -9,7 +9,7 @@ import pytest
 
 import flambeau
 from tests.fuzz import situations
-from tests.fuzz.situations.running import judge
+from tests.fuzz.situations.running import SituationReport, Verdict, judge
 
 SLICE = 300
 KNOWN = situations.known()
@@ -71,6 +71,15 @@ def test_stale_values_errors_and_needless_traces_are_found(monkeypatch):
     for broken, kind in ((once, "stale"), (refuse, "refused"), (Tracer, "traced again")):
         monkeypatch.setattr(flambeau, "compile", broken)
         assert judge(situation).kind == kind
+
+
+def test_situations_that_are_known_to_fail_are_no_disagreements():
+    one, other = [*situations.every()][:2]
+    report = SituationReport(0, {one.name})
+    for each in (one, other):
+        report.take(Verdict(each, "stale", "call 2"))
+    assert [each.title for each in report.disagreements] == [f"stale: {other.name}: call 2"]
+    assert report.counts["known to fail"] == 1
 
 
 def test_the_same_seed_chooses_the_same_situations():

@@ -58,7 +58,7 @@ def run(seconds: float | None = None, seed: int = 0, limit: int | None = None) -
         seed: Decides the order, and the crossings.
         limit: How many to judge at most.
     """
-    return run_all(chosen(seconds, seed, limit), seconds, seed)
+    return run_all(chosen(seconds, seed, limit), seconds, seed, known())
 
 
 def chosen(seconds: float | None, seed: int, limit: int | None) -> Iterator[Situation]:

@@ -32,7 +32,8 @@ def main() -> int:
         situations = islice(situations, args.limit)
     else:
         situations = chosen(args.seconds, args.seed, args.limit)
-    report = run_all(situations, args.seconds, args.seed)
+    shown_all = args.known or args.update
+    report = run_all(situations, args.seconds, args.seed, frozenset() if shown_all else names)
     if args.names:
         counts = ", ".join(f"{count} {kind}" for kind, count in sorted(report.counts.items()))
         sys.stdout.write(f"{report.table()}\n{report.seconds:.0f} s: {counts}\n")
