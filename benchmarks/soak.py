@@ -54,7 +54,7 @@ def held() -> tuple[int, float]:
 def main() -> None:
     """Run the rounds and print what is held after each tenth."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=50)
     rounds = parser.parse_args().rounds
     warnings.simplefilter("ignore", CompileWarning)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))

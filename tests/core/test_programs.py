@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import gc
 import operator
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import jax
@@ -136,6 +138,26 @@ def test_the_least_recently_used_program_goes_first(counts, monkeypatch):
     assert counts.loaded() == 0
     double(jnp.ones(2))
     assert counts.loaded() == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="memory maps are Linux'")
+def test_programs_that_went_leave_no_memory_maps(monkeypatch):
+    few = jit_core.cache(10)
+    monkeypatch.setattr(programs, "_cache", lambda: few)
+    monkeypatch.setattr(programs, "store", lambda: None)
+    double = compiled(lambda x: x + x, "double")
+
+    def maps():
+        gc.collect()
+        return Path("/proc/self/maps").read_text().count("\n")
+
+    for size in range(1, 20):
+        double(np.ones(size))
+    before = maps()
+    for size in range(20, 60):
+        double(np.ones(size))
+    # A program has three at least; other threads may make some.
+    assert maps() - before < 40
 
 
 def test_programs_end_with_their_function(counts):
