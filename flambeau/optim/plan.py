@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 from jax.core import Tracer
 
 from flambeau.core import dispatch, finishing
@@ -59,23 +60,30 @@ def update(
     """
     new_params: list[Any] = []
     new_states: list[Any] = []
+    # Parameters of one shape share one trace of their rule; XLA sees it in place of each call.
+    update_one = jax.jit(_update_one, static_argnums=(0, 1))
     for spec, vector in zip(specs, vectors, strict=True):
         hyper = pick(spec.layout, vector, tensors)
-        flags = dict(spec.flags)
         tensors = tensors[_count_tensors(spec.layout) :]
         for names, first in spec.members:
             i, j = len(new_params), len(new_states)
             state = dict(zip(names, states[j : j + len(names)], strict=True))
-            facts = {**flags, "first": first, "dtype": params[i].dtype}
-            param, state = _update_one(spec.rule, params[i], grads[i], state, hyper, facts)
+            facts = (*spec.flags, ("first", first), ("dtype", params[i].dtype))
+            param, state = update_one(spec.rule, facts, params[i], grads[i], state, hyper)
             new_params.append(param)
             new_states += [state[name] for name in names]
     return new_params, new_states
 
 
 def _update_one(
-    rule: Callable[..., Any], param: Any, grad: Any, state: Any, hyper: Any, flags: Any
+    rule: Callable[..., Any],
+    facts: tuple[tuple[str, Any], ...],
+    param: Any,
+    grad: Any,
+    state: Any,
+    hyper: Any,
 ) -> Any:
+    flags = dict(facts)
     if flags.get("maximize"):
         grad = -grad
     arrays = {name: unpacked(each) for name, each in state.items()}
