@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.number_cases import Case, call, find
+from tests.fuzz.number_cases import Case, call, find, method
 from tests.fuzz.number_inputs import Inputs, apart, cancelling, large, plain, shaped, well_posed
 
 SINGLE = ("float32", "float64")
@@ -183,7 +183,7 @@ def matrix_functions() -> Iterator[Case]:
         yield from at_edges("matrix_functions.spectral_norm", case, use=f"{order}")
     nuclear = call("linalg.matrix_norm", "nuc")
     yield from at_edges("matrix_functions.spectral_norm", nuclear, use="nuc")
-    yield from at_edges("norms.nuclear_norm", call("nuclear_norm", (-2, -1)))
+    yield from at_edges("norms.nuclear_norm", method("norm", "nuc", (-2, -1)))
     yield Case(
         "matrix_functions.einsum", "", call_einsum("bi,bj->ij"), plain((2, 3), (2, 3)), HALF_TOO
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.number_cases import REAL, Case, call, find
-from tests.fuzz.number_inputs import Inputs, plain, shaped
+from tests.fuzz.number_inputs import Inputs, apart, plain, shaped
 
 SINGLE = ("float32", "float64")
 #: What sums of a few dozen rounded products may be off by, in epsilons.
@@ -297,7 +297,7 @@ def sequences() -> Iterator[Case]:
         return lib.func.functional_call(layer, given, (x + bias, y, y))
 
     shapes = ((2, 3, 4), (2, 5, 4), (12, 4), (4,), (4, 4))
-    yield Case("multihead.multi_head_attention", "", attended, plain(*shapes), SINGLE, 64)
+    yield Case("multihead.multi_head_attention", "", attended, apart(*shapes), SINGLE, 64)
 
     def drawn(name: str, **more: Any) -> Any:
         def compute(lib: Any, x: Any) -> Any:
@@ -310,13 +310,6 @@ def sequences() -> Iterator[Case]:
         soft, slopes = drawn("gumbel_softmax", tau=0.7), drawn("rrelu", training=True)
         yield Case("activation.gumbel_softmax", edge, soft, inputs, ("float32",), SUMMED)
         yield Case("activation.rrelu_with_noise", edge, slopes, inputs, ("float32",))
-
-    def split(lib: Any, x: Any) -> Any:
-        layer = lib.nn.Linear(2, 3, dtype=x.dtype)
-        lib.nn.utils.vector_to_parameters(x, layer.parameters())
-        return tuple(layer.parameters())
-
-    yield Case("many.split_to_shapes", "", split, shaped((9,), share=0.3), REAL)
 
 
 def _sixty_rows(share: float) -> Inputs:

@@ -63,6 +63,7 @@ def test_a_slice_agrees() -> None:
 
 #: Operators of the gradient tables that are not compared, and why.
 WITHOUT_A_CASE = {
+    "many.split_to_shapes": "only vector_to_parameters uses it, without a gradient",
     "factorization.orthonormal_columns": "only nn.init.orthogonal_ uses it, without a gradient",
 }
 
