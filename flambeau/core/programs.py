@@ -21,6 +21,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax.sharding import SingleDeviceSharding
+from jaxlib import lapack
 from jaxlib._jax import ArrayImpl
 
 from flambeau.core import dtype as dtypes
@@ -237,6 +238,9 @@ def _load(kept: Store, key: str, place: Any) -> jax.stages.Compiled | None:
     from jax.experimental.serialize_executable import deserialize_and_load
 
     try:
+        if b"lapack_" in program:
+            # JAX looks LAPACK up when it traces a call; without that a loaded program crashes.
+            lapack.prepare_lapack_call("getrf", np.float32)
         return deserialize_and_load(
             *pickle.loads(program), backend=place.client, execution_devices=[place]
         )
