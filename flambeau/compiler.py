@@ -7,11 +7,19 @@ from typing import Any as _Any
 from flambeau._absent import Absent as _Absent
 from flambeau.compile import compile
 from flambeau.core import programs as _programs
+from flambeau.core.finishing import between_steps
 from flambeau.core.limits import programs_at_once as _programs_at_once
 from flambeau.core.modes import modes
 from flambeau.core.statistics import statistics as _statistics
 
-__all__ = ["compile", "is_compiling", "is_dynamo_compiling", "is_exporting", "stats"]
+__all__ = [
+    "between_steps",
+    "compile",
+    "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
+    "stats",
+]
 
 __getattr__ = _Absent(__name__)
 

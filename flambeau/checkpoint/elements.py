@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from flambeau.checkpoint.errors import RefusedContentError
 from flambeau.core.convert import place
 from flambeau.core.device import device
+from flambeau.core.finishing import alone
 from flambeau.core.modes import modes
 from flambeau.core.steps import Expand
 from flambeau.core.tensor import Tensor
@@ -62,6 +64,15 @@ def _before_last_step(tensor: Tensor, view: View) -> tuple[Tensor, View | None]:
         shape, of = result_of(steps, tuple(array.shape), array.dtype)
         source._view = View(steps, view.names[:-1], view.starts, shape, of, None)
     return source, source._view
+
+
+def at_one_moment(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """The elements that the tensors have now, all from between the same two steps.
+
+    Steps that other threads take from here on do not change them.
+    """
+    found = alone(lambda: [each._read() for each in tensors])
+    return [*map(Tensor._wrap, found)]
 
 
 def bytes_of(tensor: Tensor) -> memoryview:

@@ -26,6 +26,7 @@ import numpy as np
 
 from flambeau.checkpoint.elements import (
     array_from,
+    at_one_moment,
     bytes_of,
     checked_shape,
     elements_of,
@@ -106,7 +107,7 @@ def write_safetensors(obj: Mapping[str, Tensor], texts: dict[str, str], file: Bi
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % _ALIGNMENT)
     file.write(len(text).to_bytes(_LENGTH, "little") + text)
-    for tensor in written.values():
+    for tensor in at_one_moment(written.values()):
         file.write(bytes_of(tensor))
 
 

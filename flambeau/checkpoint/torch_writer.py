@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
-from flambeau.checkpoint.elements import bytes_of, elements_of, unexpanded
+from flambeau.checkpoint.elements import at_one_moment, bytes_of, elements_of, unexpanded
 from flambeau.checkpoint.torch_names import CLASS_OF, UNTYPED
 from flambeau.core.device import device
 from flambeau.core.dtype import dtype
@@ -173,7 +173,7 @@ def write_archive(obj: Any, file: BinaryIO) -> None:
 def _entries(pickled: Any, tensors: dict[str, Tensor]) -> Iterator[tuple[str, Any]]:
     yield "data.pkl", pickled
     yield "byteorder", sys.byteorder.encode()
-    for key, tensor in tensors.items():
+    for key, tensor in zip(tensors, at_one_moment(tensors.values()), strict=True):
         yield f"data/{key}", bytes_of(tensor)
     yield "version", _VERSION
 

@@ -11,6 +11,7 @@ import jax
 from jax.core import eval_jaxpr
 
 from flambeau.compile import exchanging
+from flambeau.compile.callbacks import calls_back
 from flambeau.compile.exchanging import find
 from flambeau.compile.guard import Guard
 from flambeau.compile.history import Arrival, CompiledFunctionBackward, History, Source
@@ -21,7 +22,7 @@ from flambeau.compile.slots import CellSlot, Slot, spec_of, tensors_in
 from flambeau.compile.split import Split, without_constants
 from flambeau.core import finishing, tape, world
 from flambeau.core.cell import Cell
-from flambeau.core.donation import take
+from flambeau.core.donation import owned
 from flambeau.core.node import Node
 from flambeau.core.programs import compiled
 from flambeau.core.tensor import Tensor
@@ -103,6 +104,8 @@ class Program:
             or self.retained
             or self.switched
         )
+        #: Whether it writes anything at all.
+        self.changes = bool(self.written or self.writes_more)
         self.looks_first = bool(self.keeping.slots or self.standing or self.flags or self.exchanges)
 
     def _bind(self, recording: Recording, closed: Any) -> None:
@@ -119,10 +122,15 @@ class Program:
         self.slot_writes = [
             (slot_of[c], output, count) for c, (output, count) in cells if c in slot_of
         ]
+        #: Whether it calls Python while it runs, which may read, and may fail.
+        self.calls_back = calls_back(closed.jaxpr)
         # What a backward that comes later needs cannot be overwritten.
-        donated = set() if recording.roots else set(recording.cells)
-        self.donated = [cell for cell in read if cell in donated]
-        self.kept = [cell for cell in read if cell not in donated]
+        keeps = recording.roots or self.calls_back
+        free = set() if keeps else set(recording.cells)
+        self.donated = [cell for cell in read if cell in free]
+        self.kept = [cell for cell in read if cell not in free]
+        # Cells that hold no array yet, it may be, but a plan to make one.
+        self.unread = [each for each, _, _ in self.written if each not in set(read)]
         self.slots_read = [each for each in constants if isinstance(each, Slot)]
         # Tensors whose Cell the program exchanges, and Cells that theirs must not be.
         self.loose = [each.tensor for each in self.slots_read if isinstance(each, CellSlot)]
@@ -158,14 +166,21 @@ class Program:
                 [source_of(each) for each in recording.arrivals],
                 recording.refusal,
             )
+            self.executable = self._waiting(self.history.forward)
             return
 
         def program(*arrays: Any) -> Any:
             values, count = operands(arrays), len(jaxpr.constvars)
             return tuple(eval_jaxpr(jaxpr, values[:count], *values[count:]))
 
-        donated = tuple(range(len(self.donated)))
-        self.executable = compiled(program, "compiled_step", donate=donated)
+        positions = tuple(range(len(self.donated)))
+        self.executable = self._waiting(compiled(program, "compiled_step", donate=positions))
+
+    def _waiting(self, executable: Callable[..., Any]) -> Callable[..., Any]:
+        """``executable``; if it calls Python, it gives its results once it cannot fail any more."""
+        if not self.calls_back:
+            return executable
+        return lambda *arrays: jax.block_until_ready(executable(*arrays))
 
     def _bind_to_standing(self, recording: Recording, slot_of: dict[Cell, Slot]) -> None:
         """Find out which tensors in slots must be those that the trace has found there."""
@@ -202,14 +217,18 @@ class Program:
 
     def run_on(self, leaves: Sequence[Any], inputs: list[Any]) -> Any:
         """`run`, when the arrays of the leaves that are tensors have been read."""
-        arrays = take(self.donated)
-        arrays += map(_array_of, self.kept)
-        arrays += inputs
-        if self.slots_read:
-            arrays += [slot.get()._read() for slot in self.slots_read]
+        arrays: list[Any] = []
+        slots = [slot.get()._read() for slot in self.slots_read] if self.slots_read else ()
         # What may be overwritten below.
         found = self._look_first(leaves) if self.looks_first else None
-        program = self.executable if self.history is None else self.history.forward
+
+        def read(taken: list[Any] | tuple[()] = ()) -> list[Any]:
+            if taken:
+                arrays.extend(owned(taken))
+            arrays.extend(map(_array_of, self.kept))
+            arrays.extend(inputs)
+            arrays.extend(slots)
+            return arrays
 
         def write(results: Any) -> tuple[Any, Node | None]:
             outputs, node = results, None
@@ -219,11 +238,18 @@ class Program:
             for cell, output, count in self.written:
                 cell.array = outputs[output]
                 cell.version += count
+            for cell in self.unread:
+                cell._make = None
             if self.writes_more:
                 self._write_more(outputs, leaves, node, found)
             return outputs, node
 
-        outputs, node = finishing.run(program, arrays, write)
+        if self.donated:
+            outputs, node = finishing.run(self.executable, self.donated, read, write)
+        elif self.changes:
+            outputs, node = finishing.run_beside(self.executable, read, write)
+        else:
+            outputs, node = write(finishing.run_beside(self.executable, read, None))
         sole = self.sole
         if sole is not None and node is None:
             made = object.__new__(Tensor)

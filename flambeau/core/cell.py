@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
 
 import jax
+
+from flambeau.core.finishing import alone
 
 _epoch = 0
 
@@ -27,7 +30,8 @@ class Cell:
 
     Attributes:
         array: The value: a `jax.Array`, a tracer while a transformation runs, or on the meta device
-            a `jax.ShapeDtypeStruct`. What `write_later` has put off is made by reading it.
+            a `jax.ShapeDtypeStruct`. What `write_later` has put off is made by reading it. While
+            a program may be overwriting it the Cell is empty, and other threads wait to read it.
         version: How many times the value has been replaced.
         born: The epoch in which the Cell was made. Each transformation begins one, and so tells
             the Cells made inside it from those outside.
@@ -55,23 +59,37 @@ class Cell:
         Args:
             make: Gives an array of the same shape and dtype, the same whenever it is called.
         """
-        if self._make is None:
-            del self.array
-        self.version += 1
+        alone(self._put_off, make)
+
+    def _put_off(self, make: Callable[[], Any]) -> None:
         self._make = make
+        self.version += 1
+        with contextlib.suppress(AttributeError):
+            del self.array
 
     def __reduce__(self) -> tuple[type[Cell], tuple[Any]]:
         # A copy is a Cell of its own, whose writes are yet to be counted.
         return Cell, (self.array,)
 
     def __getattr__(self, name: str) -> Any:
-        # Only called where there is no such attribute: for an array that is still to be made.
-        if name == "array" and (make := self._make) is not None:
-            self.array = array = make()
-            self._make = None
-            return array
-        # No such attribute, or another thread has made the array in the meantime.
+        # Only called where there is no such attribute: for an array that is still to be made, or
+        # that a program on another thread may be overwriting, which holds the lock.
+        if name == "array":
+            make = self._make
+            if make is None:
+                return alone(object.__getattribute__, self, name)
+            return alone(self._fill, make, make())
         return object.__getattribute__(self, name)
+
+    def _fill(self, make: Callable[[], Any], array: Any) -> Any:
+        """The array, which is ``array`` unless another thread has written or made one first."""
+        if self._make is make:
+            try:
+                object.__getattribute__(self, "array")
+            except AttributeError:
+                self.array = array
+            self._make = None
+        return object.__getattribute__(self, "array")
 
 
 @functools.lru_cache(maxsize=4096)

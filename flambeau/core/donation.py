@@ -1,37 +1,41 @@
-"""Which arrays a program may overwrite: those that nobody but their Cell holds."""
+"""Which arrays a program may overwrite: those that nobody holds but the call of the program."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from operator import attrgetter
+import os
 from sys import getrefcount
 from typing import Any
 
 import jax
 
-from flambeau.core.cell import Cell
+# Programs that overwrite nothing need more memory, but lose nothing if they fail.
+_IS_ALLOWED = os.environ.get("FLAMBEAU_DONATE") != "0"
 
-_array_of = attrgetter("array")
+
+def donated(positions: tuple[int, ...]) -> tuple[int, ...]:
+    """The positions of a program's arguments that it may overwrite, if it may overwrite any."""
+    return positions if _IS_ALLOWED else ()
 
 
-def take(cells: Sequence[Cell]) -> list[Any]:
-    """The arrays of ``cells``, to be donated: copies of those that others hold as well."""
-    arrays = [*map(_array_of, cells)]
+def owned(arrays: list[Any]) -> list[Any]:
+    """``arrays``, those that others hold as well replaced by copies.
+
+    Their Cells must be empty by now, so that nobody can take hold of one any more.
+    """
     # All counted at once: with many parameters a loop here is a good part of what a step costs.
     counts = [*map(getrefcount, arrays)]
-    if counts != [_ALONE] * len(counts):
-        for i, count in enumerate(counts):
-            if count > _ALONE:
-                # Not `jnp.copy`, which is a program to compile for every shape.
-                arrays[i] = jax.device_put(arrays[i], may_alias=False)
-    return arrays
+    if counts == [_ALONE] * len(counts):
+        return arrays
+    return [
+        # Not `jnp.copy`, which is a program to compile for every shape.
+        jax.device_put(array, may_alias=False) if count > _ALONE else array
+        for array, count in zip(arrays, counts, strict=True)
+    ]
 
 
 def _count_when_alone() -> int:
-    """What `getrefcount` says, asked as in `take`, of an array that nobody else holds."""
-    cells = [Cell(object())]
-    arrays = [*map(_array_of, cells)]
-    return max(map(getrefcount, arrays))
+    """What `getrefcount` says, asked as in `owned`, of an array that nobody else holds."""
+    return max(map(getrefcount, [object()]))
 
 
 _ALONE = _count_when_alone()

@@ -1,48 +1,274 @@
-"""Running a program and writing its results, so that an interrupt comes before or after both.
+"""Running a program that overwrites its inputs: nothing is lost, and nobody reads half a step.
 
-A program may overwrite the arrays that it is given, so whoever loses its results has lost the old
-values too. Python raises KeyboardInterrupt, and what else arrives from outside, as soon as a call
-returns, before the result has a name. So results are collected by a method of a list, which Python
-does not interrupt, and writing is repeated if it is interrupted.
+The order of events is the law; all of it happens while `lock` is held:
+
+1. The arrays of the Cells that the program may overwrite are taken out: these Cells are empty now,
+   and whoever reads one waits for `lock` (`Cell.__getattr__`). Readers that came too late to be
+   counted cannot have the array.
+2. Arrays that somebody else holds as well are copied (`donation.owned`).
+3. The program runs. Its results are collected by a method of a list, which Python does not
+   interrupt between the call and the append. What JAX does in Python at the first call runs on a
+   thread of its own (`shielded`), which no interrupt reaches, and which leaves the results in the
+   same list.
+4. The results are written to the Cells.
+
+An exception before the results are there puts the arrays back; one after them begins the writing
+again and finishes it. So an interrupt at any moment leaves all Cells as before or as after.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import _thread
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import starmap
+from operator import attrgetter
 from typing import Any
+
+#: Held while values are replaced by others computed from them: by steps of optimizers, compiled
+#: functions that write, and gradients that accumulate. Who holds it reads values of one moment.
+lock = threading.RLock()
 
 # An exception that comes again and again is the writing's own.
 _TRIES = 4
 
+_array_of = attrgetter("array")
 
-def run(program: Callable[..., Any], arguments: Sequence[Any], write: Callable[[Any], Any]) -> Any:
-    """Call ``program(*arguments)`` and ``write`` with its result, both or neither.
+
+class _Flight:
+    """A call of a program, from taking its arrays to writing its results.
+
+    Attributes:
+        cells: The Cells whose arrays the program may overwrite.
+        taken: These arrays.
+        results: What the program gave, once it has run.
+        started: Not empty if the program runs on a thread of its own,
+        ended: which releases this when it has ended.
+        is_inner: Whether the thread held `lock` before, and goes on holding it.
+    """
+
+    __slots__ = ("cells", "ended", "is_inner", "results", "started", "taken")
+
+    def __init__(self, cells: Sequence[Any]) -> None:
+        self.cells = cells
+        self.is_inner = _is_held()
+        self.taken: list[Any] = []
+        self.results: list[Any] = []
+        self.started: list[int] = []
+        self.ended: Any = None
+
+
+# The call that runs now; guarded by `lock`.
+_flight: _Flight | None = None
+
+#: Whether the calling thread holds `lock`.
+_is_held: Callable[[], bool] = lock._is_owned  # type: ignore[attr-defined]
+
+
+def run(
+    program: Callable[..., Any],
+    cells: Sequence[Any],
+    arrange: Callable[[list[Any]], Sequence[Any]],
+    write: Callable[[Any], Any],
+) -> Any:
+    """Call a program that may overwrite the arrays of ``cells``, and write its results; or neither.
 
     Args:
         program: A compiled function.
-        arguments: Its arguments, some of which it may overwrite.
+        cells: The Cells whose arrays it may overwrite.
+        arrange: Gives the arguments of the program from the arrays of ``cells``, which are empty by
+            then. It makes copies of what others hold; see `donation.owned`.
         write: Puts its results where they belong; must be able to begin again.
 
     Returns:
         What ``write`` gives.
     """
-    results: list[Any] = []
+    global _flight
+    flight = _Flight(cells)
     try:
-        results.extend(starmap(program, (arguments,)))
-        return write(results[0])
-    except BaseException:
-        if results:
-            _write_all(write, results[0])
+        if not flight.is_inner:
+            lock.acquire()
+        flight.taken.extend(map(_array_of, cells))
+        _flight = flight
+        _empty(cells)
+        flight.results.extend(starmap(program, (arrange(flight.taken),)))
+        written = write(flight.results[0])
+        _flight = None
+        if not flight.is_inner:
+            lock.release()
+        return written
+    except BaseException as error:
+        _finish(flight, write, error)
         raise
 
 
-def _write_all(write: Callable[[Any], Any], result: Any) -> None:
+def run_beside(
+    program: Callable[..., Any],
+    read: Callable[[], Sequence[Any]],
+    write: Callable[[Any], Any] | None,
+) -> Any:
+    """Call a program that overwrites nothing; other threads may read, and run steps, meanwhile.
+
+    Args:
+        program: A compiled function.
+        read: Gives its arguments, all of one moment.
+        write: Puts its results where they belong, all at one moment; must be able to begin again.
+            ``None`` if there is nothing to write.
+
+    Returns:
+        What ``write`` gives, or the results.
+    """
+    flight = _Flight(())
+    try:
+        arguments = alone(read)
+        flight.results.extend(starmap(program, (arguments,)))
+        return flight.results[0] if write is None else alone(write, flight.results[0])
+    except BaseException as error:
+        _finish(flight, write, error)
+        raise
+
+
+def finish(write: Callable[[Any], Any]) -> None:
+    """Call ``write(None)``; if an exception interrupts it, again, and then raise that.
+
+    Args:
+        write: Writes what is ready; must be able to begin again.
+    """
+    flight = _Flight(())
+    flight.results.append(None)
+    try:
+        alone(write, None)
+    except BaseException as error:
+        _finish(flight, write, error)
+        raise
+
+
+def alone(change: Callable[..., Any], *arguments: Any) -> Any:
+    """``change(*arguments)``, called while this thread holds `lock`.
+
+    Unlike a ``with`` block it releases the lock even if a trace function of Python's raises.
+    """
+    is_inner = _is_held()
+    try:
+        if not is_inner:
+            lock.acquire()
+        found = change(*arguments)
+        if not is_inner:
+            lock.release()
+        return found
+    except BaseException:
+        while not is_inner and _is_held():
+            lock.release()
+        raise
+
+
+def shielded(call: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    """Call a program through JAX's Python, as a first call does.
+
+    It runs on another thread, since Python interrupts no other than the main one. If this thread is
+    interrupted while it waits, `run` waits on, and has the results.
+
+    Args:
+        call: Gives a tuple that begins with the results.
+        arguments: Its arguments.
+    """
+    flight = _flight
+    if flight is None or not _is_held():
+        return call(*arguments)
+    found: list[Any] = []
+    errors: list[BaseException] = []
+    ended = flight.ended = _thread.allocate_lock()
+    ended.acquire()
+
+    def work() -> None:
+        try:
+            found.append(call(*arguments))
+            flight.results.append(found[0][0])
+        except BaseException as error:  # noqa: BLE001 - raised below, on the thread that called.
+            errors.append(error)
+        finally:
+            ended.release()
+
+    flight.started.extend(starmap(_thread.start_new_thread, ((work, ()),)))
+    with ended:
+        pass
+    if errors:
+        raise errors[0]
+    return found[0]
+
+
+@contextmanager
+def between_steps() -> Iterator[None]:
+    """A block in which no other thread's step runs, so that all that it reads is of one step.
+
+    Steps of optimizers, compiled functions that write, and gradients that accumulate wait until the
+    block ends. A tensor that is read outside of such a block is always whole; but of two tensors,
+    one may be read before a step and one after it.
+
+    >>> import flambeau
+    >>> model = flambeau.nn.Linear(2, 1)
+    >>> with flambeau.compiler.between_steps():
+    ...     norms = [each.norm().item() for each in model.parameters()]
+    """
+    with lock:
+        yield
+
+
+def _empty(cells: Sequence[Any]) -> None:
+    try:
+        for cell in cells:
+            del cell.array
+    except AttributeError:
+        # The same Cell twice: empty it once.
+        for cell in {*cells}:
+            if _is_full(cell):
+                del cell.array
+
+
+def _is_full(cell: Any) -> bool:
+    try:
+        type(cell).array.__get__(cell)
+    except AttributeError:
+        return False
+    return True
+
+
+def _finish(flight: _Flight, write: Callable[[Any], Any] | None, error: BaseException) -> None:
+    """After an exception: write what the program gave, or put back what it was given."""
+    global _flight
     for attempt in range(_TRIES):
         try:
-            write(result)
+            if flight.started:
+                with flight.ended:
+                    pass
+            if flight.results and write is not None:
+                alone(write, flight.results[0])
+            else:
+                _put_back(flight, error)
+            if _flight is flight:
+                _flight = None
+            while not flight.is_inner and _is_held():
+                lock.release()
         except BaseException:
             if attempt == _TRIES - 1:
                 raise
         else:
             return
+
+
+def _put_back(flight: _Flight, error: BaseException) -> None:
+    lost = []
+    for cell, array in zip(flight.cells, flight.taken, strict=False):
+        if not _is_full(cell):
+            cell.array = array
+            if array.is_deleted():
+                lost.append(f"{array.dtype}{list(array.shape)}")
+    if lost:
+        some = ", ".join(lost[:8]) + (", ..." if len(lost) > 8 else "")
+        error.add_note(
+            f"the program failed after it had begun to overwrite {len(lost)} tensors ({some}), "
+            "whose values are lost: load them from a checkpoint. With FLAMBEAU_DONATE=0 in the "
+            "environment programs overwrite nothing, so that an error loses nothing; a step then "
+            "needs memory for the new values beside the old ones"
+        )

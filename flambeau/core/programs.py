@@ -29,6 +29,8 @@ from flambeau.core import jit_core
 from flambeau.core.compiler import cores, cuda_capability
 from flambeau.core.description import IndescribableError, describe
 from flambeau.core.device import available_devices
+from flambeau.core.donation import donated
+from flambeau.core.finishing import shielded
 from flambeau.core.limits import programs_at_once
 from flambeau.core.statistics import statistics
 from flambeau.core.store import Store, store
@@ -88,7 +90,7 @@ class _Misses:
     ) -> None:
         self.function = function
         self.name = name
-        self.donate = donate
+        self.donate = donated(donate)
         self.options = options
         self._description: str | None = None
         self._traced: Any = None
@@ -104,7 +106,10 @@ class _Misses:
                     call = jit_core.call_of(self._find(place, leaves, tree, arguments))
         if call is None:
             return self.traced()(*arguments), None, False
-        return call._cache_miss(*arguments)
+        # Nothing has been overwritten until here, and what has been is not lost from here on.
+        return (
+            shielded(call._cache_miss, arguments) if self.donate else call._cache_miss(*arguments)
+        )
 
     def traced(self) -> Any:
         """The function under `jax.jit`."""

@@ -63,7 +63,8 @@ class _Sequence:
 
     def make(self, number: int, where: device, inputs: tuple[Any, ...]) -> Any:
         """Make one of the draws."""
-        generator, position = self.cursors.get(where, (None, 0))
+        # Away until the draw is done: one that is interrupted leaves its generator anywhere.
+        generator, position = self.cursors.pop(where, (None, 0))
         if generator is None or position > number:
             generator, position = self._at_start(where), 0
         for draw in self.draws[position:number]:

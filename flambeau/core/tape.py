@@ -19,6 +19,7 @@ from flambeau.core import kernel as kernels
 from flambeau.core import world
 from flambeau.core.cell import is_abstract
 from flambeau.core.dual import copy_tangent, restore_tangents
+from flambeau.core.finishing import alone
 from flambeau.core.handle import HookDict
 from flambeau.core.history import ITS_OWN
 from flambeau.core.kernel import Kernel
@@ -220,7 +221,8 @@ class AccumulateGrad(Node):
                     "overwritten in place after its value had been used, whose gradient has no "
                     "place now; overwrite a clone() instead"
                 )
-            _accumulate(variable, cotangents[0], as_tensors)
+            # Other threads may be adding to the same gradient.
+            alone(_accumulate, variable, cotangents[0], as_tensors)
         if variable._post_accumulate_hooks:
             with kept_modes():
                 _run_post_accumulate_hooks(variable)

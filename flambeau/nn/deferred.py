@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from flambeau.core import plan, world
+from flambeau.core import finishing, plan, world
 from flambeau.core.cell import is_abstract
 from flambeau.core.device import CPU, as_device, device
 from flambeau.core.tensor import Tensor
@@ -22,7 +22,8 @@ class DeferredInitialization:
         For modules built under ``with device("meta"):``, which remember how each tensor would have
         been filled: by which operators, initializers, in-place writes and random draws. Building
         the module on ``device`` after the same seed would have given the same tensors, buffers that
-        are not saved and computed ones included. One tensor is made at a time. What has elements
+        are not saved and computed ones included. One tensor is made at a time, and all are put in
+        place together: an error or an interrupt leaves the module as it was. What has elements
         already, such as what ``load_state_dict(..., assign=True)`` brought, stays as it is, and
         takes nothing from the random numbers of the others. What is drawn on a device that the
         constructor names itself is drawn there and then, from that device's generator.
@@ -64,19 +65,27 @@ class DeferredInitialization:
                 "`with flambeau.device('meta'):` can be materialized; use to_empty() and fill it, "
                 "or load_state_dict(..., assign=True)"
             )
-        for tensor in missing.values():
-            _fill(tensor, where)
-        world.bump()
+        cells = {each._cell: each._cell.array for each in missing.values() if not is_lazy(each)}
+        # Made before any is written, so that an interrupt leaves the module as it was.
+        made = {cell: plan.carry_out(planned, where) for cell, planned in cells.items()}
+
+        def write(_: Any) -> None:
+            for tensor in missing.values():
+                _fill(tensor, made, where)
+            world.bump()
+
+        finishing.finish(write)
         return self
 
 
-def _fill(tensor: Any, where: device) -> None:
+def _fill(tensor: Any, made: dict[Any, Any], where: device) -> None:
     cell = tensor._cell
     if is_lazy(tensor):
-        tensor.data = tensor.emptied(where).data
+        if tensor.is_meta:
+            tensor.data = tensor.emptied(where).data
     # A tied tensor may have been filled under its other name.
     elif is_abstract(cell.array):
-        cell.write(plan.carry_out(cell.array, where))
+        cell.write(made[cell])
     if tensor._grad is not None and tensor._grad.is_meta:
         tensor.grad = None
 

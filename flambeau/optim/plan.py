@@ -11,7 +11,7 @@ from jax.core import Tracer
 
 from flambeau.core import dispatch, finishing
 from flambeau.core.cell import Cell, is_abstract
-from flambeau.core.donation import take
+from flambeau.core.donation import owned
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import enable_grad
 from flambeau.core.programs import compiled
@@ -102,9 +102,9 @@ def _compiled(specs: tuple[GroupSpec, ...]) -> Any:
     return compiled(functools.partial(update, specs), "optimizer_step", donate=(0, 2))
 
 
-def _take(tensors: list[Tensor]) -> list[Any]:
-    """The arrays of ``tensors``, to be overwritten: copies of those that others hold as well."""
-    return take([each._cell if each._view is None else Cell(each._read()) for each in tensors])
+def _cells_of(tensors: list[Tensor]) -> list[Cell]:
+    """The Cells of ``tensors``; of a view, one that holds its elements alone."""
+    return [each._cell if each._view is None else Cell(each._read()) for each in tensors]
 
 
 def place_of(tensor: Tensor) -> Any:
@@ -146,20 +146,30 @@ class Plan:
         self.tensors: list[Tensor] = [each for group in groups for each in group.tensors]
         self.compiled = _compiled(specs)
         self.kernel: Kernel | None = None
+        #: Called when a step has been written: what belongs to it besides tensors.
+        self.ends: Callable[[], None] | None = None
 
     def run(self, grads: list[Tensor]) -> None:
         """One step."""
+        count = len(self.params)
+        # Read first, since a gradient may be a parameter, whose Cell is empty in `arrange`.
         arrays = [g._cell.array if g._view is None else g._read() for g in grads]
-        arguments = (
-            _take(self.params), arrays, _take(self.states),
-            [cell.array for cell in self.cells], [each._read() for each in self.tensors],
-        )  # fmt: skip
-        finishing.run(self.compiled, arguments, self._write_step)
+        vectors = [cell.array for cell in self.cells]
+        tensors = [each._read() for each in self.tensors]
+
+        def arrange(taken: list[Any]) -> tuple[Any, ...]:
+            own = owned(taken)
+            return own[:count], arrays, own[count:], vectors, tensors
+
+        cells = _cells_of(self.params) + _cells_of(self.states)
+        finishing.run(self.compiled, cells, arrange, self._write_step)
 
     def _write_step(self, results: tuple[list[Any], list[Any]]) -> None:
         params, states = results
         self._write(self.params, params)
         self._write(self.states, states)
+        if self.ends is not None:
+            self.ends()
 
     def check_places(self, grads: list[Tensor]) -> None:
         """Fail unless parameters, gradients and state are on the same devices."""

@@ -132,6 +132,8 @@ class RuleOptimizer(Optimizer):
         if trace is not None:
             trace.watch(self, self._snapshot)
         for plan, positions in plans:
+            is_last = plan is plans[-1][0]
+            plan.ends = self._has_begun if self._starting and is_last else None
             chosen = [grads[i] for i in positions]
             if self.defaults.get("differentiable"):
                 plan.run_recorded(chosen)
@@ -143,9 +145,14 @@ class RuleOptimizer(Optimizer):
                 except ValueError:
                     self._run_where_they_are(positions, grads)
         if self._starting:
+            self._has_begun()
+        return loss
+
+    def _has_begun(self) -> None:
+        """Let the next step be no parameter's first."""
+        if self._starting:
             self._starting.clear()
             self._structure.change()
-        return loss
 
     def _run_where_they_are(self, positions: list[int], grads: list[Any]) -> None:
         """Step parameters that are no longer together on the devices that they were planned for."""

@@ -162,10 +162,11 @@ def test_an_array_that_nobody_holds_is_donated():
 
 
 def test_the_first_call_donates_too():
-    weight = flambeau.ones(3)
+    # Large, since small memory may be given out again at another place.
+    weight = flambeau.ones(1000, 1000)
     pointer = weight._cell.array.unsafe_buffer_pointer()
     flambeau.compile(lambda: weight.mul_(2))()
-    assert weight.tolist() == [2.0, 2.0, 2.0]
+    assert weight.sum().item() == 2e6
     assert weight._cell.array.unsafe_buffer_pointer() == pointer
 
 

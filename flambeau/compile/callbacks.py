@@ -1,0 +1,36 @@
+"""Whether a traced program calls Python while it runs.
+
+Such a program overwrites nothing: what it calls may raise, and may read the tensors that the
+program is about to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def calls_back(jaxpr: Any) -> bool:
+    """Whether ``jaxpr``, or one that it contains, calls Python: `jax.pure_callback` and others."""
+    return any(
+        equation.effects or "callback" in equation.primitive.name
+        for each in _with_inner(jaxpr)
+        for equation in each.eqns
+    )
+
+
+def _with_inner(jaxpr: Any) -> Iterator[Any]:
+    met: set[int] = set()
+    stack = [jaxpr]
+    while stack:
+        each = stack.pop()
+        if id(each) in met:
+            continue
+        met.add(id(each))
+        yield each
+        for equation in each.eqns:
+            for value in equation.params.values():
+                for part in value if isinstance(value, tuple | list) else (value,):
+                    part = getattr(part, "jaxpr", part)
+                    if hasattr(part, "eqns"):
+                        stack.append(part)
