@@ -167,7 +167,7 @@ class Discovery:
         return [*(members or ()), *self._know_object(value, kind, label)]
 
     def _know_object(self, value: Any, kind: type, label: str) -> Iterable[Any]:
-        wrapped = state_of(value).get("__wrapped__")
+        wrapped: Any = state_of(value).get("__wrapped__")
         self._chance.discover(value)
         if is_module(value):
             self.modules.append((value, kind))
