@@ -164,11 +164,13 @@ class RuleOptimizer(Optimizer):
             plan.run([grads[i] for i in own])
 
     def _plan_anew(self) -> None:
+        version = self._structure.version
         self._plans.clear()
-        self._planned_version = self._structure.version
         self._all_params = [
             param for group in self.param_groups for param in dict.__getitem__(group, "params")
         ]
+        # Last, since an interrupt may come before.
+        self._planned_version = version
 
     def _make_plans(self, given: tuple[bool, ...]) -> list[tuple[Plan, list[int]]]:
         """The programs of a step, one for each set of devices, and which parameters they take."""
