@@ -15,6 +15,7 @@ import os
 import pickle
 import time
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -219,7 +220,8 @@ def _key(description: str, signature: str) -> str:
 @functools.cache
 def _environment() -> str:
     """What programs depend on beside the function and its arguments."""
-    versions = jit_core.versions()
+    # Optimizers' rules are optax's; the others compute constants and arrange products.
+    versions = [jit_core.versions(), *map(metadata.version, ("numpy", "opt_einsum", "optax"))]
     flags = {each: os.environ.get(each) for each in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")}
     return repr((_code(), versions, flags, available_devices(), cores(), cuda_capability()))
 
