@@ -19,6 +19,7 @@ again and finishes it. So an interrupt at any moment leaves all Cells as before 
 from __future__ import annotations
 
 import _thread
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,10 @@ from typing import Any
 #: Held while values are replaced by others computed from them: by steps of optimizers, compiled
 #: functions that write, and gradients that accumulate. Who holds it reads values of one moment.
 lock = threading.RLock()
+
+if hasattr(os, "register_at_fork"):
+    # Another thread's step does not go on in a forked process, such as a loader's worker.
+    os.register_at_fork(after_in_child=lambda: _is_held() or lock._at_fork_reinit())
 
 # An exception that comes again and again is the writing's own.
 _TRIES = 4

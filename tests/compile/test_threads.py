@@ -1,12 +1,14 @@
 """Other threads read whole tensors, of one step where one call reads them, and lose no gradient."""
 
 import io
+import os
 import threading
 
 import pytest
 
 import flambeau
 from flambeau import nn, optim
+from flambeau.core import finishing
 
 X = flambeau.ones(4, 3)
 
@@ -151,3 +153,24 @@ def test_an_error_between_steps_lets_others_go_on():
     thread.start()
     thread.join(60)
     assert values_of(model.state_dict()) == {2.0}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning")
+def test_a_forked_process_does_not_wait_for_a_step_of_its_parent():
+    holds, ends = threading.Event(), threading.Event()
+
+    def hold():
+        with flambeau.compiler.between_steps():
+            holds.set()
+            ends.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    holds.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if finishing.lock.acquire(timeout=5) else 1)
+    ends.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
