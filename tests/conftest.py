@@ -1,7 +1,8 @@
-"""What holds for every test: the device, the threads of a worker, and how hypothesis searches."""
+"""What holds for every test: device, threads, kept programs, and how hypothesis searches."""
 
 import os
 
+import pytest
 from hypothesis import settings
 
 # The suite's reference device, so that it says the same on every machine. To run it elsewhere,
@@ -16,3 +17,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A shared machine repeats the same examples; a developer's own searches anew each time.
 settings.register_profile("flambeau", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("flambeau")
+
+
+@pytest.fixture(autouse=True)
+def _changed_code_is_not_kept(request):
+    """Programs on disk are known by flambeau's files, which a test that patches it leaves alone."""
+    if "monkeypatch" in request.fixturenames:
+        from flambeau.core import programs
+
+        request.getfixturevalue("monkeypatch").setattr(programs, "store", lambda: None)

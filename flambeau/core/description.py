@@ -42,6 +42,7 @@ def describe(value: Any) -> str:
     Raises:
         IndescribableError: It is, or refers to, code of the user's or an object of another kind.
 
+    >>> import functools, operator
     >>> def add(number):
     ...     return describe(functools.partial(operator.add, number))
     >>> add(1) == add(1), add(1) == add(1.0)

@@ -33,7 +33,7 @@ lock = threading.RLock()
 
 if hasattr(os, "register_at_fork"):
     # Another thread's step does not go on in a forked process, such as a loader's worker.
-    os.register_at_fork(after_in_child=lambda: _is_held() or lock._at_fork_reinit())
+    os.register_at_fork(after_in_child=lambda: _is_held() or lock._at_fork_reinit())  # type: ignore[attr-defined]
 
 # An exception that comes again and again is the writing's own.
 _TRIES = 4

@@ -64,6 +64,19 @@ def call_of(program: jax.stages.Compiled) -> Any:
     return program._executable.create_cpp_call(program._params)
 
 
+def text_of(traced: Any, lowered: Any) -> str | None:
+    """All that a program is compiled from, as text; ``None`` where JAX does not tell.
+
+    The lowered program alone does not say which arguments it leaves out, since nothing depends on
+    them, nor the structure and the weak types of the results.
+    """
+    try:
+        kept = sorted(lowered._lowering.compile_args["kept_var_idx"])
+    except (AttributeError, KeyError):  # Another JAX.
+        return None
+    return f"{kept} {lowered.out_tree} {traced.jaxpr.out_avals} {lowered.as_text()}"
+
+
 def context() -> str:
     """JAX's settings that a program depends on: precision, wide types, a user's contexts."""
     # What has no text of its own belongs to transformations, and outside of them it is empty.

@@ -138,10 +138,11 @@ class _Misses:
             key = _key(description, signature)
             found = _load(kept, key, place)
         if found is None:
-            lowered = self._jitted().lower(*arguments)
-            if kept is not None and not key:
-                # What is not known by its code is known by the program that it lowers to.
-                key = _key(f"{lowered.as_text()} {self.donate} {self.options}", signature)
+            traced = self._jitted().trace(*arguments)
+            lowered = traced.lower()
+            # What is not known by its code is known by the program that it lowers to.
+            if kept is not None and not key and (text := jit_core.text_of(traced, lowered)):
+                key = _key(f"{text} {self.donate} {self.options}", signature)
                 found = _load(kept, key, place)
         if found is not None:
             statistics.add(statistics.loaded, self.name, began)
@@ -149,7 +150,7 @@ class _Misses:
         assert lowered is not None
         found = lowered.compile()
         statistics.add(statistics.compiled, self.name, began)
-        if kept is not None and (program := _serialized(found)) is not None:
+        if kept is not None and key and (program := _serialized(found)) is not None:
             kept.put(key, program)
         return found
 

@@ -59,22 +59,42 @@ def test_code_of_the_users_is_known_by_what_it_lowers_to(counts):
     assert (counts.compiled(), counts.loaded()) == (2, 1)
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (lambda a, b: a * 2, lambda a, b: b * 2),
+        (lambda a, b: (a, b), lambda a, b: [a, b]),
+        (lambda a, b: {"a": a * 2}, lambda a, b: {"b": a * 2}),
+        (lambda a, b: jnp.float64(1) * 2, lambda a, b: 2.0),
+    ],
+    ids=["arguments left out", "structure", "names", "weak types"],
+)
+def test_programs_of_one_text_are_told_apart(counts, one, other):
+    a, b = jnp.ones(2), jnp.zeros(2)
+    for _ in range(2):
+        for function in (one, other):
+            found, expected = compiled(function, "function")(a, b), function(a, b)
+            assert repr(jax.tree.map(jnp.asarray, found)) == repr(
+                jax.tree.map(jnp.asarray, expected)
+            )
+    assert counts.compiled() == 2
+
+
 def test_what_a_program_depends_on_is_part_of_its_key(counts, monkeypatch):
     def run(x=None):
         compiled(operator.matmul, "matmul")(
             *2 * [jnp.ones((2, 2), jnp.float32) if x is None else x]
         )
 
-    run()
-    with jax.default_matmul_precision("highest"):
-        run()
+    for precision in ("default", "highest"):
+        with jax.default_matmul_precision(precision):
+            run()
     run(jnp.ones((2, 2), jnp.bfloat16))
     run(np.ones((2, 2), np.float32))
     monkeypatch.setattr(programs, "_environment", lambda: "other files of flambeau's")
     run()
-    assert (counts.compiled(), counts.loaded()) == (5, 0)
     run()
-    assert counts.loaded() == 1
+    assert (counts.compiled(), counts.loaded()) == (5, 1)
 
 
 def test_every_file_of_the_package_counts(monkeypatch, tmp_path):
