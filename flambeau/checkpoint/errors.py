@@ -33,7 +33,7 @@ class CheckpointError(RuntimeError):
     ...     flambeau.load(io.BytesIO(b"text"))
     ... except CheckpointError as error:
     ...     print(error.file, "|", error.reason)
-    the open file | it ends within the length of the header
+    the open file | it ends after 4 bytes, within the length of the header
     """
 
     def __init__(self, reason: str, place: str = "", file: str = "the open file") -> None:

@@ -261,7 +261,8 @@ class _OwnFacts(NamedTuple):
 
 def _header(source: Source, limits: Limits) -> _Header:
     if source.size < _LENGTH:
-        raise DamagedFileError("it ends within the length of the header")
+        reason = f"it ends after {source.size} bytes, within the length of the header"
+        raise DamagedFileError(reason)
     length = int.from_bytes(source.read(0, _LENGTH), "little")
     if length > min(source.size - _LENGTH, _LONGEST_HEADER):
         raise DamagedFileError(f"a header of {length} bytes cannot be", "byte 0")

@@ -73,7 +73,11 @@ def _name_of(f: Any) -> str:
 
 def _rest_of(f: Any) -> bytes:
     if not hasattr(f, "read"):
-        raise TypeError(f"a file is a path or open for reading bytes, but got a {type(f).__name__}")
+        # PyTorch's type, which asks for the attribute.
+        raise AttributeError(
+            f"a file is a path or open for reading bytes, but got a {type(f).__name__}, which has "
+            "no attribute 'read'"
+        )
     data = f.read()
     if not isinstance(data, bytes | bytearray | memoryview):
         raise TypeError(f"a file must be open for reading bytes ('rb'), and gave {type(data)}")

@@ -531,7 +531,7 @@ def test_a_list_and_a_tuple_may_hold_themselves() -> None:
 
 @pytest.mark.parametrize("read", [load, read_metadata])
 def test_what_is_no_file_is_refused(read: Callable[..., Any]) -> None:
-    with pytest.raises(TypeError, match="path or open for reading bytes, but got a int"):
+    with pytest.raises(AttributeError, match="path or open for reading bytes, but got a int"):
         read(3)
     with pytest.raises(TypeError, match="'rb'"):
         read(io.StringIO("text"))

@@ -109,8 +109,12 @@ def fits(ours: str | None, theirs: str | None) -> bool:
 
 
 #: flambeau's type and PyTorch's, which is a base class of it: an operator that is not there for a
-#: dtype is always a NotImplementedError, and a matrix that cannot be factored a LinAlgError.
-_SPECIAL = {("NotImplementedError", "RuntimeError"), ("LinAlgError", "RuntimeError")}
+#: dtype is always a NotImplementedError, a matrix that cannot be factored a LinAlgError, and a bad
+#: file a CheckpointError.
+_SPECIAL = {
+    ("NotImplementedError", "RuntimeError"), ("LinAlgError", "RuntimeError"),
+    ("DamagedFileError", "RuntimeError"), ("RefusedContentError", "UnpicklingError"),
+}  # fmt: skip
 
 
 def _common(lib: Any) -> dict[str, Any]:
