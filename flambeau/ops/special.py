@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -223,6 +224,14 @@ def _distance(first: Any, second: Any) -> Any:
     return jnp.hypot(first, second)
 
 
+def _slopes_of_log_of_sum(power: Callable[[Any], Any]) -> tuple[Callable[..., Any], ...]:
+    """The tangents of the logarithm of ``power(first) + power(second)``, one for each operand."""
+    return (
+        lambda tangent, result, first, second: tangent / (1 + power(second - first)),
+        lambda tangent, result, first, second: tangent / (1 + power(first - second)),
+    )
+
+
 @op(method=True, promote="type", widen=True)
 def logaddexp(input: TensorOperand, other: TensorOperand) -> Array:
     """``log(exp(input) + exp(other))``, without overflow on the way."""
@@ -230,10 +239,7 @@ def logaddexp(input: TensorOperand, other: TensorOperand) -> Array:
     return _log_of_sum(input, other)
 
 
-@with_derivatives(
-    lambda tangent, result, first, second: tangent / (1 + jnp.exp(second - first)),
-    lambda tangent, result, first, second: tangent / (1 + jnp.exp(first - second)),
-)
+@with_derivatives(*_slopes_of_log_of_sum(jnp.exp))
 def _log_of_sum(first: Any, second: Any) -> Any:
     return jnp.logaddexp(first, second)
 
@@ -245,10 +251,7 @@ def logaddexp2(input: TensorOperand, other: TensorOperand) -> Array:
     return _binary_log_of_sum(input, other)
 
 
-@with_derivatives(
-    lambda tangent, result, first, second: tangent / (1 + jnp.exp2(second - first)),
-    lambda tangent, result, first, second: tangent / (1 + jnp.exp2(first - second)),
-)
+@with_derivatives(*_slopes_of_log_of_sum(jnp.exp2))
 def _binary_log_of_sum(first: Any, second: Any) -> Any:
     return jnp.logaddexp2(first, second)
 

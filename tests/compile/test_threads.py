@@ -99,6 +99,15 @@ def test_a_reader_beside_a_training_loop_gets_whole_steps(use, compiled):
     assert values_of(model.state_dict()) == {float(steps)}
 
 
+def together(count, work):
+    """Run ``work`` on so many threads at once, and wait for all."""
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+
+
 def test_gradients_of_several_threads_are_all_counted():
     weight = nn.Parameter(flambeau.zeros(3))
 
@@ -106,11 +115,7 @@ def test_gradients_of_several_threads_are_all_counted():
         for _ in range(100):
             weight.sum().backward()
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    together(4, work)
     assert weight.grad.tolist() == [400.0] * 3
 
 
@@ -125,22 +130,14 @@ def test_first_gradients_of_several_threads_are_all_counted():
             barrier.wait()
             weight.sum().backward()
 
-        threads = [threading.Thread(target=work) for _ in range(3)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        together(3, work)
         assert weight.grad.tolist() == [3.0] * 3
 
 
 def test_steps_of_several_threads_are_all_taken():
     model, step = trainer(True)
     step()
-    threads = [threading.Thread(target=lambda: [step() for _ in range(50)]) for _ in range(3)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    together(3, lambda: [step() for _ in range(50)])
     assert values_of(model.state_dict()) == {151.0}
 
 

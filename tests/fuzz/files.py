@@ -181,11 +181,7 @@ def _run_process(report: Report, seed: int, start: int, end: int, stop: float | 
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
             assert worker.stdout is not None
             for line in worker.stdout:
-                index, counts, found = json.loads(line)
-                report.counts.update(counts)
-                for title, program in found:
-                    report.disagreements.append(Disagreement(title, program))
-                    sys.stderr.write(f"{report.disagreements[-1]}\n")
+                index = report.add_line(line)
                 if stop is not None and time.monotonic() > stop:
                     worker.kill()
                     return index

@@ -196,11 +196,7 @@ def run(seconds: float | None, seed: int, limit: int | None) -> Report:
         assert worker.stdout is not None
         before = index
         for line in worker.stdout:
-            index, counts, found = json.loads(line)
-            report.counts.update(counts)
-            for title, program in found:
-                report.disagreements.append(Disagreement(title, program))
-                sys.stderr.write(f"{report.disagreements[-1]}\n")
+            index = report.add_line(line)
         sys.stderr.write(f"# {index} programs\n")
         if worker.wait() != 0:
             source = written(seed, index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -42,6 +43,15 @@ class Report:
         """Count what another part of the same search has found."""
         self.counts.update(other.counts)
         self.disagreements.extend(other.disagreements)
+
+    def add_line(self, line: str) -> int:
+        """Count what a process of the search has written on a line; gives how far it has come."""
+        index, counts, found = json.loads(line)
+        self.counts.update(counts)
+        for title, program in found:
+            self.disagreements.append(Disagreement(title, program))
+            sys.stderr.write(f"{self.disagreements[-1]}\n")
+        return index
 
 
 Search = Callable[[float | None, int, int | None], Report]
