@@ -178,7 +178,10 @@ class Discovery:
             self._chance.meet_cached(value)
         if is_own(kind) and not is_module(value):
             if kind.__module__.startswith(_TELLING_PACKAGE):
-                self._note(Outside(kind, None, ("step",)))
+                if hasattr(kind, "step"):
+                    # Users derive from optimizers and schedulers, and replace their methods.
+                    self._note(Outside(kind, None, ("step",)))
+                    self._note_class(value, kind, label)
                 self._tell(value, kind, label)
             return [*state_of(value).values()]
         if not is_own(kind):
@@ -186,6 +189,8 @@ class Discovery:
         if kind.__module__.partition(".")[0] in _MACHINERY and not is_module(value):
             return ()
         if interception.can_tell(kind):
+            if not is_module(value):
+                self._note_class(value, kind, label)
             self._tell(value, kind, label)
         elif state_of(value) is not NO_STATE:
             self._find_by_name(value, label)
@@ -199,12 +204,13 @@ class Discovery:
             interception.tell(kind)
             self._told.append(kind)
         self._telling.append((value, label))
-        if not is_module(value):
-            # Python finds operators on the class without asking the object.
-            place = Outside(value, None, ("__class__",))
-            self._note(labelled(place, f"{label or kind.__name__}.__class__"))
         if self._passes_by:
             self._find_by_name(value, label)
+
+    def _note_class(self, value: Any, kind: type, label: str) -> None:
+        # Python finds operators on the class without asking the object.
+        place = Outside(value, None, ("__class__",))
+        self._note(labelled(place, f"{label or kind.__name__}.__class__"))
 
     def _know_function(self, function: FunctionType, label: str) -> Iterable[Any]:
         code = function.__code__

@@ -136,30 +136,46 @@ def _freeze_plain(value: Any) -> tuple[Any, Any]:
 
 
 class _Members:
-    """The members of a container, for a quick look whether they are the same objects.
+    """The members of containers, for a quick look whether they are the same objects.
 
     Args:
-        value: The container.
+        containers: A container, and all that are in it.
     """
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, containers: list[Any]) -> None:
         # Held, so that no other object can take the place of one of them.
-        self.held = [*value, *value.values()] if isinstance(value, dict) else [*value]
-        self.ids = [*map(id, self.held)]
+        self.held = [(each, _members_of(each)) for each in containers]
+        self.ids = [(each, [*map(id, members)]) for each, members in self.held]
 
     @staticmethod
-    def of(value: Any, frozen: tuple[Any, Any]) -> _Members | None:
-        """The members of a container that has no containers in it."""
-        if type(value) not in (dict, list, set):
-            return None
-        members = [each for _, each in frozen[1]] if type(value) is dict else frozen[1]
-        return _Members(value) if all(kind is None for kind, _ in members) else None
+    def of(value: Any) -> _Members | None:
+        """The members of ``value``; ``None`` if a look at them does not tell whether it changed."""
+        containers: dict[int, Any] = {}
+        waiting = [value]
+        for each in waiting:
+            if type(each) is tuple:
+                waiting += each
+            elif type(each) in (dict, list, set):
+                if id(each) not in containers:
+                    containers[id(each)] = each
+                    waiting += _members_of(each)
+            elif freeze(each)[0] is not None:
+                return None
+        return _Members([*containers.values()])
 
-    def are_those_of(self, value: Any) -> bool:
-        """Whether ``value`` has the same members."""
-        if type(value) is dict:
-            return [*map(id, value), *map(id, value.values())] == self.ids
-        return [*map(id, value)] == self.ids
+    def are_same(self) -> bool:
+        """Whether each container has the members that it had."""
+        for container, ids in self.ids:
+            if type(container) is dict:
+                if [*map(id, container), *map(id, container.values())] != ids:
+                    return False
+            elif [*map(id, container)] != ids:
+                return False
+        return True
+
+
+def _members_of(container: Any) -> list[Any]:
+    return [*container, *container.values()] if type(container) is dict else [*container]
 
 
 class OutsideSnapshot:
@@ -239,7 +255,7 @@ class OutsideSnapshot:
     def _look(self) -> None:
         self.expected = [(place, place.get(), frozen) for place, frozen in self.watched.items()]
         self.contents = [
-            (value, frozen, _Members.of(value, frozen))
+            (value, frozen, _Members.of(value))
             for _, value, frozen in self.expected
             if frozen[0] is not None
         ]
@@ -253,8 +269,7 @@ class OutsideSnapshot:
             return False
         # A container may have changed although it is the same.
         for value, frozen, members in self.contents:
-            same = members is not None and members.are_those_of(value)
-            if not same and _freeze_plain(value) != frozen:
+            if (members is None or not members.are_same()) and _freeze_plain(value) != frozen:
                 return False
         return True
 

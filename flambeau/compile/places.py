@@ -54,6 +54,10 @@ class Outside:
         """What some attributes lead to from here."""
         return Outside(self.root, self.key, (*self.attributes, *attributes))
 
+    def holder(self) -> Outside:
+        """Where the object is whose attribute this is."""
+        return Outside(self.root, self.key, self.attributes[:-1])
+
     def set(self, value: Any) -> None:
         """Put another value there; `MISSING` takes away what is there."""
         root = self.root
@@ -63,8 +67,7 @@ class Outside:
             elif self.get() is not MISSING:
                 del root.cell_contents
         elif self.attributes:
-            holder = Outside(root, self.key, self.attributes[:-1]).get()
-            _set_attribute(holder, self.attributes[-1], value)
+            _set_attribute(self.holder().get(), self.attributes[-1], value)
         elif isinstance(root, dict):
             root[self.key] = value
         elif type(root) is CellType:
@@ -233,16 +236,8 @@ def check_of(places: Iterable[tuple[Outside, Any]]) -> Callable[[], bool]:
         if isinstance(place, Sizes):
             sizes = [f"len({name_of(each)})" for each in place.root]
             terms.append(f"{' + '.join(sizes)} == v{i}")
-            continue
-        root = name_of(place.root)
-        if value is MISSING and isinstance(place.root, dict) and not place.attributes:
-            terms.append(f"{place.key!r} not in {root}")
-        elif (
-            value is not MISSING
-            and not isinstance(place, Returned)
-            and (expression := _expression(place, root))
-        ):
-            terms.append(f"{expression} is v{i}")
+        elif term := _term(place, value, name_of(place.root), f"v{i}"):
+            terms.append(term)
         else:
             names[f"f{i}"] = place.get
             terms.append(f"f{i}() is v{i}")
@@ -260,6 +255,19 @@ def check_of(places: Iterable[tuple[Outside, Any]]) -> Callable[[], bool]:
     made: dict[str, Any] = {}
     exec("\n".join(lines), made)
     return made["make"](**names)
+
+
+def _term(place: Outside, value: Any, root: str, name: str) -> str | None:
+    """How Python asks whether a place holds ``value``, called ``name``, if it can."""
+    if isinstance(place, Returned):
+        return None
+    if value is not MISSING:
+        found = _expression(place, root)
+        return found and f"{found} is {name}"
+    if not place.attributes:
+        return f"{place.key!r} not in {root}" if isinstance(place.root, dict) else None
+    holder = _expression(place.holder(), root)
+    return holder and f"not hasattr({holder}, {place.attributes[-1]!r})"
 
 
 def _expression(place: Outside, root: str) -> str | None:

@@ -18,7 +18,7 @@ from flambeau.compile.history import Arrival, CompiledFunctionBackward, History,
 from flambeau.compile.recomputation import expanded
 from flambeau.compile.recording import DETACHED, LEAF, SPENT, Recording, Result
 from flambeau.compile.sharing import Joined, Operand, Places, owners_after
-from flambeau.compile.slots import CellSlot, Slot, spec_of, tensors_in
+from flambeau.compile.slots import CellSlot, GradSlot, Slot, spec_of, tensors_in
 from flambeau.compile.split import Split, without_constants
 from flambeau.core import finishing, tape, world
 from flambeau.core.cell import Cell
@@ -29,6 +29,7 @@ from flambeau.core.tensor import Tensor
 
 _SPENT = tape.SpentNode(())
 _array_of = attrgetter("array")
+_new = object.__new__
 
 
 class _Found(NamedTuple):
@@ -70,9 +71,13 @@ class Program:
         self.hooks, self.retained = recording.hooks, recording.retained
         #: What the program takes for granted about its arguments besides `signature`.
         self.facts = trace.facts.all()
-        self.slots = [(slot, result) for slot, result in recording.slots if result is not None]
+        slots = [(slot, result) for slot, result in recording.slots if result is not None]
+        plain = [each for each in slots if _is_plain_gradient(*each)]
+        #: Tensors whose gradient is a plain new tensor at each call, with its place in the outputs.
+        self.new_grads = [(slot.tensor, result.output) for slot, result in plain]
+        self.slots = [each for each in slots if not _is_plain_gradient(*each)]
         # Tensors that the results are, where those stand that may be others at each call.
-        grads = [each for _, each in (*self.slots, *self.argument_grads) if each is not None]
+        grads = [each for _, each in (*slots, *self.argument_grads) if each is not None]
         self.standing = [each.slot for each in (*self.results, *grads) if each.slot]
         self.moved, self.flags = recording.moved, recording.flags
         # The modes in which the function leaves modules that it switches.
@@ -95,6 +100,7 @@ class Program:
         self.writes_more = bool(
             self.slot_writes
             or self.cleared
+            or self.new_grads
             or self.slots
             or self.argument_writes
             or self.argument_grads
@@ -252,7 +258,7 @@ class Program:
             outputs, node = write(finishing.run_beside(self.executable, read, None))
         sole = self.sole
         if sole is not None and node is None:
-            made = object.__new__(Tensor)
+            made = _new(Tensor)
             made._cell = Cell(outputs[sole.output])
             if sole.requires_grad:
                 made._requires_grad = True
@@ -288,6 +294,10 @@ class Program:
         for tensor in self.cleared:
             tensor._grad = None
             world.gradients += 1
+        for tensor, output in self.new_grads:
+            tensor._grad = grad = _new(Tensor)
+            grad._cell = Cell(outputs[output])
+        world.gradients += len(self.new_grads)
         for slot, result in self.slots:
             slot.set(self._make(result, outputs, leaves, node, found))
         for i, is_whole, output, count in self.argument_writes:
@@ -357,6 +367,12 @@ class Program:
         """Whether tensors whose Cell the program exchanges share none with others it knows."""
         cells = {each._cell for each in self.loose}
         return len(cells) == len(self.loose) and cells.isdisjoint(self.bound_cells)
+
+
+def _is_plain_gradient(slot: Slot, result: Result) -> bool:
+    """Whether a gradient is made at each call as a tensor that nothing else is known of."""
+    is_plain = result.is_new and not result.requires_grad and result.number is None
+    return is_plain and isinstance(slot, GradSlot)
 
 
 def _record(function: Callable[..., Any], leaves: list[Any], structure: Any) -> Any:

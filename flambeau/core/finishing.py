@@ -48,20 +48,20 @@ class _Flight:
         cells: The Cells whose arrays the program may overwrite.
         taken: These arrays.
         results: What the program gave, once it has run.
+        is_inner: Whether the thread held `lock` before, and goes on holding it.
         started: Not empty if the program runs on a thread of its own,
         ended: which releases this when it has ended.
-        is_inner: Whether the thread held `lock` before, and goes on holding it.
     """
 
-    __slots__ = ("cells", "ended", "is_inner", "results", "started", "taken")
+    # Seldom others than these; a step has many of them, and they cost it time.
+    started: Sequence[int] = ()
+    ended: Any = None
 
     def __init__(self, cells: Sequence[Any]) -> None:
         self.cells = cells
         self.is_inner = _is_held()
         self.taken: list[Any] = []
         self.results: list[Any] = []
-        self.started: list[int] = []
-        self.ended: Any = None
 
 
 # The call that runs now; guarded by `lock`.
@@ -91,16 +91,17 @@ def run(
     """
     global _flight
     flight = _Flight(cells)
+    is_inner, taken, results = flight.is_inner, flight.taken, flight.results
     try:
-        if not flight.is_inner:
+        if not is_inner:
             lock.acquire()
-        flight.taken.extend(map(_array_of, cells))
+        taken.extend(map(_array_of, cells))
         _flight = flight
         _empty(cells)
-        flight.results.extend(starmap(program, (arrange(flight.taken),)))
-        written = write(flight.results[0])
+        results.extend(starmap(program, (arrange(taken),)))
+        written = write(results[0])
         _flight = None
-        if not flight.is_inner:
+        if not is_inner:
             lock.release()
         return written
     except BaseException as error:
@@ -183,8 +184,10 @@ def shielded(call: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         return call(*arguments)
     found: list[Any] = []
     errors: list[BaseException] = []
+    started: list[int] = []
     ended = flight.ended = _thread.allocate_lock()
     ended.acquire()
+    flight.started = started
 
     def work() -> None:
         try:
@@ -195,7 +198,7 @@ def shielded(call: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         finally:
             ended.release()
 
-    flight.started.extend(starmap(_thread.start_new_thread, ((work, ()),)))
+    started.extend(starmap(_thread.start_new_thread, ((work, ()),)))
     with ended:
         pass
     if errors:
