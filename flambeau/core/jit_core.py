@@ -28,6 +28,17 @@ try:
 except (ImportError, AttributeError):  # Another JAX.
     IS_KNOWN = False
 
+_clear_traces: Callable[[], None] | None = None
+_seen_types: Any = None
+try:
+    from jax._src import pjit as _jits
+    from jax._src.util import clear_all_caches as _clear_traces
+
+    # By function and types of arguments; JAX 0.10 never drops what belongs to its own functions.
+    _seen_types = getattr(_jits, "_seen_qdds", None)
+except (ImportError, AttributeError):  # Another JAX, which keeps some thousand traces.
+    pass
+
 
 def cache(capacity: int) -> Any:
     """A cache of so many programs, the least recently used first out."""
@@ -62,6 +73,17 @@ def call_of(program: jax.stages.Compiled) -> Any:
     ``None`` for programs that JAX calls from Python, such as those with callbacks.
     """
     return program._executable.create_cpp_call(program._params)
+
+
+def forget_traces() -> None:
+    """Drop what JAX keeps of functions that it has traced and lowered; programs stay.
+
+    JAX would keep thousands for each of its caches, which are many.
+    """
+    if _clear_traces is not None:
+        _clear_traces()
+    if _seen_types is not None:
+        _seen_types.clear()
 
 
 def text_of(traced: Any, lowered: Any) -> str | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import os
 import pickle
 import time
@@ -35,6 +36,11 @@ from flambeau.core.finishing import shielded
 from flambeau.core.limits import programs_at_once
 from flambeau.core.statistics import statistics
 from flambeau.core.store import Store, store
+
+# What was traced for programs is forgotten this often while as many are made as there is room for.
+_CLEARINGS = 4
+
+_found = itertools.count(1)
 
 
 def compiled(
@@ -130,6 +136,8 @@ class _Misses:
         self, place: Any, leaves: list[Any], tree: Any, arguments: tuple[Any, ...]
     ) -> jax.stages.Compiled:
         """The program for these arguments: from the disk, or compiled."""
+        if next(_found) % (programs_at_once() // _CLEARINGS) == 0:
+            jit_core.forget_traces()
         began = time.perf_counter()
         signature = f"{tree} {','.join(map(_text, leaves))} on {place!r}"
         kept = store()
