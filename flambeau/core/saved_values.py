@@ -2,7 +2,8 @@
 
 An operator's node has an attribute for each parameter of the operator, the first being ``self``,
 and ``_saved_result``, which is computed when it is asked for. The raw ones take hooks for this one
-value, as `saved_tensors_hooks` does for all.
+value, as `saved_tensors_hooks` does for all. The gradient does not use the result: hooks pack it
+for ``_saved_result`` only, behind the arrays that the gradient takes.
 """
 
 from __future__ import annotations
@@ -39,9 +40,16 @@ class SavedTensor:
             unpack_hook: Takes what ``pack_hook`` gave, and gives a tensor.
 
         Raises:
-            RuntimeError: There are hooks already, a backward has freed the tensor, or ``pack_hook``
-                writes to it.
+            TypeError: A hook cannot be called.
+            RuntimeError: There are hooks already, a backward has freed the tensor, the gradient
+                does not depend on it, so that it is not kept, or ``pack_hook`` writes to it.
         """
+        for name, hook in (("pack_hook", pack_hook), ("unpack_hook", unpack_hook)):
+            if not callable(hook):
+                raise TypeError(
+                    f"register_hooks(): incompatible function arguments: {name} must be a "
+                    f"function, got {type(hook).__name__}"
+                )
         self._owner.hook_saved(self._place, packing.Hooks(pack_hook, unpack_hook))
 
 
@@ -64,7 +72,7 @@ class _Unpacking:
 
     def gradient(self, needs: Any, given: Any, saved: Any) -> Any:
         """See `Kernel.gradient`."""
-        return self._kernel.gradient(needs, given, unpacked(saved))
+        return self._kernel.gradient(needs, given, unpacked(saved[: len(needs)]))
 
 
 def unpacked(saved: Any) -> tuple[Any, ...]:
@@ -94,8 +102,8 @@ def saved_attribute(node: tape.KernelNode, name: str) -> Any:
         static = [operator.names[i] for i in operator.static]
         if wanted in static:
             return function.args[0][static.index(wanted)]
-        if wanted == "result" and node.outputs == 1 and not node.kernel.linear:
-            return tape.saved_tensor(node.kernel.forward(*_arrays(node)), (node, 0))
+    if wanted == "result" and node.outputs == 1 and not node.kernel.linear:
+        return SavedTensor(node, len(node.edges)) if prefix == "_raw_saved_" else _result(node)
     if node.kernel.linear or wanted not in names:
         raise _no_attribute(node, name)
     place = names.index(wanted)
@@ -109,7 +117,13 @@ def _no_attribute(node: tape.KernelNode, name: str) -> AttributeError:
 def _arrays(node: tape.KernelNode) -> tuple[Any, ...]:
     if node.arrays is None:
         raise tape.freed_error(node)
-    return unpacked(node.arrays)
+    return unpacked(node.arrays[: len(node.edges)])
+
+
+def _result(node: tape.KernelNode) -> Tensor:
+    packed = () if node.arrays is None else node.arrays[len(node.edges) :]
+    array = packed[0].array() if packed else node.kernel.forward(*_arrays(node))
+    return tape.saved_tensor(array, (node, 0))
 
 
 def _value(node: tape.KernelNode, place: int) -> Any:
@@ -126,13 +140,23 @@ def hook_saved(node: tape.KernelNode, place: int, hooks: packing.Hooks) -> None:
         raise hooks_again()
     if node.arrays is None:
         raise tape.freed_error(node)
-    arrays = list(node.arrays)
-    if type(arrays[place]) is packing.Packed:
+    arrays, count = list(node.arrays), len(node.edges)
+    if place < len(arrays) and type(arrays[place]) is packing.Packed:
         raise hooks_again()
-    if not isinstance(arrays[place], jax.Array):
+    if place == count:
+        # Detached, for what the hook keeps must not lead back to the node that keeps it.
+        arrays.append(packing.Packed(hooks, _result(node).detach()))
+    elif isinstance(arrays[place], jax.Array):
+        value = _value(node, place)
+        if value is None:
+            raise RuntimeError(
+                "register_hooks() on a saved tensor with value None is forbidden: the gradient of "
+                f"{node.name()} does not depend on this tensor, so it is not kept"
+            )
+        arrays[place], node.vjp = packing.Packed(hooks, value), None
+    else:
         return
-    arrays[place] = packing.Packed(hooks, packing.saved(arrays[place], node.edges[place]))
-    node.arrays, node.vjp = tuple(arrays), None
+    node.arrays = tuple(arrays)
     if not isinstance(node.kernel, _Unpacking):
         node.kernel = _Unpacking(node.kernel)  # type: ignore[assignment]
 

@@ -153,3 +153,38 @@ def test_a_compiled_function_refuses_hooks_inside_and_ignores_them_outside():
     y.backward()
     assert x.grad.tolist() == [2.0, 4.0]
     assert shapes == []
+
+
+def test_the_gradient_does_not_ask_hooks_of_a_result():
+    asked = []
+    for operator in (flambeau.exp, lambda x: flambeau.softmax(x, 0), flambeau.linalg.vector_norm):
+        x = leaf()
+        expected = flambeau.autograd.grad(operator(x).sum(), x)[0]
+        y = operator(x)
+        saved = y.grad_fn._raw_saved_result
+        saved.register_hooks(lambda t: t * 10, lambda t: asked.append(t) or t)
+        assert flambeau.equal(y.grad_fn._saved_result, y * 10)
+        asked.clear()
+        loss = y.sum()
+        assert flambeau.equal(*flambeau.autograd.grad(loss, x, retain_graph=True), expected)
+        (first,) = flambeau.autograd.grad(loss, x, create_graph=True)
+        assert flambeau.equal(first, expected)
+        loss.backward()
+        assert flambeau.equal(x.grad, expected)
+        assert not asked
+
+
+def test_a_packed_result_goes_with_the_graph():
+    class Kept:
+        pass
+
+    y, kept = leaf().exp(), Kept()
+    alive = weakref.ref(kept)
+    objects = [kept]
+    y.grad_fn._raw_saved_result.register_hooks(lambda tensor: objects.pop(), lambda kept: y)
+    del kept
+    y.sum().backward()
+    gc.collect()
+    with pytest.raises(RuntimeError, match="second time"):
+        y.grad_fn._saved_result  # noqa: B018
+    assert alive() is None

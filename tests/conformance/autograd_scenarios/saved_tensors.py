@@ -311,6 +311,84 @@ def hooks_of_one_saved_tensor_that_write(lib, kit):
 
 
 @scenario
+def hooks_of_a_saved_result(lib, kit):
+    x, seen = leaf(lib), []
+    y = x.exp()
+    node = y.grad_fn
+    node._raw_saved_result.register_hooks(
+        lambda t: seen.append((t.requires_grad, lib.is_grad_enabled())) or t * 10, lambda t: t + 1
+    )
+    saved = node._saved_result
+    return seen, saved.detach(), saved.requires_grad, saved.grad_fn is node
+
+
+def _result_of_a_root(lib):
+    # PyTorch's raw form does not keep its node alive, so callers hold on to the root as well.
+    y = leaf(lib).sqrt()
+    return y, y.grad_fn._raw_saved_result
+
+
+@scenario
+def hooks_of_a_saved_result_twice(lib, kit):
+    y, saved = _result_of_a_root(lib)
+    saved.register_hooks(lambda t: t, lambda t: t)
+    y.grad_fn._raw_saved_result.register_hooks(lambda t: t, lambda t: t)
+
+
+@scenario
+def hooks_of_a_saved_result_that_is_freed(lib, kit):
+    y, saved = _result_of_a_root(lib)
+    y.sum().backward()
+    saved.register_hooks(lambda t: t, lambda t: t)
+
+
+@scenario
+def a_hooked_result_after_the_graph_was_freed(lib, kit):
+    y, saved = _result_of_a_root(lib)
+    saved.register_hooks(lambda t: t, lambda t: t)
+    y.sum().backward()
+    return y.grad_fn._saved_result
+
+
+@scenario
+def hooks_of_a_saved_result_that_write(lib, kit):
+    _y, saved = _result_of_a_root(lib)
+    saved.register_hooks(lambda t: t.mul_(2), lambda t: t)
+
+
+@scenario
+def hooks_of_a_saved_result_that_give_no_tensor(lib, kit):
+    y, saved = _result_of_a_root(lib)
+    saved.register_hooks(lambda t: t, lambda t: 5)
+    return y.grad_fn._saved_result
+
+
+@scenario
+def hooks_of_a_saved_result_under_hooks_of_all(lib, kit):
+    with hooked(lib, lambda t: t, lambda t: t):
+        y = leaf(lib).exp()
+    y.grad_fn._raw_saved_result.register_hooks(lambda t: t, lambda t: t)
+
+
+@scenario
+def hooks_of_a_saved_tensor_that_cannot_be_called(lib, kit):
+    _y, saved = _result_of_a_root(lib)
+    saved.register_hooks(1, lambda t: t)
+
+
+@scenario
+def hooks_of_a_saved_tensor_without_an_argument(lib, kit):
+    _y, saved = _result_of_a_root(lib)
+    saved.register_hooks(lambda: 1, lambda t: t)
+
+
+@scenario
+def hooks_of_a_tensor_that_is_not_saved(lib, kit):
+    y = leaf(lib) * 2
+    y.grad_fn._raw_saved_self.register_hooks(lambda t: t, lambda t: t)
+
+
+@scenario
 def hooks_of_what_a_function_saves(lib, kit):
     class Scaled(lib.autograd.Function):
         @staticmethod
