@@ -36,7 +36,7 @@ Tensors = Sequence[Tensor]
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[[Tensors, Tensors, Any], None]:
     """A function that moves averages towards values: a ← decay · a + (1 − decay) · x.
 
-    All are updated in one dispatch.
+    Floating and complex tensors are updated in one dispatch.
 
     Args:
         decay: How much of the old average is kept.
@@ -44,10 +44,18 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[[Tensors, Tensors, An
     Raises:
         ValueError: ``decay`` is not between 0 and 1.
     """
-    _check_decay(decay)
+    one = get_ema_avg_fn(decay)
 
+    @no_grad()
     def ema_update(ema_param_list: Tensors, current_param_list: Tensors, _: Any) -> None:
-        _update(_ema, ema_param_list, current_param_list, decay)
+        first = ema_param_list[0]
+        if first.is_floating_point() or first.is_complex():
+            _update(_ema, ema_param_list, current_param_list, decay)
+            return
+        # An average of counters is cut to an integer. So the operators round one by one as in
+        # PyTorch: a program would fuse the product and the sum, and some counters would be 1 less.
+        for average, value in zip(ema_param_list, current_param_list, strict=True):
+            average.copy_(one(average, value, None))
 
     return ema_update
 

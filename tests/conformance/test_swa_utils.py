@@ -87,6 +87,18 @@ def test_averages_agree_when_compiled(mode):
     assert_same(ours, theirs)
 
 
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "bool"])
+@pytest.mark.parametrize("decay", [0.9, 0.95])
+def test_averages_of_counters_are_cut_to_the_same_integers(decay, dtype):
+    results = []
+    for lib in (flambeau, torch):
+        average = lib.arange(120).to(getattr(lib, dtype))
+        value = (lib.arange(120) + lib.arange(120) % 7).to(average.dtype)
+        lib.optim.swa_utils.get_ema_multi_avg_fn(decay)([average], [value], 1)
+        results.append(average.tolist())
+    assert results[0] == results[1]
+
+
 def test_the_first_average_is_the_model_itself():
     model = model_of(flambeau)
     averaged = swa_utils.AveragedModel(model)
