@@ -12,6 +12,7 @@ import io
 import operator
 import pickle
 from collections.abc import Callable, Sequence
+from itertools import starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -217,26 +218,40 @@ class Keeping:
         """The containers as they stand before a call; those that it is to make are empty ones."""
         return [first.get() for first, *_ in self.slots]
 
-    def carry_out(self, containers: list[Any], results: list[Any], leaves: Sequence[Any]) -> Any:
+    def carry_out(
+        self,
+        containers: list[Any],
+        results: list[Any],
+        leaves: Sequence[Any],
+        done: list[Any] | None = None,
+    ) -> Any:
         """Leave behind what a call leaves behind, and give what it returns.
 
         Args:
             containers: What `find` gave before the call.
             results: The results of the program.
             leaves: The leaves of the arguments.
+            done: Has an element for each change of a container that was made before an exception
+                interrupted this; they are not made again.
         """
+        done = [] if done is None else done
         reader = Reader(io.BytesIO(self.written))
         reader.references, reader.results = self.references, results
         reader.containers = containers
-        for number, method, inner in self.replays:
+        for i, (number, method, inner) in enumerate(self.replays):
             container, args = containers[number], reader.load()
+            if i < len(done):
+                continue
             if method == "rewrite":
                 container.clear()
                 (container.update if isinstance(container, dict) else container.extend)(*args)
+                done.append(None)
             elif method == "reach":
                 containers[inner] = container.setdefault(*args, containers[inner])
+                done.append(None)
             else:
-                getattr(container, method)(*args)
+                # Python does not interrupt between the change and its note.
+                done.extend(starmap(getattr(container, method), (args,)))
         for slot in self.assigned:
             value = reader.load()
             if isinstance(slot, ArgumentAttribute):

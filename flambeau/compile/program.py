@@ -250,6 +250,8 @@ class Program:
                 self._write_more(outputs, leaves, node, found)
             return outputs, node
 
+        if self.keeping.leaves_more:
+            return self._run_and_leave(read, write, leaves, found)
         if self.donated:
             outputs, node = finishing.run(self.executable, self.donated, read, write)
         elif self.changes:
@@ -265,10 +267,37 @@ class Program:
                 if sole.number is not None:
                     made._grad_fn = _SPENT
             return made
+        results = self._make_all(outputs, leaves, node, found)
+        return self.keeping.carry_out([] if found is None else found.containers, results, leaves)
+
+    def _run_and_leave(
+        self,
+        read: Callable[..., list[Any]],
+        write: Callable[[Any], tuple[Any, Node | None]],
+        leaves: Sequence[Any],
+        found: _Found | None,
+    ) -> Any:
+        """Run, and write to Cells, containers and attributes, all or, after an interrupt, none."""
+        containers = [] if found is None else found.containers
+        done: list[Any] = []
+
+        def write_all(results: Any) -> Any:
+            outputs, node = write(results)
+            made = self._make_all(outputs, leaves, node, found)
+            return self.keeping.carry_out(containers, made, leaves, done)
+
+        if self.donated:
+            return finishing.run(self.executable, self.donated, read, write_all)
+        return finishing.run_beside(self.executable, read, write_all)
+
+    def _make_all(
+        self, outputs: Any, leaves: Sequence[Any], node: Node | None, found: _Found | None
+    ) -> list[Any]:
+        """The tensors that the function returns or leaves behind."""
         results = [self._make(each, outputs, leaves, node, found) for each in self.results]
         if isinstance(node, CompiledFunctionBackward):
             node.connect(results)
-        return self.keeping.carry_out([] if found is None else found.containers, results, leaves)
+        return results
 
     def _look_first(self, leaves: Sequence[Any]) -> _Found:
         """Set flags, and find tensors that are returned and containers that are changed."""

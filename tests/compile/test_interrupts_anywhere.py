@@ -60,6 +60,43 @@ def later_compiled():
     return training(True, 3)[:2]
 
 
+def leaving(steps):
+    """A step whose tensors are written, put into attributes and containers, or several of these."""
+    flambeau.manual_seed(0)
+    cell = nn.GRUCell(3, 3)
+    cell.state, cell.losses, cell.last = flambeau.zeros(4, 3), [], {}
+    count = flambeau.zeros(())
+
+    @flambeau.compile
+    def step():
+        state = cell(X, cell.state)
+        loss = state.square().sum()
+        loss.backward()
+        cell.state = state.detach()
+        cell.losses.append(loss.detach())
+        cell.last["loss"] = loss.detach()
+        cell.last.setdefault("all", []).append(loss.detach())
+        count.add_(1)
+
+    for _ in range(steps):
+        step()
+
+    def state():
+        kept = [*cell.losses, *([cell.last["loss"], *cell.last["all"]] if cell.last else [])]
+        gradients = [each.grad for each in cell.parameters() if each.grad is not None]
+        return numbers([count, cell.state, *kept, *gradients])
+
+    return step, state
+
+
+def first_leaving():
+    return leaving(0)
+
+
+def later_leaving():
+    return leaving(3)
+
+
 def eager():
     return training(False, 3)[:2]
 
@@ -89,7 +126,10 @@ def materialized():
     return model.materialize, state
 
 
-SITUATIONS = [first_compiled, later_compiled, eager, first_update, update, materialized]
+SITUATIONS = [
+    first_compiled, later_compiled, first_leaving, later_leaving,
+    eager, first_update, update, materialized,
+]  # fmt: skip
 
 
 class AnyEvent:
