@@ -31,11 +31,11 @@ class HostAccess:
             force: Detach first, where PyTorch would refuse.
 
         Raises:
-            RuntimeError: The tensor requires grad and ``force`` is not set.
+            RuntimeError: The tensor requires grad, without ``force`` and `no_grad`.
             TypeError: The tensor is on another device than the CPU and ``force`` is not set.
         """
         if not force:
-            if self.requires_grad:
+            if modes.grad_enabled and self.requires_grad:
                 raise RuntimeError(
                     "cannot convert a tensor that requires grad to NumPy; "
                     "use tensor.detach().numpy() or tensor.numpy(force=True)"

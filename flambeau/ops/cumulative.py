@@ -204,7 +204,9 @@ def cummin(input: Array, dim: int) -> Any:
 def _part(own: Any, other: Any) -> Any:
     # Beside minus infinity everything counts whole, and so does infinity beside anything.
     alone = (other == -jnp.inf) | (own == jnp.inf)
-    return jnp.where(alone, 1, 1 / (1 + jnp.exp(jnp.where(alone, 0, other) - own)))
+    # Where the choice falls on 1, the other branch is kept finite for the gradient of the gradient.
+    apart = jnp.where(alone, 0, other) - jnp.where(alone, 0, own)
+    return jnp.where(alone, 1, jax.nn.sigmoid(-apart))
 
 
 @with_derivatives(

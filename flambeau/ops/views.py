@@ -181,8 +181,8 @@ def unflatten(input: Tensor, dim: Any, sizes: Any) -> Any:
 
 @function(method=True)
 def ravel(input: Tensor) -> Any:
-    """The elements in one dimension; a view where `reshape` gives one."""
-    return _reshape(input, (-1,) if input.numel() else (0,), "ravel")
+    """The elements in one dimension; a view if they lie in order and without gaps in the base."""
+    return _reshape(input.contiguous(), (-1,) if input.numel() else (0,), "ravel")
 
 
 @function(method=True)

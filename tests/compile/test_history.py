@@ -401,3 +401,18 @@ def test_a_tensor_is_detached_in_place_after_it_was_used(which):
     half = len(seen) // 2
     assert seen[:half] == seen[half:]
     assert seen[0] == [True, False, True]
+
+
+def test_zeros_that_grad_materializes_are_new_at_each_call():
+    used, unused = (flambeau.ones(2, requires_grad=True) for _ in range(2))
+
+    @flambeau.compile
+    def step(x):
+        (zeros,) = flambeau.autograd.grad(used.sum(), [unused], materialize_grads=True)
+        before = zeros.clone()
+        zeros.add_(x)
+        return before, zeros
+
+    for _ in range(2):
+        before, after = step(flambeau.ones(2))
+        assert (before.tolist(), after.tolist()) == ([0, 0], [1, 1])

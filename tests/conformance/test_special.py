@@ -54,6 +54,10 @@ def of_one() -> Iterator[Row]:
         for dtype, tolerance in ((np.float16, 2e-3), (ml_dtypes.bfloat16, 1.6e-2)):
             row = Row(name, special(name), (UNIT.astype(dtype),), tolerance, gradient=False)
             yield row._replace(name=f"{name} of {np.dtype(dtype).name}")
+    # Where erfc is about to become 0: in single precision from 9.19, in double from 26.54.
+    edge = np.array([8.99, 9.01, 9.2, 9.3, 9.41, 9.43, 25.99, 26.01, 26.54, 26.6, 26.65])
+    yield Row("erfcx of doubles before erfc is 0", special("erfcx"), (edge,), 1e-13)
+    yield Row("erfcx before erfc is 0", special("erfcx"), (edge.astype(np.float32),), 2e-5)
     for name in ("erfcx", "log_ndtr", "ndtr"):
         yield Row(f"{name} far out", special(name), (WIDE,), 1e-8, gradient=False)
 

@@ -266,3 +266,11 @@ def test_import_is_light():
         assert not xla_bridge.backends_are_initialized()
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+
+
+def test_a_parameter_gives_its_elements_to_numpy_where_no_gradients_are_recorded():
+    w = flambeau.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="requires grad"):
+        w.numpy()
+    with flambeau.no_grad():
+        assert w.numpy().tolist() == [1, 1]

@@ -283,7 +283,7 @@ INDEXING = templates("""
     {a}[...]
     {a}[None][0]
     {v}[True][0]
-    {x}[({i})]
+    {x}[{i}][...]
     {c}[0, lib.tensor([1, 0]), lib.tensor([0, 2])]
     {c}[..., lib.tensor([0, 2])]
     {v}[lib.tensor([[0, 1, 2], [2, 1, 0]])]

@@ -192,6 +192,78 @@ EAGER = [
         "views made before an in-place change of shape are written no more",
         ours="given another shape in place after the view was made",
     ),
+    Known(
+        "in-place writes never invalidate a graph",
+        theirs="its base or another view of its base has been modified inplace",
+        ours="^no error",
+    ),
+    Known(
+        "gradients are tensors of their own, where PyTorch's may be expanded",
+        theirs=r"\[(\[[^\[\]]*\]), \1|^\[([^\[\],]+)(, \2)+\]$",
+        source=r"\b(\w+) = lib\.autograd\.grad\(\w+\.sum\(\), .*\b\1(\[[^\n]*\])?"
+        r"((\.\w+\([^\n]*\)(\[\d\])?)?\.\w+_\(| [-+*/]?= |\.view\(-1\)\[\d\] = )",
+        what=r": v\d+ elements",
+    ),
+    Known(
+        "losses of two dtypes have the promoted one, and so have their gradients",
+        theirs="^float(16|32|64)$|^bfloat16$",
+        ours="^float(16|32|64)$|^bfloat16$",
+        source=r"F\.(huber|soft_margin|hinge_embedding)_loss\(",
+        what="dtype",
+    ),
+    Known(
+        "losses of two dtypes have the promoted one, and so have their gradients",
+        theirs=r"^RuntimeError at `backward outside`: Found dtype \w+ but expected",
+        ours="^no error",
+        source=r"F\.(huber|soft_margin|hinge_embedding)_loss\(",
+    ),
+    Known(
+        "gradients that PyTorch lacks or refuses exist",
+        theirs="at `backward outside`: ("
+        "Got unsupported ScalarType ComplexHalf"
+        "|Subtraction, the `-` operator, with a bool tensor"
+        "|the derivative for '_cdist_backward' is not implemented"
+        '|"i1e?_backward" not implemented'
+        "|addmv input tensors must have the same dtype"
+        "|derivative for aten::floor_divide is not implemented)",
+        ours="^no error",
+    ),
+    Known(
+        "integers take no part in gradients, also where values that do are written to them",
+        theirs="Autograd not support dtype: (Long|Byte|Int)",
+        ours="^no error",
+    ),
+    Known(
+        "of several mistakes another one may be told first",
+        theirs="requires grad is being used in an in-place operation",
+        ours="^IndexError at .* a mask of shape",
+        what="error type",
+    ),
+    Known(
+        "the gradient of a gradient leads only to inputs that it depends on",
+        theirs="False",
+        ours="True",
+        source="create_graph=True",
+        what=r": v\d+ is_leaf",
+    ),
+    Known(
+        "what chain_matmul gives is no view of a tensor that nobody has",
+        theirs="True",
+        ours="False",
+        source=r"\b(\w+) = lib\.chain_matmul\(.*\b\1\._is_view\(\)",
+        what="value",
+    ),
+    Known(
+        "results that PyTorch leaves non-contiguous are reshaped as views",
+        source=r"\b(\w+) = (\w+\.rot90|lib\.linalg\.inv)\(.*"
+        r"\b\1\.(flatten\(\)|reshape\(-1\))\.\w+_\(",
+        what="elements",
+    ),
+    Known(
+        "writes in place may read what they overwrite: PyTorch refuses, or gives a mixture",
+        source=r"\b(\w+)\[[^\n\]]*\] [-+*/]= \1\[",
+        what="elements",
+    ),
 ]
 COMPILED = [
     Known(
@@ -200,6 +272,10 @@ COMPILED = [
     ),
     Known(
         "a result that gets no cotangent counts as one that got zeros", what="grad zeros for None"
+    ),
+    Known(
+        "a new shape in place of a tensor on the tape is refused if its elements are written too",
+        ours="^CompileError.*changes the shape of a tensor that it takes from outside in place",
     ),
     Known(
         "retain_grad is refused where backward() is called outside",

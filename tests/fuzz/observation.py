@@ -151,7 +151,8 @@ def describe(lib: Any, value: Any) -> Any:
 def failure_of(error: Exception, lines: list[str]) -> Failure:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == FILE]
     line = lines[(frames[-1].lineno or 1) - 1].strip() if frames else "backward outside"
-    return Failure(type(error).__name__, str(error), line)
+    # PyTorch's `linalg.LinAlgError` is a class of the name `_LinAlgError`.
+    return Failure(type(error).__name__.removeprefix("_"), str(error), line)
 
 
 def largest(seen: Observation) -> float:
@@ -229,7 +230,7 @@ def compare(
                 return
             if math.isnan(theirs) and math.isnan(ours):
                 return
-        if theirs != ours:
+        if theirs != ours and not leeway:
             yield Difference(name, "value", theirs, ours)
         return
     facts = ("dtype", "shape", "requires_grad", "is_leaf", "has_node")

@@ -75,3 +75,14 @@ def test_the_gradient_of_a_record_goes_to_its_place():
     x = flambeau.tensor([1.0, 3.0, 3.0, 2.0], requires_grad=True)
     x.cummax(0).values.backward(flambeau.tensor([1.0, 2.0, 4.0, 8.0]))
     assert x.grad.tolist() == [1.0, 2.0, 12.0, 0.0]
+
+
+def test_second_derivatives_of_a_running_logarithm_of_sums():
+    def gradient_of_gradient(running):
+        x = flambeau.tensor([1.3, -0.5, 0.25], requires_grad=True)
+        (grad,) = flambeau.autograd.grad(running(x).square().sum(), [x], create_graph=True)
+        return flambeau.autograd.grad(grad.square().sum(), [x])[0].numpy()
+
+    found = gradient_of_gradient(lambda x: x.logcumsumexp(0))
+    expected = gradient_of_gradient(lambda x: x.exp().cumsum(0).log())
+    np.testing.assert_allclose(found, expected, rtol=1e-4)

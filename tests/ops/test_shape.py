@@ -198,3 +198,11 @@ def test_errors_state_their_facts(name: str) -> None:
 def test_the_transpose_of_other_than_matrices_is_deprecated() -> None:
     with pytest.warns(UserWarning, match="mT"):
         assert tensor().T.shape == (4, 3, 2)
+
+
+def test_ravel_copies_elements_with_gaps_between_them():
+    x = flambeau.zeros(2, 3)
+    x[:, 2].ravel().add_(1)
+    assert not x.any()
+    x[1].ravel().add_(1)
+    assert x.tolist() == [[0, 0, 0], [1, 1, 1]]
