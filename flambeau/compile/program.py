@@ -16,7 +16,8 @@ from flambeau.compile.exchanging import find
 from flambeau.compile.guard import Guard
 from flambeau.compile.history import Arrival, CompiledFunctionBackward, History, Source
 from flambeau.compile.recomputation import expanded
-from flambeau.compile.recording import DETACHED, LEAF, SPENT, Recording, Result
+from flambeau.compile.recording import DETACHED, LEAF, SPENT, Recording
+from flambeau.compile.results import Result
 from flambeau.compile.sharing import Joined, Operand, Places, owners_after
 from flambeau.compile.slots import CellSlot, GradSlot, Slot, spec_of, tensors_in
 from flambeau.compile.split import Split, without_constants
@@ -373,6 +374,8 @@ class Program:
             tensor = leaves[result.argument]
         if tensor is not None and result.is_alias:
             tensor = tensor._alias(result.cls)
+            if result.view is not None:
+                tensor._view = result.view.seen_through(tensor._view)
             tensor._requires_grad = result.requires_grad
         if tensor is not None:
             return tensor

@@ -16,6 +16,7 @@ from flambeau.compile.history import Arrival, Root, trace_backward
 from flambeau.compile.keeping import Keeping, Writer, drop_counters
 from flambeau.compile.members import noticing_attributes
 from flambeau.compile.places import AttributeSlot, Outside
+from flambeau.compile.results import Result
 from flambeau.compile.sharing import Joined
 from flambeau.compile.slots import KINDS, GradSlot, tensors_in
 from flambeau.compile.watching import WatchingTrace
@@ -30,40 +31,6 @@ SPENT = -1
 #: Stand for that number where a tensor has been taken off the tape, and where it then was made to
 #: require grad.
 DETACHED, LEAF = -2, -3
-
-
-class Result(NamedTuple):
-    """One tensor among what the function returned.
-
-    Attributes:
-        output: Its position among the program's outputs, or -1 for a tensor that existed before.
-        argument: The position of the argument that it is, or -1.
-        tensor: A tensor that existed before and is neither.
-        slot: Where a tensor stands that existed before, and that may be another at each call.
-        number: Which output of the program's node it is, `SPENT`, or ``None`` for a leaf.
-        requires_grad: Whether it requires grad.
-        cls: Its class.
-        is_alias: Whether it is not that tensor, but another handle on the same elements.
-    """
-
-    output: int = -1
-    argument: int = -1
-    tensor: Tensor | None = None
-    slot: Any = None
-    number: int | None = None
-    requires_grad: bool = False
-    cls: type = Tensor
-    is_alias: bool = False
-
-    @property
-    def is_new(self) -> bool:
-        """Whether it is a plain tensor that each call makes."""
-        return self.output >= 0 and self.cls is Tensor
-
-    @property
-    def is_new_handle(self) -> bool:
-        """Whether each call makes a tensor of any class for it, perhaps on a Cell from outside."""
-        return self.output >= 0 or self.is_alias
 
 
 class ArgumentWrite(NamedTuple):
@@ -257,18 +224,44 @@ class Recording:
         )
 
     def _alias(self, value: Tensor) -> Result | None:
-        """The result for a new handle on all elements of a tensor from outside, if it is one."""
-        cell = value._cell
-        if value._view is not None or value.grad_fn is not None:
+        """The result for a new handle on elements of a tensor from outside, if it is one.
+
+        Of views, these are leaves; other views that the function returns are copies.
+        """
+        if value.grad_fn is not None or not (value.requires_grad or value._view is None):
             return None
-        alias = Result(is_alias=True, cls=type(value), requires_grad=value.requires_grad)
+        alias = self._shared(value)
+        if alias is None and value.requires_grad and self._is_from_outside(value._cell):
+            errors.warn(
+                "the compiled function returns a new leaf that is a copy of elements of a tensor "
+                "from outside: it begins at a computed position, or the function exchanges the "
+                "tensor's data. Later writes to the one do not reach the other; make the leaf "
+                "outside the compiled function"
+            )
+        return alias
+
+    def _shared(self, value: Tensor) -> Result | None:
+        cell, view = value._cell, value._view
+        if view is not None and isinstance(view.starts, Tracer):
+            return None
+        alias = Result(is_alias=True, cls=type(value), requires_grad=value.requires_grad, view=view)
         for made, i in self.own.items():
             if made._cell is cell and made._view is None and self.given[made].cell is cell:
                 return alias._replace(argument=i)
-        if value not in self.trace.derived or isinstance(cell.array, Tracer):
+        if isinstance(cell.array, Tracer):
             return None
+        if value not in self.trace.derived:
+            return Result(tensor=value) if self.trace.is_outside(value) else None
         slot = exchanging.slots_by_cell(self).get(cell)
-        return alias._replace(tensor=value) if slot is None else alias._replace(slot=slot)
+        if slot is None:
+            return alias._replace(tensor=value, view=None)
+        return alias._replace(slot=slot)
+
+    def _is_from_outside(self, cell: Cell) -> bool:
+        """Whether a tensor from outside has ``cell`` now."""
+        if any(each._cell is cell for each in (*self.own, *self.trace.handles)):
+            return True
+        return any(each is cell for _, each in self.trace.tensors.values())
 
     def slot_of(self, tensor: Tensor) -> Any:
         """The slot where ``tensor`` stood before the trace, if there is one."""

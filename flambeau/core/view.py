@@ -139,6 +139,15 @@ class View:
         """The same elements seen without a history to follow, as `detach` sees them."""
         return View(self.steps, self.names, self.starts, self.shape, self.numpy_dtype, None)
 
+    def seen_through(self, before: View | None) -> View:
+        """This view of a whole tensor as a view of one that itself has the view ``before``."""
+        if before is None:
+            return self.without_base()
+        known = [each.starts for each in (before, self) if each.starts is not None]
+        starts = np.concatenate(known) if known else None
+        steps, names = before.steps + self.steps, before.names + self.names
+        return View(steps, names, starts, self.shape, self.numpy_dtype, None)
+
     def from_base(self) -> tuple[tuple[Step, ...], tuple[str, ...], Any]:
         """The steps that lead here from `base`, their names and their start positions."""
         if not self.origin:

@@ -10,6 +10,7 @@ import pytest
 import flambeau
 from flambeau import nn
 from flambeau.compile import CompileError
+from flambeau.compile.errors import CompileWarning
 from flambeau.nn import functional as F
 
 
@@ -159,6 +160,87 @@ def test_a_leaf_that_the_function_returns_takes_its_gradient():
     assert leaf.requires_grad
     product.backward()
     assert (x.grad.tolist(), leaf.grad.tolist()) == ([6.0], [2.0])
+
+
+PARTS = {
+    "slice": lambda w: w[1:].detach().requires_grad_(),
+    "another shape": lambda w: w.view(1, 4).detach().requires_grad_(),
+    "view of an alias": lambda w: w.detach()[::2].requires_grad_(),
+    "view of data": lambda w: w.data[2].requires_grad_(),
+    "parameter": lambda w: nn.Parameter(w[1:]),
+}
+
+
+def _life_of_a_leaf(make, compiled, kind):
+    """What a leaf on a part of a tensor goes through, with writes to the one and the other."""
+    whole = flambeau.arange(8.0)
+    held = {"w": whole[4:] if kind == "view argument" else whole[4:].clone()}
+    # Where the function finds the tensor.
+    function = {"captured": lambda w=held["w"]: make(w), "slot": lambda: make(held["w"])}
+    function = function.get(kind, make)
+    f, seen = flambeau.compile(function) if compiled else function, []
+    for _ in range(2):
+        w = held["w"]
+        leaf = f(w) if "argument" in kind else f()
+        (leaf * leaf).sum().backward()
+        w.mul_(2)
+        seen.append((type(leaf), leaf.is_leaf, leaf.tolist(), leaf.grad.tolist(), leaf._version))
+        with flambeau.no_grad():
+            leaf.add_(1)
+        seen.append((w.tolist(), whole.tolist()))
+        if kind == "slot":
+            held["w"] = flambeau.ones(4)
+    return seen
+
+
+@pytest.mark.parametrize("kind", ["captured", "slot", "argument", "view argument"])
+@pytest.mark.parametrize("make", PARTS.values(), ids=PARTS)
+def test_a_new_leaf_on_a_part_of_a_tensor_from_outside_shares_its_elements(make, kind):
+    assert _life_of_a_leaf(make, True, kind) == _life_of_a_leaf(make, False, kind)
+
+
+def test_a_leaf_on_a_part_takes_the_gradient_of_what_is_computed_with_it():
+    def life(compiled):
+        w, seen = flambeau.arange(4.0), []
+
+        def function(x):
+            w.add_(x)
+            leaf = w[1:].detach().requires_grad_()
+            return leaf, (leaf * leaf * x).sum()
+
+        f = flambeau.compile(function) if compiled else function
+        for _ in range(2):
+            leaf, loss = f(flambeau.ones(()))
+            loss.backward()
+            w.mul_(2)
+            seen.append((leaf.tolist(), leaf.grad.tolist(), loss.item()))
+        return seen
+
+    assert life(True) == life(False)
+
+
+def test_a_captured_leaf_that_is_a_view_is_returned_itself():
+    leaf = flambeau.ones(2, 2).detach()[0].detach().requires_grad_()
+    f = flambeau.compile(lambda x: (leaf, leaf * x))
+    returned, product = f(flambeau.ones(2))
+    assert returned is leaf
+    product.sum().backward()
+    assert leaf.grad.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("kind", ["computed position", "data"])
+def test_a_leaf_that_is_a_copy_is_warned_of(kind):
+    w = flambeau.ones(4)
+
+    def function(i):
+        if kind == "data":
+            w.data = w * 2
+            return w[1:].detach().requires_grad_()
+        return w[i].detach().requires_grad_()
+
+    with pytest.warns(CompileWarning, match="new leaf that is a copy"):
+        leaf = flambeau.compile(function)(flambeau.tensor(1))
+    assert leaf.is_leaf
 
 
 def test_hooks_of_a_parameter_run_outside_and_once():
