@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxlib._jax import ArrayImpl
 
@@ -138,21 +137,13 @@ def _finished(
     if found is not None:
         return Tensor._wrap(found)
     if materialize and isinstance(source, Tensor):
-        return _zeros_of(source)
+        return Tensor._wrap(beside(np.zeros(source.shape, source.dtype.numpy), source._read()))
     if not allow_unused:
         raise RuntimeError(
             f"grad(): input {place}, {_described(source)}, was not used to compute the outputs; "
             "pass allow_unused=True to get None for it"
         )
     return None
-
-
-def _zeros_of(source: Tensor) -> Tensor:
-    if modes.trace is not None:
-        # An array that is not traced counts as one from outside of the program: what is written to
-        # it would still be there at the next call.
-        return Tensor._wrap(jnp.zeros(source.shape, source.dtype.numpy))
-    return Tensor._wrap(beside(np.zeros(source.shape, source.dtype.numpy), source._read()))
 
 
 def _batched(outputs: tuple[Any, ...], grad_outputs: Any, options: dict[str, Any]) -> list[Any]:

@@ -19,7 +19,7 @@ import select
 import socket
 import time
 from collections.abc import Callable, Iterator
-from types import FrameType, GeneratorType
+from types import FrameType, FunctionType, GeneratorType
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,8 @@ _FUNCTIONS = {
 _WATCHED_ANYWAY: tuple[Any, ...] = tuple(
     getattr(draw, "__self__", None) for draw in (random.random, np.random.rand)
 )
+# Where flambeau reads and writes files.
+_CHECKPOINTS = "flambeau.checkpoint.io"
 _OF_DATES = ("now", "utcnow", "today")
 #: The same for functions that are written in Python, by the file and their name.
 _WRITTEN = {
@@ -111,6 +113,8 @@ class Chance:
         """Note that code which runs mentions ``function``."""
         if id(function) in _FUNCTIONS:
             self._met[_FUNCTIONS[id(function)]] = None
+        elif isinstance(function, FunctionType) and function.__module__ == _CHECKPOINTS:
+            self._met[f"flambeau.{function.__name__}()"] = None
 
     def meet_cached(self, function: Any) -> None:
         """Watch a function that may give results that it has cached before."""

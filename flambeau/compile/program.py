@@ -21,7 +21,7 @@ from flambeau.compile.results import Result
 from flambeau.compile.sharing import Joined, Operand, Places, owners_after
 from flambeau.compile.slots import CellSlot, GradSlot, Slot, spec_of, tensors_in
 from flambeau.compile.split import Split, without_constants
-from flambeau.core import finishing, tape, world
+from flambeau.core import finishing, jit_core, tape, world
 from flambeau.core.cell import Cell
 from flambeau.core.donation import owned
 from flambeau.core.node import Node
@@ -412,7 +412,8 @@ def _record(function: Callable[..., Any], leaves: list[Any], structure: Any) -> 
     joined = Joined(leaves)
     while True:
         recording = Recording(function, joined, structure)
-        closed = recording.record()
+        with jit_core.tracing():
+            closed = recording.record()
         recording.trace.loose = exchanging.loose_tensors(recording)
         owners = owners_after(recording, exchanging.slots_by_cell(recording), len(leaves))
         if owners.items() <= joined.owners.items():

@@ -6,7 +6,8 @@ it `pjit` is plain `jax.jit`: correct, with neither a bound nor a short way from
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -84,6 +85,21 @@ def forget_traces() -> None:
         _clear_traces()
     if _seen_types is not None:
         _seen_types.clear()
+
+
+@contextlib.contextmanager
+def tracing() -> Iterator[None]:
+    """A block that traces; an interrupt in it leaves nothing half made in JAX's caches.
+
+    An entry that was begun and not finished would be taken for a function that calls itself, and
+    refused, whenever it is asked for again.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            forget_traces()
+        raise
 
 
 def text_of(traced: Any, lowered: Any) -> str | None:

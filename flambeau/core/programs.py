@@ -146,8 +146,9 @@ class _Misses:
             key = _key(description, signature)
             found = _load(kept, key, place)
         if found is None:
-            traced = self._jitted().trace(*arguments)
-            lowered = traced.lower()
+            with jit_core.tracing():
+                traced = self._jitted().trace(*arguments)
+                lowered = traced.lower()
             # What is not known by its code is known by the program that it lowers to.
             if kept is not None and not key and (text := jit_core.text_of(traced, lowered)):
                 key = _key(f"{text} {self.donate} {self.options}", signature)

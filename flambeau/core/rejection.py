@@ -22,6 +22,8 @@ _FLOAT64 = np.dtype(np.float64)
 # From this rate on, rejection is cheaper than multiplying uniforms.
 _LARGE_RATE = 10
 
+# What the counts of a program in C can reach.
+_GREATEST = 2.0**63
 # Where less of the normal distribution lies in an interval, proposals are uniform.
 _LARGE_SHARE = 0.3
 
@@ -36,12 +38,16 @@ def poisson(twister: MersenneTwister, rates: NDArray[Any]) -> NDArray[Any]:
         rates: Reals that are not negative, of the shape and dtype of the result.
 
     Raises:
-        RuntimeError: A rate is negative.
+        RuntimeError: A rate is negative, or greater than counts can be.
         NotImplementedError: The dtype is not a floating-point one.
     """
     require_real("poisson", rates.dtype)
     if rates.size and not rates.min() >= 0:
         raise RuntimeError(f"poisson needs rates that are not negative; got {rates.min()}")
+    if rates.size and not rates.max() < _GREATEST:
+        raise RuntimeError(
+            f"poisson needs rates below 2 ** 63, beyond which counts do not fit; got {rates.max()}"
+        )
     uniforms = _Uniforms(twister)
     counts = [_count(rate, uniforms) for rate in rates.astype(np.float64).ravel().tolist()]
     twister.skip_words(2 * uniforms.taken)

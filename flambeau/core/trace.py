@@ -128,11 +128,10 @@ class Trace:
             # NumPy arrays are positions that a node has saved, and constants of the program.
             return array
         if cell not in self.reads:
-            owner = self._owners.setdefault(id(array), cell)
-            if owner is not cell:
-                if self._is_made_inside(cell):
-                    # What the tape saved, say: the value that the owner had when it was read.
-                    return array
+            if self._is_made_inside(cell):
+                # A constant; or what the tape saved: the value that its owner had when it was read.
+                return array
+            if self._owners.setdefault(id(array), cell) is not cell:
                 array = self._make_own(cell, array)
             self.reads[cell] = array
         return array
@@ -154,7 +153,7 @@ class Trace:
 
     def write(self, cell: Cell, array: Any) -> None:
         """Let the traced program put ``array`` into ``cell``."""
-        if isinstance(cell.array, Tracer):
+        if isinstance(cell.array, Tracer) or self._is_made_inside(cell):
             cell.array = array
         else:
             self.versions.setdefault(cell, cell.version)

@@ -12,6 +12,7 @@ from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from flambeau.core.cell import abstract, is_abstract
+from flambeau.core.modes import modes
 
 try:
     # The path inside `jax.device_put`; going there directly costs a tenth of the time.
@@ -44,13 +45,14 @@ def beside(array: np.ndarray, other: Any) -> Any:
     Args:
         array: See `upload`.
         other: A JAX array. The result is spread over its devices as it is if the shapes are the
-            same, and otherwise whole on each of them. For a tracer the result is a constant of the
-            program that is being traced, and on the meta device a shape and dtype.
+            same, and otherwise whole on each of them. For a tracer, and in a compiled function, the
+            result is a constant of the program that is being traced, and on the meta device a shape
+            and dtype.
     """
-    if isinstance(other, Tracer):
-        return jnp.asarray(array)
     if is_abstract(other):
         return abstract(array.shape, array.dtype)
+    if isinstance(other, Tracer) or modes.trace is not None:
+        return jnp.asarray(array)
     sharding = other.sharding
     if len(sharding.device_set) == 1:
         (where,) = sharding.device_set

@@ -72,6 +72,11 @@ def _check_slices(
 def _check_source(
     input: Tensor, dim: int, index: Tensor, source: Tensor, error: type[Exception], name: str
 ) -> None:
+    if input.ndim and source.ndim and input.ndim != source.ndim and error is IndexError:
+        raise IndexError(
+            f"{name}(): a source of shape {list(source.shape)} and a tensor of shape "
+            f"{list(input.shape)} must have as many dimensions"
+        )
     wanted = list(input.shape) or [1]
     given = list(source.shape) or [1]
     if not index.ndim and len(given) < len(wanted):

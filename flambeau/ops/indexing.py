@@ -198,14 +198,22 @@ def written_copy(
         RuntimeError: The value does not broadcast, or has another dtype.
     """
     if isinstance(value, Tensor) and value.dtype is not source.dtype:
-        raise RuntimeError(
-            f"{name}(): values of {value.dtype} cannot go into a tensor of {source.dtype}; "
-            "convert one first"
-        )
+        if accumulate or value.numel() != 1 or not _is_one_mask(indices):
+            raise RuntimeError(
+                f"{name}(): values of {value.dtype} cannot go into a tensor of {source.dtype}; "
+                "convert one first"
+            )
+        # A fill, which takes a number of any dtype.
+        value = value.reshape(()).to(source.dtype)
     kernel, constants = _plan(source, indices, value, accumulate)
     if isinstance(value, Tensor):
         return run_with_constants(kernel, (source, value), constants)
     return run_with_constants(kernel, (source,), (value, *constants))
+
+
+def _is_one_mask(indices: dict[int, Any]) -> bool:
+    """Whether elements are chosen by a mask alone, which has dimensions."""
+    return len(indices) == 1 and all(is_mask(each) and each.ndim for each in indices.values())
 
 
 def _plan(

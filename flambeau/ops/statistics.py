@@ -54,7 +54,8 @@ def _covariance(
         deviation * weights, jnp.conj(deviation).T, precision=jax.lax.Precision.HIGHEST
     )
     matrix = products / jnp.maximum(freedom, 0)
-    return matrix if input.ndim == 2 else matrix[0, 0]
+    # One variable has a variance, however it came.
+    return matrix[0, 0] if matrix.shape == (1, 1) else matrix
 
 
 @op(name="cov", widen=True, node="SqueezeBackward0")

@@ -307,3 +307,33 @@ steps = st.tuples(st.sampled_from([*CHANGES]), st.sampled_from([*GIVEN]))
 @given(st.sampled_from([*WRITES]), st.sampled_from([*READS]), st.lists(steps, max_size=4))
 def test_any_sharing_may_change_between_calls(write, read, steps):
     compare(write, read, steps)
+
+
+MADE = {
+    "materialized zeros": lambda: flambeau.autograd.grad(
+        USED.sum(), [UNUSED], materialize_grads=True
+    )[0],
+    "a gradient": lambda: flambeau.autograd.grad(USED.sum(), [USED])[0],
+    "vjp": lambda: flambeau.autograd.functional.vjp(lambda a: a.sum(), BASE)[1],
+    "jacobian": lambda: flambeau.autograd.functional.jacobian(lambda a: a * 1, BASE)[0],
+    "func.jvp": lambda: flambeau.func.jvp(lambda a: a * 1, (BASE,), (BASE,))[1],
+    "zeros": lambda: flambeau.zeros(2),
+    "a window": lambda: flambeau.hann_window(2),
+    "a buffer": lambda: flambeau.nn.BatchNorm1d(2).running_mean,
+}
+USED = flambeau.ones(2, requires_grad=True)
+UNUSED = flambeau.ones(2, requires_grad=True)
+BASE = flambeau.ones(2)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_a_call_makes_is_new_at_each_call(name):
+    def add(x):
+        made = MADE[name]()
+        result = x + made
+        made[0] = 5.0
+        return result
+
+    expected = add(flambeau.zeros(2)).tolist()
+    compiled = flambeau.compile(add)
+    assert [compiled(flambeau.zeros(2)).tolist() for _ in range(3)] == [expected] * 3

@@ -194,8 +194,11 @@ def elementwise() -> Iterator[Case]:
                REAL)  # fmt: skip
     yield Case("activation.prelu", "0", call("F.prelu"), lambda d, r: (one(d, r)[0], one(d, r)[0][:1]), REAL)  # fmt: skip  # noqa: E501
     yield Case("activation.glu", "", call("F.glu", 0), lambda d, r: (_stacked(two(d, r)),), REAL)
-    yield Case("conversion.cast", "", lambda lib, x: x.to(lib.float16), one, REAL)
-    yield Case("conversion.cast", "bfloat16", lambda lib, x: x.to(lib.bfloat16), one, REAL)
+    for to in ("float16", "bfloat16"):
+        # To its own dtype nothing is converted.
+        dtypes = tuple(each for each in REAL if each != to)
+        cast = lambda lib, x, to=to: x.to(getattr(lib, to))  # noqa: E731
+        yield Case("conversion.cast", to, cast, one, dtypes)
     yield Case("conversion.cast", "complex", lambda lib, x: x.to(lib.complex64), one, REAL)
     yield Case("conversion.clone", "", method("clone"), one, ALL)
 

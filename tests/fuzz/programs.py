@@ -213,7 +213,7 @@ def run(seconds: float | None, seed: int, limit: int | None) -> Report:
 
 
 def written(seed: int, index: int) -> str | None:
-    """A program, written by another process; None if PyTorch crashes meanwhile."""
+    """A program, written by another process; None if PyTorch crashes at it."""
     command = [sys.executable, "-m", "tests.fuzz.programs", "--seed", str(seed)]
     command += ["--program", str(index), "--write"]
     made = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
@@ -223,6 +223,9 @@ def written(seed: int, index: int) -> str | None:
 def show(seed: int, index: int, only_write: bool) -> None:
     """One program, and what each way of running it gives."""
     program = generate(oracle(), (seed, index))
+    if only_write:
+        # PyTorch may crash at what it could write.
+        observe(program, oracle())
     sys.stdout.write(program.script("flambeau", only_write))
     if only_write:
         return

@@ -204,3 +204,9 @@ def test_draws_of_a_subclass_keep_it():
     tagged = flambeau.zeros(3).as_subclass(Tagged)
     assert type(tagged.uniform_()) is Tagged
     assert type(flambeau.rand_like(tagged)) is Tagged
+
+
+@pytest.mark.parametrize("rate", [float("inf"), 1e30])
+def test_poisson_refuses_rates_that_no_count_reaches(rate):
+    with pytest.raises(RuntimeError, match="rates below"):
+        flambeau.poisson(flambeau.tensor([1.0, rate]))

@@ -320,6 +320,7 @@ def addr(input: Array, vec1: Array, vec2: Array, *, beta: Array = 1, alpha: Arra
     """``beta * input + alpha * outer(vec1, vec2)``, ``input`` broadcast."""
     check_ndim("addr", "vec1", vec1, 1)
     check_ndim("addr", "vec2", vec2, 1)
+    input, vec1, vec2 = _promoted(input, vec1, vec2)
     return _combine("addr", input, vec1[:, None] * vec2[None, :], beta, alpha)
 
 

@@ -21,23 +21,24 @@ def positive_part(x: Any) -> Any:
     return at_least(x, jnp.zeros((), x.dtype))
 
 
-@op(widen=True, promote="type", node="MeanBackward0")
+@op(widen=True, node="MeanBackward0")
 def hinge_embedding_loss(
     input: TensorOperand, target: TensorOperand, margin: float = 1.0, reduction: str = "mean"
 ) -> Array:
-    """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1."""
+    """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1; in the dtype of ``x``."""
     zero = jnp.zeros_like(input)
     far = jnp.where(target != 1, positive_part(margin - input), zero)
     near = jnp.where(target != -1, input, zero)
     return reduced(far + near, reduction)
 
 
-@op(widen=True, promote="type")
+@op(widen=True)
 def soft_margin_loss(input: TensorOperand, target: TensorOperand, reduction: str = "mean") -> Array:
-    """``log(1 + exp(-t * x))`` for targets of 1 and -1."""
+    """``log(1 + exp(-t * x))`` for targets of 1 and -1, in the dtype of ``x``."""
     needs_floating("soft_margin_loss", input)
     scores = -target * input
-    return reduced(jnp.logaddexp(scores, jnp.zeros_like(scores)), reduction)
+    losses = jnp.logaddexp(scores, jnp.zeros_like(scores)).astype(input.dtype)
+    return reduced(losses, reduction)
 
 
 @op(widen=True, promote="type", node="MeanBackward0")

@@ -91,7 +91,7 @@ def _huber_jvp(delta: float, primals: Any, tangents: Any) -> Any:
     return _huber(difference, delta), tangent * slope
 
 
-@op(widen=True, promote="type")
+@op(widen=True)
 def huber_loss(
     input: Operand,
     target: Operand,
@@ -101,12 +101,14 @@ def huber_loss(
 ) -> Array:
     """``d ** 2 / 2`` for differences below ``delta``, ``delta * (abs(d) - delta / 2)`` beyond.
 
+    The result has the dtype of ``input``.
+
     Raises:
         RuntimeError: ``delta`` is not positive.
     """
     if not delta > 0:
         raise RuntimeError(f"huber_loss(): delta must be positive, got {delta}")
     needs_floating("huber_loss", input)
-    losses = _huber(input - target, delta)
+    losses = _huber(input - target, delta).astype(input.dtype)
     # Here the mean is not weighted, unlike those above: PyTorch's choice.
     return reduced(losses if weight is None else _times(losses, weight), reduction)

@@ -1,0 +1,119 @@
+"""Operands of several dtypes, and a single value for many elements, against PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import flambeau
+
+torch = pytest.importorskip("torch")
+
+LOSSES = ["huber_loss", "soft_margin_loss", "hinge_embedding_loss", "smooth_l1_loss", "mse_loss"]
+PAIRS = [("float32", "float64"), ("float64", "float32"), ("float16", "float32")]
+
+
+def outcome(lib: Any, use: Any) -> Any:
+    """The dtype, shape and elements of a result, or the type of the error."""
+    try:
+        found = use(lib)
+    except Exception as error:  # noqa: BLE001
+        return type(error).__name__
+    return str(found.dtype).partition(".")[2], found.double().detach().numpy()
+
+
+def agree(use: Any) -> None:
+    ours, theirs = outcome(flambeau, use), outcome(torch, use)
+    assert ours[0] == theirs[0]
+    if isinstance(ours, tuple):
+        assert ours[1].shape == theirs[1].shape
+        np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-3)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+@pytest.mark.parametrize(("of", "with_"), PAIRS)
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.filterwarnings("ignore")
+def test_losses(name, of, with_, reduction):
+    def use(lib: Any) -> Any:
+        input = lib.tensor([0.5, 2.0], dtype=getattr(lib, of))
+        target = lib.tensor([1.0, 1.0], dtype=getattr(lib, with_))
+        return getattr(lib.nn.functional, name)(input, target, reduction=reduction)
+
+    agree(use)
+
+
+@pytest.mark.parametrize(
+    ("input", "vec1", "vec2"),
+    [
+        ("float32", "float16", "float16"),
+        ("float64", "float32", "float16"),
+        ("int64", "float32", "float32"),
+        ("float32", "float64", "float64"),
+    ],
+)
+def test_addr(input, vec1, vec2):
+    def use(lib: Any) -> Any:
+        of = lambda shape, dtype: lib.ones(shape, dtype=getattr(lib, dtype))  # noqa: E731
+        return lib.addr(of((2, 3), input), of(2, vec1), of(3, vec2))
+
+    agree(use)
+
+
+CHOICES = {
+    "mask": lambda lib: lib.tensor([True, False, True]),
+    "mask of nothing": lambda lib: lib.tensor([False, False, False]),
+    "mask behind a slice": lambda lib: (slice(None), lib.tensor([True, False, True])),
+    "mask without dimensions": lambda lib: lib.tensor(True),
+    "positions": lambda lib: lib.tensor([0, 2]),
+}
+VALUES = {"a number": 5.0, "one": [5.0], "one in a matrix": [[5.0]], "two": [5.0, 6.0]}
+
+
+@pytest.mark.parametrize("into", ["bfloat16", "int64"])
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("choice", CHOICES)
+def test_one_value_of_another_dtype_is_a_fill(choice, value, into):
+    def use(lib: Any) -> Any:
+        target = lib.zeros((2, 3) if "slice" in choice else 3, dtype=getattr(lib, into))
+        target[CHOICES[choice](lib)] = lib.tensor(VALUES[value])
+        return target
+
+    agree(use)
+
+
+def test_gradients_of_a_fill_flow_to_the_value():
+    def use(lib: Any) -> Any:
+        value = lib.tensor([5.0], requires_grad=True)
+        target = lib.zeros(3, dtype=lib.float64)
+        target[lib.tensor([True, False, True])] = value
+        target.sum().backward()
+        return value.grad
+
+    agree(use)
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (4,), (2, 4), ()])
+@pytest.mark.parametrize("name", ["cov", "corrcoef"])
+@pytest.mark.filterwarnings("ignore")
+def test_one_variable_has_a_variance(name, shape):
+    def use(lib: Any) -> Any:
+        numbers = lib.arange(8.0).square()[: max(1, 4 * len(shape))]
+        count = 1
+        for size in shape:
+            count *= size
+        found = getattr(lib, name)(numbers[:count].reshape(shape))
+        return found.nan_to_num(-1).mul(100).round()
+
+    agree(use)
+
+
+SOURCES = [((3, 3), (3,)), ((3, 3), (1, 3, 1)), ((3,), (1, 1)), ((3, 3), (2, 3)), ((3, 3), (1, 2)),
+           ((2, 3), (1, 3)), ((3,), ()), ((), (1,))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "source"), SOURCES)
+def test_index_copy_of_other_dimensions(shape, source):
+    agree(lambda lib: lib.zeros(shape).index_copy_(0, lib.tensor([0]), lib.ones(source)))
