@@ -68,6 +68,8 @@ class Program:
         self.sole = recording.sole
         self.argument_writes = recording.argument_writes
         self.argument_grads = list(recording.argument_grads.items())
+        #: Results that are the gradients of other results, by their positions.
+        self.result_grads = recording.result_grads
         self.exchanges = recording.exchanges
         self.hooks, self.retained = recording.hooks, recording.retained
         #: What the program takes for granted about its arguments besides `signature`.
@@ -296,6 +298,8 @@ class Program:
     ) -> list[Any]:
         """The tensors that the function returns or leaves behind."""
         results = [self._make(each, outputs, leaves, node, found) for each in self.results]
+        for i, gradient in self.result_grads:
+            results[i]._grad = results[gradient]
         if isinstance(node, CompiledFunctionBackward):
             node.connect(results)
         return results

@@ -85,6 +85,8 @@ class Recording:
         self.cells: dict[Cell, tuple[int, int]] = {}
         self.argument_writes: list[ArgumentWrite] = []
         self.argument_grads: dict[int, Result | None] = {}
+        # The positions of results, and of other results that are their gradients.
+        self.result_grads: list[tuple[int, int]] = []
         self.slots: list[tuple[GradSlot, Result | None]] = []
         # What the stand-ins of arguments were when the trace began.
         self.given: dict[Tensor, Handle] = {}
@@ -327,7 +329,8 @@ class Recording:
         written: dict[Cell, ArgumentWrite] = {}
         for stand_in, i in self.own.items():
             cell = self.given[stand_in].cell
-            if cell.version and cell not in written and isinstance(cell.array, Tracer):
+            # Of one that was there before the trace knows the writes.
+            if cell.version and cell not in written and trace.is_made_inside(cell):
                 is_whole = i in self.joined.owners
                 written[cell] = ArgumentWrite(i, is_whole, self._add(cell.array), cell.version)
         self.argument_writes = [*written.values()]
@@ -340,6 +343,9 @@ class Recording:
                 self.slots.append((GradSlot(tensor), None))
             elif trace.is_outside(tensor):
                 self.slots.append((GradSlot(tensor), self._result(grad)))
+            elif tensor in self.returned:
+                self.result_grads.append((self.returned[tensor], self._keep(grad)))
+                self.sole = None
         self._collect_flags()
 
     def _collect_exchanges(self) -> None:

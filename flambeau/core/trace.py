@@ -128,7 +128,7 @@ class Trace:
             # NumPy arrays are positions that a node has saved, and constants of the program.
             return array
         if cell not in self.reads:
-            if self._is_made_inside(cell):
+            if self.is_made_inside(cell):
                 # A constant; or what the tape saved: the value that its owner had when it was read.
                 return array
             if self._owners.setdefault(id(array), cell) is not cell:
@@ -147,13 +147,14 @@ class Trace:
         self._owners[id(array)] = cell
         return array
 
-    def _is_made_inside(self, cell: Cell) -> bool:
+    def is_made_inside(self, cell: Cell) -> bool:
+        """Whether ``cell`` was made by the traced function, or stands in for an argument's."""
         born = cell.born
         return born >= self._began and not any(born in epochs for epochs in self._asides)
 
     def write(self, cell: Cell, array: Any) -> None:
         """Let the traced program put ``array`` into ``cell``."""
-        if isinstance(cell.array, Tracer) or self._is_made_inside(cell):
+        if isinstance(cell.array, Tracer) or self.is_made_inside(cell):
             cell.array = array
         else:
             self.versions.setdefault(cell, cell.version)
@@ -184,7 +185,7 @@ class Trace:
         if tensor in self.handles:
             return True
         cell = tensor._cell
-        made = isinstance(cell.array, Tracer | np.ndarray) or self._is_made_inside(cell)
+        made = isinstance(cell.array, Tracer | np.ndarray) or self.is_made_inside(cell)
         return not made and tensor not in self.derived
 
     def derive(self, made: Any, source: Any) -> None:

@@ -60,6 +60,7 @@ def _check_slices(
     if index.ndim > 1:
         raise IndexError(f"{name}(): index must be a vector, got shape {list(index.shape)}")
     if source is not None:
+        _check_dimensions(input, source, error, name)
         if source.dtype is not input.dtype:
             raise RuntimeError(
                 f"{name}(): source of {source.dtype} cannot go into a tensor of {input.dtype}; "
@@ -69,14 +70,17 @@ def _check_slices(
     return dim
 
 
-def _check_source(
-    input: Tensor, dim: int, index: Tensor, source: Tensor, error: type[Exception], name: str
-) -> None:
+def _check_dimensions(input: Tensor, source: Tensor, error: type[Exception], name: str) -> None:
     if input.ndim and source.ndim and input.ndim != source.ndim and error is IndexError:
         raise IndexError(
             f"{name}(): a source of shape {list(source.shape)} and a tensor of shape "
             f"{list(input.shape)} must have as many dimensions"
         )
+
+
+def _check_source(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, error: type[Exception], name: str
+) -> None:
     wanted = list(input.shape) or [1]
     given = list(source.shape) or [1]
     if not index.ndim and len(given) < len(wanted):

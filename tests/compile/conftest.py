@@ -20,7 +20,7 @@ def no_value_is_frozen(monkeypatch):
         owners = {id(array): cell for cell, array in trace.reads.items()}
         for constant in closed.consts:
             cell = owners.get(id(constant))
-            is_input = cell is not None and not trace._is_made_inside(cell)
+            is_input = cell is not None and not trace.is_made_inside(cell)
             if isinstance(constant, jax.Array) and not is_input:
                 frozen.append(constant)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 import weakref
 
 import pytest
@@ -498,3 +499,51 @@ def test_zeros_that_grad_materializes_are_new_at_each_call():
     for _ in range(2):
         before, after = step(flambeau.ones(2))
         assert (before.tolist(), after.tolist()) == ([0, 0], [1, 1])
+
+
+def leaf_with_a_gradient(x):
+    leaf = (x * 2).detach().requires_grad_()
+    leaf.square().sum().backward()
+    return leaf
+
+
+def leaf_and_its_gradient(x):
+    leaf = leaf_with_a_gradient(x)
+    return leaf, leaf.grad
+
+
+def retained_gradient(x):
+    leaf = (x * 2).detach().requires_grad_()
+    between = leaf * 3
+    between.retain_grad()
+    between.square().sum().backward()
+    return [between, leaf]
+
+
+def parameter(x):
+    made = nn.Parameter(x * 2)
+    (made * 3).sum().backward()
+    return {"parameter": made}
+
+
+@pytest.mark.parametrize(
+    "make", [leaf_with_a_gradient, leaf_and_its_gradient, retained_gradient, parameter]
+)
+def test_new_tensors_bring_their_gradients(make):
+    compiled = flambeau.compile(make)
+
+    def facts(results):
+        members = results.values() if isinstance(results, dict) else results
+        found = [results] if isinstance(results, flambeau.Tensor) else [*members]
+        grads = [each.grad for each in found]
+        return (
+            [each.tolist() for each in found],
+            [None if each is None else each.tolist() for each in grads],
+            [any(grad is each for each in found) for grad in grads],
+        )
+
+    for factor in (1, 2):
+        x = flambeau.tensor([1.0, 2.0]) * factor
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # PyTorch's, of gradients of results.
+            assert facts(compiled(x)) == facts(make(x))

@@ -337,3 +337,32 @@ def test_what_a_call_makes_is_new_at_each_call(name):
     expected = add(flambeau.zeros(2)).tolist()
     compiled = flambeau.compile(add)
     assert [compiled(flambeau.zeros(2)).tolist() for _ in range(3)] == [expected] * 3
+
+
+COPIES = {
+    "copy_": lambda x: x.copy_(BASE),
+    "assignment": lambda x: x.__setitem__(slice(None), BASE),
+    "twice": lambda x: [x.copy_(BASE), x.copy_(BASE)],
+    "and read": lambda x: x.copy_(BASE) + 1,
+    "and written": lambda x: x.copy_(BASE).add_(1),
+    "before that": lambda x: x.add_(1).copy_(BASE),
+    "data": lambda x: setattr(x, "data", BASE),
+    "out": lambda x: flambeau.mul(BASE, 1, out=x),
+    "swapped": lambda x: [y := x.clone(), x.copy_(BASE), x.add_(y)],
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_an_argument_that_takes_the_whole_of_a_captured_tensor(name):
+    expected = flambeau.zeros(2)
+    COPIES[name](expected)
+
+    @flambeau.compile
+    def write(x):
+        COPIES[name](x)
+
+    for _ in range(2):
+        found = flambeau.zeros(2)
+        write(found)
+        assert found.tolist() == expected.tolist()
+        assert BASE.tolist() == [1.0, 1.0]

@@ -205,6 +205,25 @@ EAGER = [
         what=r": v\d+ elements",
     ),
     Known(
+        "draws into transposed views fill them in the order of their indices",
+        source=r"(\.m?T\b|\.t\(\)|transpose|permute|swap(axes|dims)|movedim).*"
+        r"((uniform|bernoulli|random|exponential|cauchy|geometric|normal)_|rand_like|randn_like)\(",
+        what="elements",
+    ),
+    Known(
+        "16 or more normals drawn into a view with gaps are drawn as for a tensor without",
+        source=r"\b(\w+) = [^\n]*(\[|pad\().*\b(log_)?normal_\(",
+        what="elements",
+    ),
+    Known(
+        "the gradient of a choice requires grad, with zeros",
+        theirs="False|None",
+        ours="True|None",
+        source=r"\b(a?min|a?max|nanmean|(nan)?quantile|(nan)?median|cummin|cummax|fmin|fmax|kthvalue"
+        r"|nan_to_num|pad|hinge_embedding_loss|masked_fill)\(.*create_graph=True",
+        what=f"{FLAGS}|is missing",
+    ),
+    Known(
         "losses of two dtypes have gradients",
         theirs=r"^RuntimeError at `backward outside`: Found dtype \w+ but expected",
         ours="^no error",
