@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 from jax.core import Tracer
 
-from flambeau.compile import arguments, errors, exchanging, guard, sharing
+from flambeau.compile import arguments, errors, exchanging, guard, settings, sharing
 from flambeau.compile.asking import NewHook
 from flambeau.compile.containers import is_of_trace
 from flambeau.compile.exchanging import Exchange
@@ -142,8 +142,10 @@ class Recording:
     def _run(self, *tracers: Any) -> list[Any]:
         self._make_stand_ins(tracers)
         args, kwargs = arguments.unflatten(self.structure, self.stand_ins)
+        before = settings.now()
         with self.trace.noting(), world.traced():
             returned = self.function(*args, **kwargs)
+        settings.warn_of_changes(before)
         self.trace.warn()
         self._warn_of_arguments(args, kwargs)
         self.trace.log.restore()

@@ -9,6 +9,7 @@ import pytest
 import flambeau
 from flambeau.compile.discovery import MANY
 from flambeau.compile.errors import CompileWarning
+from flambeau.core.modes import modes
 from tests.compile.following import X
 
 
@@ -97,3 +98,44 @@ def test_what_is_followed_gives_no_warning(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert run(X).tolist() == (X * 2).tolist()
+
+
+SETTINGS = {
+    "set_grad_enabled": lambda: flambeau.set_grad_enabled(False),
+    "set_default_dtype": lambda: flambeau.set_default_dtype(flambeau.float64),
+    "set_default_device": lambda: flambeau.set_default_device("meta"),
+    "inference_mode": lambda: flambeau.inference_mode().__enter__(),
+    "autocast": lambda: flambeau.autocast("cpu", flambeau.bfloat16).__enter__(),
+}
+
+
+@pytest.fixture
+def same_settings():
+    yield
+    modes.inference, modes.autocast, modes.grad_mode = False, None, True
+    flambeau.set_default_device(None)
+    flambeau.set_default_dtype(flambeau.float32)
+    flambeau.set_grad_enabled(True)
+
+
+@pytest.mark.usefixtures("same_settings")
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_that_is_left_changed_is_warned_of(name):
+    def leave(x):
+        result = x + 1
+        SETTINGS[name]()
+        return result
+
+    with pytest.warns(CompileWarning, match=f"leaves .*{name}.*in another state"):
+        flambeau.compile(leave)(X)
+
+
+@pytest.mark.parametrize("inner", [flambeau.no_grad, flambeau.enable_grad, flambeau.inference_mode])
+def test_a_setting_that_is_put_back_is_not(inner):
+    def use(x):
+        with inner():
+            return x + 1
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        flambeau.compile(use)(X)

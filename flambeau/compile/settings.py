@@ -1,0 +1,36 @@
+"""Modes of the thread and defaults of the process, which a compiled function may leave changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.compile import errors
+from flambeau.core import device, dtype
+from flambeau.core.modes import modes
+
+
+def now() -> dict[str, Any]:
+    """The settings, by what changes them."""
+    return {
+        "set_grad_enabled()": modes.grad_enabled,
+        "inference_mode()": modes.inference,
+        "autocast()": modes.autocast,
+        "a dual level": modes.level,
+        "set_default_dtype()": dtype._default,
+        "set_default_device()": modes.device or device._global_default,
+    }
+
+
+def warn_of_changes(before: dict[str, Any]) -> None:
+    """Warn if the function that was traced has left a setting changed.
+
+    Args:
+        before: What `now` gave before it ran.
+    """
+    changed = [name for name, value in now().items() if value is not before[name]]
+    if changed:
+        errors.warn(
+            f"the compiled function leaves {' and '.join(changed)} in another state than it found. "
+            "That happens while it is traced, and at no later call; change it outside of the "
+            "compiled function, or in a `with` block inside"
+        )
