@@ -374,7 +374,7 @@ def make_face(declared: Op) -> Any:
         except OverrideNeeded:
             values = flattened((*args, *given.values()))
             return handle_torch_function(declared.face, values, *args, **given)
-        return result if out is None else put_out(out, result, declared.name)
+        return result if out is None else put_out(out, result, declared.name, args)
 
     functools.update_wrapper(face, declared.function)
     face.__name__ = declared.name
@@ -432,7 +432,7 @@ def function(declared: Callable[..., Any] | None = None, *, method: bool | str =
                     raise blamed from None
             out = kwargs.pop("out")
             result = inner(*args, **kwargs)
-            return result if out is None else put_out(out, result, inner.__name__)
+            return result if out is None else put_out(out, result, inner.__name__, args)
 
         if method:
             setattr(Tensor, method if isinstance(method, str) else inner.__name__, face)

@@ -201,11 +201,18 @@ def _fit_kernel(from_tensor: bool) -> Kernel:
     return Kernel(fit, name, node_name, linear=True)
 
 
-def put_out(out: Any, value: Any, name: str) -> Any:
-    """Store an operator's result, or each of several, in the ``out=`` the caller gave."""
+def put_out(out: Any, value: Any, name: str, operands: tuple[Any, ...] = ()) -> Any:
+    """Store an operator's result, or each of several, in the ``out=`` the caller gave.
+
+    Args:
+        out: A tensor, or one for each result.
+        value: The result, or all of them.
+        name: The operator, for messages.
+        operands: What it was computed from; an operand is not resized.
+    """
     if isinstance(value, tuple):
         for one, part in zip(out, value, strict=True):
-            put_out(one, part, name)
+            put_out(one, part, name, operands)
         return out
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}(): out must be a Tensor, got {type(out).__name__}")
@@ -221,6 +228,11 @@ def put_out(out: Any, value: Any, name: str) -> Any:
     if not can_cast(value.dtype, out.dtype):
         raise RuntimeError(f"{name}(): a result of {value.dtype} cannot be stored in {out.dtype}")
     if out.shape != value.shape:
+        if any(each is out for each in operands):
+            raise RuntimeError(
+                f"{name}(): output with shape {list(out.shape)} doesn't match the broadcast shape "
+                f"{list(value.shape)}, and is an operand; pass another tensor as out"
+            )
         if out.numel():
             import warnings
 

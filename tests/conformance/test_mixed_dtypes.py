@@ -117,3 +117,14 @@ SOURCES = [((3, 3), (3,)), ((3, 3), (1, 3, 1)), ((3,), (1, 1)), ((3, 3), (2, 3))
 @pytest.mark.parametrize(("shape", "source"), SOURCES)
 def test_index_copy_of_other_dimensions(shape, source):
     agree(lambda lib: lib.zeros(shape).index_copy_(0, lib.tensor([0]), lib.ones(source)))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("place", [0, 1])
+def test_an_operand_is_not_resized_to_hold_the_result(place):
+    def use(lib: Any) -> Any:
+        operands = [lib.ones(3, 3), lib.ones(3)]
+        operands = operands if place else operands[::-1]
+        return lib.add(*operands, out=operands[place])
+
+    agree(use)

@@ -241,8 +241,14 @@ EAGER = [
         ours="^no error",
     ),
     Known(
+        "operators that PyTorch lacks in half precision work, also of several dtypes",
+        theirs="^NotImplementedError at .* not implemented for '(Half|BFloat16)'"
+        "|^RuntimeError at [^:]*cdist[^:]*: expected scalar type",
+        ours="^no error",
+    ),
+    Known(
         "integers take no part in gradients, also where values that do are written to them",
-        theirs="Autograd not support dtype: (Long|Byte|Int)",
+        theirs="Autograd not support dtype: (Long|Byte|Int|Bool)",
         ours="^no error",
     ),
     Known(
@@ -297,6 +303,11 @@ COMPILED = [
     Known(
         "all results of a call share one node, so a backward frees what the others need",
         ours="CompiledFunctionBackward: Trying to backward through the graph a second time",
+    ),
+    Known(
+        "a function that has gone backward from what it returns shares the graph with all results",
+        ours="backward through the graph a second time: the compiled function that returned",
+        source=r"\.backward\(\)",
     ),
     Known(
         "hooks that a function leaves on tensors from outside are refused",
