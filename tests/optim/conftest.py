@@ -29,6 +29,7 @@ def _listener():
 
 
 @pytest.fixture
-def compilations(_listener):
+def compilations(_listener, monkeypatch):
+    """The counts since the test began; with ``monkeypatch``, no program comes from the disk."""
     _listener.reset()
     return _listener

@@ -210,8 +210,8 @@ def test_tensors_that_require_grad_and_empty_ones_are_compared():
     assert_close(flambeau.ones(0, 2), flambeau.zeros(0, 2))
 
 
-def test_nothing_is_compiled():
-    # Of a shape that no other test has.
+def test_nothing_is_compiled(monkeypatch):
+    # Of a shape that no other test has; with `monkeypatch`, no program comes from the disk.
     array = np.ones((3, 7, 11), np.float32)
     one, other = flambeau.from_numpy(array), flambeau.from_numpy(2 * array)
     events = []
