@@ -14,7 +14,7 @@ __all__ = ["parallel_info", "show"]
 
 def show() -> str:
     """The versions of flambeau and of what it stands on, and the devices, a line for each."""
-    versions = {each: version(each) for each in ("jax", "jaxlib", "numpy", "optax")}
+    versions = {each: version(each) for each in ("jax", "jaxlib", "numpy")}
     facts = {
         "flambeau": __version__,
         **versions,

@@ -230,8 +230,8 @@ def _key(description: str, signature: str) -> str:
 @functools.cache
 def _environment() -> str:
     """What programs depend on beside the function and its arguments."""
-    # Optimizers' rules are optax's; the others compute constants and arrange products.
-    versions = [jit_core.versions(), *map(metadata.version, ("numpy", "opt_einsum", "optax"))]
+    # NumPy computes constants, opt_einsum arranges products.
+    versions = [jit_core.versions(), *map(metadata.version, ("numpy", "opt_einsum"))]
     flags = {each: os.environ.get(each) for each in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")}
     return repr((_code(), versions, flags, available_devices(), cores(), cuda_capability()))
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
+
+import jax.numpy as jnp
 
 from flambeau.core.tensor import Tensor
 from flambeau.optim.checks import at_least_zero, one_element
 from flambeau.optim.optimizer import Parameters
-from flambeau.optim.rule import Entry, Named, like, scalar
-from flambeau.optim.transformed import TransformedOptimizer, decayed
+from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
 
 __all__ = ["Adadelta"]
 
 
-class Adadelta(TransformedOptimizer):
+class Adadelta(RuleOptimizer):
     """Steps as large as recent steps were, relative to how large recent gradients were.
 
     With gradient g, parameter θ, weight decay λ and learning rate γ:
@@ -44,7 +45,6 @@ class Adadelta(TransformedOptimizer):
 
     numbers = ("lr", "rho", "eps", "weight_decay")
     switches = ("weight_decay",)
-    names: ClassVar = {"e_g": "square_avg", "e_x": "acc_delta"}
 
     def __init__(
         self,
@@ -73,13 +73,17 @@ class Adadelta(TransformedOptimizer):
         """The number of steps, and the running averages."""
         return {"step": scalar(), "square_avg": like(param), "acc_delta": like(param)}
 
-    @staticmethod
-    def transformations(state: Named, hyper: Named, flags: Named) -> tuple[Any, ...]:
-        """Optax's Adadelta after the weight decay."""
-        import optax
-
-        return (
-            decayed(hyper["weight_decay"]),
-            optax.scale_by_adadelta(hyper["rho"], hyper["eps"]),
-            optax.scale_by_learning_rate(hyper["lr"]),
-        )
+    @classmethod
+    def rule(
+        cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
+    ) -> tuple[Any, Named]:
+        """One step for one parameter."""
+        rho, eps = hyper["rho"], hyper["eps"]
+        if hyper["weight_decay"] is not None:
+            grad = grad + hyper["weight_decay"] * param
+        square = (1 - rho) * grad * grad + rho * state["square_avg"]
+        update = jnp.sqrt(state["acc_delta"] + eps) / jnp.sqrt(square + eps) * grad
+        moved = (1 - rho) * update * update + rho * state["acc_delta"]
+        return param - hyper["lr"] * update, {
+            "step": state["step"] + 1, "square_avg": square, "acc_delta": moved,
+        }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -15,13 +15,12 @@ from flambeau.optim.checks import (
 )
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.precision import number
-from flambeau.optim.rule import Entry, Named, like, scalar
-from flambeau.optim.transformed import TransformedOptimizer, decayed
+from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
 
 __all__ = ["Adam"]
 
 
-class Adam(TransformedOptimizer):
+class Adam(RuleOptimizer):
     """Adam: steps scaled by running averages of the gradient and of its square.
 
     With gradient g, parameter θ, weight decay λ, learning rate γ and t counting the steps:
@@ -58,9 +57,6 @@ class Adam(TransformedOptimizer):
     numbers = ("lr", "betas", "eps", "weight_decay")
     switches = ("weight_decay",)
     flags = ("amsgrad", "decoupled_weight_decay")
-    names: ClassVar = {
-        "count": "step", "mu": "exp_avg", "nu": "exp_avg_sq", "nu_max": "max_exp_avg_sq",
-    }  # fmt: skip
 
     def __init__(
         self,
@@ -97,24 +93,26 @@ class Adam(TransformedOptimizer):
             found["max_exp_avg_sq"] = like(param)
         return found
 
-    @staticmethod
-    def transformations(state: Named, hyper: Named, flags: Named) -> tuple[Any, ...]:
-        """Optax's Adam, with the weight decay before or after it."""
-        import optax
-
-        (beta1, beta2), eps = hyper["betas"], hyper["eps"]
-        decay = decayed(hyper["weight_decay"])
-        rate = optax.scale_by_learning_rate(hyper["lr"])
+    @classmethod
+    def rule(
+        cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
+    ) -> tuple[Any, Named]:
+        """One step for one parameter."""
+        (beta1, beta2), decay = hyper["betas"], hyper["weight_decay"]
+        decoupled = flags["decoupled_weight_decay"]
+        if decay is not None and not decoupled:
+            grad = grad + decay * param
+        step = state["step"] + 1
+        average = (1 - beta1) * grad + beta1 * state["exp_avg"]
+        square = (1 - beta2) * grad * grad + beta2 * state["exp_avg_sq"]
+        new = {"step": step, "exp_avg": average, "exp_avg_sq": square}
+        largest = square
         if flags["amsgrad"]:
-            # PyTorch corrects the bias of the largest average, and optax takes the largest of the
-            # corrected ones; so optax gets no bias to correct here, and the rest is two factors.
-            correction = jnp.sqrt(1 - beta2 ** number(state["step"] + 1))
-            scaled = optax.chain(
-                optax.scale_by_amsgrad(beta1, beta2, eps * correction, bias_correction_nu=False),
-                optax.scale(correction),
-            )
-        else:
-            scaled = optax.scale_by_adam(beta1, beta2, eps)
-        if flags["decoupled_weight_decay"]:
-            return scaled, decay, rate
-        return decay, scaled, rate
+            # The largest before the correction of the bias, as in PyTorch.
+            largest = new["max_exp_avg_sq"] = jnp.maximum(state["max_exp_avg_sq"], square)
+        count = number(step)
+        size = jnp.sqrt(largest / (1 - beta2**count)) + hyper["eps"]
+        update = average / (1 - beta1**count) / size
+        if decay is not None and decoupled:
+            update = update + decay * param
+        return param - hyper["lr"] * update, new

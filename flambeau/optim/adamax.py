@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
+
+import jax.numpy as jnp
 
 from flambeau.core.tensor import Tensor
 from flambeau.optim.checks import at_least_zero, check_betas, one_element
 from flambeau.optim.optimizer import Parameters
-from flambeau.optim.rule import Entry, Named, like, scalar
-from flambeau.optim.transformed import TransformedOptimizer, decayed
+from flambeau.optim.precision import number
+from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
 
 __all__ = ["Adamax"]
 
 
-class Adamax(TransformedOptimizer):
+class Adamax(RuleOptimizer):
     """Adam with the largest gradient so far, decaying, in place of the average square.
 
     With gradient g, parameter θ, weight decay λ, learning rate γ and t counting the steps:
@@ -43,7 +45,6 @@ class Adamax(TransformedOptimizer):
 
     numbers = ("lr", "betas", "eps", "weight_decay")
     switches = ("weight_decay",)
-    names: ClassVar = {"count": "step", "mu": "exp_avg", "nu": "exp_inf"}
 
     def __init__(
         self,
@@ -71,14 +72,18 @@ class Adamax(TransformedOptimizer):
         """The number of steps, the running average and the decaying maximum."""
         return {"step": scalar(), "exp_avg": like(param), "exp_inf": like(param)}
 
-    @staticmethod
-    def transformations(state: Named, hyper: Named, flags: Named) -> tuple[Any, ...]:
-        """Optax's Adamax after the weight decay."""
-        import optax
-
+    @classmethod
+    def rule(
+        cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
+    ) -> tuple[Any, Named]:
+        """One step for one parameter."""
         beta1, beta2 = hyper["betas"]
-        return (
-            decayed(hyper["weight_decay"]),
-            optax.scale_by_adamax(beta1, beta2, hyper["eps"]),
-            optax.scale_by_learning_rate(hyper["lr"]),
-        )
+        if hyper["weight_decay"] is not None:
+            grad = grad + hyper["weight_decay"] * param
+        step = state["step"] + 1
+        average = (1 - beta1) * grad + beta1 * state["exp_avg"]
+        largest = jnp.maximum(jnp.abs(grad) + hyper["eps"], beta2 * state["exp_inf"])
+        update = average / (1 - beta1 ** number(step)) / largest
+        return param - hyper["lr"] * update, {
+            "step": step, "exp_avg": average, "exp_inf": largest,
+        }  # fmt: skip

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
+
+import jax.numpy as jnp
 
 from flambeau.core.tensor import Tensor
 from flambeau.optim.checks import at_least_zero, one_element
 from flambeau.optim.optimizer import Parameters
-from flambeau.optim.rule import Entry, Named, like, scalar
-from flambeau.optim.transformed import TransformedOptimizer, decayed
+from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
 
 __all__ = ["RMSprop"]
 
 
-class RMSprop(TransformedOptimizer):
+class RMSprop(RuleOptimizer):
     """Steps scaled by a running average of the square of the gradient.
 
     With gradient g, parameter θ, weight decay λ, momentum μ and learning rate γ:
@@ -48,7 +49,6 @@ class RMSprop(TransformedOptimizer):
     numbers = ("lr", "momentum", "alpha", "eps", "weight_decay")
     switches = ("momentum", "weight_decay")
     flags = ("centered",)
-    names: ClassVar = {"nu": "square_avg", "mu": "grad_avg", "trace": "momentum_buffer"}
 
     def __init__(
         self,
@@ -82,16 +82,20 @@ class RMSprop(TransformedOptimizer):
             found["grad_avg"] = like(param)
         return found
 
-    @staticmethod
-    def transformations(state: Named, hyper: Named, flags: Named) -> tuple[Any, ...]:
-        """Optax's RMSprop after the weight decay, and momentum."""
-        import optax
-
-        scale = optax.scale_by_stddev if flags["centered"] else optax.scale_by_rms
-        momentum = hyper["momentum"]
-        return (
-            decayed(hyper["weight_decay"]),
-            scale(hyper["alpha"], hyper["eps"], eps_in_sqrt=False),
-            optax.identity() if momentum is None else optax.trace(momentum),
-            optax.scale_by_learning_rate(hyper["lr"]),
-        )
+    @classmethod
+    def rule(
+        cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
+    ) -> tuple[Any, Named]:
+        """One step for one parameter."""
+        alpha, momentum = hyper["alpha"], hyper["momentum"]
+        if hyper["weight_decay"] is not None:
+            grad = grad + hyper["weight_decay"] * param
+        square = (1 - alpha) * grad * grad + alpha * state["square_avg"]
+        new = {"step": state["step"] + 1, "square_avg": square}
+        if flags["centered"]:
+            average = new["grad_avg"] = (1 - alpha) * grad + alpha * state["grad_avg"]
+            square = square - average * average
+        update = grad / (jnp.sqrt(square) + hyper["eps"])
+        if momentum is not None:
+            update = new["momentum_buffer"] = update + momentum * state["momentum_buffer"]
+        return param - hyper["lr"] * update, new

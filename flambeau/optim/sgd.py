@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from flambeau.core.tensor import Tensor
 from flambeau.optim.checks import at_least_zero, check_implementation, one_element
 from flambeau.optim.optimizer import Parameters
-from flambeau.optim.rule import Entry, Named, like
-from flambeau.optim.transformed import TransformedOptimizer, decayed
+from flambeau.optim.rule import Entry, Named, RuleOptimizer, like
 
 __all__ = ["SGD"]
 
 
-class SGD(TransformedOptimizer):
+class SGD(RuleOptimizer):
     """Stochastic gradient descent, with momentum if wished.
 
     With gradient g, parameter θ, weight decay λ, momentum μ, dampening τ and learning rate γ:
@@ -53,7 +52,6 @@ class SGD(TransformedOptimizer):
     numbers = ("lr", "momentum", "dampening", "weight_decay")
     switches = ("momentum", "dampening", "weight_decay")
     flags = ("nesterov",)
-    names: ClassVar = {"trace": "momentum_buffer"}
 
     def __init__(
         self,
@@ -95,15 +93,18 @@ class SGD(TransformedOptimizer):
             return {}
         return {"momentum_buffer": like(param)}
 
-    @staticmethod
-    def transformations(state: Named, hyper: Named, flags: Named) -> tuple[Any, ...]:
-        """The weight decay, and momentum."""
-        import optax
-
+    @classmethod
+    def rule(
+        cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
+    ) -> tuple[Any, Named]:
+        """One step for one parameter."""
         momentum, dampening = hyper["momentum"], hyper["dampening"]
-        chain = [decayed(hyper["weight_decay"])]
-        if momentum is not None:
-            if dampening is not None and not flags["first"]:
-                chain.append(optax.scale(1 - dampening))
-            chain.append(optax.trace(momentum, flags["nesterov"]))
-        return *chain, optax.scale_by_learning_rate(hyper["lr"])
+        if hyper["weight_decay"] is not None:
+            grad = grad + hyper["weight_decay"] * param
+        if momentum is None:
+            return param - hyper["lr"] * grad, {}
+        if dampening is not None and not flags["first"]:
+            grad = (1 - dampening) * grad
+        buffer = grad + momentum * state["momentum_buffer"]
+        update = grad + momentum * buffer if flags["nesterov"] else buffer
+        return param - hyper["lr"] * update, {"momentum_buffer": buffer}

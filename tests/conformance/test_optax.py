@@ -1,7 +1,7 @@
 """optax's transformations against PyTorch's optimizers: which rules are the same arithmetic.
 
-What agrees to rounding, flambeau takes from optax (`tests/optim/test_transformed.py`); what does
-not, it has written itself. Twenty steps in double precision on random gradients tell the two apart.
+What agrees to rounding is compared with flambeau's rules in `tests/optim/test_beside_optax.py`.
+Twenty steps in double precision on random gradients tell which rules agree.
 """
 
 import jax

@@ -1,4 +1,4 @@
-"""Rules taken from optax: a step is what optax makes of the same arrays, under PyTorch's names."""
+"""Rules that optax has too: a step gives what optax makes of the same arrays."""
 
 import subprocess
 import sys
@@ -58,6 +58,16 @@ CASES = {
     ),
 }  # fmt: skip
 
+# PyTorch's names for the fields of optax's states.
+NAMES = {
+    "Adam": {"count": "step", "mu": "exp_avg", "nu": "exp_avg_sq"},
+    "AdamW": {"count": "step", "mu": "exp_avg", "nu": "exp_avg_sq"},
+    "Adamax": {"count": "step", "mu": "exp_avg", "nu": "exp_inf"},
+    "Adadelta": {"e_g": "square_avg", "e_x": "acc_delta"},
+    "RMSprop": {"nu": "square_avg", "mu": "grad_avg", "trace": "momentum_buffer"},
+    "SGD": {"trace": "momentum_buffer"},
+}
+
 RNG = np.random.default_rng(0)
 START = RNG.standard_normal((3, 2)).astype(np.float32)
 GRADIENTS = RNG.standard_normal((4, 3, 2)).astype(np.float32)
@@ -84,21 +94,20 @@ def stepped_by_optax(transformation, gradients=GRADIENTS):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_step_is_optaxs(name):
+def test_a_step_gives_what_optax_gives(name):
     cls, options, transformation = CASES[name]
     param, state = stepped(cls, options)
     expected, their_state = stepped_by_optax(transformation)
     np.testing.assert_allclose(param, expected, rtol=1e-6, atol=1e-6)
-    theirs = {
-        cls.names[path[-1].name]: value for path, value in jax.tree.leaves_with_path(their_state)
-    }
+    names = NAMES[cls.__name__]
+    theirs = {names[path[-1].name]: value for path, value in jax.tree.leaves_with_path(their_state)}
     # PyTorch counts steps where optax has no use for them.
     assert set(state) - set(theirs) <= {"step"}
     for entry, value in theirs.items():
         np.testing.assert_allclose(state[entry].numpy(), value, rtol=1e-6, atol=1e-6)
 
 
-def test_amsgrad_is_optaxs_adam_while_the_average_square_grows():
+def test_amsgrad_gives_what_adam_of_optax_gives_while_the_average_square_grows():
     growing = GRADIENTS[0] * np.arange(1, 5, dtype=np.float32)[:, None, None]
     param, state = stepped(optim.Adam, {"amsgrad": True, "eps": 0.1}, growing)
     expected, _ = stepped_by_optax(optax.adam(RATE, eps=0.1), growing)
@@ -114,16 +123,16 @@ def test_dampening_scales_all_gradients_but_the_first():
     np.testing.assert_allclose(state["momentum_buffer"].numpy(), buffer.trace, rtol=1e-6)
 
 
-def test_optax_is_imported_when_an_optimizer_asks_for_it():
+def test_no_optimizer_imports_optax():
     code = """
         import sys
         import flambeau
         from flambeau import optim
 
         weight = flambeau.ones(2, requires_grad=True)
-        optimizers = [optim.Adagrad([weight]), optim.LBFGS([weight])]
+        for kind in (optim.SGD, optim.AdamW, optim.Adadelta, optim.RMSprop, optim.Adamax):
+            weight.grad = flambeau.ones(2)
+            kind([weight]).step()
         assert "optax" not in sys.modules
-        optimizers.append(optim.SGD([weight]))
-        assert "optax" in sys.modules
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
