@@ -88,7 +88,8 @@ def _parts(value: Any) -> Iterator[str]:
         fields = [getattr(value, each.name) for each in dataclasses.fields(value)]
         yield from _sequence("dataclass", (kind, *fields))
     else:
-        raise IndescribableError(f"{value!r:.80}")
+        # By its type: the text of a traced program is long, and takes its time.
+        raise IndescribableError(f"an object of type {kind.__qualname__}")
 
 
 _PLAIN = {bool, int, float, complex, str, bytes, type(None), type(...), type(NotImplemented)}

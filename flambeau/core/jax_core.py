@@ -1,20 +1,24 @@
-"""JAX's own core, imported when it is first needed: where a thread stands, and what tracers are.
-
-Importing `jax.extend` takes longer than most of flambeau: it brings kernel languages along.
-"""
+"""JAX's own core: where a thread stands, and what tracers are."""
 
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from typing import Any
 
 import numpy as np
 
+_NAMES = ("Literal", "Primitive", "Var", "get_opaque_trace_state")
+
 
 @functools.cache
 def jax_core() -> Any:
-    """The module `jax.extend.core`."""
+    """A module that has the names of `jax.extend.core` which flambeau uses."""
+    # `jax.extend` brings kernel languages along, whose import takes half of building a small model.
+    found = sys.modules.get("jax._src.core")
+    if all(hasattr(found, name) for name in _NAMES):
+        return found
     from jax.extend import core
 
     return core

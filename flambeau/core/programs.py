@@ -34,8 +34,9 @@ from flambeau.core.device import available_devices
 from flambeau.core.donation import donated
 from flambeau.core.finishing import shielded
 from flambeau.core.limits import programs_at_once
+from flambeau.core.sources import digest_of
 from flambeau.core.statistics import statistics
-from flambeau.core.store import Store, store
+from flambeau.core.store import Store, note_for, store
 
 # What was traced for programs is forgotten this often while as many are made as there is room for.
 _CLEARINGS = 4
@@ -238,13 +239,8 @@ def _environment() -> str:
 
 def _code() -> str:
     """A digest of flambeau's files: an edited one never runs a program of the old."""
-    digest = hashlib.blake2b(digest_size=20)
-    root = Path(__file__).parents[1]
-    for path in sorted(root.rglob("*.py")):
-        content = path.read_bytes()
-        digest.update(f"{path.relative_to(root)} {len(content)} ".encode())
-        digest.update(content)
-    return digest.hexdigest()
+    root = str(Path(__file__).parents[1])
+    return digest_of(root, None if store() is None else note_for(root))
 
 
 def _load(kept: Store, key: str, place: Any) -> jax.stages.Compiled | None:

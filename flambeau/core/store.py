@@ -163,6 +163,12 @@ def folder() -> Path:
     return Path(root) / "flambeau" / f"programs-{machine}-{cores()}"
 
 
+def note_for(text: str) -> Path:
+    """Where a note about ``text`` is kept: beside the folders of programs, which are swept."""
+    name = hashlib.blake2b(text.encode(), digest_size=_DIGEST).hexdigest()
+    return folder().parent / f"sources-{name}"
+
+
 def _instructions() -> str:
     """What tells the processors' sets of instructions apart."""
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from flambeau.core.dtype import FLOATING, from_numpy_dtype
@@ -66,13 +67,20 @@ def _total(tensors: tuple[Any, ...], order: float) -> Any:
                 "a common norm needs floating point or complex tensors, but one is "
                 f"{from_numpy_dtype(each.dtype).name}; convert it with float()"
             )
-    norms = [_norm(each, order).astype(jnp.abs(each).dtype) for each in tensors]
+    # Tensors of one shape share one trace; XLA sees it in place of each call.
+    norm = jax.jit(_norm, static_argnums=1)
+    norms = [norm(each, order) for each in tensors]
     dtype = jnp.result_type(*norms)
-    return _norm(jnp.stack([each.astype(dtype) for each in norms]), order).astype(dtype)
+    return _norm(jnp.stack([each.astype(dtype) for each in norms]), order)
 
 
 def _norm(array: Any, order: float) -> Any:
+    """The norm of an array as a vector, in its real dtype."""
     magnitudes = jnp.abs(array).ravel()
+    return _norm_of_magnitudes(magnitudes, order).astype(magnitudes.dtype)
+
+
+def _norm_of_magnitudes(magnitudes: Any, order: float) -> Any:
     if order == float("inf"):
         return jnp.max(magnitudes, initial=0)
     if order == float("-inf"):
