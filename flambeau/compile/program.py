@@ -358,7 +358,11 @@ class Program:
             else:
                 _with_history(tensor, node, number)._rebased += 1
         for where, method, hook in self.hooks:
-            getattr(find(where, leaves), method)(hook)
+            tensor = find(where, leaves)
+            # One that was detached after it got the hook keeps the hook.
+            requires_grad, tensor._requires_grad = tensor._requires_grad, True
+            getattr(tensor, method)(hook)
+            tensor._requires_grad = requires_grad
         for i in self.retained:
             leaves[i].retain_grad()
 

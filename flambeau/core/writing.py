@@ -10,7 +10,7 @@ import numpy as np
 from flambeau.core import forward, view
 from flambeau.core.cell import Cell
 from flambeau.core.dispatch import run, run_with_constants
-from flambeau.core.dtype import INTEGER
+from flambeau.core.dtype import FLOATING, INTEGER
 from flambeau.core.dual import tangent_of
 from flambeau.core.generations import remembered
 from flambeau.core.history import is_part
@@ -148,6 +148,8 @@ def assign(target: Tensor, value: Any, name: str) -> None:
     check_fits(value, target, name)
     base = target._history_base()
     recorded = modes.grad_enabled and (base.requires_grad or (is_tensor and value.requires_grad))
+    # Integers take no part in gradients, whatever is written to them.
+    recorded = recorded and base.dtype.category >= FLOATING
     of = target._view
     if recorded and of is not None and target is not base:
         _check_leaves(target, base, name)

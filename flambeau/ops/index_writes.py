@@ -83,18 +83,17 @@ def _check_source(
 ) -> None:
     wanted = list(input.shape) or [1]
     given = list(source.shape) or [1]
-    if not index.ndim and len(given) < len(wanted):
-        given.insert(dim, 1)
     if len(given) == len(wanted) and given[dim] != index.numel():
-        raise error(
+        raise (error if source.ndim else IndexError)(
             f"{name}(): {index.numel()} indices do not fit a source of size {given[dim]} in "
             f"dimension {dim}"
         )
     wanted[dim] = index.numel()
-    if given != wanted:
+    only_one_has_dimensions = bool(input.ndim) != bool(source.ndim) and error is RuntimeError
+    if given != wanted or only_one_has_dimensions:
         raise RuntimeError(
             f"{name}(): a source of shape {list(source.shape)} does not fit a tensor of shape "
-            f"{list(input.shape)}: apart from dimension {dim} the sizes must be equal"
+            f"{list(input.shape)}: apart from dimension {dim} the shapes must be equal"
         )
 
 

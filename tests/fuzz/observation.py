@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import sys
 import traceback
@@ -258,16 +259,31 @@ def distance(theirs: Tensor, ours: Tensor, rough: bool, scale: float, leeway: fl
 
 
 def sensitivity(program: Program, lib: Any, expected: Observation, rough: bool) -> dict[str, float]:
-    """By how much each value changes, at most, when inputs change as rounding changes them."""
+    """By how much each value changes, at most, when inputs or results change as by rounding."""
     size = 2e-2 if rough else 2e-6
     moved: dict[str, float] = {}
-    for seed in range(3):
-        other = observe(program, lib, noise=np.random.default_rng(seed), size=size)
-        for name, value in expected.facts.items():
-            moved[name] = max(moved.get(name, 0.0), change(value, other.facts.get(name)))
-        if (other.failure is None) != (expected.failure is None):
-            moved["error"] = math.inf
+    for seed in range(6):
+        note_change(
+            moved, expected, observe(program, lib, noise=np.random.default_rng(seed), size=size)
+        )
+    if importlib.util.find_spec("torch") is not None:
+        import torch
+
+        from tests.fuzz.rounding import Rounding
+
+        exact = observe(program, torch)
+        for seed in range(6):
+            with Rounding(seed):
+                rounded = observe(program, torch)
+            note_change(moved, exact, rounded)
     return moved
+
+
+def note_change(moved: dict[str, float], expected: Observation, other: Observation) -> None:
+    for name, value in expected.facts.items():
+        moved[name] = max(moved.get(name, 0.0), change(value, other.facts.get(name)))
+    if (other.failure is None) != (expected.failure is None):
+        moved["error"] = math.inf
 
 
 def change(value: Any, other: Any) -> float:

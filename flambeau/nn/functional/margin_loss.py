@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from flambeau.core.dtype import bfloat16, float16
 from flambeau.core.misfits import require_tensors
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._reductions import resolved
@@ -38,6 +39,9 @@ def hinge_embedding_loss(
     """
     reduction = resolved(size_average, reduce, reduction)
     target = _labels("hinge_embedding_loss", target)
+    if target.dtype is not input.dtype and target.dtype in (float16, bfloat16):
+        # The result has the dtype of `input`, also of one without dimensions.
+        target = target.float()
     return ops.hinge_embedding_loss(input, target, margin, reduction)
 
 

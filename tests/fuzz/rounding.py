@@ -1,0 +1,53 @@
+"""PyTorch with other rounding errors: each result is moved by as much as rounding could move it.
+
+A comparison, a remainder or a truth value jumps where its operand is left of a cancellation, which
+moving the inputs of a program does not always show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.overrides import TorchFunctionMode
+
+from tests.fuzz.facts import IN_PLACE, memory_of, name_of, tensors
+
+
+class Rounding(TorchFunctionMode):
+    """Moves what functions of tensors give by a unit in the last place of the largest operand."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._generator = np.random.default_rng(seed)
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run the function, and move its result if that is a tensor of its own."""
+        kwargs = kwargs or {}
+        result = function(*args, **kwargs)
+        name = name_of(function)
+        if not isinstance(result, torch.Tensor) or IN_PLACE.match(name) or "out" in kwargs:
+            return result
+        operands = [each for each in tensors((args, kwargs)) if each.is_floating_point()]
+        if not result.is_floating_point() or not operands or result._base is not None:
+            return result
+        if any(memory_of(each) == memory_of(result) for each in operands):
+            return result
+        return result + self._error(result, operands)
+
+    def _error(self, result: Any, operands: list[Any]) -> Any:
+        largest = max(magnitudes([result, *operands]), default=0.0)
+        signs = self._generator.choice([-1.0, 0.0, 1.0], size=tuple(result.shape))
+        size = largest * torch.finfo(result.dtype).eps
+        return torch.tensor(signs * size).to(result.dtype)
+
+
+def magnitudes(values: list[Any]) -> Iterator[float]:
+    for each in values:
+        finite = each.detach()[each.detach().isfinite()]
+        if finite.numel():
+            yield float(finite.abs().max())
