@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import re
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ class Known:
         ours: In what flambeau (or compiled) gave or raised.
         source: Somewhere in the program.
         what: In the name of the fact and the field that differ.
-        happens: A fact of `tests.fuzz.facts`: what PyTorch does while the program runs.
+        happens: A fact of `tests.fuzz.as_documented`: what PyTorch does while the program runs.
         permuted: Whether both gave the same numbers, at other places.
     """
 
@@ -52,14 +51,13 @@ class Known:
         )
 
 
-@functools.lru_cache(maxsize=16)
 def facts_of(program: Program) -> set[str]:
     """What PyTorch does while the program runs; nothing without PyTorch."""
     if importlib.util.find_spec("torch") is None:
         return set()
-    from tests.fuzz.facts import facts
+    from tests.fuzz.as_documented import as_documented
 
-    return facts(program)
+    return as_documented(program)[1]
 
 
 def is_permuted(one: Any, other: Any) -> bool:
@@ -190,11 +188,6 @@ EAGER = [
         theirs="refer to a single memory location|element of the input tensor and the written-to",
     ),
     Known(
-        "writes in place may read what they overwrite: PyTorch refuses, or gives a mixture",
-        what="elements|value",
-        happens="a write reads other elements of the memory that it overwrites",
-    ),
-    Known(
         "PyTorch cannot add to a gradient of zeros that has no memory",
         theirs="ZeroTensors are immutable",
     ),
@@ -208,17 +201,6 @@ EAGER = [
         "other operators save values here, so backward frees them",
         theirs="^no error",
         ours=r"^RuntimeError at .*Backward\d+: Trying to backward through the graph a second time",
-    ),
-    Known(
-        "arrays never change: what PyTorch has saved, a write through data or detach() destroys",
-        source=r"\.grad\(|\.backward\(",
-        what="elements",
-        happens="a write through data or detach()",
-    ),
-    Known(
-        "arrays never change: what PyTorch has saved, a write through data or detach() destroys",
-        what=r"\.grad elements",
-        happens="a write through data or detach()",
     ),
     Known(
         "a retained gradient has the shape that its tensor was given in place",
@@ -238,23 +220,6 @@ EAGER = [
         "in-place writes never invalidate a graph",
         theirs="its base or another view of its base has been modified inplace",
         ours="^no error",
-    ),
-    Known(
-        "gradients are tensors of their own, where PyTorch's may be expanded",
-        source=r"\bgrad\b",
-        what="elements|value",
-        happens="a tensor whose elements share memory is written to",
-    ),
-    Known(
-        "draws into transposed views fill them in the order of their indices",
-        what="elements|value",
-        happens="numbers are drawn into a transposed view",
-    ),
-    Known(
-        "16 or more normals drawn into a view with gaps are drawn as for a tensor without",
-        source=r"\b(log_)?normal_\(",
-        what="elements|value",
-        happens="numbers are drawn into a view with gaps",
     ),
     Known(
         "the gradient of a choice requires grad, with zeros",
@@ -292,14 +257,8 @@ EAGER = [
     ),
     Known(
         "what is resized to hold a result has elements of its own",
-        source=r"\bout=",
-        what="elements|value",
-        happens="a tensor is resized to hold a result",
-    ),
-    Known(
-        "what is resized to hold a result has elements of its own",
         ours=r"was given another shape in place under no_grad\(\)",
-        happens="a tensor is resized to hold a result",
+        source=r"\bout=",
     ),
     Known(
         "the gradient of a norm at 0 has a gradient of 0",
@@ -362,11 +321,6 @@ EAGER = [
         ours="True",
         source="create_graph=True",
         what=r": v\d+ is_leaf",
-    ),
-    Known(
-        "results that PyTorch leaves non-contiguous are reshaped as views",
-        what="elements|value",
-        happens="a copy that reshaping a non-contiguous result gave is written to",
     ),
 ]
 COMPILED = [

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-from tests.fuzz.facts import IN_PLACE, memory_of, name_of, tensors
+from tests.fuzz.as_documented import IN_PLACE, memory_of, name_of, tensors
 
 
 class Rounding(TorchFunctionMode):
@@ -32,7 +32,7 @@ class Rounding(TorchFunctionMode):
         name = name_of(function)
         if not isinstance(result, torch.Tensor) or IN_PLACE.match(name) or "out" in kwargs:
             return result
-        operands = [each for each in tensors((args, kwargs)) if each.is_floating_point()]
+        operands = [each for each in tensors(args, kwargs) if each.is_floating_point()]
         if not result.is_floating_point() or not operands or result._base is not None:
             return result
         if any(memory_of(each) == memory_of(result) for each in operands):
