@@ -187,6 +187,9 @@ class Backward:
             if any(edge is not None and edge[0] in self.reached for edge in node.edges):
                 self.running.add(node)
                 self.reached.add(node)
+        if len(self.roots) == 1:
+            # PyTorch calls the hooks of a sole root wherever it leads.
+            self.reached.add(self.roots[0][0][0])
         return [node for node in nodes if node in self.reached]
 
     def _count_edges(self, nodes: list[Node], accumulators: Iterable[Node]) -> dict[Node, int]:

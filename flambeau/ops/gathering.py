@@ -149,6 +149,11 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Any:
     if index.ndim > 1:
         raise IndexError(f"index_select(): index must be a vector, got shape {list(index.shape)}")
     size = input.shape[dim] if input.ndim else 1
+    if not input.ndim and index.numel() != 1:
+        raise RuntimeError(
+            f"index_select(): Index to scalar can have only 1 value, got {index.numel()}; a tensor "
+            "without dimensions has no others"
+        )
     check_positions(index, 0, size, dim, IndexError, "index_select")
     return _index_select(input, dim, index)
 

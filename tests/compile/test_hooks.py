@@ -231,3 +231,20 @@ def test_a_hook_on_an_argument_counts_inside_and_outside():
     x = flambeau.ones(2, requires_grad=True)
     flambeau.compile(step)(x, False).backward()
     assert x.grad.tolist() == [4, 4]
+
+
+@pytest.mark.parametrize("leave", ["detach_", "requires_grad_"])
+def test_a_tensor_that_is_detached_keeps_its_hook(leave):
+    def step(x):
+        x.register_hook(lambda grad: grad * 2)
+        x.requires_grad_(False) if leave == "requires_grad_" else x.detach_()
+
+    def gradient(run):
+        x = flambeau.ones(3, requires_grad=True)
+        run(x)
+        assert not x.requires_grad
+        x.requires_grad_().sum().backward()
+        return x.grad.tolist()
+
+    compiled = flambeau.compile(step)
+    assert [gradient(each) for each in (step, compiled, compiled)] == [[2.0] * 3] * 3

@@ -120,6 +120,45 @@ def test_index_copy_of_other_dimensions(shape, source):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("index", [0, [0], [0, 0]])
+@pytest.mark.parametrize("name", ["index_add_", "index_reduce_"])
+@pytest.mark.parametrize(("shape", "source"), [*SOURCES, ((1,), ()), ((), ()), ((2, 3), (3,))])
+def test_index_add_of_other_dimensions(shape, source, name, index):
+    def use(lib: Any) -> Any:
+        how = ["prod"] if name == "index_reduce_" else []
+        return getattr(lib.zeros(shape), name)(0, lib.tensor(index), lib.ones(source), *how)
+
+    agree(use)
+
+
+@pytest.mark.parametrize("index", [[], 0, [0], [0, 0], [1]])
+def test_index_select_of_a_tensor_without_dimensions(index):
+    positions = lambda lib: lib.tensor(index, dtype=lib.int64)  # noqa: E731
+    agree(lambda lib: lib.tensor(2.0).index_select(0, positions(lib)))
+
+
+@pytest.mark.parametrize("target", ["float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_hinge_embedding_loss_has_the_dtype_of_its_input(shape, target):
+    def use(lib: Any) -> Any:
+        labels = lib.tensor([1.0, -1.0], dtype=getattr(lib, target))
+        return lib.nn.functional.hinge_embedding_loss(lib.full(shape, 0.25), labels)
+
+    agree(use)
+
+
+def test_a_view_of_bools_from_no_grad_takes_values_that_require_grad():
+    def use(lib: Any) -> Any:
+        values = lib.tensor([0.0, 2.0], requires_grad=True)
+        with lib.no_grad():
+            view = lib.zeros(2, dtype=lib.bool)[...]
+        view[...] = values
+        return view.clone()
+
+    agree(use)
+
+
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("place", [0, 1])
 def test_an_operand_is_not_resized_to_hold_the_result(place):
     def use(lib: Any) -> Any:

@@ -157,10 +157,6 @@ EAGER = [
         what="is tensor value",
     ),
     Known(
-        "gradients are tensors of their own, where PyTorch's may be expanded",
-        theirs="more than one element of the written-to tensor refers to a single memory",
-    ),
-    Known(
         "a view made under no_grad does not require grad",
         ours="does not require grad",
         source=r"no_grad|set_grad_enabled\(False\)",
@@ -182,10 +178,6 @@ EAGER = [
     Known(
         "PyTorch's take_along_dim does not check indices",
         ours=r"take_along_dim\(\): index \d+ is out of bounds",
-    ),
-    Known(
-        "writes in place may read what they overwrite: PyTorch refuses, or gives a mixture",
-        theirs="refer to a single memory location|element of the input tensor and the written-to",
     ),
     Known(
         "PyTorch cannot add to a gradient of zeros that has no memory",

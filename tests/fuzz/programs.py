@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -48,6 +49,7 @@ COMPILED = 0.05
 ORDINARY = 8
 LONGEST = 200.0
 FLAGS = ("requires_grad", "is_leaf", "has_node")
+VALUES = ("elements", "value")
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
@@ -80,49 +82,47 @@ class Comparison:
         expected = expected or observe(self.program, self.lib)
         compiled = flambeau.compile if self.compiled else None
         found = observe(self.program, flambeau, compiled)
-        options = {"rough": self.rough}
-        all_found = list(differences(expected, found, **options))
-        if not all_found:
-            return []
-        remaining = [
-            each
-            for each in all_found
-            if not known_differences.reason(each, self.program, compiled=self.compiled)
-        ]
-        remaining = self._undocumented(remaining, found)
-        documented = [each for each in all_found if each not in remaining]
-        if documented:
-            self.counts["documented differences"] += 1
-        if not remaining or not all(each.what in FLAGS for each in documented):
+        all_found = list(differences(expected, found, rough=self.rough))
+        remaining = self._not_in_table(all_found)
+        if not all(each in remaining or each.what in FLAGS for each in all_found):
             # What follows from other values, or from an error, is not looked at.
+            remaining = []
+        remaining = self._not_of_memory(remaining, found, {})
+        if len(remaining) < len(all_found):
+            self.counts["documented differences"] += 1
+        if not remaining:
             return []
         leeway = sensitivity(self.program, self.lib, expected, self.rough)
-        if leeway.get("error"):
-            self.counts["ill-conditioned programs"] += 1
-            return []
-        remaining = [
-            each
-            for each in differences(expected, found, **options, leeway=leeway)
-            if not known_differences.reason(each, self.program, compiled=self.compiled)
-        ]
-        remaining = self._undocumented(remaining, found)
-        if not remaining:
-            self.counts["ill-conditioned programs"] += 1
-        return remaining
+        if not leeway.get("error"):
+            remaining = differences(expected, found, rough=self.rough, leeway=leeway)
+            remaining = self._not_of_memory(self._not_in_table(remaining), found, leeway)
+            if remaining:
+                return remaining
+        self.counts["ill-conditioned programs"] += 1
+        return []
 
-    def _undocumented(self, remaining: list[Difference], found: Observation) -> list[Difference]:
+    def _not_in_table(self, found: Iterable[Difference]) -> list[Difference]:
+        """Those that the table of documented differences does not know."""
+        reason = known_differences.reason
+        return [each for each in found if not reason(each, self.program, compiled=self.compiled)]
+
+    def _not_of_memory(
+        self, remaining: list[Difference], found: Observation, leeway: dict[str, float]
+    ) -> list[Difference]:
         """Those that stay where PyTorch's memory is as documented."""
         if not remaining or self.compiled or not HAS_TORCH:
             return remaining
         from tests.fuzz.as_documented import as_documented
 
         documented = as_documented(self.program)[0]
-        others = differences(documented, found, rough=self.rough)
-        staying = {(each.name, each.what) for each in others}
+        staying = differences(documented, found, rough=self.rough, leeway=leeway)
+        staying = self._not_in_table(staying)
+        if any(each.what == "raised" for each in remaining):
+            # One of them has seen no more than what came before the error.
+            return staying
+        names = {(each.name, each.what) for each in staying}
         return [
-            each
-            for each in remaining
-            if each.what not in ("elements", "value", "raised") or (each.name, each.what) in staying
+            each for each in remaining if each.what not in VALUES or (each.name, each.what) in names
         ]
 
 

@@ -87,6 +87,39 @@ def test_reducing_keeps_what_fails() -> None:
     assert len(small.calls) == 1
 
 
+DIFFERENCES_OF_MEMORY = {
+    "an expanded gradient": ["v1 = lib.autograd.grad(x0.sum(), [x0])[0]", "v1[1] = 5.0", "v2 = v1"],
+    "a transposed result": ["v1 = lib.ones(2, 3).T.exp()", "v1.flatten().mul_(2)", "v2 = v1"],
+    "what a write reads": ["v2 = lib.arange(4.0)", "v2[1:] *= v2[:-1]"],
+    "what was saved": ["v2 = x0.sin()", "x0.data.mul_(2)"],
+    "a resized result": ["v2 = x0.detach().clone()", "v1 = v2[:2]", "lib.add(v1, 1, out=v2)"],
+    "draws": ["v2 = lib.zeros(2, 3)", "v2.t().uniform_()"],
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.skipif(not HAS_TORCH, reason="PyTorch is what eager is compared with")
+@pytest.mark.parametrize("name", DIFFERENCES_OF_MEMORY)
+def test_documented_differences_of_memory_are_told_from_defects(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    differing = program(*DIFFERENCES_OF_MEMORY[name])
+    comparison = programs.Comparison(differing, compiled=False)
+    assert not comparison.found()
+    assert comparison.counts["documented differences"] == 1
+    observe = programs.observe
+
+    def off(program: Program, lib: Any, *rest: Any) -> Any:
+        seen = observe(program, lib, *rest)
+        if lib is flambeau:
+            value = seen.facts["call 0: v2"]
+            value.elements[...] += 0.5
+        return seen
+
+    monkeypatch.setattr(programs, "observe", off)
+    assert "elements" in [each.what for each in comparison.found()]
+
+
 def test_errors_of_another_type_are_a_disagreement(monkeypatch: pytest.MonkeyPatch) -> None:
     if not HAS_TORCH:
         pytest.skip("PyTorch is what eager is compared with")
