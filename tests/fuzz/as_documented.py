@@ -51,8 +51,8 @@ class AsDocumented(TorchFunctionMode):
         super().__init__()
         self.found: set[str] = set()
         self.hooked: list[tuple[Any, int]] = []
-        # The tensors that the program can have, by identity; kept, so that no id is used twice.
-        self._seen: dict[int, Any] = {}
+        # The memory that the program has, and a tensor in it, so that no memory is used twice.
+        self._memory: dict[int, Any] = {}
 
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -63,6 +63,7 @@ class AsDocumented(TorchFunctionMode):
         targets = list(tensors(kwargs.get("out"), args[:1] if writes else ()))
         self._note(name, args)
         given = list(tensors(args, kwargs))
+        self._memory.update((memory_of(each), each) for each in given)
         if targets:
             args, kwargs = apart(args, kwargs, targets)
         if DRAWS.search(name) and not given[0].is_contiguous():
@@ -77,7 +78,7 @@ class AsDocumented(TorchFunctionMode):
                 self.found.add(VIEW_REFUSED)
             raise
         result = result if targets else mapped(self._own, result)
-        self._seen.update((id(each), each) for each in (*given, *tensors(result)))
+        self._memory.update((memory_of(each), each) for each in tensors(result))
         return result
 
     def _note(self, name: str, args: tuple[Any, ...]) -> None:
@@ -85,9 +86,8 @@ class AsDocumented(TorchFunctionMode):
             self.hooked.append((args[0], args[0]._version))
 
     def _own(self, result: Any) -> Any:
-        """A result with elements of its own, if it is no view of anything that the program has."""
-        is_view = result._base is not None and id(result._base) in self._seen
-        if id(result) in self._seen or is_view or result.is_contiguous():
+        """A result with elements of its own, if it has no memory that the program had before."""
+        if result.is_contiguous() or memory_of(result) in self._memory:
             return result
         return result.contiguous()
 
