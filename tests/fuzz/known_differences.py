@@ -66,6 +66,10 @@ def is_permuted(one: Any, other: Any) -> bool:
 
 FLAGS = "requires_grad|has_node|is_leaf"
 RESHAPED = r"\.(t|squeeze|unsqueeze|transpose)_\("
+CHOICE = (
+    r"\b(a?min|a?max|minimum|maximum|nanmean|(nan)?quantile|(nan)?median|cummin|cummax|fmin|fmax"
+    r"|kthvalue|nan_to_num|pad|hinge_embedding_loss|masked_fill|bernoulli)_?\("
+)
 EAGER = [
     Known("in-place writes never invalidate a graph", "modified by an inplace operation"),
     Known("in-place writes never invalidate a graph", "tensor that has been detached in-place"),
@@ -217,8 +221,7 @@ EAGER = [
         "the gradient of a choice requires grad, with zeros",
         theirs="False|None",
         ours="True|None",
-        source=r"\b(a?min|a?max|nanmean|(nan)?quantile|(nan)?median|cummin|cummax|fmin|fmax|kthvalue"
-        r"|nan_to_num|pad|hinge_embedding_loss|masked_fill|bernoulli)_?\(.*create_graph=True",
+        source=f"{CHOICE}.*create_graph=True",
         what=f"{FLAGS}|is missing",
     ),
     Known(
@@ -226,8 +229,7 @@ EAGER = [
         theirs="^no error",
         ours=r"requires_grad can be changed on leaf tensors only; this one is the result of "
         r"\w+|one of several that (split|chunk|unbind)\(\) gave",
-        source=r"\b(a?min|a?max|nanmean|(nan)?quantile|(nan)?median|cummin|cummax|fmin|fmax|kthvalue"
-        r"|nan_to_num|pad|hinge_embedding_loss|masked_fill|bernoulli)_?\(.*create_graph=True",
+        source=f"{CHOICE}.*create_graph=True",
     ),
     Known(
         "the gradient of a gradient leads only to inputs that it depends on",
@@ -265,6 +267,7 @@ EAGER = [
         source=r"\binterpolate\(",
         what="elements",
     ),
+    Known("abs_ takes complex numbers", theirs="In-place abs is not supported", ours="^no error"),
     Known("rates of poisson beyond 2 ** 63 are refused", ours="poisson needs rates below"),
     Known(
         "there is no complex32",
