@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from typing import Any
 
 import jax
@@ -16,6 +17,9 @@ __all__: list[str] = []
 
 # What keeps the division finite where the norm is 0; the value is PyTorch's.
 _TINY = 1e-6
+
+# This many tensors of up to so many elements are copied into one before their norm is computed.
+_MANY, _SHORT = 8, 4096
 
 
 @op(differentiable=False)
@@ -69,9 +73,22 @@ def _total(tensors: tuple[Any, ...], order: float) -> Any:
             )
     # Tensors of one shape share one trace; XLA sees it in place of each call.
     norm = jax.jit(_norm, static_argnums=1)
-    norms = [norm(each, order) for each in tensors]
+    norms = [norm(each, order) for each in _gathered(tensors, order)]
     dtype = jnp.result_type(*norms)
     return _norm(jnp.stack([each.astype(dtype) for each in norms]), order)
+
+
+def _gathered(tensors: tuple[Any, ...], order: float) -> list[Any]:
+    """Arrays with the norm of ``tensors``: many short ones become one, since XLA compiles each."""
+    if order == 0:  # The norm of norms counts tensors.
+        return list(tensors)
+    short = defaultdict(list)
+    for each in tensors:
+        if each.size <= _SHORT:
+            short[each.dtype].append(each)
+    many = {dtype: group for dtype, group in short.items() if len(group) >= _MANY}
+    left = [each for each in tensors if each.size > _SHORT or each.dtype not in many]
+    return left + [jnp.concatenate([each.ravel() for each in group]) for group in many.values()]
 
 
 def _norm(array: Any, order: float) -> Any:

@@ -78,3 +78,14 @@ def test_a_compiled_step_clips():
     assert weight.grad.tolist() == pytest.approx([0.6, 0.8])
     assert step(flambeau.tensor([0.0, 0.5])).item() == pytest.approx(0.5)
     assert weight.grad.tolist() == pytest.approx([0.0, 0.5])
+
+
+@pytest.mark.parametrize("order", [2.0, 1.0, 3.0, -1.0, float("inf"), -float("inf"), 0.0])
+def test_many_short_tensors_have_the_norm_of_their_norms(order):
+    generator = flambeau.Generator().manual_seed(0)
+    shapes = [(4,)] * 10 + [(2, 3)]
+    tensors = [flambeau.randn(shape, generator=generator) for shape in shapes]
+    tensors += [each.to(flambeau.float64) for each in tensors[:9]] + [flambeau.zeros(4)]
+    norms = [flambeau.linalg.vector_norm(each, order).double() for each in tensors]
+    expected = flambeau.linalg.vector_norm(flambeau.stack(norms), order).item()
+    assert get_total_norm(tensors, order).item() == pytest.approx(expected, rel=1e-6)
