@@ -268,6 +268,11 @@ EAGER = [
         what="elements",
     ),
     Known("abs_ takes complex numbers", theirs="In-place abs is not supported", ours="^no error"),
+    Known(
+        "an index out of range is an IndexError",
+        theirs="^RuntimeError at .*setStorage",
+        ours="^IndexError at .* is out of bounds",
+    ),
     Known("rates of poisson beyond 2 ** 63 are refused", ours="poisson needs rates below"),
     Known(
         "there is no complex32",
