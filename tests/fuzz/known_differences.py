@@ -273,6 +273,13 @@ EAGER = [
         theirs="^RuntimeError at .*setStorage",
         ours="^IndexError at .* is out of bounds",
     ),
+    Known(
+        "trapezoid of nothing has a gradient",
+        theirs="False|None",
+        ours="True|None",
+        source=r"\btrap(z|ezoid)\(",
+        what=f"{FLAGS}|is missing",
+    ),
     Known("rates of poisson beyond 2 ** 63 are refused", ours="poisson needs rates below"),
     Known(
         "there is no complex32",

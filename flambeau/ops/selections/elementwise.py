@@ -44,9 +44,9 @@ def elementwise(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
 
 def converted(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The rule of `to`, which asks another tensor for its dtype and device only."""
-    selection = agreeing(func.__name__, args[:1])
-    others = [each.lanes if isinstance(each, Selection) else each for each in args[1:]]
-    return selection.like(func(selection.lanes, *others, **kwargs))
+    source, *others = [each.lanes if isinstance(each, Selection) else each for each in args]
+    found = func(source, *others, **kwargs)
+    return args[0].like(found) if isinstance(args[0], Selection) else found
 
 
 def _in_place(

@@ -247,8 +247,7 @@ class HiddenLength:
     def _refuse(self, *others: Any) -> NoReturn:
         self.of.refuse_length()
 
-    __hash__ = None  # type: ignore[assignment]
-    __index__ = __int__ = __float__ = __bool__ = __str__ = __format__ = _refuse
+    __hash__ = __index__ = __int__ = __float__ = __bool__ = __str__ = __format__ = _refuse
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _refuse
     __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __neg__ = _refuse
     __lt__ = __le__ = __gt__ = __ge__ = _refuse

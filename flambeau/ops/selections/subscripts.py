@@ -426,8 +426,8 @@ def accumulate(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     name = func.__name__
     # The parameters are those of the function that is not in place.
     given = by_name(getattr(Tensor, name.rstrip("_")), args, kwargs)
-    target, index = given.pop("input"), given["index"]
     first = agreeing(name, given.values())
+    target, index = given.pop("input"), given["index"]
     is_along = wrap_dim(given["dim"], target.ndim, name) + 1 if index.ndim == 1 else 0
     if isinstance(target, Selection) or not isinstance(index, Selection) or not is_along:
         refuse_operator(name, first)

@@ -69,6 +69,14 @@ REFUSED = {
         lambda x: nn.functional.batch_norm(x[x > 0], None, None, training=True),
         "flambeau.where",
     ),
+    "position in it": (
+        lambda x: x[x > 0].index_fill_(0, flambeau.tensor([0]), 2),
+        r"index_fill_\(\) cannot",
+    ),
+    "size of a layer": (
+        lambda x: nn.functional.rms_norm(x, x[x > 0].shape),
+        r"number of its elements.*mask\.sum\(\)",
+    ),
     "out": (lambda x: flambeau.exp(x[x > 0], out=x), r"exp\(\) cannot"),
     "leaf": (grown, "leaf"),
     "hook": (lambda x: x[x > 0].register_hook(print), r"register_hook\(\) cannot"),
@@ -97,6 +105,11 @@ def test_length_of_what_is_selected_twice_is_the_same():
         return both[0].sum() / both[1].mean()
 
     assert check(flambeau.tensor([1.0, 3.0])).item() == 1.0
+
+
+def test_a_tensor_takes_the_dtype_of_a_selection():
+    convert = flambeau.compile(lambda x: flambeau.ones(2, dtype=flambeau.float64).to(x[x > 0]))
+    assert convert(flambeau.tensor([1.0, -1.0])).dtype is flambeau.float32
 
 
 def test_what_is_known_is_told():
