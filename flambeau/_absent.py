@@ -57,7 +57,7 @@ def _advice_for(name: str) -> str | None:
 class _Finder:
     """What Python asks for a module that nobody else has found.
 
-    So ``import flambeau.distributions`` and ``from flambeau import hub`` end with an advice too.
+    So ``import flambeau.hub`` and ``from flambeau import hub`` end with an advice too.
     """
 
     @staticmethod

@@ -82,8 +82,6 @@ _ADVICE = {
         special.laguerre_polynomial_l special.legendre_polynomial_p
         special.shifted_chebyshev_polynomial_t special.shifted_chebyshev_polynomial_u
     """,
-    "draw with flambeau.normal, bernoulli, multinomial, poisson or methods such as exponential_, "
-    "and write the log-probability as a formula of tensors": "distributions",
     "scipy.stats.qmc has such points: flambeau.from_numpy(scipy.stats.qmc.Sobol(d).random(n))": """
         quasirandom
     """,

@@ -12,8 +12,8 @@ from typing import Any
 from flambeau._absent import absent
 
 _MODULES = (
-    "__config__", "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "distributed", "fft",
-    "jit", "signal", "special", "testing",
+    "__config__", "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "distributed",
+    "distributions", "fft", "jit", "signal", "special", "testing",
 )  # fmt: skip
 # Functions, by the module of `flambeau` that has them.
 _FUNCTIONS = {
@@ -57,6 +57,7 @@ _FUNCTIONS = {
         "fill frobenius_norm norm_except_dim nuclear_norm range set_default_tensor_type to_dlpack "
         "typename unsafe_split_with_sizes"
     ),
+    "ops.rejection_draws": "_sample_dirichlet _standard_gamma binomial",
     "ops.resizing": "as_strided_ as_strided_scatter empty_permuted empty_strided resize_as_",
     "ops.signals.short_time_fourier": "istft stft",
     "ops.signals.window_functions": (

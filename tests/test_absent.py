@@ -108,7 +108,7 @@ def test_a_model_is_exported_as_the_advice_says():
 
 
 def test_the_error_is_one_that_python_knows():
-    assert not hasattr(flambeau, "distributions")
+    assert not hasattr(flambeau, "quasirandom")
     assert getattr(flambeau.nn, "DataParallel", None) is None
     with pytest.raises(AttributeError) as error:
         _ = flambeau.hub
@@ -119,7 +119,7 @@ def test_the_error_is_one_that_python_knows():
 @pytest.mark.parametrize(
     ("statement", "name"),
     [
-        ("import flambeau.distributions", "distributions"),
+        ("import flambeau.quasirandom", "quasirandom"),
         ("from flambeau.utils.tensorboard import SummaryWriter", "utils.tensorboard"),
         ("from flambeau.utils import tensorboard", "utils.tensorboard"),
         ("import flambeau.distributed.fsdp", "distributed.fsdp"),
@@ -136,7 +136,7 @@ def test_an_import_ends_with_the_advice(statement, name):
 
 
 def test_other_imports_fail_as_ever():
-    for name in ("flambeau.nothing", "flambeau.nn.nothing", "nothing.distributions"):
+    for name in ("flambeau.nothing", "flambeau.nn.nothing", "nothing.hub"):
         with pytest.raises(ModuleNotFoundError, match="No module named") as error:
             import_module(name)
         assert error.value.name in (name, "nothing")
@@ -151,9 +151,9 @@ def test_whoever_asks_for_a_module_is_told_that_there_is_none():
     assert "tensorboard" not in {
         each.name for each in pkgutil.iter_modules(flambeau.utils.__path__)
     }
-    # GLOBAL 'flambeau.distributions' 'Normal'
-    with pytest.raises(ModuleNotFoundError, match=r"flambeau\.distributions': draw with"):
-        pickle.loads(b"cflambeau.distributions\nNormal\n.")
+    # GLOBAL 'flambeau.quasirandom' 'SobolEngine'
+    with pytest.raises(ModuleNotFoundError, match=r"flambeau\.quasirandom': scipy\.stats"):
+        pickle.loads(b"cflambeau.quasirandom\nSobolEngine\n.")
     assert not [name for name in sys.modules if name.startswith("flambeau.utils.tensorboard")]
 
 

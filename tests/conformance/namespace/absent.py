@@ -110,12 +110,12 @@ TORCH = {
         uint5 uint6 uint7
     """,
     ROOM: """
-        cpp distributions export functional futures fx hub library masked monitor
+        cpp export functional futures fx hub library masked monitor
         mps mtia multiprocessing package profiler quasirandom serialization torch_version
         types xpu
     """,
     STREAMS: "Event Stream",
-    PROTOTYPE: "binomial cond lobpcg segment_reduce while_loop",
+    PROTOTYPE: "cond lobpcg segment_reduce while_loop",
     MESSAGE: """
         AcceleratorError FatalError OutOfMemoryError is_warn_always_enabled set_warn_always
     """,

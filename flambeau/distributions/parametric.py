@@ -1,0 +1,103 @@
+"""How the distributions of this package hold their parameters: broadcast, checked and expanded.
+
+A distribution says in ``arg_constraints`` which parameters it has. The constraint of a parameter
+also says how many of its last dimensions belong to one event; the others are the batch.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+from flambeau.core.tensor import Size
+from flambeau.distributions.distribution import Distribution
+from flambeau.distributions.utils import (
+    broadcast_all,
+    lazy_property,
+    logits_to_probs,
+    probs_to_logits,
+)
+
+
+class Parametric(Distribution):
+    """A distribution whose parameters are its attributes, named as in ``arg_constraints``."""
+
+    arg_constraints: Any = MappingProxyType({})
+    # Those of the attributes that the parameters are kept in, where they have other names.
+    _kept_constraints: Any = None
+
+    def _start(self, validate_args: Any, **parameters: Any) -> None:
+        """Keep the parameters, broadcast to one shape, which is the batch's."""
+        values = broadcast_all(*parameters.values())
+        vars(self).update(zip(parameters, values, strict=True))
+        Distribution.__init__(self, values[0].shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """The same distributions with parameters that are expanded to ``batch_shape``."""
+        home = next(each for each in type(self).__mro__ if _is_of_this_package(each))
+        new = self._get_checked_instance(home, _instance)
+        batch_shape = Size(batch_shape)
+        vars(new).update(vars(self))
+        kept = self._kept_constraints or self.arg_constraints
+        for name, constraint in kept.items():
+            if name in vars(self):
+                value = vars(self)[name]
+                event = value.shape[value.dim() - constraint.event_dim :]
+                vars(new)[name] = value.expand((*batch_shape, *event))
+        Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+
+def _is_of_this_package(kind: type) -> bool:
+    return kind.__module__.startswith(__name__.rpartition(".")[0])
+
+
+def one_of(**given: Any) -> str:
+    """The name of the one argument that is given.
+
+    Raises:
+        ValueError: None is given, or several.
+    """
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) != 1:
+        if len(given) == 2:
+            listed = " or ".join(f"`{name}`" for name in given)
+            raise ValueError(f"Either {listed} must be specified, but not both; got {names}")
+        raise ValueError(f"Exactly one of {' or '.join(given)} may be specified; got {names}")
+    return names[0]
+
+
+class ByProbsOrLogits(Parametric):
+    """A distribution that is given by probabilities, or by their logits.
+
+    The one that is not given is computed when it is first asked for.
+    """
+
+    _is_binary = True
+    _given: str
+
+    def _start_with(self, probs: Any, logits: Any, validate_args: Any, **others: Any) -> None:
+        """Keep the other parameters and the one of the two that is given, broadcast."""
+        self._given = one_of(probs=probs, logits=logits)
+        given = logits if probs is None else probs
+        self._start(validate_args, **others, **{self._given: given})
+
+    @lazy_property
+    def probs(self) -> Any:
+        """The probabilities."""
+        return logits_to_probs(self.logits, self._is_binary)
+
+    @lazy_property
+    def logits(self) -> Any:
+        """The logarithms of the odds, or of the probabilities."""
+        return probs_to_logits(self.probs, self._is_binary)
+
+    @property
+    def _param(self) -> Any:
+        return vars(self)[self._given]
+
+    @property
+    def param_shape(self) -> Size:
+        """The shape of the parameter that was given."""
+        return self._param.shape

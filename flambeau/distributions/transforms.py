@@ -1,0 +1,46 @@
+"""Differentiable functions with inverses, which make distributions of others.
+
+>>> import flambeau
+>>> from flambeau.distributions import transforms
+>>> to_interval = transforms.ComposeTransform(
+...     [transforms.SigmoidTransform(), transforms.AffineTransform(-1.0, 2.0)]
+... )
+>>> to_interval(flambeau.tensor([0.0]))
+tensor([0.])
+"""
+
+from flambeau.distributions.elementwise_transforms import (
+    AbsTransform,
+    AffineTransform,
+    CumulativeDistributionTransform,
+    ExpTransform,
+    PowerTransform,
+    SigmoidTransform,
+    SoftplusTransform,
+    TanhTransform,
+)
+from flambeau.distributions.transform import (
+    ComposeTransform,
+    IndependentTransform,
+    ReshapeTransform,
+    Transform,
+)
+from flambeau.distributions.vector_transforms import (
+    CatTransform,
+    CorrCholeskyTransform,
+    LowerCholeskyTransform,
+    PositiveDefiniteTransform,
+    SoftmaxTransform,
+    StackTransform,
+    StickBreakingTransform,
+)
+
+__all__ = [
+    "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
+    "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform",
+    "LowerCholeskyTransform", "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform",
+    "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform", "StackTransform",
+    "StickBreakingTransform", "TanhTransform", "Transform", "identity_transform",
+]  # fmt: skip
+
+identity_transform = ComposeTransform([])
