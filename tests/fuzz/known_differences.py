@@ -68,7 +68,7 @@ FLAGS = "requires_grad|has_node|is_leaf"
 RESHAPED = r"\.(t|squeeze|unsqueeze|transpose)_\("
 CHOICE = (
     r"\b(a?min|a?max|minimum|maximum|nanmean|(nan)?quantile|(nan)?median|cummin|cummax|fmin|fmax"
-    r"|kthvalue|nan_to_num|pad|hinge_embedding_loss|masked_fill|bernoulli)_?\("
+    r"|kthvalue|nan_to_num|nextafter|pad|hinge_embedding_loss|masked_fill|bernoulli)_?\("
 )
 EAGER = [
     Known("in-place writes never invalidate a graph", "modified by an inplace operation"),
@@ -354,7 +354,7 @@ COMPILED = [
     Known(
         "a function that has gone backward from what it returns shares the graph with all results",
         ours="backward through the graph a second time: the compiled function that returned",
-        source=r"\.backward\(\)",
+        source=r"\.backward\(",
     ),
     Known(
         "hooks that a function leaves on tensors from outside are refused",

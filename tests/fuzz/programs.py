@@ -49,7 +49,7 @@ COMPILED = 0.05
 ORDINARY = 8
 LONGEST = 200.0
 FLAGS = ("requires_grad", "is_leaf", "has_node")
-VALUES = ("elements", "value")
+VALUES = ("elements", "value", "shape", "type")
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
