@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from typing import Any, NoReturn
 
+from flambeau.core import naming
+
 
 class Absent:
     """What a module calls, as its ``__getattr__``, for names that it does not have.
@@ -36,18 +38,20 @@ def absent(module: str, name: str) -> AttributeError:
         ...
     AttributeError: module 'flambeau.func' has no attribute 'functionalize': functions may write ...
     """
-    message = f"module {module!r} has no attribute {name!r}"
+    shown = f"{naming.package}{module.removeprefix('flambeau')}"
+    message = f"module {shown!r} has no attribute {name!r}"
     # Python and its tools ask for many such names, which should cost nothing.
     if name.startswith("__"):
         return AttributeError(message)
-    found = _advice_for(f"{module}.{name}")
+    found = advice_for(f"{module}.{name}")
     if found is None:
         return AttributeError(message)
     # With the name alone, Python adds no guess of its own.
     return AttributeError(f"{message}: {found}", name=name)
 
 
-def _advice_for(name: str) -> str | None:
+def advice_for(name: str) -> str | None:
+    """What to do in the place of a name of `flambeau` that is not there, if anything is known."""
     # Most programs never need it.
     from flambeau._advice import advice
 
@@ -72,7 +76,7 @@ class _Finder:
         # Whoever only asks, as importlib.util.find_spec does, is told that there is none.
         if sys._getframe(2).f_globals.get("__name__") != "importlib._bootstrap":
             return
-        found = _advice_for(name)
+        found = advice_for(name)
         if found is not None:
             # Of its own accord Python would pass over an error with this `name`, and say no more
             # than that the name cannot be imported.

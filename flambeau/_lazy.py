@@ -22,6 +22,7 @@ _FUNCTIONS = {
         "set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled"
     ),
     "amp.grad_scaler": "GradScaler",
+    "as_torch": "install_as_torch uninstall_as_torch",
     "autograd.anomaly_mode": "is_anomaly_check_nan_enabled is_anomaly_enabled",
     "device_modules": "get_device_module",
     "functional_forms": (

@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from flambeau.core import world
+from flambeau.core import naming, world
 
 __all__ = [
     "bfloat16", "bool", "cdouble", "cfloat", "complex64", "complex128", "double", "dtype", "finfo",
@@ -82,7 +82,7 @@ class dtype:
         return _COMPLEX_OF_REAL.get(self, self)
 
     def __repr__(self) -> str:
-        return f"flambeau.{self.name}"
+        return f"{naming.package}.{self.name}"
 
     def __reduce__(self) -> str:
         return self.name

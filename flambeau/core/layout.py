@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from flambeau.core import naming
+
 __all__ = [
     "channels_last",
     "channels_last_3d",
@@ -22,7 +24,7 @@ class _Named:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"flambeau.{self.name}"
+        return f"{naming.package}.{self.name}"
 
     def __reduce__(self) -> str:
         return self.name

@@ -15,7 +15,7 @@ from jax.core import Tracer
 
 from flambeau.core import device as devices
 from flambeau.core import dtype as dtypes
-from flambeau.core import format, pytree, world
+from flambeau.core import format, naming, pytree, world
 from flambeau.core.attributes import Attributes
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.dual import tangent_of
@@ -51,7 +51,7 @@ class Size(tuple[int, ...]):
         return Size(tuple(self) * other)
 
     def __repr__(self) -> str:
-        return f"flambeau.Size({list(self)})"
+        return f"{naming.package}.Size({list(self)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Size, (tuple(self),)

@@ -9,7 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
-from flambeau.core import plan, tape
+from flambeau.core import naming, plan, tape
 from flambeau.core.convert import place
 from flambeau.core.device import as_device, device
 from flambeau.core.dual import tangent_of
@@ -155,11 +155,15 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: 
         TypeError: ``dtype`` is none of these.
     """
     if dtype is None:
-        return f"flambeau.{TYPE_NAMES[self.dtype]}"
+        return f"{naming.package}.{TYPE_NAMES[self.dtype]}"
     if hasattr(dtype, "dtype"):
         dtype = dtype.dtype
     if isinstance(dtype, str):
-        by_name = {f"flambeau.{name}": each for each, name in TYPE_NAMES.items()}
+        by_name = {
+            f"{package}.{name}": each
+            for each, name in TYPE_NAMES.items()
+            for package in ("flambeau", "torch")
+        }
         if dtype not in by_name:
             raise ValueError(f"invalid type {dtype!r}; expected one of {', '.join(by_name)}")
         dtype = by_name[dtype]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.core import dtype as dtypes
+from flambeau.core import naming
 from flambeau.core.cell import Cell
 from flambeau.core.convert import legacy_array
 from flambeau.core.dtype import dtype
@@ -41,7 +42,7 @@ class _TensorType(type):
         return source.as_subclass(Tensor)
 
     def __repr__(cls) -> str:
-        return f"<class 'flambeau.{cls.__name__}'>"
+        return f"<class '{naming.package}.{cls.__name__}'>"
 
 
 def _tensor_type(of: dtype) -> _TensorType:

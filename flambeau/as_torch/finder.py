@@ -1,0 +1,89 @@
+"""How Python finds ``torch.nn.functional`` and the like: they are flambeau's modules themselves."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec, spec_from_loader
+from types import ModuleType
+from typing import Any
+
+from flambeau._absent import advice_for
+
+# Modules that flambeau has under other names.
+_HOMES = {
+    "torch.torch_version": "flambeau.as_torch.torch_version",
+    "torch.version": "flambeau.as_torch.version",
+}
+
+
+def home_of(name: str) -> str:
+    """The name of the module of flambeau that stands for one of torch."""
+    return _HOMES.get(name, f"flambeau{name.removeprefix('torch')}")
+
+
+class TorchFinder:
+    """Finds the modules below ``torch``."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """The module of flambeau in the place of one of torch.
+
+        Raises:
+            ModuleNotFoundError: flambeau has no such module, and it is being imported.
+        """
+        if not name.startswith("torch."):
+            return None
+        home = home_of(name)
+        found = find_spec(home)
+        if found is None:
+            # Whoever only asks, as importlib.util.find_spec does, is told that there is none.
+            if sys._getframe(2).f_globals.get("__name__") != "importlib._bootstrap":
+                return None
+            advice = advice_for(home)
+            more = "" if advice is None else f": {advice}"
+            raise ModuleNotFoundError(f"No module named {name!r}{more}", name=name)
+        is_package = found.submodule_search_locations is not None
+        return spec_from_loader(name, Alias(home), is_package=is_package)
+
+
+class Alias(Loader):
+    """Gives a module that there is already, under another name.
+
+    Args:
+        home: The name of the module.
+    """
+
+    def __init__(self, home: str) -> None:
+        self.home = home
+        self._spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The module itself."""
+        module = import_module(self.home)
+        self._spec = module.__spec__
+        parent, _, child = self.home.rpartition(".")
+        keep_names(import_module(parent), child)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Leave the module as it is; Python has given it another specification."""
+        module.__spec__ = self._spec
+
+
+class KeepingModule(ModuleType):
+    """A module whose functions stay when a submodule of the same name is imported."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        old = self.__dict__.get(name)
+        if not isinstance(value, ModuleType) or old is None or isinstance(old, ModuleType):
+            super().__setattr__(name, value)
+
+
+def keep_names(module: ModuleType, child: str) -> None:
+    """See to it that importing a submodule does not replace a function, such as ``gradcheck``."""
+    old = module.__dict__.get(child)
+    if old is not None and not isinstance(old, ModuleType) and type(module) is ModuleType:
+        module.__class__ = KeepingModule

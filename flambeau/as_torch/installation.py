@@ -1,0 +1,120 @@
+"""Installing flambeau under the name torch, and undoing it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import flambeau
+from flambeau.as_torch.finder import TorchFinder, home_of
+from flambeau.core import naming
+
+# The folder with a package `torch`, and with what `importlib.metadata` says of it.
+_FOLDER = str(Path(__file__).with_name("path"))
+# Tells processes that are started meanwhile that all has been said.
+_QUIET = "FLAMBEAU_AS_TORCH"
+
+
+class Torch(ModuleType):
+    """The module ``torch``: a name, a version, and for everything else `flambeau`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "torch":
+            return self
+        if name == "version":
+            from flambeau.as_torch import version
+
+            return version
+        if name == "__all__":
+            return [each for each in vars(flambeau) if not each.startswith("_")]
+        return getattr(flambeau, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("__"):
+            super().__setattr__(name, value)
+        elif not (isinstance(value, ModuleType) and value.__name__ == home_of(f"torch.{name}")):
+            # Where Python binds a submodule, flambeau has what belongs there.
+            setattr(flambeau, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(flambeau, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(flambeau), *self.__dict__, "torch"})
+
+
+def install_as_torch() -> ModuleType:
+    """Let ``import torch``, and everything below it, be flambeau from now on.
+
+    A PyTorch that is installed stays as it is and is not seen, in processes that are started
+    meanwhile neither. Says so once, on the standard error. May be called several times.
+
+    Returns:
+        The module ``torch``.
+
+    Raises:
+        RuntimeError: PyTorch itself is imported already.
+    """
+    there = sys.modules.get("torch")
+    if isinstance(there, Torch):
+        return there
+    if there is not None:
+        raise RuntimeError(
+            f"torch is imported already, from {getattr(there, '__file__', None)}; install flambeau "
+            "in its place before anything imports torch, at the top of the program"
+        )
+    _put_in_place()
+    torch = import_module("torch")
+    if not os.environ.get(_QUIET):
+        os.environ[_QUIET] = "1"
+        sys.stderr.write(
+            f"flambeau {flambeau.__version__} stands in for torch {torch.__version__}\n"
+        )
+    return torch
+
+
+def uninstall_as_torch() -> None:
+    """Undo `install_as_torch`; modules that have imported ``torch`` keep what they have."""
+    if not isinstance(sys.modules.get("torch"), Torch):
+        return
+    for name in [each for each in sys.modules if each == "torch" or each.startswith("torch.")]:
+        del sys.modules[name]
+    sys.meta_path[:] = [each for each in sys.meta_path if each is not TorchFinder]
+    sys.path[:] = [each for each in sys.path if each != _FOLDER]
+    left = [each for each in _search_path() if each != _FOLDER]
+    if left:
+        os.environ["PYTHONPATH"] = os.pathsep.join(left)
+    else:
+        os.environ.pop("PYTHONPATH", None)
+    os.environ.pop(_QUIET, None)
+    naming.package = "flambeau"
+
+
+def become_torch(name: str) -> None:
+    """Make the module ``name``, which is being imported, the module `Torch`."""
+    from flambeau.as_torch.version import __version__
+
+    _put_in_place()
+    module = sys.modules[name]
+    vars(module).pop("become_torch", None)
+    module.__class__ = Torch
+    # Modules below torch are looked for by the finder only.
+    vars(module).update(__version__=__version__, __path__=[])
+
+
+def _put_in_place() -> None:
+    if TorchFinder not in sys.meta_path:
+        sys.meta_path.insert(0, TorchFinder)
+    if _FOLDER not in sys.path:
+        sys.path.insert(0, _FOLDER)
+    if _FOLDER not in _search_path():
+        os.environ["PYTHONPATH"] = os.pathsep.join([_FOLDER, *_search_path()])
+    naming.package = "torch"
+
+
+def _search_path() -> list[str]:
+    return [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
