@@ -4,34 +4,36 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import flambeau
-from flambeau.as_torch.finder import TorchFinder, home_of
+from flambeau.as_torch.finder import KeepingModule, TorchFinder, home_of
 from flambeau.core import naming
 
 # The folder with a package `torch`, and with what `importlib.metadata` says of it.
 _FOLDER = str(Path(__file__).with_name("path"))
 # Tells processes that are started meanwhile that all has been said.
 _QUIET = "FLAMBEAU_AS_TORCH"
+# What `torch` has of its own.
+_OWN = {"torch", "version"}
 
 
 class Torch(ModuleType):
-    """The module ``torch``: a name, a version, and for everything else `flambeau`."""
+    """The module ``torch``: a name, a version, and otherwise what `flambeau` has.
+
+    It has flambeau's attributes as its own, so that reading one is fast and compiled functions see
+    it change; `Original` keeps them equal. What flambeau imports lazily is added when asked for.
+    """
 
     def __getattr__(self, name: str) -> Any:
-        if name == "torch":
-            return self
-        if name == "version":
-            from flambeau.as_torch import version
-
-            return version
         if name == "__all__":
             return [each for each in vars(flambeau) if not each.startswith("_")]
-        return getattr(flambeau, name)
+        found = self.__dict__[name] = getattr(flambeau, name)
+        return found
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("__"):
@@ -44,7 +46,31 @@ class Torch(ModuleType):
         delattr(flambeau, name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*dir(flambeau), *self.__dict__, "torch"})
+        return sorted({*dir(flambeau), *self.__dict__})
+
+
+class Original(KeepingModule):
+    """`flambeau` itself, while there is a module ``torch`` that has its attributes."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        _mirror(self, [name])
+
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        _mirror(self, [name])
+
+
+def _mirror(original: ModuleType, names: Iterable[str]) -> None:
+    """Give ``torch`` the attributes of `flambeau` that have these names, or take them away."""
+    torch = sys.modules.get("torch")
+    if not isinstance(torch, Torch):
+        return
+    for name in [each for each in names if not each.startswith("__") and each not in _OWN]:
+        if name in original.__dict__:
+            torch.__dict__[name] = original.__dict__[name]
+        else:
+            torch.__dict__.pop(name, None)
 
 
 def install_as_torch() -> ModuleType:
@@ -91,19 +117,21 @@ def uninstall_as_torch() -> None:
     else:
         os.environ.pop("PYTHONPATH", None)
     os.environ.pop(_QUIET, None)
+    sys.modules["flambeau"].__class__ = ModuleType
     naming.package = "flambeau"
 
 
 def become_torch(name: str) -> None:
     """Make the module ``name``, which is being imported, the module `Torch`."""
-    from flambeau.as_torch.version import __version__
+    from flambeau.as_torch import version
 
     _put_in_place()
     module = sys.modules[name]
     vars(module).pop("become_torch", None)
     module.__class__ = Torch
     # Modules below torch are looked for by the finder only.
-    vars(module).update(__version__=__version__, __path__=[])
+    vars(module).update(__version__=version.__version__, __path__=[], version=version, torch=module)
+    _mirror(flambeau, list(vars(flambeau)))
 
 
 def _put_in_place() -> None:
@@ -113,6 +141,7 @@ def _put_in_place() -> None:
         sys.path.insert(0, _FOLDER)
     if _FOLDER not in _search_path():
         os.environ["PYTHONPATH"] = os.pathsep.join([_FOLDER, *_search_path()])
+    sys.modules["flambeau"].__class__ = Original
     naming.package = "torch"
 
 

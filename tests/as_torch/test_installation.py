@@ -68,8 +68,23 @@ def test_everything_below_torch_is_flambeau():
         except ModuleNotFoundError as error:
             print(error)
         relu, torch.relu = torch.relu, "patched"
-        assert flambeau.relu == "patched"
-        torch.relu = relu
+        assert flambeau.relu == torch.relu == "patched"
+        flambeau.relu = relu
+        assert torch.relu is relu
+
+        @torch.compile
+        def step(x):
+            return torch.relu(x)
+
+        x = torch.tensor([-1.0])
+        assert step(x).item() == 0
+        torch.relu = torch.sin
+        assert torch.equal(step(x), x.sin())
+        flambeau.relu = torch.cos
+        assert torch.equal(step(x), x.cos())
+        torch.gone = 1
+        del flambeau.gone
+        assert not hasattr(torch, "gone")
         assert "relu" in dir(torch) and "flambeau" not in repr(torch.ones(1, dtype=torch.int8))
         """,
     )
