@@ -30,6 +30,7 @@ WITHOUT_A_ROW = {
     "reductions.variance": "of what a mask selects, as above",
     "reductions.deviation": "of what a mask selects, as above",
     "powers.integers_power": "of integers, which take no gradient",
+    "rejection_draws.following": "gives a draw; compared in tests/distributions/test_samples.py",
     "Bitcast": "reads bits, which take no gradient",
 }
 

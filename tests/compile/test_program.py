@@ -162,8 +162,9 @@ def test_an_array_that_nobody_holds_is_donated():
 
 
 def test_the_first_call_donates_too():
-    # Large, since small memory may be given out again at another place.
-    weight = flambeau.ones(1000, 1000)
+    # Large, since small memory may be given out again at another place. A product, since JAX may
+    # borrow the memory of a constant from NumPy, which no program may overwrite.
+    weight = flambeau.ones(1000, 1000) * 1
     pointer = weight._cell.array.unsafe_buffer_pointer()
     flambeau.compile(lambda: weight.mul_(2))()
     assert weight.sum().item() == 2e6

@@ -363,8 +363,8 @@ ABSENT: dict[str, dict[str, str]] = {
 #: Names of flambeau's own, where PyTorch has none.
 OWN = {
     "": """
-        CompileError alias checkpoint core device_modules from_jax functional_forms numerics ops
-        return_types threads
+        CompileError alias as_torch checkpoint core device_modules from_jax functional_forms
+        install_as_torch numerics ops return_types threads uninstall_as_torch
     """,
     # In-place forms of functions, which PyTorch has in `nn.functional` only.
     "Tensor": "celu_ jax selu_ threshold_",
