@@ -13,6 +13,7 @@ tensor([0., 1.])
 
 from flambeau.distributions import constraints as constraints
 from flambeau.distributions import cross_entropy as _cross_entropy  # noqa: F401 (registers)
+from flambeau.distributions import gaussian_divergences as _gaussians  # noqa: F401 (registers)
 from flambeau.distributions import transforms as transforms
 from flambeau.distributions.categories import (
     Categorical,
@@ -54,6 +55,10 @@ from flambeau.distributions.gammas import (
     Gamma,
 )
 from flambeau.distributions.kl import kl_divergence, register_kl
+from flambeau.distributions.lkj_cholesky import LKJCholesky
+from flambeau.distributions.lowrank_multivariate_normal import LowRankMultivariateNormal
+from flambeau.distributions.module_names import add_names as _add_names
+from flambeau.distributions.multivariate_normal import MultivariateNormal
 from flambeau.distributions.relaxed import (
     LogisticNormal,
     RelaxedBernoulli,
@@ -91,6 +96,7 @@ from flambeau.distributions.transforms import (
     Transform,
     identity_transform,
 )
+from flambeau.distributions.wishart import Wishart
 
 __all__ = [
     "AbsTransform", "AffineTransform", "Bernoulli", "Beta", "Binomial", "CatTransform",
@@ -98,12 +104,15 @@ __all__ = [
     "CorrCholeskyTransform", "CumulativeDistributionTransform", "Dirichlet", "Distribution",
     "ExpTransform", "Exponential", "ExponentialFamily", "FisherSnedecor", "Gamma",
     "GeneralizedPareto", "Geometric", "Gumbel", "HalfCauchy", "HalfNormal", "Independent",
-    "IndependentTransform", "InverseGamma", "Kumaraswamy", "Laplace", "LogNormal",
-    "LogisticNormal", "LowerCholeskyTransform", "MixtureSameFamily", "Multinomial",
-    "NegativeBinomial", "Normal", "OneHotCategorical", "OneHotCategoricalStraightThrough",
-    "Pareto", "Poisson", "PositiveDefiniteTransform", "PowerTransform", "RelaxedBernoulli",
-    "RelaxedOneHotCategorical", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform",
-    "SoftplusTransform", "StackTransform", "StickBreakingTransform", "StudentT",
-    "TanhTransform", "Transform", "TransformedDistribution", "Uniform", "VonMises", "Weibull",
-    "biject_to", "identity_transform", "kl_divergence", "register_kl", "transform_to",
+    "IndependentTransform", "InverseGamma", "Kumaraswamy", "LKJCholesky", "Laplace", "LogNormal",
+    "LogisticNormal", "LowRankMultivariateNormal", "LowerCholeskyTransform", "MixtureSameFamily",
+    "Multinomial", "MultivariateNormal", "NegativeBinomial", "Normal", "OneHotCategorical",
+    "OneHotCategoricalStraightThrough", "Pareto", "Poisson", "PositiveDefiniteTransform",
+    "PowerTransform", "RelaxedBernoulli", "RelaxedOneHotCategorical", "ReshapeTransform",
+    "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform", "StackTransform",
+    "StickBreakingTransform", "StudentT", "TanhTransform", "Transform", "TransformedDistribution",
+    "Uniform", "VonMises", "Weibull", "Wishart", "biject_to", "identity_transform", "kl_divergence",
+    "register_kl", "transform_to",
 ]  # fmt: skip
+
+_add_names(__name__)

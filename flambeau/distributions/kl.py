@@ -230,5 +230,7 @@ def _exponential_family(p: Any, q: Any) -> Any:
     means = grad(normalizer.sum(), own, create_graph=True)
     result = q._log_normalizer(*q._natural_params) - normalizer
     for mean, one, other in zip(means, own, q._natural_params, strict=True):
-        result = result - sum_rightmost((other - one) * mean, len(q.event_shape))
+        # A matrix and a number may be parameters of one event.
+        dims = one.dim() - len(p.batch_shape)
+        result = result - sum_rightmost((other - one) * mean, dims)
     return result

@@ -37,8 +37,13 @@ class Parametric(Distribution):
         home = next(each for each in type(self).__mro__ if _is_of_this_package(each))
         new = self._get_checked_instance(home, _instance)
         batch_shape = Size(batch_shape)
-        vars(new).update(vars(self))
         kept = self._kept_constraints or self.arg_constraints
+        # What was computed for this batch is computed again for the other one.
+        vars(new).update(
+            (name, value)
+            for name, value in vars(self).items()
+            if name in kept or not isinstance(getattr(type(self), name, None), lazy_property)
+        )
         for name, constraint in kept.items():
             if name in vars(self):
                 value = vars(self)[name]

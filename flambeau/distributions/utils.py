@@ -69,6 +69,14 @@ def sum_rightmost(value: Any, dims: int) -> Any:
     return value.sum(tuple(range(-dims, 0))) if dims else value
 
 
+_sum_rightmost = sum_rightmost
+
+
+def _standard_normal(shape: Any, dtype: Any, device: Any) -> Any:
+    """Standard normal numbers."""
+    return ops.randn(shape, dtype=dtype, device=device)
+
+
 def clamp_probs(probs: Any) -> Any:
     """Probabilities that are neither 0 nor 1, by the dtype's machine epsilon."""
     eps = finfo(probs.dtype).eps

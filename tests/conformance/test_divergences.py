@@ -20,22 +20,26 @@ OTHER = {
     "Gamma": {"concentration": [0.7, 2.0], "rate": [1.2, 3.0]}, "Geometric": {"probs": [0.3, 0.6]},
     "Gumbel": {"loc": [0.3, 1.0], "scale": [1.0, 2.0]}, "HalfNormal": {"scale": [1.0, 2.0]},
     "Laplace": {"loc": [0.3, 1.0], "scale": [1.0, 2.0]},
+    "LowRankMultivariateNormal": {"loc": [[0.3, 1.0], [2.0, 0.5]], "cov_factor": [[1.0], [0.5]],
+    "cov_diag": [[0.5, 1.0], [2.0, 0.3]]},
+    "MultivariateNormal": {"loc": [[0.5, -1.0], [0.1, 0.5]],
+    "covariance_matrix": [[[2.0, 0.3], [0.3, 1.0]], [[1.0, -0.4], [-0.4, 0.7]]]},
     "Normal": {"loc": [0.3, 1.0], "scale": [1.0, 2.0]},
     "OneHotCategorical": {"probs": [[0.2, 0.8], [0.5, 0.5]]},
     "Pareto": {"scale": [0.2, 0.5], "alpha": [3.0, 4.0]}, "Poisson": {"rate": [0.7, 2.0]},
     "Uniform": {"low": [0.25, 0.6], "high": [0.75, 0.9]},
+    # Of a batch, PyTorch adds all divergences to each.
+    "Wishart": {"df": 3.0, "covariance_matrix": [[2.0, 0.3], [0.3, 1.0]]},
 }  # fmt: skip
-PAIRS = sorted(
-    (p.__name__, q.__name__)
-    for p, q in torch.distributions.kl._KL_REGISTRY
-    if p.__name__ in OTHER and q.__name__ in OTHER
-)
+REGISTERED = {(p.__name__, q.__name__) for p, q in torch.distributions.kl._KL_REGISTRY}
+# That of Wishart is the formula of all exponential families.
+PAIRS = sorted({pair for pair in REGISTERED if set(pair) <= set(OTHER)} | {("Wishart", "Wishart")})
 
 
 def build(lib: Any, name: str, factor: float) -> Any:
     parameters = {key: lib.tensor(values, dtype=lib.float64) for key, values in OTHER[name].items()}
     first = next(iter(parameters))
-    if first in ("loc", "concentration", "concentration1", "rate"):
+    if first in ("loc", "df", "concentration", "concentration1", "rate"):
         parameters[first] = parameters[first] * factor
     if first == "probs":
         parameters[first] = parameters[first] ** factor

@@ -5,8 +5,10 @@ import pytest
 
 import flambeau
 from flambeau import distributions as D
+from flambeau.distributions.multivariate_normal import _batch_mahalanobis
 
 SIZE = 4000
+COVARIANCE = flambeau.tensor([[2.0, 0.6], [0.6, 1.0]])
 # Distributions whose samples need rejection or a transformation, with a distribution function.
 DRAWN = {
     "Gamma": lambda: D.Gamma(2.5, 0.5),
@@ -34,6 +36,14 @@ WITH_MOMENTS = {
     "Poisson": lambda: D.Poisson(4.0),
     "Geometric": lambda: D.Geometric(0.3),
     "Dirichlet": lambda: D.Dirichlet(flambeau.tensor([0.5, 2.0, 4.0])),
+    "MultivariateNormal": lambda: D.MultivariateNormal(flambeau.ones(2), COVARIANCE),
+    "MultivariateNormal by precision": lambda: D.MultivariateNormal(
+        flambeau.ones(2), precision_matrix=COVARIANCE
+    ),
+    "LowRankMultivariateNormal": lambda: D.LowRankMultivariateNormal(
+        flambeau.ones(2), COVARIANCE[:, :1], flambeau.tensor([0.5, 1.0])
+    ),
+    "Wishart": lambda: D.Wishart(4.5, COVARIANCE),
     "Multinomial": lambda: D.Multinomial(5, flambeau.tensor([0.2, 0.3, 0.5])),
 }
 
@@ -65,6 +75,58 @@ def test_von_mises_samples_have_the_circular_moments():
     resultant = np.exp(1j * drawn).mean()
     assert abs(np.angle(resultant) - 1) < 0.05
     assert abs(1 - abs(resultant) - distribution.variance.item()) < 0.03
+
+
+def test_lkj_samples_have_the_distribution_of_correlations():
+    """In two dimensions the correlation is 2 x - 1, with x from a beta distribution."""
+    flambeau.manual_seed(6)
+    drawn = D.LKJCholesky(2, 1.5).sample((SIZE,))[:, 1, 0]
+    moments = D.Beta(1.5, 1.5)
+    mean = ((drawn + 1) / 2).mean().item()
+    assert abs(mean - 0.5) < 4 * (moments.variance.item() / SIZE) ** 0.5
+    assert abs(((drawn + 1) / 2).var().item() / moments.variance.item() - 1) < 0.1
+    factors = D.LKJCholesky(4, flambeau.tensor([0.5, 3.0])).sample((5,))
+    assert factors.shape == (5, 2, 4, 4)
+    assert D.constraints.corr_cholesky.check(factors).all()
+
+
+def test_divergences_between_batches_of_wisharts_are_those_of_each():
+    p = D.Wishart(flambeau.tensor([3.0, 5.0]), COVARIANCE)
+    q = D.Wishart(4.0, flambeau.eye(2))
+    together = D.kl_divergence(p, q)
+    alone = [D.kl_divergence(D.Wishart(df, COVARIANCE), q) for df in (3.0, 5.0)]
+    flambeau.testing.assert_close(together, flambeau.stack(alone))
+
+
+def test_vectors_with_a_shared_triangle_are_solved_for_together():
+    """Batches of matrices and vectors broadcast in all ways, as one by one."""
+    flambeau.manual_seed(9)
+    for of_matrices, of_vectors in [((), (3,)), ((2, 1), (4, 2, 3)), ((2,), (1,)), ((3,), (2, 3))]:
+        triangles = flambeau.randn(*of_matrices, 2, 2).tril(-1) + flambeau.eye(2)
+        vectors = flambeau.randn(*of_vectors, 2)
+        batch = flambeau.broadcast_shapes(of_matrices, of_vectors)
+        found = _batch_mahalanobis(triangles, vectors)
+        solved = flambeau.linalg.solve(triangles.expand(*batch, 2, 2), vectors.expand(*batch, 2))
+        flambeau.testing.assert_close(found, solved.square().sum(-1))
+
+
+def test_a_compiled_log_likelihood_of_vectors():
+    @flambeau.compile
+    def fit(loc, triangle):
+        normal = D.MultivariateNormal(loc, scale_tril=triangle)
+        likelihood = normal.log_prob(normal.rsample((3,))).sum()
+        return likelihood + D.Wishart(4.0, scale_tril=triangle).rsample().sum()
+
+    loc, triangle = flambeau.zeros(2), flambeau.eye(2).requires_grad_()
+    assert fit(loc, triangle).item() != fit(loc, triangle).item()
+    fit(loc, triangle).backward()
+    assert triangle.grad.isfinite().all()
+
+
+def test_what_was_computed_before_expanding_is_not_kept():
+    normal = D.LowRankMultivariateNormal(flambeau.zeros(2), flambeau.ones(2, 1), flambeau.ones(2))
+    assert normal.covariance_matrix.shape == (2, 2)
+    assert normal.expand((3,)).covariance_matrix.shape == (3, 2, 2)
 
 
 def test_a_seed_repeats_samples():

@@ -1,0 +1,31 @@
+"""PyTorch's names of the modules that distributions are in.
+
+PyTorch has a module for each distribution; here those that belong together share one, which is
+found under each of the names.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+_NAMES = {
+    "categories": "categorical multinomial one_hot_categorical",
+    "compositions": "independent mixture_same_family transformed_distribution",
+    "continuous": "cauchy generalized_pareto laplace normal studentT uniform von_mises",
+    "counts": "bernoulli binomial continuous_bernoulli geometric negative_binomial poisson",
+    "gammas": "beta chi2 dirichlet exponential fishersnedecor gamma",
+    "relaxed": "logistic_normal relaxed_bernoulli relaxed_categorical",
+    "transformed": (
+        "gumbel half_cauchy half_normal inverse_gamma kumaraswamy log_normal pareto weibull"
+    ),
+}
+
+
+def add_names(package: str) -> None:
+    """Let the modules of a package be imported under PyTorch's names too."""
+    for home, names in _NAMES.items():
+        module = import_module(f"{package}.{home}")
+        for name in names.split():
+            sys.modules[f"{package}.{name}"] = module
+            setattr(sys.modules[package], name, module)
