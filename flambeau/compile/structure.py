@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 
 from flambeau.compile.ownership import is_own
-from flambeau.core.pytree import TUPLES
+from flambeau.core.pytree import OWN_PARTS
 from flambeau.core.tensor import Tensor
 
 # A subclass of several of these counts as the first.
@@ -52,7 +52,7 @@ _LIST, _TUPLE = Kind(list), Kind(tuple)
 @functools.lru_cache(maxsize=1024)
 def _base_of(cls: type) -> Any:
     """The container of Python's that ``cls`` is a subclass of, if instances can be taken apart."""
-    if issubclass(cls, Tensor) or cls in TUPLES:
+    if issubclass(cls, Tensor) or cls in OWN_PARTS:
         return None
     base = next((each for each in _BASES if issubclass(cls, each)), None)
     # The groups of an optimizer and the registers of modules are known by identity.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -33,12 +34,12 @@ def _flatten(tensor: Any) -> tuple[tuple[Any], bool]:
 
 
 class OwnParts(NamedTuple):
-    """How a class of tuples is taken apart otherwise than into its elements.
+    """How the instances of a class are taken apart, otherwise than containers of Python's.
 
     Attributes:
         take_apart: Gives the parts, and what else there is to know, which must be hashable.
         put_together: The inverse, from what else there is to know, and parts of any kind.
-        has_elements: Whether an instance can be taken apart into its elements too.
+        has_elements: Whether an instance is a tuple that can be taken apart into its elements too.
     """
 
     take_apart: Callable[[Any], tuple[Iterable[Any], Any]]
@@ -46,19 +47,23 @@ class OwnParts(NamedTuple):
     has_elements: Callable[[Any], bool]
 
 
-#: The classes of tuples with parts of their own.
-TUPLES: dict[type, OwnParts] = {}
+#: The classes with parts of their own.
+OWN_PARTS: dict[type, OwnParts] = {}
 
 
-def register_tuple(cls: type[Any], parts: OwnParts) -> None:
-    """Make ``parts`` what a class of tuples consists of, in JAX's trees too."""
-    TUPLES[cls] = parts
-    jax.tree_util.register_pytree_node(cls, parts.take_apart, parts.put_together)
+def register_parts(cls: type[Any], parts: OwnParts) -> None:
+    """Make ``parts`` what the instances of a class consist of, in JAX's trees too.
+
+    A class that JAX knows already keeps its parts there.
+    """
+    OWN_PARTS[cls] = parts
+    with contextlib.suppress(ValueError):
+        jax.tree_util.register_pytree_node(cls, parts.take_apart, parts.put_together)
 
 
 def is_tuple(value: Any) -> bool:
     """Whether ``value`` is a tuple that consists of its elements."""
-    return isinstance(value, tuple) and type(value) not in TUPLES
+    return isinstance(value, tuple) and type(value) not in OWN_PARTS
 
 
 #: Classes that pass for another wherever containers are taken apart, with that other.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from flambeau.core.pytree import TUPLES, kind_of
+from flambeau.core.pytree import OWN_PARTS, kind_of
 from flambeau.core.tensor import Tensor
 
 
@@ -18,7 +18,7 @@ class Structure(NamedTuple):
     Attributes:
         kind: The type of the container; ``None`` for a leaf.
         context: What else the container needs: its keys, and for a defaultdict its factory; or what
-            a class of `TUPLES` has to know.
+            a class of `OWN_PARTS` has to know.
         parts: The structures of its members.
     """
 
@@ -30,7 +30,7 @@ class Structure(NamedTuple):
         if self.kind is None:
             return "*"
         members = list(map(repr, self.parts))
-        if self.context is not None and self.kind not in TUPLES:
+        if self.context is not None and self.kind not in OWN_PARTS:
             names = self.context[0]
             members = [f"{key!r}: {m}" for key, m in zip(names, members, strict=True)]
         return f"{self.kind.__name__}({', '.join(members)})"
@@ -51,7 +51,7 @@ def _take_apart(value: Any, leaves: list[Any]) -> Structure:
         parts = tuple([_take_apart(each, leaves) for each in value.values()])
         return Structure(kind, (tuple(value), getattr(value, "default_factory", None)), parts)
     if _has_own_parts(value):
-        own, context = TUPLES[kind].take_apart(value)
+        own, context = OWN_PARTS[kind].take_apart(value)
         return Structure(kind, context, tuple([_take_apart(each, leaves) for each in own]))
     if kind in (list, tuple) or (isinstance(value, tuple) and hasattr(kind, "_fields")):
         return Structure(kind, None, tuple([_take_apart(each, leaves) for each in value]))
@@ -69,8 +69,8 @@ def _put_together(structure: Structure, leaves: Iterator[Any]) -> Any:
     if kind is None:
         return next(leaves)
     members = [_put_together(each, leaves) for each in structure.parts]
-    if structure.context is not None and kind in TUPLES:
-        return TUPLES[kind].put_together(structure.context, map(as_tensor, members))
+    if structure.context is not None and kind in OWN_PARTS:
+        return OWN_PARTS[kind].put_together(structure.context, map(as_tensor, members))
     if structure.context is not None:
         keys, factory = structure.context
         made = defaultdict(factory) if kind is defaultdict else kind()
@@ -125,7 +125,7 @@ def _members_as(structure: Structure, value: Any) -> list[Any] | None:
     if kind_of(value) is not structure.kind or members is None:
         return None
     if _has_own_parts(value):
-        return members if TUPLES[type(value)].take_apart(value)[1] == structure.context else None
+        return members if OWN_PARTS[type(value)].take_apart(value)[1] == structure.context else None
     if structure.context is None:
         return members if len(members) == len(structure.parts) else None
     names, factory = structure.context
@@ -139,15 +139,15 @@ def _members(value: Any) -> list[Any] | None:
     if kind_of(value) in (dict, OrderedDict, defaultdict):
         return list(value.values())
     if _has_own_parts(value):
-        return list(TUPLES[type(value)].take_apart(value)[0])
+        return list(OWN_PARTS[type(value)].take_apart(value)[0])
     if kind_of(value) in (list, tuple) or (isinstance(value, tuple) and hasattr(value, "_fields")):
         return list(value)
     return None
 
 
 def _has_own_parts(value: Any) -> bool:
-    """Whether a container is one of `TUPLES` that cannot be taken apart into its elements."""
-    return type(value) in TUPLES and not TUPLES[type(value)].has_elements(value)
+    """Whether a container is one of `OWN_PARTS` that cannot be taken apart into its elements."""
+    return type(value) in OWN_PARTS and not OWN_PARTS[type(value)].has_elements(value)
 
 
 def _count(structure: Structure) -> int:

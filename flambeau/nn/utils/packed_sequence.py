@@ -312,7 +312,7 @@ def _has_elements(sequence: PackedSequence) -> bool:
 
 
 _PARTS = pytree.OwnParts(_take_apart, _put_together, _has_elements)
-pytree.register_tuple(PackedSequence, _PARTS)
+pytree.register_parts(PackedSequence, _PARTS)
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
