@@ -139,8 +139,6 @@ _ADVICE = {
         utils.data.guaranteed_datapipes_determinism utils.data.non_deterministic
         utils.data.runtime_validation utils.data.runtime_validation_disabled
     """,
-    "download the file by other means (huggingface_hub needs no PyTorch), then "
-    "module.load_state_dict(flambeau.load(path))": "hub utils.model_zoo",
     "flambeau.load runs no code of a file by itself, so no classes need be allowed": """
         serialization
     """,

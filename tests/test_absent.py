@@ -111,9 +111,9 @@ def test_the_error_is_one_that_python_knows():
     assert not hasattr(flambeau, "quasirandom")
     assert getattr(flambeau.nn, "DataParallel", None) is None
     with pytest.raises(AttributeError) as error:
-        _ = flambeau.hub
+        _ = flambeau.masked
     # Without the object, Python does not guess another name.
-    assert (error.value.name, error.value.obj) == ("hub", None)
+    assert (error.value.name, error.value.obj) == ("masked", None)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_the_error_is_one_that_python_knows():
         ("import flambeau.distributed.fsdp", "distributed.fsdp"),
         ("from flambeau.nn.parallel import DistributedDataParallel", "nn.parallel"),
         ("from flambeau.nn import DataParallel, Linear", "nn.DataParallel"),
-        ("from flambeau import hub", "hub"),
+        ("from flambeau import masked", "masked"),
         ("from flambeau.cuda import Stream", "cuda.Stream"),
     ],
 )
@@ -136,7 +136,7 @@ def test_an_import_ends_with_the_advice(statement, name):
 
 
 def test_other_imports_fail_as_ever():
-    for name in ("flambeau.nothing", "flambeau.nn.nothing", "nothing.hub"):
+    for name in ("flambeau.nothing", "flambeau.nn.nothing", "nothing.masked"):
         with pytest.raises(ModuleNotFoundError, match="No module named") as error:
             import_module(name)
         assert error.value.name in (name, "nothing")
@@ -172,7 +172,7 @@ def test_the_advice_is_read_when_a_name_is_missing():
         "import sys, copy, inspect, flambeau, flambeau.cuda; "
         "inspect.unwrap(flambeau.nn); inspect.getmembers(flambeau.optim); dir(flambeau.utils); "
         "before = 'flambeau._advice' in sys.modules; "
-        "hasattr(flambeau, 'hub'); print(before, 'flambeau._advice' in sys.modules)"
+        "hasattr(flambeau, 'masked'); print(before, 'flambeau._advice' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False True\n"

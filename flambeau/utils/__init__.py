@@ -8,7 +8,7 @@ from flambeau.utils import hooks as hooks
 
 def __getattr__(name: str) -> Any:
     # Not every program uses them, and they need rooms that `hooks` does not.
-    if name in ("_pytree", "checkpoint", "data", "dlpack"):
+    if name in ("_pytree", "checkpoint", "data", "dlpack", "model_zoo"):
         from importlib import import_module
 
         return import_module(f"flambeau.utils.{name}")

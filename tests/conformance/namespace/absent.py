@@ -110,7 +110,7 @@ TORCH = {
         uint5 uint6 uint7
     """,
     ROOM: """
-        cpp export functional futures fx hub library masked monitor
+        cpp export functional futures fx library masked monitor
         mps mtia multiprocessing package profiler quasirandom serialization torch_version
         types xpu
     """,
@@ -324,6 +324,7 @@ ABSENT: dict[str, dict[str, str]] = {
     "cuda.amp": {INTERNAL: "amp_definitely_not_available"},
     "fft": {LEAK: "Tensor"},
     "func": FUNC,
+    "hub": {},
     "jit": JIT,
     "linalg": {},
     "nn": NN,
@@ -357,6 +358,7 @@ ABSENT: dict[str, dict[str, str]] = {
     },
     "utils.data.distributed": {LEAK: "Dataset"},
     "utils.data.sampler": {},
+    "utils.model_zoo": {},
     "utils.dlpack": {PROTOTYPE: "DLDeviceType"},
 }
 
