@@ -139,8 +139,13 @@ _ADVICE = {
         utils.data.guaranteed_datapipes_determinism utils.data.non_deterministic
         utils.data.runtime_validation utils.data.runtime_validation_disabled
     """,
-    "flambeau.load runs no code of a file by itself, so no classes need be allowed": """
-        serialization
+    "flambeau.save and flambeau.load write and read whole tensors; a function for map_location= "
+    "chooses devices": """
+        serialization.StorageType serialization.default_restore_location
+        serialization.location_tag serialization.normalize_storage_type
+        serialization.register_package serialization.skip_data
+        serialization.storage_to_tensor_type serialization.validate_cuda_device
+        serialization.validate_hpu_device
     """,
     "tensorboardX writes the same files, and needs no PyTorch": "utils.tensorboard",
     # Devices

@@ -40,7 +40,15 @@ _SAFETENSORS = ".safetensors"
 _START = 512
 
 
-def save(obj: Any, f: Source, *, metadata: Mapping[str, str] | None = None) -> None:
+def save(
+    obj: Any,
+    f: Source,
+    pickle_module: Any = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+    *,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
     """Write tensors, or what holds them, to a file.
 
     A file whose name ends in ``.safetensors`` holds a flat dict of tensors, such as
@@ -61,6 +69,9 @@ def save(obj: Any, f: Source, *, metadata: Mapping[str, str] | None = None) -> N
     Args:
         obj: What to save.
         f: A path, or a file open for writing bytes.
+        pickle_module: Accepted for PyTorch's sake, as the next two: there is one format.
+        pickle_protocol: See above.
+        _use_new_zipfile_serialization: See above.
         metadata: Text to keep with the tensors, which `read_metadata` gives back. Only safetensors
             files have a place for it, so an open file without a name becomes one.
 
@@ -126,8 +137,9 @@ def _name_of(f: Any) -> str:
 def load(
     f: Source,
     map_location: Locations = None,
+    pickle_module: Any = None,
     *,
-    weights_only: bool = True,
+    weights_only: bool | None = True,
     mmap: bool | None = None,
     limits: Limits | None = None,
 ) -> Any:
@@ -144,8 +156,10 @@ def load(
             ``{"cuda:1": "cuda:0"}``; or a function of something on the CPU and the name of the
             device that it was saved on, which gives that back, its ``cuda()``, or ``None``. By
             default the default device.
+        pickle_module: Accepted for PyTorch's sake.
         weights_only: Of PyTorch's files, refuse all but tensors, numbers, text and containers of
-            them. Otherwise they may hold whatever Python can import here, and **run code of whoever
+            them, and what `flambeau.serialization.add_safe_globals` allows; ``None`` is ``True``.
+            Otherwise they may hold whatever Python can import here, and **run code of whoever
             made the file**.
         mmap: Accepted for PyTorch's sake. Tensors are read one after another.
         limits: How much memory the content may claim, and how deep tuples may be nested; by default
@@ -174,7 +188,7 @@ def load(
         if read is None:
             return read_safetensors(source, placed("cpu"), limits)
         try:
-            return read(source, Reading(placed, weights_only, limits))
+            return read(source, Reading(placed, weights_only is None or bool(weights_only), limits))
         except _ChoiceFailedError as failed:
             raise failed.error from None
         except DamagedFileError as error:

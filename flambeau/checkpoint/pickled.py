@@ -295,10 +295,23 @@ class PlainUnpickler:
         args, function = self._stack.pop(), self._stack.pop()
         if type(args) is not tuple:
             raise TypeError("the arguments of a call are no tuple")
-        if type(function) is not NamedFunction:
-            raise RefusedContentError(f"it calls a {type(function).__name__}")
         self.budget.take(_CONTAINER)
-        self._push(function(*args))
+        is_known = type(function) is NamedFunction
+        self._push(function(*args) if is_known else self.call(function, args))
+
+    def _new(self) -> None:
+        args, cls = self._stack.pop(), self._stack.pop()
+        self._push_object(cls, args, {})
+
+    def _new_with_names(self) -> None:
+        kwargs, args, cls = self._stack.pop(), self._stack.pop(), self._stack.pop()
+        self._push_object(cls, args, kwargs)
+
+    def _push_object(self, cls: Any, args: Any, kwargs: Any) -> None:
+        if type(args) is not tuple or type(kwargs) is not dict:
+            raise TypeError("the arguments of a class are no tuple and no dict")
+        self.budget.take(_CONTAINER)
+        self._push(self.make(cls, args, kwargs))
 
     def _build(self) -> None:
         state, target = self._stack.pop(), self._stack[-1]
@@ -307,7 +320,19 @@ class PlainUnpickler:
         elif isinstance(target, Stateful):
             target.__setstate__(state)
         else:
-            raise RefusedContentError(f"it sets the state of a {type(target).__name__}")
+            self.set_state(target, state)
+
+    def call(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """What a function gives that is no `NamedFunction`, or RefusedContentError."""
+        raise RefusedContentError(f"it calls a {type(function).__name__}")
+
+    def make(self, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An object of a class, or RefusedContentError."""
+        raise RefusedContentError(f"it makes an object of {shown(cls)}")
+
+    def set_state(self, target: Any, state: Any) -> None:
+        """Set the state of an object that is not `Stateful`, or raise RefusedContentError."""
+        raise RefusedContentError(f"it sets the state of a {type(target).__name__}")
 
     def set_attributes(self, target: Any, state: Any) -> None:
         """Set attributes of a dict, or raise RefusedContentError."""
@@ -365,6 +390,8 @@ class PlainUnpickler:
         pickle.STACK_GLOBAL: lambda self: self._name(self._stack.pop(-2), self._stack.pop()),
         pickle.REDUCE: _call,
         pickle.BUILD: _build,
+        pickle.NEWOBJ: _new,
+        pickle.NEWOBJ_EX: _new_with_names,
         pickle.BINPERSID: lambda self: self._push(self.persistent_load(self._stack.pop())),
     }
 

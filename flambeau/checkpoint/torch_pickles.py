@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import io
 import pickle
-import re
+import pickletools
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
-import numpy as np
-
-from flambeau.checkpoint.elements import array_from
+from flambeau.checkpoint.allowed import find_allowed, is_allowed, set_state
 from flambeau.checkpoint.errors import CheckpointError, RefusedContentError
-from flambeau.checkpoint.pickled import DAMAGE, NamedFunction, PlainUnpickler, Stateful, shown
+from flambeau.checkpoint.limits import Limits
+from flambeau.checkpoint.numpy_pickles import (
+    ARRAY_CLASS,
+    NumpyDtype,
+    fill_array,
+    numpy_scalar,
+    reconstructed,
+)
+from flambeau.checkpoint.pickled import DAMAGE, NamedFunction, PlainUnpickler, shown
 from flambeau.checkpoint.torch_names import DTYPE_OF, DTYPES, UNTYPED, are_versions
 from flambeau.checkpoint.torch_tensors import Storage, Tensors
 from flambeau.core.device import device
 from flambeau.core.dtype import dtype
 from flambeau.core.tensor import Size
 
-__all__ = ["Pickles", "dtype_of"]
+__all__ = ["Pickles", "dtype_of", "refused_names"]
 
 # Where the classes of arrays are, and the functions that make tensors.
 _OF_STORAGES = ("torch", "torch.storage", "torch.cuda")
@@ -97,26 +103,6 @@ def _device(reader: _Plain, kind: str, index: int | None = None) -> device:
         raise RefusedContentError(f"{error!s:.300}") from None
 
 
-class _NumpyDtype(Stateful):
-    """A dtype of NumPy's, as it is pickled: a name, then among others the order of the bytes."""
-
-    def __init__(self, reader: _Plain, name: str, *_: Any) -> None:
-        if not re.fullmatch(r"[biufc]\d{1,2}", name):
-            raise RefusedContentError(f"NumPy's dtype {shown(name)} is none of numbers")
-        self.found = np.dtype(name)
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        if type(state[1]) is not str or state[1] not in ("<", ">", "=", "|"):
-            raise ValueError("an order of bytes that there is not")
-        self.found = self.found.newbyteorder(state[1])
-
-
-def _numpy_scalar(reader: _Plain, of: _NumpyDtype, data: bytes) -> Any:
-    if len(data) != of.found.itemsize:
-        raise ValueError(f"{len(data)} bytes for a number of {of.found.itemsize}")
-    return array_from(data, of.found)[0]
-
-
 _ANSWERS: dict[tuple[str, str], Callable[..., Any]] = {
     ("collections", "OrderedDict"): partial(_dict, OrderedDict),
     ("collections", "Counter"): partial(_dict, Counter),
@@ -131,9 +117,11 @@ _ANSWERS: dict[tuple[str, str], Callable[..., Any]] = {
     # Its name in pickles that Python 2 reads too.
     ("builtins", "xrange"): partial(_of_numbers, range),
     ("_codecs", "encode"): _encode,
-    ("numpy", "dtype"): _NumpyDtype,
-    ("numpy.core.multiarray", "scalar"): _numpy_scalar,
-    ("numpy._core.multiarray", "scalar"): _numpy_scalar,
+    ("numpy", "dtype"): NumpyDtype,
+    ("numpy.core.multiarray", "scalar"): numpy_scalar,
+    ("numpy._core.multiarray", "scalar"): numpy_scalar,
+    ("numpy.core.multiarray", "_reconstruct"): reconstructed,
+    ("numpy._core.multiarray", "_reconstruct"): reconstructed,
     ("torch", "Size"): _size,
     ("torch", "device"): _device,
 }
@@ -197,7 +185,31 @@ class _Plain(PlainUnpickler):
         module = "builtins" if module == "__builtin__" else module
         if (module, name) in _ANSWERS:
             return NamedFunction(partial(_ANSWERS[module, name], self))
-        return self._names.meaning(module, name)
+        if (module, name) == ("numpy", "ndarray"):
+            return ARRAY_CLASS
+        found = find_allowed(f"{module}.{name}")
+        return self._names.meaning(module, name) if found is None else found
+
+    def call(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """What a function that is allowed gives."""
+        if not is_allowed(function):
+            super().call(function, args)
+        return function(*args)
+
+    def make(self, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An object of a class that is allowed."""
+        if not is_allowed(cls):
+            super().make(cls, args, kwargs)
+        return cls.__new__(cls, *args, **kwargs)
+
+    def set_state(self, target: Any, state: Any) -> None:
+        """Give an array of NumPy's, or an object of a class that is allowed, its state."""
+        if type(target) is ARRAY_CLASS:
+            fill_array(target, state, self.budget)
+        elif is_allowed(type(target)):
+            set_state(target, state)
+        else:
+            super().set_state(target, state)
 
     def set_attributes(self, target: Any, state: Any) -> None:
         """Set attributes of a dict, of which ``_metadata`` holds the versions of modules."""
@@ -241,8 +253,9 @@ def _refusal(module: str, name: str) -> str:
             "dense tensors, numbers, text and containers of them"
         )
     return (
-        f"it needs {whole}, which may run any code; if you trust whoever made the file, "
-        "give weights_only=False"
+        f"it needs {whole}, which may run any code; allow it with "
+        f"flambeau.serialization.add_safe_globals([{whole}]), or if you trust whoever made the "
+        "file, give weights_only=False"
     )
 
 
@@ -304,3 +317,46 @@ class Pickles:
         except (*DAMAGE, ImportError, pickle.UnpicklingError) as error:
             place = self._place.format(self._file.tell())
             raise RefusedContentError(f"{type(error).__name__}: {error}", place) from error
+
+
+def refused_names(pickled: bytes) -> list[str]:
+    """The names in a pickle of PyTorch's that are not read unless they are allowed, in order.
+
+    Raises:
+        ValueError: It is no pickle.
+    """
+    tensors = Tensors(Limits().budget(len(pickled)), "little")
+    names = _Names(tensors, _no_storage)
+    plain = _Plain(io.BytesIO(pickled), len(pickled), tensors, names, 0, "byte {}")
+    refused: dict[str, None] = {}
+    for module, name in _names_in(pickled):
+        try:
+            plain.find_class(module, name)
+        except RefusedContentError:
+            refused[f"{module}.{name}"] = None
+    return [*refused]
+
+
+def _no_storage(*args: Any) -> Storage:
+    raise AssertionError("names are looked up without arrays")
+
+
+def _names_in(pickled: bytes) -> Iterator[tuple[str, str]]:
+    """The modules and names of all classes and functions in a pickle."""
+    texts: list[str] = []
+    memo: dict[int, str] = {}
+    argument: Any
+    for operation, argument, _ in pickletools.genops(pickled):
+        if operation.name == "GLOBAL":
+            module, _, name = argument.partition(" ")
+            yield module, name
+        elif operation.name == "STACK_GLOBAL":
+            yield texts[-2], texts[-1]
+        elif "UNICODE" in operation.name:
+            texts.append(argument)
+        elif operation.name == "MEMOIZE":
+            memo[len(memo)] = texts[-1] if texts else ""
+        elif "PUT" in operation.name:
+            memo[int(argument)] = texts[-1] if texts else ""
+        elif "GET" in operation.name:
+            texts.append(memo[int(argument)])

@@ -111,7 +111,7 @@ TORCH = {
     """,
     ROOM: """
         cpp export functional futures fx library masked monitor
-        mps mtia multiprocessing package profiler quasirandom serialization torch_version
+        mps mtia multiprocessing package profiler quasirandom torch_version
         types xpu
     """,
     STREAMS: "Event Stream",
@@ -297,6 +297,18 @@ UTILS = {
     LEAK: "set_module",
 }
 
+SERIALIZATION = {
+    STORAGE: """
+        StorageType default_restore_location location_tag normalize_storage_type
+        register_package skip_data storage_to_tensor_type validate_cuda_device
+        validate_hpu_device Storage
+    """,
+    "numbers that the format is made of": """
+        INT_SIZE LONG_SIZE MAGIC_NUMBER PROTOCOL_VERSION SHORT_SIZE
+    """,
+    LEAK: "IS_WINDOWS T get_source_lines_and_file",
+}
+
 GRAPH = {
     STREAMS: "set_override_stale_capture_stream set_warn_on_accumulate_grad_stream_mismatch",
     PROTOTYPE: "region_activation_memory_budget",
@@ -344,6 +356,7 @@ ABSENT: dict[str, dict[str, str]] = {
     "optim.lr_scheduler": LR_SCHEDULER,
     "optim.swa_utils": {},
     "overrides": OVERRIDES,
+    "serialization": SERIALIZATION,
     "random": {INTERNAL: "thread_safe_generator"},
     "signal.windows": {},
     "special": SPECIAL,

@@ -37,6 +37,8 @@ DIFFERENT: dict[str, str] = {
     "result_type": ONE_OF_TWO,
     "rrelu_": "draws come from the default generator",
     "save": FILES,
+    "serialization.mkdtemp": "it is Python's",
+    "serialization.save": FILES,
     "sort": SCRIPT,
     "tensor": SCRIPT,
     "tensor_split": ONE_OF_TWO,

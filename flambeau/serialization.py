@@ -1,0 +1,155 @@
+"""Saving and loading, and what files may name, under the names of `torch.serialization`."""
+
+from __future__ import annotations
+
+import enum
+import mmap
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from typing import IO, Any
+
+from flambeau._absent import Absent as _Absent
+from flambeau.checkpoint.allowed import (
+    add_safe_globals,
+    clear_safe_globals,
+    get_safe_globals,
+    safe_globals,
+)
+from flambeau.checkpoint.io import load, save
+from flambeau.checkpoint.torch_pickles import refused_names as _refused_names
+from flambeau.core.device import device
+
+__all__ = [
+    "DEFAULT_PROTOCOL", "MAP_LOCATION", "MAP_PRIVATE", "MAP_SHARED", "FileLike", "LoadEndianness",
+    "SourceChangeWarning", "add_safe_globals", "check_module_version_greater_or_equal",
+    "clear_safe_globals", "get_crc32_options", "get_default_load_endianness",
+    "get_default_mmap_options", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load",
+    "mkdtemp", "safe_globals", "save", "set_crc32_options", "set_default_load_endianness",
+    "set_default_mmap_options",
+]  # fmt: skip
+
+__getattr__ = _Absent(__name__)
+
+#: What `load` and `save` take for a file.
+FileLike = str | os.PathLike[str] | IO[bytes]
+#: What `load` takes for the places of tensors.
+MAP_LOCATION = Callable[[Any, str], Any] | device | str | dict[str, str] | None
+#: The protocol of the pickles that `save` writes.
+DEFAULT_PROTOCOL = 2
+MAP_PRIVATE: int = getattr(mmap, "MAP_PRIVATE", 2)
+MAP_SHARED: int = getattr(mmap, "MAP_SHARED", 1)
+
+mkdtemp = tempfile.mkdtemp
+
+
+class SourceChangeWarning(Warning):
+    """PyTorch's warning of a class that has changed since it was saved, which is never given."""
+
+
+class LoadEndianness(enum.Enum):
+    """Orders of bytes."""
+
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+
+_chosen: dict[str, Any] = {"endianness": None, "crc32": True, "mmap": MAP_PRIVATE}
+
+
+def get_default_load_endianness() -> LoadEndianness | None:
+    """What `set_default_load_endianness` was told."""
+    return _chosen["endianness"]
+
+
+def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
+    """Say which order of bytes files have that do not say it.
+
+    Raises:
+        TypeError: It is no `LoadEndianness`.
+        NotImplementedError: It is another one than ``LITTLE``, which such files are read with.
+    """
+    if not isinstance(endianness, LoadEndianness | None):
+        raise TypeError(f"expected a LoadEndianness or None, got {endianness!r}")
+    native = LoadEndianness.LITTLE if sys.byteorder == "little" else LoadEndianness.BIG
+    meant = native if endianness is LoadEndianness.NATIVE else endianness
+    if meant is LoadEndianness.BIG:
+        raise NotImplementedError("files that do not name their order of bytes are little-endian")
+    _chosen["endianness"] = endianness
+
+
+def get_crc32_options() -> bool:
+    """What `set_crc32_options` was told."""
+    return _chosen["crc32"]
+
+
+def set_crc32_options(compute_crc32: bool) -> None:
+    """Accepted for PyTorch's sake: `save` always writes checksums, and `load` compares them."""
+    _chosen["crc32"] = bool(compute_crc32)
+
+
+def get_default_mmap_options() -> int:
+    """What `set_default_mmap_options` was told."""
+    return _chosen["mmap"]
+
+
+def set_default_mmap_options(flags: int) -> None:
+    """Accepted for PyTorch's sake: `load` maps no files.
+
+    Raises:
+        ValueError: ``flags`` is neither ``MAP_PRIVATE`` nor ``MAP_SHARED``.
+    """
+    if flags not in (MAP_PRIVATE, MAP_SHARED):
+        raise ValueError(f"expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, got {flags!r}")
+    _chosen["mmap"] = flags
+
+
+def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
+    """The classes and functions that a file needs and `load` refuses with ``weights_only=True``.
+
+    No code of the file runs.
+
+    Args:
+        f: A path, or a file open for reading bytes, of the format that `save` writes.
+
+    Raises:
+        ValueError: The file has another format.
+
+    >>> import io
+    >>> import flambeau
+    >>> from fractions import Fraction
+    >>> file = io.BytesIO()
+    >>> flambeau.save({"ratio": Fraction(1, 3), "weight": flambeau.ones(2)}, file)
+    >>> get_unsafe_globals_in_checkpoint(file)
+    ['fractions.Fraction']
+    """
+    file: Any = f
+    if not zipfile.is_zipfile(file):
+        raise ValueError("expected an archive of flambeau.save or torch.save")
+    with zipfile.ZipFile(file) as archive:
+        found = [name for name in archive.namelist() if name.endswith("/data.pkl")]
+        if len(found) != 1:
+            raise ValueError(f"expected an archive with one data.pkl, found {found!s:.200}")
+        return _refused_names(archive.read(found[0]))
+
+
+def check_module_version_greater_or_equal(
+    module: Any, req_version_tuple: tuple[int, ...], error_if_malformed: bool = True
+) -> bool:
+    """Whether a module's ``__version__`` is a given one or a later one.
+
+    Raises:
+        RuntimeError: The version has no numbers that could be compared, and ``error_if_malformed``.
+    """
+    try:
+        parts = zip(req_version_tuple, module.__version__.split("."), strict=False)
+        version = tuple(type(number)(part) for number, part in parts)
+    except ValueError as error:
+        message = f"{module.__version__!r} is no version of {module.__name__} that can be compared"
+        if error_if_malformed:
+            raise RuntimeError(message) from error
+        return True
+    return version >= req_version_tuple
