@@ -10,13 +10,25 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from flambeau.core.function_modes import TorchFunctionMode
 from flambeau.core.overrides import handle_torch_function, has_torch_function
 from flambeau.core.tensor import Tensor
 
 __all__ = [
-    "handle_torch_function", "has_torch_function", "has_torch_function_unary",
-    "has_torch_function_variadic", "is_tensor_like", "wrap_torch_function",
+    "BaseTorchFunctionMode", "TorchFunctionMode", "handle_torch_function", "has_torch_function",
+    "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like",
+    "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
 ]  # fmt: skip
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that lets every function do what it would do without it."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """``func(*args, **kwargs)``."""
+        return func(*args, **(kwargs or {}))
 
 
 def has_torch_function_unary(obj: Any) -> bool:
@@ -64,3 +76,35 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[..
         return wrapped
 
     return decorate
+
+
+def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
+    """Whether ``func`` is one of Tensor's methods, or the getter of one of its properties."""
+    return func in _names_of_methods()
+
+
+def resolve_name(f: Callable[..., Any]) -> str | None:
+    """The name that a function of this library has, such as ``flambeau.nn.functional.relu``.
+
+    >>> import flambeau
+    >>> flambeau.overrides.resolve_name(flambeau.Tensor.add_)
+    'flambeau.Tensor.add_'
+    """
+    import flambeau.nn.functional
+
+    for space in (flambeau, flambeau.nn.functional, flambeau.linalg, flambeau.fft):
+        name = getattr(f, "__name__", "")
+        if vars(space).get(name) is f:
+            return f"{space.__name__}.{name}"
+    name = _names_of_methods().get(f)
+    return None if name is None else f"flambeau.Tensor.{name}"
+
+
+def _names_of_methods() -> dict[Any, str]:
+    found: dict[Any, str] = {}
+    for name in dir(Tensor):
+        member = getattr(Tensor, name)
+        getter = member.fget if isinstance(member, property) else member
+        if callable(getter) and not isinstance(getter, type):
+            found.setdefault(getter, name)
+    return found

@@ -147,6 +147,8 @@ class CompiledFunction:
                 return result
         if modes.trace is not None:
             return self.function(*args, **kwargs)
+        if modes.functions:
+            return self.function(*args, **kwargs)
         if modes.level is not None:
             warnings.warn(
                 f"{getattr(self.function, '__name__', self.function)!r} runs eagerly, since a dual "

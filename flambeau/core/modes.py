@@ -32,6 +32,7 @@ class _ThreadModes(threading.local):
         dual: That level, where operators pass tangents on; ``None`` where they do not.
         pushing: Inside a function that `jax.jvp` differentiates forward.
         autocast: What casts the inputs of operators inside `flambeau.autocast`; ``None`` outside.
+        functions: The modes that see functions, the innermost last.
         device: The device that factories use when given none; ``None`` means the CPU.
         device_stack: Devices of the ``with device(...)`` blocks around the current line.
     """
@@ -51,6 +52,7 @@ class _ThreadModes(threading.local):
     level: Any = None
     pushing = False
     dual: Any = None
+    functions: tuple[Any, ...] = ()
     device: Any = None
     overrides_disabled = 0
     multithreading = True

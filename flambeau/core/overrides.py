@@ -87,15 +87,41 @@ def handle_torch_function(
     """
     found = overriding(relevant_args)
     types = tuple(type(each) for each in found)
+    if modes.functions:
+        result = _ask_mode(public_api, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
     for argument in found:
         result = type(argument).__torch_function__(public_api, types, args, kwargs)
         if result is not NotImplemented:
             return result
     names = ", ".join(cls.__name__ for cls in types)
+    if modes.functions:
+        names = f"{names}; mode {type(modes.functions[-1]).__name__}"
     raise TypeError(
         f"no implementation of {public_api.__name__} for types ({names}): "
         "every __torch_function__ returned NotImplemented"
     )
+
+
+def _ask_mode(public_api: Any, types: tuple[type, ...], args: Any, kwargs: Any) -> Any:
+    """What the innermost mode gives; inside, those around it are asked."""
+    before = modes.functions
+    modes.functions = before[:-1]
+    try:
+        return before[-1].__torch_function__(public_api, types, args, kwargs)
+    finally:
+        modes.functions = before
+
+
+#: Functions that modes see although they are no operators, nor made by `op.function`.
+asking_functions: list[FunctionType] = []
+
+
+def asks(function: Any) -> Any:
+    """A decorator: modes see the calls of a function that is no operator, nor made of any."""
+    asking_functions.append(function)
+    return function
 
 
 def flattened(args: Sequence[Any]) -> Sequence[Any]:

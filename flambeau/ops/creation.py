@@ -11,6 +11,7 @@ from flambeau.core import plan
 from flambeau.core.device import META, as_device, device
 from flambeau.core.modes import modes
 from flambeau.core.op import Array, Number, function, op
+from flambeau.core.overrides import asks
 from flambeau.core.single_precision import spread
 from flambeau.core.tensor import Tensor
 from flambeau.core.writing import put
@@ -43,6 +44,7 @@ __all__ = [
 # Constants
 
 
+@asks
 def zeros(
     *sizes: Any,
     size: Any = None,
@@ -75,6 +77,7 @@ def zeros(
     return _sized("zeros", 0, sizes, size, out, dtype, layout, device, requires_grad)
 
 
+@asks
 def ones(
     *sizes: Any,
     size: Any = None,
@@ -89,6 +92,7 @@ def ones(
     return _sized("ones", 1, sizes, size, out, dtype, layout, device, requires_grad)
 
 
+@asks
 def empty(
     *sizes: Any,
     size: Any = None,
@@ -122,6 +126,7 @@ def _sized(
     return wrap_new(name, array, requires_grad, out)
 
 
+@asks
 def full(
     size: Any,
     fill_value: Any,
@@ -168,6 +173,7 @@ def _filled_with(
     return constant(shape, number_in(value, dtype, name), dtype, where)
 
 
+@asks
 def eye(
     n: Any,
     m: Any = None,

@@ -15,6 +15,7 @@ from flambeau.core.convert import copied, place, to_numpy
 from flambeau.core.device import CPU, as_device, device, get_default_device
 from flambeau.core.modes import modes
 from flambeau.core.op import function
+from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
 from flambeau.core.upload import upload
 from flambeau.ops.factory import checked_dtype, wrap_new
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 
+@asks
 def tensor(
     data: Any,
     *,
@@ -106,6 +108,7 @@ def _supported(array: jax.Array) -> jax.Array:
     return array.astype(found.numpy) if array.weak_type else array
 
 
+@asks
 def scalar_tensor(
     s: Any,
     *,
@@ -123,6 +126,7 @@ def scalar_tensor(
     return wrap_new("scalar_tensor", _copied(s, dtype, device), requires_grad)
 
 
+@asks
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     """``data`` as a tensor: itself, if it is one of that dtype on that device.
 
@@ -137,6 +141,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     return wrap_new("as_tensor", _copied(data, dtype, device))
 
 
+@asks
 def asarray(
     obj: Any,
     *,
@@ -179,6 +184,7 @@ def asarray(
     return wrap_new("asarray", _copied(obj, dtype, device), bool(requires_grad))
 
 
+@asks
 def from_numpy(ndarray: Any) -> Any:
     """A CPU tensor with the elements and dtype of a NumPy array.
 

@@ -10,6 +10,7 @@ import numpy as np
 from flambeau.core import dtype as dtypes
 from flambeau.core.device import as_device
 from flambeau.core.dtype import FLOATING, INTEGER
+from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
 from flambeau.ops.factory import (
     as_size,
@@ -24,6 +25,7 @@ from flambeau.ops.factory import (
 __all__ = ["arange", "linspace", "logspace", "tril_indices", "triu_indices"]
 
 
+@asks
 def arange(
     *bounds: Any,
     start: Any = None,
@@ -108,6 +110,7 @@ def _range_length(start: Any, end: Any, step: Any) -> int:
     return math.ceil((float(end) - float(start)) / float(step))
 
 
+@asks
 def linspace(
     start: Any,
     end: Any,
@@ -136,6 +139,7 @@ def linspace(
     return _spaced("linspace", start, end, steps, None, out, dtype, layout, device, requires_grad)
 
 
+@asks
 def logspace(
     start: Any,
     end: Any,
@@ -193,6 +197,7 @@ def _spaced(
     return wrap_new(name, produce((steps,), dtype, as_device(device), build), requires_grad, out)
 
 
+@asks
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None,
     layout: Any = None, pin_memory: bool = False,
@@ -210,6 +215,7 @@ def tril_indices(
     return _triangle("tril_indices", np.tril_indices, row, col, offset, dtype, device, layout)
 
 
+@asks
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None,
     layout: Any = None, pin_memory: bool = False,

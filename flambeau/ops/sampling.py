@@ -17,6 +17,7 @@ from flambeau.core.kernel import Kernel
 from flambeau.core.misfits import require_tensors
 from flambeau.core.modes import modes
 from flambeau.core.op import function
+from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
 from flambeau.core.writing import put
 from flambeau.ops.factory import checked_dtype, out_options, shape_of, wrap_new
@@ -39,6 +40,7 @@ __all__ = [
 # New tensors
 
 
+@asks
 def rand(
     *sizes: Any,
     size: Any = None,
@@ -71,6 +73,7 @@ def rand(
     return _new("rand", "uniform", shape, generator, out, dtype, layout, device, requires_grad)
 
 
+@asks
 def randn(
     *sizes: Any,
     size: Any = None,
@@ -99,6 +102,7 @@ def _new(
     return wrap_new(name, array, requires_grad, out)
 
 
+@asks
 def randint(
     *args: Any,
     low: Any = None,
@@ -163,6 +167,7 @@ def _integer(name: str, argument: str, value: Any) -> int:
         ) from None
 
 
+@asks
 def randperm(
     n: int,
     *,
@@ -573,8 +578,7 @@ def permutations(n: int, count: int, device: Any = None, generator: Any = None) 
 
 def leaky_slopes(input: Tensor, low: float, high: float) -> Any:
     """What `nn.functional.rrelu` multiplies by: 1 where ``input`` is positive, drawn elsewhere."""
-    array = sample.slopes(input._read(), low, high, input.device)
-    return wrap_new("leaky_slopes", array)
+    return wrap_new("leaky_slopes", sample.slopes(input._read(), low, high, input.device))
 
 
 def keep_mask(
@@ -591,7 +595,6 @@ def keep_mask(
         device: The input's.
         generator: See `rand`.
     """
-    shape = tuple(shape)
-    where = as_device(device)
-    array = sample.sample("bernoulli", {"p": 1.0 - p}, shape, dtype.numpy, where, generator)
+    numbers, where = {"p": 1.0 - p}, as_device(device)
+    array = sample.sample("bernoulli", numbers, tuple(shape), dtype.numpy, where, generator)
     return wrap_new("keep_mask", array)

@@ -6,6 +6,7 @@ import math
 import warnings
 
 from flambeau.core.dtype import dtype as DType
+from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._in_place import stored, stored_irreversibly
 from flambeau.ops.arithmetic import neg
@@ -36,6 +37,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@asks
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """``max(0, x)``, elementwise."""
     result = ops.relu(input)
@@ -47,11 +49,13 @@ def relu_(input: Tensor) -> Tensor:
     return relu(input, True)
 
 
+@asks
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """``min(max(0, x), 6)``, elementwise."""
     return stored(input, ops.relu6(input), inplace, "relu6")
 
 
+@asks
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
@@ -68,6 +72,7 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
     return hardtanh(input, min_val, max_val, True)
 
 
+@asks
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``x`` where positive, ``negative_slope * x`` elsewhere."""
     result = ops.leaky_relu(input, negative_slope)
@@ -79,6 +84,7 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     return leaky_relu(input, negative_slope, True)
 
 
+@asks
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere."""
     result = ops.elu(input, alpha)
@@ -90,6 +96,7 @@ def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     return elu(input, alpha, True)
 
 
+@asks
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """The `elu` whose scales keep mean 0 and variance 1 from layer to layer."""
     return stored(input, ops.selu(input), inplace, "selu")
@@ -100,6 +107,7 @@ def selu_(input: Tensor) -> Tensor:
     return selu(input, True)
 
 
+@asks
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` where positive, ``alpha * (exp(x / alpha) - 1)`` elsewhere.
 
@@ -115,11 +123,13 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     return celu(input, alpha, True)
 
 
+@asks
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * sigmoid(x)``, elementwise."""
     return stored(input, ops.silu(input), inplace, "silu")
 
 
+@asks
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * tanh(softplus(x))``, elementwise."""
     return stored(input, ops.mish(input), inplace, "mish")
@@ -135,6 +145,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     return stored(input, ops.hardswish(input), inplace, "hardswish")
 
 
+@asks
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """``x`` where ``x > threshold``, ``value`` elsewhere."""
     return stored(input, ops.threshold(input, threshold, value), inplace, "threshold")
@@ -157,6 +168,7 @@ def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
     return 0 if ndim in (0, 1, 3) else 1
 
 
+@asks
 def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
 ) -> Tensor:
@@ -172,6 +184,7 @@ def softmax(
     return _softmax(input, dim, dtype)
 
 
+@asks
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
 ) -> Tensor:
@@ -181,6 +194,7 @@ def softmin(
     return _softmax(neg(input), dim, dtype)
 
 
+@asks
 def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
 ) -> Tensor:
@@ -196,6 +210,7 @@ def log_softmax(
     return _log_softmax(input, dim, dtype)
 
 
+@asks
 def gumbel_softmax(
     logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
@@ -220,6 +235,7 @@ def gumbel_softmax(
 # Random
 
 
+@asks
 def rrelu(
     input: Tensor,
     lower: float = 1.0 / 8,

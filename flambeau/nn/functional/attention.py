@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flambeau.core.dtype import bool as BOOL
+from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
 from flambeau.ops.neural import attention as ops
 from flambeau.ops.neural.multihead import multi_head_attention
@@ -11,6 +12,7 @@ from flambeau.ops.sampling import keep_mask
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
 
 
+@asks
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -61,6 +63,7 @@ def scaled_dot_product_attention(
     )
 
 
+@asks
 def multi_head_attention_forward(
     query: Tensor,
     key: Tensor,

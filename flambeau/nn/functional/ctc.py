@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from flambeau.core.convert import make, to_numpy
 from flambeau.core.dtype import int64
 from flambeau.core.modes import modes
+from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
 from flambeau.ops.neural import ctc as ops
 
@@ -15,6 +16,7 @@ __all__ = ["ctc_loss"]
 Lengths = Tensor | Sequence[int] | int
 
 
+@asks
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.core.misfits import require_tensors
+from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._reductions import resolved
 from flambeau.ops.neural import loss as ops
@@ -20,6 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@asks
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -55,6 +57,7 @@ def cross_entropy(
     return ops.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
 
 
+@asks
 def linear_cross_entropy(
     input: Tensor,
     linear_weight: Tensor,
@@ -133,6 +136,7 @@ def _can_chunk(scores: Any, soft: bool, reduction: str, label_smoothing: float) 
     return len(scores) == 1 and not soft and label_smoothing == 0 and reduction in REDUCTIONS
 
 
+@asks
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -151,6 +155,7 @@ def nll_loss(
     return ops.nll_loss(input, target, weight, ignore_index, reduction)
 
 
+@asks
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -190,6 +195,7 @@ def _check_probabilities(argument: str, tensor: Tensor, advice: str) -> None:
         )
 
 
+@asks
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -218,6 +224,7 @@ def binary_cross_entropy_with_logits(
     return ops.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)
 
 
+@asks
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -248,6 +255,7 @@ def kl_div(
     return ops.kl_div(input, target, reduction, log_target)
 
 
+@asks
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -277,6 +285,7 @@ def poisson_nll_loss(
     return ops.poisson_nll_loss(input, target, log_input, full, eps, reduction)
 
 
+@asks
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from flambeau.core.dtype import bfloat16, float16
 from flambeau.core.misfits import require_tensors
+from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._reductions import resolved
 from flambeau.ops.neural import margin_loss as ops
@@ -19,6 +20,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@asks
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -54,6 +56,7 @@ def _labels(name: str, target: Tensor) -> Tensor:
         raise
 
 
+@asks
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -75,6 +78,7 @@ def soft_margin_loss(
     return ops.soft_margin_loss(input, target, reduction)
 
 
+@asks
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -93,6 +97,7 @@ def margin_ranking_loss(
     return ops.margin_ranking_loss(input1, input2, target, margin, reduction)
 
 
+@asks
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -121,6 +126,7 @@ def cosine_embedding_loss(
     return ops.cosine_embedding_loss(input1, input2, target, margin, reduction)
 
 
+@asks
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -158,6 +164,7 @@ def multi_margin_loss(
     return ops.multi_margin_loss(input, target, p, margin, weight, reduction)
 
 
+@asks
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -194,6 +201,7 @@ def _check_classes(name: str, input: Tensor, target: Tensor, lowest: int) -> Non
         )
 
 
+@asks
 def multilabel_soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -210,6 +218,7 @@ def multilabel_soft_margin_loss(
     return ops.multilabel_soft_margin_loss(input, target, weight, reduction)
 
 
+@asks
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -246,6 +255,7 @@ def triplet_margin_loss(
     return ops.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction)
 
 
+@asks
 def triplet_margin_with_distance_loss(
     anchor: Tensor,
     positive: Tensor,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
 from flambeau.ops.neural import normalization as ops
 from flambeau.ops.neural.normalization import group_norm, layer_norm, local_response_norm, rms_norm
@@ -14,6 +15,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@asks
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -56,6 +58,7 @@ def _with_statistics(
     return output
 
 
+@asks
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,
@@ -95,6 +98,7 @@ def instance_norm(
     return _with_statistics(result, running_mean, running_var)
 
 
+@asks
 def normalize(
     input: Tensor,
     p: float = 2.0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
 from flambeau.ops.neural import pooling as ops
 from flambeau.ops.neural.pooling import (
@@ -28,6 +29,7 @@ __all__ = [
 Sizes = int | tuple[int, ...] | list[int]
 
 
+@asks
 def max_pool1d_with_indices(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
@@ -36,6 +38,7 @@ def max_pool1d_with_indices(
     return ops.max_pool_with_indices(input, 1, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@asks
 def max_pool2d_with_indices(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
@@ -44,6 +47,7 @@ def max_pool2d_with_indices(
     return ops.max_pool_with_indices(input, 2, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@asks
 def max_pool3d_with_indices(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
@@ -52,6 +56,7 @@ def max_pool3d_with_indices(
     return ops.max_pool_with_indices(input, 3, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@asks
 def max_pool1d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
@@ -62,6 +67,7 @@ def max_pool1d(
     return ops.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@asks
 def max_pool2d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
@@ -85,6 +91,7 @@ def max_pool2d(
     return ops.max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@asks
 def max_pool3d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
     dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
@@ -95,6 +102,7 @@ def max_pool3d(
     return ops.max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@asks
 def adaptive_max_pool1d_with_indices(
     input: Tensor, output_size: Sizes, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -102,6 +110,7 @@ def adaptive_max_pool1d_with_indices(
     return ops.adaptive_max_pool(input, 1, output_size)
 
 
+@asks
 def adaptive_max_pool2d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -109,6 +118,7 @@ def adaptive_max_pool2d_with_indices(
     return ops.adaptive_max_pool(input, 2, output_size)
 
 
+@asks
 def adaptive_max_pool3d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -116,12 +126,14 @@ def adaptive_max_pool3d_with_indices(
     return ops.adaptive_max_pool(input, 3, output_size)
 
 
+@asks
 def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
     """Maxima of ``output_size`` windows of ``(N, C, L)`` or ``(C, L)``."""
     found = adaptive_max_pool1d_with_indices(input, output_size)
     return found if return_indices else found[0]
 
 
+@asks
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima of ``output_size`` windows that cover the input evenly.
 
@@ -134,6 +146,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
     return found if return_indices else found[0]
 
 
+@asks
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima of ``output_size`` windows of ``(N, C, D, H, W)`` or ``(C, D, H, W)``."""
     found = adaptive_max_pool3d_with_indices(input, output_size)
@@ -151,6 +164,7 @@ def _lp_pool(
     return lp_pool(input, spatial, norm_type, kernel_size, stride, ceil_mode)
 
 
+@asks
 def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: int, stride: Sizes | None = None,
     ceil_mode: bool = False,
@@ -159,6 +173,7 @@ def lp_pool1d(
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
+@asks
 def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None,
     ceil_mode: bool = False,
@@ -178,6 +193,7 @@ def lp_pool2d(
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
+@asks
 def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None,
     ceil_mode: bool = False,

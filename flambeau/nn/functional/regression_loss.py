@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._reductions import resolved, warn_of_broadcast
 from flambeau.ops.neural import regression_loss as ops
@@ -9,6 +10,7 @@ from flambeau.ops.neural import regression_loss as ops
 __all__ = ["huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"]
 
 
+@asks
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -37,6 +39,7 @@ def mse_loss(
     return ops.mse_loss(input, target, reduction, weight)
 
 
+@asks
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -52,6 +55,7 @@ def l1_loss(
     return ops.l1_loss(input, target, reduction, weight)
 
 
+@asks
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -74,6 +78,7 @@ def smooth_l1_loss(
     return ops.smooth_l1_loss(input, target, reduction, beta)
 
 
+@asks
 def huber_loss(
     input: Tensor,
     target: Tensor,

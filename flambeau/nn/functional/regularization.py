@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from flambeau.core.misfits import require_tensors
+from flambeau.core.overrides import asks
 from flambeau.core.strides import memory_order
 from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._in_place import stored
@@ -23,6 +24,7 @@ def _check_probability(name: str, p: float) -> None:
         raise ValueError(f"{name}(): the dropout probability must be from 0 to 1, got {p}")
 
 
+@asks
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero each element with probability ``p`` and divide the others by ``1 - p``.
 
@@ -66,6 +68,7 @@ def _drop_channels(combine: Any, input: Tensor, p: float, inplace: bool, name: s
     return stored(input, combine(input, mask, p), inplace, name)
 
 
+@asks
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -83,6 +86,7 @@ def dropout1d(
     return _batched(input, p, training, inplace, "dropout1d", with_batch=3)
 
 
+@asks
 def dropout2d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -105,6 +109,7 @@ def dropout2d(
     return _batched(input, p, training, inplace, "dropout2d", with_batch=None)
 
 
+@asks
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -140,6 +145,7 @@ def _batched(
     return stored(input, result, inplace, name)
 
 
+@asks
 def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
@@ -157,6 +163,7 @@ def alpha_dropout(
     return stored(input, result, inplace, "alpha_dropout")
 
 
+@asks
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:

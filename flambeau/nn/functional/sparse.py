@@ -5,6 +5,7 @@ from __future__ import annotations
 from flambeau.core.dtype import int64
 from flambeau.core.misfits import require_tensors
 from flambeau.core.modes import no_grad
+from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
 from flambeau.ops.neural import embedding as ops
 from flambeau.ops.values import at_hand, check_below
@@ -12,6 +13,7 @@ from flambeau.ops.values import at_hand, check_below
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 
 
+@asks
 def embedding(
     input: Tensor,
     weight: Tensor,
@@ -81,6 +83,7 @@ def _renormalize(input: Tensor, weight: Tensor, max_norm: float, norm_type: floa
         )
 
 
+@asks
 def embedding_bag(
     input: Tensor,
     weight: Tensor,
@@ -183,6 +186,7 @@ def _check_offsets(offsets: Tensor, input: Tensor) -> None:
         )
 
 
+@asks
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Zeros, with a one at each class index.
 

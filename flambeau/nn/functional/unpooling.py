@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
 from flambeau.ops.neural.unpooling import fractional_max_pool, max_unpool
 from flambeau.ops.sampling import rand
@@ -71,6 +72,7 @@ def _check_places(name: str, indices: Tensor, sizes: list[int]) -> None:
         )
 
 
+@asks
 def max_unpool1d(
     input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None,
     padding: Sizes = 0, output_size: Sequence[int] | None = None,
@@ -79,6 +81,7 @@ def max_unpool1d(
     return _unpooled(1, input, indices, kernel_size, stride, padding, output_size)
 
 
+@asks
 def max_unpool2d(
     input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None,
     padding: Sizes = 0, output_size: Sequence[int] | None = None,
@@ -100,6 +103,7 @@ def max_unpool2d(
     return _unpooled(2, input, indices, kernel_size, stride, padding, output_size)
 
 
+@asks
 def max_unpool3d(
     input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None,
     padding: Sizes = 0, output_size: Sequence[int] | None = None,
@@ -135,6 +139,7 @@ def _fractional(
     return fractional_max_pool(input, samples, kernel, sizes)
 
 
+@asks
 def fractional_max_pool2d_with_indices(
     input: Tensor, kernel_size: Sizes, output_size: Sizes | None = None,
     output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
@@ -144,6 +149,7 @@ def fractional_max_pool2d_with_indices(
     return _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
+@asks
 def fractional_max_pool3d_with_indices(
     input: Tensor, kernel_size: Sizes, output_size: Sizes | None = None,
     output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
@@ -153,6 +159,7 @@ def fractional_max_pool3d_with_indices(
     return _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
+@asks
 def fractional_max_pool2d(
     input: Tensor, kernel_size: Sizes, output_size: Sizes | None = None,
     output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
@@ -177,6 +184,7 @@ def fractional_max_pool2d(
     return found if return_indices else found[0]
 
 
+@asks
 def fractional_max_pool3d(
     input: Tensor, kernel_size: Sizes, output_size: Sizes | None = None,
     output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,

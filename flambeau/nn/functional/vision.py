@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
 from flambeau.ops.neural import pooling
 from flambeau.ops.neural.folding import (
@@ -31,6 +32,7 @@ __all__ = [
 native_channel_shuffle = channel_shuffle
 
 
+@asks
 def pad(
     input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Tensor:
@@ -68,6 +70,7 @@ _RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5, "lanczos": 4
 _ANTIALIASED = ("bilinear", "bicubic", "lanczos")
 
 
+@asks
 def interpolate(
     input: Tensor,
     size: int | Sequence[int] | None = None,
@@ -220,6 +223,7 @@ def _deprecated(name: str) -> None:
 # Grids
 
 
+@asks
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """Where an affine map takes the pixels of an image, for `grid_sample`.
 
@@ -262,6 +266,7 @@ def _warn_of_corners(name: str) -> None:
     )
 
 
+@asks
 def grid_sample(
     input: Tensor,
     grid: Tensor,

@@ -279,12 +279,10 @@ JIT = {
 }
 
 OVERRIDES = {
-    "there are no modes that see every function": """
-        BaseTorchFunctionMode TorchFunctionMode enable_reentrant_dispatch redispatch_function
-    """,
+    INTERNAL: "enable_reentrant_dispatch redispatch_function",
     "lists of PyTorch's own functions, for its tests": """
         get_default_nowrap_functions get_ignored_functions get_overridable_functions
-        get_testing_overrides is_tensor_method_or_property resolve_name
+        get_testing_overrides
     """,
 }
 

@@ -1,0 +1,152 @@
+"""Modes that see the functions of this library: `TorchFunctionMode`.
+
+While a thread is inside one, the faces of operators and functions ask it. So that nothing is
+slower outside, they look for modes only while one is open in any thread: names that they look up
+then stand for something else, and functions without a face (`overrides.asks`) have another code.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any
+
+from flambeau.core import dispatch, op
+from flambeau.core.modes import modes
+from flambeau.core.overrides import (
+    OverrideNeeded,
+    any_overrides,
+    asking_functions,
+    flattened,
+    handle_torch_function,
+    has_torch_function,
+)
+
+_lock = threading.Lock()
+# How many modes are open, in all threads.
+_open = 0
+
+
+class TorchFunctionMode:
+    """Sees each function of this library that is called inside, and decides what it does.
+
+    A subclass defines ``__torch_function__(self, func, types, args=(), kwargs=None)``, which calls
+    ``func(*args, **(kwargs or {}))`` or does something else. Inside of it this mode is not asked,
+    but those around it are.
+
+    Compiled functions run eagerly while a mode is open around them.
+
+    >>> import flambeau
+    >>> from flambeau.overrides import TorchFunctionMode
+    >>> class Names(TorchFunctionMode):
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+    ...         print(func.__name__)
+    ...         return func(*args, **(kwargs or {}))
+    >>> with Names():
+    ...     total = (flambeau.ones(2) + 1).sum()
+    ones
+    add
+    sum
+    """
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Compute ``func(*args, **kwargs)``, in a way of this mode's own."""
+        raise NotImplementedError(f"{type(self).__name__} does not define __torch_function__")
+
+    def __enter__(self) -> Any:
+        _count(1)
+        modes.functions = (*modes.functions, self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        modes.functions = modes.functions[:-1]
+        if not modes.functions:
+            # As if it had never been set: a thread's modes are compared as a whole.
+            del modes.functions
+        _count(-1)
+
+    @classmethod
+    def push(cls, *args: Any, **kwargs: Any) -> Any:
+        """A new mode; an older name of the constructor."""
+        return cls(*args, **kwargs)
+
+
+def _asking_run(kernel: Any, inputs: tuple[Any, ...]) -> Any:
+    if modes.functions:
+        raise OverrideNeeded
+    return dispatch.run(kernel, inputs)
+
+
+def _asking_any_overrides(arguments: Any) -> bool:
+    return bool(modes.functions) or any_overrides(arguments)
+
+
+def _asking_has_torch_function(relevant_args: Any) -> bool:
+    return bool(modes.functions) or has_torch_function(relevant_args)
+
+
+# Modules, by name, and what stands in them while a mode is open.
+_ASKING: tuple[tuple[str, str, Any], ...] = (
+    (op.__name__, "run", _asking_run),
+    (op.__name__, "any_overrides", _asking_any_overrides),
+    ("flambeau.ops.indexing", "has_torch_function", _asking_has_torch_function),
+    ("flambeau.ops.indexing", "PLAIN_TYPES", frozenset()),
+)
+# What stands in them else.
+_NOT_ASKING: dict[tuple[str, str], Any] = {}
+
+
+def _ask_first(face: FunctionType) -> CodeType:
+    """Code for a function: it asks the thread's modes before it does what it did."""
+    own = FunctionType(
+        face.__code__, face.__globals__, face.__name__, face.__defaults__, face.__closure__
+    )
+    own.__kwdefaults__ = face.__kwdefaults__
+
+    def ask(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if modes.functions:
+            values = flattened((*args, *kwargs.values()))
+            return handle_torch_function(face, values, *args, **kwargs)
+        return own(*args, **kwargs)
+
+    consts = [ask if each == _PLACE else each for each in _asking.__code__.co_consts]
+    code = face.__code__
+    return _asking.__code__.replace(
+        co_consts=tuple(consts), co_name=code.co_name, co_filename=code.co_filename,
+        co_firstlineno=code.co_firstlineno,
+    )  # fmt: skip
+
+
+_PLACE = "the place of a function among the constants of a code"
+
+
+def _asking(*args: Any, **kwargs: Any) -> Any:
+    ask: Any = "the place of a function among the constants of a code"
+    return ask(args, kwargs)
+
+
+# Each function's own code, while it has another one.
+_own_code: dict[FunctionType, CodeType] = {}
+
+
+def _count(change: int) -> None:
+    global _open
+    with _lock:
+        before, _open = _open, _open + change
+        if before and _open:
+            return
+        for module, name, asking in _ASKING:
+            home = sys.modules[module]
+            if _open:
+                _NOT_ASKING[module, name] = getattr(home, name)
+            setattr(home, name, asking if _open else _NOT_ASKING[module, name])
+        for face in asking_functions:
+            if _open:
+                _own_code[face] = face.__code__
+                face.__code__ = _ask_first(face)
+            else:
+                face.__code__ = _own_code[face]
