@@ -14,7 +14,7 @@ _ADVICE = {
         set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_gpu_dtype
     """,
     "there are no quantized tensors; .to(flambeau.bfloat16) halves the memory of a model": """
-        ao backends.quantized dequantize fake_quantize_per_channel_affine
+        ao dequantize fake_quantize_per_channel_affine
         fake_quantize_per_tensor_affine nn.intrinsic nn.qat nn.quantizable nn.quantized
         per_channel_affine per_channel_affine_float_qparams per_channel_symmetric
         per_tensor_affine per_tensor_symmetric qint32 qint8 qscheme quantization
@@ -98,11 +98,7 @@ _ADVICE = {
     # Layers
     "nn.attention.sdpa_kernel chooses the kernel of scaled_dot_product_attention; put a bias or a "
     "pattern into attn_mask": """
-        backends.cuda.cudnn_sdp_enabled backends.cuda.enable_cudnn_sdp
-        backends.cuda.enable_flash_sdp backends.cuda.enable_math_sdp
-        backends.cuda.enable_mem_efficient_sdp backends.cuda.flash_sdp_enabled
-        backends.cuda.math_sdp_enabled backends.cuda.mem_efficient_sdp_enabled
-        backends.cuda.sdp_kernel nn.attention.bias nn.attention.flex_attention
+        nn.attention.bias nn.attention.flex_attention
         nn.attention.varlen
     """,
     # Programs
@@ -171,8 +167,10 @@ _ADVICE = {
     "use flambeau.accelerator.current_device_index": "accelerator.current_device_idx",
     "use flambeau.accelerator.set_device_index": "accelerator.set_device_idx",
     "XLA chooses its libraries itself; leave it out": """
-        backends.cusparselt backends.miopen backends.mkl backends.mkldnn backends.nnpack
-        backends.openmp
+        backends.cuda.blas_workspace_size backends.cuda.cublas_workspace_size
+        backends.cuda.cublaslt_workspace_size backends.cuda.cufft_plan_cache
+        backends.cuda.preferred_blas_library backends.cuda.preferred_linalg_library
+        backends.cuda.preferred_rocm_fa_library
     """,
     "JAX orders the work on a device itself; tensor.jax().block_until_ready() waits for it": """
         Event Stream accelerator.current_stream accelerator.set_stream cuda.Event

@@ -324,7 +324,27 @@ ABSENT: dict[str, dict[str, str]] = {
     "autograd.functional": {},
     "autograd.gradcheck": {},
     "autograd.graph": GRAPH,
+    "backends": {},
+    "backends.cpu": {},
+    "backends.cuda": {
+        "XLA chooses its libraries, and keeps their memory and their plans": """
+            blas_workspace_size cuFFTPlanCache cuFFTPlanCacheAttrContextProp
+            cuFFTPlanCacheManager cublas_workspace_size cublaslt_workspace_size cufft_plan_cache
+            preferred_blas_library preferred_linalg_library preferred_rocm_fa_library
+        """,
+    },
     "backends.cudnn": {},
+    "backends.cusparselt": {},
+    "backends.kleidiai": {},
+    "backends.mha": {},
+    "backends.miopen": {},
+    "backends.mkl": {},
+    "backends.mkldnn": {},
+    "backends.mps": {},
+    "backends.nnpack": {LEAK: "ContextProp PropModule"},
+    "backends.openmp": {},
+    "backends.opt_einsum": {},
+    "backends.quantized": {},
     "compiler": COMPILER,
     "cpu": {
         "tells of instructions, which XLA chooses": "get_capabilities",

@@ -1,0 +1,32 @@
+"""What the processor is able to do."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+__all__ = ["get_cpu_capability"]
+
+_KINDS = (
+    ("AVX512", {"avx512f", "avx512bw", "avx512dq", "avx512vl", "fma"}),
+    ("AVX2", {"avx2", "fma"}),
+)
+
+
+@functools.cache
+def get_cpu_capability() -> str:
+    """The widest instructions that PyTorch would use: ``"AVX512"``, ``"AVX2"`` or ``"DEFAULT"``.
+
+    XLA uses what the processor has, whatever this says. Where the system does not list the
+    processor's instructions (outside of Linux) it is ``"DEFAULT"``.
+    """
+    found = _instructions()
+    return next((name for name, needed in _KINDS if needed <= found), "DEFAULT")
+
+
+def _instructions() -> set[str]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return set()
+    return next((set(line.split()) for line in lines if line.startswith("flags")), set())
