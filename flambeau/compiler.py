@@ -30,7 +30,8 @@ def stats() -> dict[str, _Any]:
     Returns:
         A dictionary. ``compiled`` and ``loaded`` (from the disk) count programs, ``seconds`` is
         what both took together, ``held`` counts those in memory, which are at most ``bound``, and
-        ``dropped`` those that made room for others or went with their function. ``by_name`` has
+        ``dropped`` those that made room for others or went with their function; operators that
+        were only traced may count among those held in place of dropped ones. ``by_name`` has
         for each name of an operator (compiled functions are ``compiled_step``) how many programs
         were compiled and loaded, and the seconds of each.
 
@@ -53,7 +54,7 @@ def stats() -> dict[str, _Any]:
         }  # fmt: skip
     made = sum(count for count, _ in compiled.values())
     found = sum(count for count, _ in loaded.values())
-    held = _programs.alive()
+    held = min(_programs.alive(), made + found)
     return {
         "compiled": made,
         "loaded": found,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from jax.core import Tracer
@@ -295,9 +295,14 @@ def _identity(member: Any) -> Any:
     return tuple(map(id, member)) if type(member) is tuple else id(member)
 
 
-def leaves_in(value: Any) -> Iterator[Any]:
-    """What is in a container, and in those in it; what is none, or a stand-in, is its own leaf."""
-    waiting, known = [value], set()
+def leaves_in(value: Any, left_out: Iterable[int] = ()) -> Iterator[Any]:
+    """What is in a container, and in those in it; what is none, or a stand-in, is its own leaf.
+
+    Args:
+        value: The container.
+        left_out: The ids of containers that are not looked into.
+    """
+    waiting, known = [value], {*left_out}
     for each in waiting:
         is_container = isinstance(each, dict | list | deque | set) or is_tuple(each)
         if not is_container or type(each) in STAND_INS.values():

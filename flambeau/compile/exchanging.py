@@ -80,8 +80,8 @@ def collect(
     nodes: Mapping[Tensor, Any],
     where_of: Callable[[Tensor], Where],
     owners: Mapping[Cell, Tensor],
+    output_of: Callable[[Cell], int],
     add: Callable[[Any], int],
-    trace: Trace,
 ) -> list[Exchange]:
     """What a trace has exchanged.
 
@@ -90,8 +90,8 @@ def collect(
         nodes: The ``grad_fn`` that each had.
         where_of: Says where each is found at a call.
         owners: For each Cell from outside, and of a stand-in, a tensor that had it.
-        add: Makes an array an output of the program, and gives its number.
-        trace: The trace.
+        output_of: Makes the array of a Cell an output of the program, and gives its number.
+        add: Does so with an array.
 
     Raises:
         CompileError: A tensor was made a view of its former self, on the tape, and written to.
@@ -117,7 +117,7 @@ def collect(
         owner = owners.get(cell)
         output, source = -1, None
         if owner is None:
-            output = add(trace.read(cell))
+            output = output_of(cell)
         else:
             source = where_of(owner)
         starts = -1
@@ -167,15 +167,27 @@ def look_up(
     return found
 
 
-def carry_out(exchanges: Iterable[Exchange], found: Iterable[Found], outputs: Any) -> None:
-    """Give tensors their new Cells and views."""
+def carry_out(
+    exchanges: Iterable[Exchange],
+    found: Iterable[Found],
+    outputs: Any,
+    cell_of: Callable[[int], Cell],
+) -> None:
+    """Give tensors their new Cells and views.
+
+    Args:
+        exchanges: The exchanges.
+        found: Their tensors.
+        outputs: The results of the program.
+        cell_of: The Cell for an output.
+    """
     for each, (target, cell, before) in zip(exchanges, found, strict=True):
         if each.steps:
             with enable_grad():
                 for step, name, own_starts in each.steps:
                     become_view(target, step, name, own_starts)
             continue
-        own = Cell(outputs[each.output]) if cell is None else cell
+        own = cell_of(each.output) if cell is None else cell
         starts = outputs[each.starts] if each.starts >= 0 else None
         target._become(own, _joined(before, each.view, starts))
         if each.cls is not None:

@@ -1,8 +1,9 @@
-"""What a trace changes in tables of modules' members, and in the attributes of tensors.
+"""What a trace changes in tables of modules' members, optimizers' state, and tensors' attributes.
 
 ``module.weight = Parameter(...)`` and `register_buffer` change a table, whether the module is
-called or not, and ``tensor.note = value`` changes a tensor. A trace remembers what was there. What
-is put there becomes a slot that each call sets, and a trace that fails leaves everything as it was.
+called or not, and so does ``optimizer.state[param]["mean"] = value``; ``tensor.note = value``
+changes a tensor. A trace remembers what was there. What is put there becomes a slot that each call
+sets, and a trace that fails leaves everything as it was.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class MemberSnapshot:
     """The tables and the attributes of tensors as a trace found them."""
 
     def __init__(self) -> None:
-        # The tables of modules that were there before the trace, by id, with what they are called.
+        # Tables of modules that were there before the trace, by id, with what they are called.
         self.known: dict[int, tuple[Any, str]] = {}
         self.tables: dict[int, tuple[Any, dict[str, Any]]] = {}
         # Tables that were empty, of modules that the trace has probably made.
@@ -58,7 +59,12 @@ class MemberSnapshot:
         found: list[Any] = []
         for table, before in self.tables.values():
             if id(table) not in fresh:
-                found += [self._slot(table, name) for name in _changed(before, dict(table))]
+                # Numbers, in an optimizer's state, are compared by whoever watches the table.
+                found += [
+                    self._slot(table, name)
+                    for name in _changed(before, dict(table))
+                    if not isinstance(table.get(name), int | float | complex)
+                ]
         for tensor, before in self.attributes.items():
             found += [
                 _attribute(tensor, name) for name in _changed(before, tensor._user_attributes())

@@ -17,7 +17,7 @@ from flambeau.compile.guard import Guard
 from flambeau.compile.history import Arrival, CompiledFunctionBackward, History, Source
 from flambeau.compile.recomputation import expanded
 from flambeau.compile.recording import DETACHED, LEAF, SPENT, Recording
-from flambeau.compile.results import Result
+from flambeau.compile.results import Result, shared_outputs
 from flambeau.compile.sharing import Joined, Operand, Places, owners_after
 from flambeau.compile.slots import CellSlot, GradSlot, Slot, spec_of, tensors_in
 from flambeau.compile.split import Split, without_constants
@@ -40,11 +40,15 @@ class _Found(NamedTuple):
         standing: The tensors in slots that are returned.
         containers: The containers that change.
         exchanged: The tensors that are given other Cells, and those whose Cells they take.
+        cells: The Cells of outputs that stand in several places, once they are made.
+        tensors: The tensors made of these, by the id of their `Result`.
     """
 
     standing: dict[Any, Any]
     containers: list[Any]
     exchanged: list[exchanging.Found]
+    cells: dict[int, Cell]
+    tensors: dict[int, Tensor]
 
 
 class Program:
@@ -75,12 +79,16 @@ class Program:
         #: What the program takes for granted about its arguments besides `signature`.
         self.facts = trace.facts.all()
         slots = [(slot, result) for slot, result in recording.slots if result is not None]
-        plain = [each for each in slots if _is_plain_gradient(*each)]
+        grads = [each for _, each in (*slots, *self.argument_grads) if each is not None]
+        #: Outputs that stand in several places, which must then share the tensor or its Cell.
+        self.shared = shared_outputs((*self.results, *grads, *self.exchanges))
+        if self.sole is not None and self.sole.output in self.shared:
+            self.sole = None
+        plain = [each for each in slots if self._is_plain_gradient(*each)]
         #: Tensors whose gradient is a plain new tensor at each call, with its place in the outputs.
         self.new_grads = [(slot.tensor, result.output) for slot, result in plain]
-        self.slots = [each for each in slots if not _is_plain_gradient(*each)]
+        self.slots = [each for each in slots if not self._is_plain_gradient(*each)]
         # Tensors that the results are, where those stand that may be others at each call.
-        grads = [each for _, each in (*slots, *self.argument_grads) if each is not None]
         self.standing = [each.slot for each in (*self.results, *grads) if each.slot]
         self.moved, self.flags = recording.moved, recording.flags
         # The modes in which the function leaves modules that it switches.
@@ -115,7 +123,9 @@ class Program:
         )
         #: Whether it writes anything at all.
         self.changes = bool(self.written or self.writes_more)
-        self.looks_first = bool(self.keeping.slots or self.standing or self.flags or self.exchanges)
+        self.looks_first = bool(
+            self.keeping.slots or self.standing or self.flags or self.exchanges or self.shared
+        )
 
     def _bind(self, recording: Recording, closed: Any) -> None:
         """Match the jaxpr's constants to the Cells they were read from, and compile it."""
@@ -315,6 +325,8 @@ class Program:
             {slot: slot.get() for slot in self.standing},
             self.keeping.find(),
             exchanging.look_up(self.exchanges, leaves, self.joined.owners),
+            {},
+            {},
         )
 
     def _write_more(
@@ -339,7 +351,8 @@ class Program:
             (cell.write if is_whole else leaves[i]._store)(outputs[output])
             cell.version += count - 1
         if found is not None:
-            exchanging.carry_out(self.exchanges, found.exchanged, outputs)
+            cell_of = functools.partial(self._cell_of, outputs, found)
+            exchanging.carry_out(self.exchanges, found.exchanged, outputs, cell_of)
         for i, result in self.argument_grads:
             grad = None if result is None else self._make(result, outputs, leaves, node, found)
             leaves[i]._grad = grad
@@ -387,11 +400,31 @@ class Program:
             tensor._requires_grad = result.requires_grad
         if tensor is not None:
             return tensor
-        made = Tensor._wrap(outputs[result.output])
+        shared = None if found is None or result.output not in self.shared else found.tensors
+        if shared is not None and id(result) in shared:
+            return shared[id(result)]
+        made = _new(Tensor)
+        made._cell = self._cell_of(outputs, found, result.output)
         if result.cls is not Tensor:
             made = made.as_subclass(result.cls)
         made._requires_grad = result.requires_grad
-        return _with_history(made, node, result.number)
+        _with_history(made, node, result.number)
+        if shared is not None:
+            shared[id(result)] = made
+        return made
+
+    def _cell_of(self, outputs: Any, found: _Found | None, output: int) -> Cell:
+        """The Cell of a new tensor, or of all that have this output as theirs."""
+        if found is None or output not in self.shared:
+            return Cell(outputs[output])
+        if output not in found.cells:
+            found.cells[output] = Cell(outputs[output])
+        return found.cells[output]
+
+    def _is_plain_gradient(self, slot: Slot, result: Result) -> bool:
+        """Whether a gradient is made at each call as a tensor that nothing else is known of."""
+        is_plain = result.is_new and not result.requires_grad and result.number is None
+        return is_plain and isinstance(slot, GradSlot) and result.output not in self.shared
 
     def _accepts_slots(self) -> bool:
         return (
@@ -407,12 +440,6 @@ class Program:
         """Whether tensors whose Cell the program exchanges share none with others it knows."""
         cells = {each._cell for each in self.loose}
         return len(cells) == len(self.loose) and cells.isdisjoint(self.bound_cells)
-
-
-def _is_plain_gradient(slot: Slot, result: Result) -> bool:
-    """Whether a gradient is made at each call as a tensor that nothing else is known of."""
-    is_plain = result.is_new and not result.requires_grad and result.number is None
-    return is_plain and isinstance(slot, GradSlot)
 
 
 def _record(function: Callable[..., Any], leaves: list[Any], structure: Any) -> Any:

@@ -68,9 +68,12 @@ class Recording:
         # The stand-ins of tensors, with the positions of those.
         self.own: dict[Tensor, int] = {}
         self.outputs: list[Any] = []
+        # The outputs that are the arrays of whole Cells which the function makes.
+        self.output_of: dict[Cell, int] = {}
         # The tensors that the function leaves somewhere or returns, with what they are as results.
         self.returned: dict[Tensor, int] = {}
         self.results: list[Result] = []
+        self.result_of: dict[Tensor, Result] = {}
         #: What is left and returned; and the one new tensor that is returned, if that is all.
         self.keeping: Keeping
         self.sole: Result | None = None
@@ -208,6 +211,12 @@ class Recording:
         return len(self.outputs) - 1
 
     def _result(self, value: Tensor) -> Result:
+        """How ``value`` is made at each call; one object for each tensor."""
+        if value not in self.result_of:
+            self.result_of[value] = self._new_result(value)
+        return self.result_of[value]
+
+    def _new_result(self, value: Tensor) -> Result:
         if value in self.own:
             return Result(argument=self.own[value])
         slot = self.slot_of(value)
@@ -221,11 +230,17 @@ class Recording:
         if value._view is None and not isinstance(value._cell.array, Tracer):
             return Result(tensor=value)
         return Result(
-            output=self._add(value._read()),
+            output=self._add(value._read()) if value._view else self._cell_output(value._cell),
             number=self._number(value),
             requires_grad=value.requires_grad,
             cls=type(value),
         )
+
+    def _cell_output(self, cell: Cell) -> int:
+        """The output for all of a Cell that the function makes, one for all its tensors."""
+        if cell not in self.output_of:
+            self.output_of[cell] = self._add(self.trace.read(cell))
+        return self.output_of[cell]
 
     def _alias(self, value: Tensor) -> Result | None:
         """The result for a new handle on elements of a tensor from outside, if it is one.
@@ -358,7 +373,7 @@ class Recording:
         owners.update({handle.cell: tensor for tensor, handle in handles.items()})
         nodes = {tensor: node for tensor, (node, _, _) in trace.histories.items()}
         self.exchanges = exchanging.collect(
-            handles, nodes, self._where_is, owners, self._add, trace
+            handles, nodes, self._where_is, owners, self._cell_output, self._add
         )
 
     def _collect_flags(self) -> None:

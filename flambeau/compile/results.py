@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from flambeau.core.tensor import Tensor
@@ -42,3 +44,13 @@ class Result(NamedTuple):
     def is_new_handle(self) -> bool:
         """Whether each call makes a tensor of any class for it, perhaps on a Cell from outside."""
         return self.output >= 0 or self.is_alias
+
+
+def shared_outputs(made: Iterable[Any]) -> set[int]:
+    """The outputs that stand in several places, as the same tensor or as the Cell of several.
+
+    Args:
+        made: Each `Result` and `Exchange`, or ``None``.
+    """
+    times = Counter(each.output for each in made if each is not None)
+    return {output for output, count in times.items() if output >= 0 and count > 1}

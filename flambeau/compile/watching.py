@@ -18,6 +18,7 @@ from flambeau.compile.places import AttributeSlot, Outside, Returned
 from flambeau.compile.reads import Reads, content_of
 from flambeau.compile.slots import KINDS
 from flambeau.core import tensor_class
+from flambeau.core.identity import Same
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import Trace
 
@@ -155,6 +156,9 @@ class WatchingTrace(Trace):
                 snapshot.ignore([slot])
             slot = Outside(slot.module, None, (slot.place[1],))
         self.outside.ignore([slot])
+        if slot.key is not None:
+            # An entry of a dictionary that announces its changes.
+            self.watched.pop((id(slot.root), slot.key), None)
 
     def watch(self, owner: Any, snapshot: Callable[[], Any], name: Any = None) -> bool:
         """See `Trace.watch`; hooks for all modules come from outside."""
@@ -228,6 +232,8 @@ class WatchingTrace(Trace):
                 self.ignore(slot)
                 if slot.place[0] == "_modules" and id(vars(slot.module)) in self.snapshots:
                     self.members.ignore([slot])
+            else:
+                self.ignore(slot)
 
     def reset(self) -> None:
         """Leave members, attributes and hooks as they were before the trace."""
@@ -244,7 +250,9 @@ class WatchingTrace(Trace):
         for snapshot in self.all_snapshots():
             found += [snapshot.values[place] for place in snapshot.entries]
         found += [self.outside.values[place] for place in self.outside.entries]
-        return {id(leaf) for leaf in leaves_in(found) if isinstance(leaf, Tensor)}
+        found += [value.value for _, _, value in self.watched.values() if isinstance(value, Same)]
+        leaves = leaves_in(found, left_out=self.members.tables)
+        return {id(leaf) for leaf in leaves if isinstance(leaf, Tensor)}
 
 
 def _kind_of(module: Any) -> Callable[[], type]:

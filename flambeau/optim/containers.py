@@ -74,9 +74,34 @@ class Structure:
     def watch_state(self) -> None:
         """Let the program that is being traced depend on which tensors the state has."""
         state = self.owner.state
-        if modes.trace.watch(self.__dict__, lambda: frozen(dict(self.owner.state))):
+        if modes.trace.watch(self.__dict__, lambda: _without_tensors(self.owner.state)):
             before = {key: dict(entries) for key, entries in dict.items(state)}
             modes.trace.undo.append(lambda: state.put_back(before))
+            for entries in dict.values(state):
+                for name, value in dict.items(entries):
+                    if isinstance(value, Tensor):
+                        # By itself, since the program may put another one there at each call.
+                        look = functools.partial(_identity, entries, name)
+                        modes.trace.watch(entries, look, name)
+
+
+def _without_tensors(state: dict[Any, Any]) -> Any:
+    """What a program takes for granted of the state, but for which tensors are in it."""
+    return tuple(
+        (
+            frozen(key),
+            Same(entries),
+            tuple(
+                (name, None if isinstance(each, Tensor) else frozen(each))
+                for name, each in entries.items()
+            ),
+        )
+        for key, entries in state.items()
+    )
+
+
+def _identity(entries: dict[Any, Any], name: Any) -> Any:
+    return Same(dict.get(entries, name))
 
 
 def frozen(value: Any) -> Any:
@@ -161,6 +186,23 @@ def _unchanged(element: Any) -> Any:
     return element
 
 
+def _touch(table: dict[Any, Any]) -> None:
+    """Tell a trace that ``table`` is about to change; each call then changes it so."""
+    if modes.trace is not None:
+        modes.trace.touch(table)
+
+
+def _touching(method: Callable[..., Any]) -> Callable[..., Any]:
+    """``method`` of a dictionary, of which a trace is told first."""
+
+    @functools.wraps(method)
+    def change(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _touch(self)
+        return method(self, *args, **kwargs)
+
+    return change
+
+
 class ParameterState(dict[Any, Any]):
     """The state of one parameter, by name: ``exp_avg``, ``step`` and the like."""
 
@@ -172,18 +214,13 @@ class ParameterState(dict[Any, Any]):
 
     @_announced
     def __setitem__(self, name: Any, value: Any) -> None:
-        if isinstance(value, Tensor) and isinstance(value._cell.array, Tracer):
-            if name not in self:
-                raise MadeInsideError(
-                    f"optimizer state {name!r} was made inside a compiled function, at several "
-                    "calls, so its value would not outlive them; make it once, or in the "
-                    "optimizer's __init__"
-                )
-            raise TracedValueError(
-                f"optimizer state {name!r} was assigned inside a compiled function, so its value "
-                "would not outlive the call; write to the tensor that is there: "
-                f"state[{name!r}].copy_(...)"
+        if isinstance(value, Tensor) and isinstance(value._cell.array, Tracer) and name not in self:
+            raise MadeInsideError(
+                f"optimizer state {name!r} was made inside a compiled function, at several "
+                "calls, so its value would not outlive them; make it once, or in the "
+                "optimizer's __init__"
             )
+        _touch(self)
         super().__setitem__(name, value)
 
     def update(self, *args: Any, **entries: Any) -> None:
@@ -201,10 +238,10 @@ class ParameterState(dict[Any, Any]):
         self.update(entries)
         return self
 
-    __delitem__ = _announced(dict.__delitem__)
-    clear = _announced(dict.clear)
-    pop = _announced(dict.pop)
-    popitem = _announced(dict.popitem)
+    __delitem__ = _announced(_touching(dict.__delitem__))
+    clear = _announced(_touching(dict.clear))
+    pop = _announced(_touching(dict.pop))
+    popitem = _announced(_touching(dict.popitem))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return dict, (dict(self),)
@@ -259,7 +296,13 @@ class OptimizerState(defaultdict[Any, Any]):
     @_announced
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(value, dict) and not isinstance(value, ParameterState):
-            value = ParameterState(value, self.structure)
+            entries, value = value, ParameterState((), self.structure)
+            if modes.trace is not None and isinstance(self.get(key), ParameterState):
+                # A program changes the entries of the dictionary that is there.
+                value = self[key]
+                for name in [each for each in value if each not in entries]:
+                    del value[name]
+            value.update(entries)
         super().__setitem__(key, value)
 
     def update(self, *args: Any, **entries: Any) -> None:

@@ -45,3 +45,11 @@ def test_no_line_in_tests_and_where_nobody_watches(quick, monkeypatch, capsys):
     with Statistics().working("conv2d"):
         time.sleep(0.5)
     assert capsys.readouterr().err == ""
+
+
+def test_what_is_traced_is_not_counted_as_a_program():
+    x = flambeau.ones(17, 3)
+    flambeau.compile(lambda: flambeau.cosh(x).tan().sinh().sum())()
+    counts = flambeau.compiler.stats()
+    assert counts["dropped"] >= 0
+    assert counts["compiled"] + counts["loaded"] == counts["held"] + counts["dropped"]
