@@ -94,7 +94,7 @@ _ADVICE = {
     """,
     "flambeau.autograd.grad gives the gradients of a convolution": "nn.grad",
     "an operator of your own is a flambeau.autograd.Function, which may compute with JAX: "
-    "flambeau.from_jax(function(x.jax()))": "library utils.cpp_extension",
+    "flambeau.from_jax(function(x.jax()))": "utils.cpp_extension",
     # Layers
     "nn.attention.sdpa_kernel chooses the kernel of scaled_dot_product_attention; put a bias or a "
     "pattern into attn_mask": """

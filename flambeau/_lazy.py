@@ -13,7 +13,7 @@ from flambeau._absent import absent
 
 _MODULES = (
     "__config__", "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "distributed",
-    "distributions", "fft", "hub", "jit", "serialization", "signal", "special",
+    "distributions", "fft", "hub", "jit", "library", "serialization", "signal", "special",
     "testing",
 )  # fmt: skip
 # Functions, by the module of `flambeau` that has them.

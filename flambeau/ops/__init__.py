@@ -1,6 +1,9 @@
 """The catalogue of operators. Importing it declares them and gives Tensor its methods."""
 
+import sys
 import types
+from importlib import import_module as _import_module
+from typing import Any as _Any
 
 from flambeau.ops.arithmetic import *
 from flambeau.ops.comparison import *
@@ -61,3 +64,18 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     for name, value in vars().items()
     if name[0] != "_" and not isinstance(value, types.ModuleType)
 ]
+
+
+class _Namespaces:
+    """What the module calls for names that it does not have: namespaces of custom operators."""
+
+    def __call__(self, name: str) -> _Any:
+        # Whoever has defined an operator has imported the library.
+        if name[0] != "_" and (name == "aten" or "flambeau.library" in sys.modules):
+            found = _import_module("flambeau.library.registry").namespace(name)
+            if found is not None:
+                return found
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__getattr__ = _Namespaces()

@@ -110,7 +110,7 @@ TORCH = {
         uint5 uint6 uint7
     """,
     ROOM: """
-        cpp export functional futures fx library masked monitor
+        cpp export functional futures fx masked monitor
         mps mtia multiprocessing package profiler quasirandom torch_version
         types xpu
     """,

@@ -1,0 +1,100 @@
+"""``flambeau.ops.aten``: PyTorch's internal operators, where functions here have their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import flambeau
+from flambeau.core.tensor import Tensor
+
+
+def _softmax(self: Any, dim: int, half_to_float: bool) -> Any:
+    dtype = flambeau.float32 if half_to_float else None
+    return flambeau.nn.functional.softmax(self, dim, dtype=dtype)
+
+
+def _log_softmax(self: Any, dim: int, half_to_float: bool) -> Any:
+    dtype = flambeau.float32 if half_to_float else None
+    return flambeau.nn.functional.log_softmax(self, dim, dtype=dtype)
+
+
+def _slice(self: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    return self[(slice(None),) * (dim % self.dim()) + (slice(start, end, step),)]
+
+
+def _to_copy(self: Any, *, dtype: Any = None, device: Any = None, **layout: Any) -> Any:
+    return self.to(device=device or self.device, dtype=dtype or self.dtype, copy=True)
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "_softmax": _softmax,
+    "_log_softmax": _log_softmax,
+    "slice": _slice,
+    "_to_copy": _to_copy,
+    "_unsafe_view": flambeau.reshape,
+    "alias": lambda self: self.view_as(self),
+}
+# Where functions are looked for.
+_SPACES = ("flambeau", "flambeau.nn.functional", "flambeau.linalg", "flambeau.special")
+
+
+class AtenOperator:
+    """A function under its name in ``aten``; each of its overloads is the function itself.
+
+    Args:
+        name: The name.
+        function: The function.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.__name__ = name
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        if "self" in kwargs:
+            args = (kwargs.pop("self"), *args)
+        return self._function(*args, **kwargs)
+
+    def __getattr__(self, overload: str) -> Any:
+        if overload.startswith("_"):
+            raise AttributeError(overload)
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AtenOperator) and other._function is self._function
+
+    def __hash__(self) -> int:
+        return hash(self._function)
+
+    def __repr__(self) -> str:
+        return f"aten.{self.__name__}"
+
+
+class Aten:
+    """The namespace ``aten``."""
+
+    def __getattr__(self, name: str) -> AtenOperator:
+        if not name.startswith("__"):
+            function = _function_of(name)
+            if function is not None:
+                return AtenOperator(name, function)
+        raise AttributeError(
+            f"'_OpNamespace' 'aten' object has no attribute '{name}': no function of flambeau has "
+            "that name"
+        )
+
+
+def _function_of(name: str) -> Callable[..., Any] | None:
+    if name in _OWN:
+        return _OWN[name]
+    for space in _SPACES:
+        found: Any = flambeau
+        for part in space.split(".")[1:]:
+            found = getattr(found, part)
+        function = getattr(found, name, None)
+        if callable(function) and not isinstance(function, type):
+            return function
+    method = getattr(Tensor, name, None)
+    return method if callable(method) else None
