@@ -113,8 +113,6 @@ _ADVICE = {
     """,
     "jax.export.export makes StableHLO of a jitted function of arrays, such as one that calls "
     "flambeau.func.functional_call": "export onnx",
-    "jax.make_jaxpr(module)(x) shows what a module computes, and forward hooks give what its "
-    "layers return": "fx",
     "flambeau.compile needs no settings, and its programs are never stale; leave it out": """
         _dynamo _inductor compiler.assume_constant_result compiler.config
         compiler.cudagraph_mark_step_begin compiler.get_default_backend compiler.list_backends

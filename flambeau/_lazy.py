@@ -13,7 +13,7 @@ from flambeau._absent import absent
 
 _MODULES = (
     "__config__", "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "distributed",
-    "distributions", "fft", "hub", "jit", "library", "serialization", "signal", "special",
+    "distributions", "fft", "fx", "hub", "jit", "library", "serialization", "signal", "special",
     "testing",
 )  # fmt: skip
 # Functions, by the module of `flambeau` that has them.
@@ -23,6 +23,7 @@ _FUNCTIONS = {
         "set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled"
     ),
     "amp.grad_scaler": "GradScaler",
+    "assertions": "_assert",
     "as_torch": "install_as_torch uninstall_as_torch",
     "autograd.anomaly_mode": "is_anomaly_check_nan_enabled is_anomaly_enabled",
     "device_modules": "get_device_module",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau.core.overrides import asking_functions
 from flambeau.core.tensor import Tensor
 from flambeau.nn import functional
 
@@ -299,3 +300,10 @@ def ctc_loss(
     return functional.ctc_loss(
         log_probs, targets, input_lengths, target_lengths, blank, name, zero_infinity
     )
+
+
+asking_functions += [
+    value
+    for name, value in list(globals().items())
+    if name in __all__ and value not in asking_functions and not hasattr(value, "op")
+]

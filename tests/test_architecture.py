@@ -19,6 +19,7 @@ BELOW = {
     "optim": {"core", "ops", "autograd", "compile", "nn"},
     "amp": {"core", "ops"},
     "checkpoint": {"core", "ops", "nn"},
+    "fx": {"core", "ops", "nn"},
     "distributions": {"core", "ops", "autograd"},
 }
 # An older name for something that stands on its room.

@@ -3,6 +3,9 @@
 While a thread is inside one, the faces of operators and functions ask it. So that nothing is
 slower outside, they look for modes only while one is open in any thread: names that they look up
 then stand for something else, and functions without a face (`overrides.asks`) have another code.
+
+That code also lets arguments that stand for tensors override such functions, which
+`expect_stand_ins` announces. Faces always ask these.
 """
 
 from __future__ import annotations
@@ -22,11 +25,14 @@ from flambeau.core.overrides import (
     flattened,
     handle_torch_function,
     has_torch_function,
+    stands_in,
 )
 
 _lock = threading.Lock()
 # How many modes are open, in all threads.
 _open = 0
+# How many have announced stand-ins.
+_expecting = 0
 
 
 class TorchFunctionMode:
@@ -108,10 +114,13 @@ def _ask_first(face: FunctionType) -> CodeType:
     own.__kwdefaults__ = face.__kwdefaults__
 
     def ask(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if modes.functions:
+        if modes.functions or any(map(stands_in, (*args, *kwargs.values()))):
             values = flattened((*args, *kwargs.values()))
             return handle_torch_function(face, values, *args, **kwargs)
         return own(*args, **kwargs)
+
+    # So that its signature is shown all the same.
+    face.__wrapped__ = own  # type: ignore[attr-defined]
 
     consts = [ask if each == _PLACE else each for each in _asking.__code__.co_consts]
     code = face.__code__
@@ -144,9 +153,26 @@ def _count(change: int) -> None:
             if _open:
                 _NOT_ASKING[module, name] = getattr(home, name)
             setattr(home, name, asking if _open else _NOT_ASKING[module, name])
-        for face in asking_functions:
-            if _open:
-                _own_code[face] = face.__code__
-                face.__code__ = _ask_first(face)
-            else:
-                face.__code__ = _own_code[face]
+        _let_functions_ask()
+
+
+def expect_stand_ins(expected: bool) -> None:
+    """Announce that arguments which stand for tensors may come, or that they no longer will."""
+    global _expecting
+    with _lock:
+        _expecting += 1 if expected else -1
+        _let_functions_ask()
+
+
+def _let_functions_ask() -> None:
+    """Give functions the code that asks while it is needed, and their own otherwise."""
+    if not (_open or _expecting):
+        while _own_code:
+            face, code = _own_code.popitem()
+            face.__code__ = code
+            del face.__wrapped__  # type: ignore[attr-defined]
+        return
+    for face in asking_functions:
+        if face not in _own_code:
+            _own_code[face] = face.__code__
+            face.__code__ = _ask_first(face)

@@ -150,6 +150,9 @@ class Op:
         try:
             kernel = self.kernels[key]
         except KeyError:
+            # A stand-in for a tensor may stand for a number, too.
+            if any_overrides(static):
+                raise OverrideNeeded from None
             for place, name, check in self.checks:
                 check(self.name, name, static[place])
             function = functools.partial(self._apply, static, lengths)
@@ -172,6 +175,8 @@ class Op:
 
     def _members(self, value: Any, position: int) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple):
+            if any_overrides((value,)):
+                raise OverrideNeeded
             raise TypeError(
                 f"{self.name}(): {self.names[position]} must be a list or tuple of Tensors, "
                 f"got {type(value).__name__}"

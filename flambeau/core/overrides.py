@@ -77,6 +77,23 @@ def any_overrides(arguments: Iterable[Any]) -> bool:
     return False
 
 
+# Types of arguments that `stands_in` need not look at again.
+_FAMILIAR: set[type] = {Tensor, int, float, bool, complex, str, type(None)}
+
+
+def stands_in(value: Any) -> bool:
+    """Whether ``value`` is no tensor and overrides functions, or has a member that does."""
+    cls = type(value)
+    if cls in _FAMILIAR:
+        return False
+    if isinstance(value, list | tuple):
+        return any(map(stands_in, value))
+    if isinstance(value, Tensor) or not hasattr(cls, "__torch_function__"):
+        _FAMILIAR.add(cls)
+        return False
+    return overrides(cls)
+
+
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
@@ -114,12 +131,16 @@ def _ask_mode(public_api: Any, types: tuple[type, ...], args: Any, kwargs: Any) 
         modes.functions = before
 
 
-#: Functions that modes see although they are no operators, nor made by `op.function`.
+#: Functions that modes and stand-ins for tensors see, no operators and not made by `op.function`.
 asking_functions: list[FunctionType] = []
 
 
 def asks(function: Any) -> Any:
-    """A decorator: modes see the calls of a function that is no operator, nor made of any."""
+    """A decorator: the calls of a function that is no operator can be overridden as a whole.
+
+    By modes, and by arguments that are no tensors but stand for some. Subclasses of Tensor override
+    the operators that it is made of. See `function_modes` for how it costs nothing.
+    """
     asking_functions.append(function)
     return function
 

@@ -44,6 +44,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     return stored(input, result, True, "relu") if inplace else result
 
 
+@asks
 def relu_(input: Tensor) -> Tensor:
     """`relu`, in place."""
     return relu(input, True)
@@ -67,6 +68,7 @@ def hardtanh(
     return stored(input, ops.hardtanh(input, min_val, max_val), inplace, "hardtanh")
 
 
+@asks
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """`hardtanh`, in place."""
     return hardtanh(input, min_val, max_val, True)
@@ -79,6 +81,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     return stored_irreversibly(input, result, "leaky_relu", negative_slope) if inplace else result
 
 
+@asks
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """`leaky_relu`, in place."""
     return leaky_relu(input, negative_slope, True)
@@ -91,6 +94,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return stored_irreversibly(input, result, "elu", alpha) if inplace else result
 
 
+@asks
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """`elu`, in place."""
     return elu(input, alpha, True)
@@ -102,6 +106,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     return stored(input, ops.selu(input), inplace, "selu")
 
 
+@asks
 def selu_(input: Tensor) -> Tensor:
     """`selu`, in place."""
     return selu(input, True)
@@ -118,6 +123,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return stored_irreversibly(input, result, "celu", alpha) if inplace else result
 
 
+@asks
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """`celu`, in place."""
     return celu(input, alpha, True)
@@ -135,11 +141,13 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return stored(input, ops.mish(input), inplace, "mish")
 
 
+@asks
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``min(max(0, x + 3), 6) / 6``, elementwise."""
     return stored(input, ops.hardsigmoid(input), inplace, "hardsigmoid")
 
 
+@asks
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """``x * min(max(0, x + 3), 6) / 6``, elementwise."""
     return stored(input, ops.hardswish(input), inplace, "hardswish")
@@ -151,6 +159,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     return stored(input, ops.threshold(input, threshold, value), inplace, "threshold")
 
 
+@asks
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """`threshold`, in place."""
     return ops.threshold.in_place(input, threshold, value)
@@ -269,6 +278,7 @@ def rrelu(
     return stored_irreversibly(input, result, "rrelu", lower) if inplace else result
 
 
+@asks
 def rrelu_(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
 ) -> Tensor:

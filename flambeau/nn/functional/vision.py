@@ -184,6 +184,7 @@ def _one_each(argument: str, value: Any, spatial: int, input: Tensor) -> tuple[A
     return tuple(value)
 
 
+@asks
 def upsample(
     input: Tensor,
     size: int | Sequence[int] | None = None,
@@ -196,6 +197,7 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
+@asks
 def upsample_nearest(
     input: Tensor,
     size: int | Sequence[int] | None = None,
@@ -206,6 +208,7 @@ def upsample_nearest(
     return interpolate(input, size, scale_factor)
 
 
+@asks
 def upsample_bilinear(
     input: Tensor,
     size: int | Sequence[int] | None = None,

@@ -110,7 +110,7 @@ TORCH = {
         uint5 uint6 uint7
     """,
     ROOM: """
-        cpp export functional futures fx masked monitor
+        cpp export functional futures masked monitor
         mps mtia multiprocessing package profiler quasirandom torch_version
         types xpu
     """,
@@ -396,8 +396,8 @@ ABSENT: dict[str, dict[str, str]] = {
 #: Names of flambeau's own, where PyTorch has none.
 OWN = {
     "": """
-        CompileError alias as_torch checkpoint core device_modules from_jax functional_forms
-        install_as_torch numerics ops return_types threads uninstall_as_torch
+        CompileError alias as_torch assertions checkpoint core device_modules from_jax
+        functional_forms install_as_torch numerics ops return_types threads uninstall_as_torch
     """,
     # In-place forms of functions, which PyTorch has in `nn.functional` only.
     "Tensor": "celu_ jax selu_ threshold_",

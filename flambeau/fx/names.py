@@ -1,0 +1,196 @@
+"""Names in graphs and in generated code: of nodes, of functions and of types."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import keyword
+import re
+import types
+from importlib import import_module
+from typing import Any
+
+from flambeau.core import naming
+from flambeau.core.tensor import Tensor
+
+#: Names that generated code always has as globals, besides those of the package.
+STANDING_NAMES = ("inf", "nan", "NoneType", "device", "fx_pytree", "pytree")
+
+_RESERVED: dict[str, Any] = {
+    **{name: object() for name in (*keyword.kwlist, *STANDING_NAMES, "torch", "flambeau")},
+    **vars(builtins),
+}
+# A name, without the number that it may end with.
+_parts = re.compile(r"([a-zA-Z_][0-9a-zA-Z_]*?)(?:_(\d+))?").fullmatch
+_not_in_names = re.compile("[^0-9a-zA-Z_]+")
+_words = re.compile("(?<=[a-z])([A-Z])")
+
+# Where functions have their public names, in the order in which they are looked for.
+_NAMESPACES = ("", "nn.functional", "nn.init", "linalg", "fft", "special")
+# PyTorch's functions there are named for the namespace as well: `fft_fft`.
+_PREFIXED = ("linalg", "fft", "special")
+
+
+class Namespace:
+    """Gives each object a name of its own that is a Python identifier and hides no builtin."""
+
+    def __init__(self) -> None:
+        self._names: dict[Any, str] = {}
+        self._used: set[str] = set()
+        # The last number that was tried for each name.
+        self._counts: dict[str, int] = {}
+
+    def create_name(self, candidate: str, obj: Any) -> str:
+        """A name that is not in use: ``candidate`` itself, or with a number.
+
+        Args:
+            candidate: What the name is made of.
+            obj: Whose name it becomes, and who gets the same name next time; ``None`` for nobody.
+        """
+        if obj is not None and obj in self._names:
+            return self._names[obj]
+        parts = _parts(candidate)
+        if parts is None:
+            candidate = _not_in_names.sub("_", candidate) or "_unnamed"
+            if candidate[0].isdigit():
+                candidate = f"_{candidate}"
+            parts = _parts(candidate)
+            assert parts is not None
+        base, digits = parts.groups()
+        if digits is None or candidate in self._used:
+            number = self._counts.get(base, 0)
+            if _RESERVED.get(candidate, obj) is not obj:
+                number += 1
+                candidate = f"{base}_{number}"
+        else:
+            number = int(digits)
+        while candidate in self._used:
+            number += 1
+            candidate = f"{base}_{number}"
+        self._used.add(candidate)
+        self._counts[base] = number
+        if obj is not None:
+            self._names[obj] = candidate
+        return candidate
+
+    def associate_name_with_obj(self, name: str, obj: Any) -> None:
+        """Let ``obj`` have a name that was created for nobody."""
+        self._names[obj] = name
+
+
+def snake_case(text: str) -> str:
+    """``text`` in small letters, words apart: ``MaxPool2d`` becomes ``max_pool2d``."""
+    return _words.sub(r"_\1", text).lower()
+
+
+def public_path(target: Any) -> tuple[str, str] | None:
+    """The namespace below the package in which a function or class is public, and its name there.
+
+    >>> import flambeau
+    >>> public_path(flambeau.nn.functional.softmax), public_path(flambeau.softmax)
+    (('nn.functional', 'softmax'), ('', 'softmax'))
+    """
+    called = getattr(target, "__name__", None)
+    if not isinstance(called, str) or not is_own(target):
+        return None
+    for home in _NAMESPACES:
+        namespace = import_module(f"flambeau.{home}" if home else "flambeau")
+        name = called.removeprefix(f"{home}_") if home else called
+        if getattr(namespace, name, None) is target:
+            return home, name
+    return None
+
+
+def is_own(target: Any) -> bool:
+    """Whether a function or class is defined in this package."""
+    module = getattr(target, "__module__", None)
+    return isinstance(module, str) and module.partition(".")[0] == "flambeau"
+
+
+def is_method(function: Any) -> bool:
+    """Whether a function of this package is known as a method of Tensor only."""
+    name = getattr(function, "__name__", "")
+    return getattr(Tensor, name, None) is function and public_path(function) is None
+
+
+def name_of_target(target: Any) -> str:
+    """What a node that calls ``target`` is named after.
+
+    >>> import flambeau
+    >>> name_of_target(flambeau.relu), name_of_target("__getitem__"), name_of_target("bn1.ReLU")
+    ('relu', 'getitem', 'bn1.re_lu')
+    """
+    if isinstance(target, str):
+        is_magic = target.startswith("__") and target.endswith("__")
+        return snake_case(target[2:-2] if is_magic else target)
+    name = snake_case(target.__name__)
+    home = (public_path(target) or ("", ""))[0]
+    return f"{home}_{name}" if home in _PREFIXED and not name.startswith(f"{home}_") else name
+
+
+def qualified_name(target: Any) -> str:
+    """The name by which a function or class can be reached from modules.
+
+    >>> import flambeau, operator
+    >>> qualified_name(flambeau.nn.functional.relu), qualified_name(operator.add)
+    ('flambeau.nn.functional.relu', '_operator.add')
+    """
+    name = target.__name__
+    if getattr(builtins, name, None) is target:
+        return name
+    if is_own(target):
+        public = public_path(target)
+        if public is not None:
+            return ".".join(filter(None, (naming.package, *public)))
+        if getattr(Tensor, name, None) is target:
+            return f"{naming.package}.Tensor.{name}"
+        inside = target.__module__.removeprefix("flambeau")
+        return f"{naming.package}{inside}.{target.__qualname__}"
+    if name == "<lambda>":
+        # It may be known by the name that it was assigned to.
+        try:
+            name = inspect.getsource(target).split("=")[0].strip()
+        except (OSError, TypeError) as error:
+            raise RuntimeError(
+                f"cannot write {target} as code, since it has no name; define it as a function"
+            ) from error
+    if target.__module__ is None:
+        raise RuntimeError(f"cannot find the module of {target}, which generated code needs")
+    return f"{target.__module__}.{name}"
+
+
+def is_reachable(target: Any) -> bool:
+    """Whether code finds ``target`` below the global with the package's name."""
+    return is_own(target) and "<" not in getattr(target, "__qualname__", "<")
+
+
+def shown_target(target: Any) -> str:
+    """A target as printed graphs show it: ``operator.add``, ``flambeau.relu``, ``conv1``."""
+    if isinstance(target, str):
+        return target
+    module, name = getattr(target, "__module__", None), getattr(target, "__name__", None)
+    if name is None:
+        return repr(target)
+    if module == "builtins":
+        return f"builtins.{name}"
+    if module == "_operator":
+        return f"operator.{name}"
+    return qualified_name(target)
+
+
+def type_text(kind: Any) -> str:
+    """A type as an annotation shows it."""
+    if isinstance(kind, type) and not isinstance(kind, types.GenericAlias):
+        if kind.__module__ == "builtins":
+            return kind.__qualname__
+        if public_path(kind) is not None:
+            return qualified_name(kind)
+        return f"{kind.__module__}.{kind.__qualname__}"
+    if kind is ...:
+        return "..."
+    if isinstance(kind, types.UnionType):
+        texts = map(type_text, kind.__args__)
+        return " | ".join("None" if text == "NoneType" else text for text in texts)
+    if isinstance(kind, types.GenericAlias):
+        return f"{type_text(kind.__origin__)}[{', '.join(map(type_text, kind.__args__))}]"
+    return kind.__name__ if isinstance(kind, types.FunctionType) else repr(kind)
