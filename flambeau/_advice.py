@@ -141,7 +141,6 @@ _ADVICE = {
         serialization.storage_to_tensor_type serialization.validate_cuda_device
         serialization.validate_hpu_device
     """,
-    "tensorboardX writes the same files, and needs no PyTorch": "utils.tensorboard",
     # Devices
     "several devices work together by JAX's sharding: place the batch, and each parameter, as in "
     "param.data = flambeau.from_jax(jax.device_put(param.jax(), sharding))": """
@@ -204,11 +203,8 @@ _ADVICE = {
     # Measuring
     "jax.profiler.trace(folder) records what runs in its block, and "
     "jax.profiler.TraceAnnotation(name) names a part": """
-        autograd.profiler cuda.nvtx cuda.profiler profiler
-    """,
-    "use timeit, and wait for results with tensor.jax().block_until_ready()": "utils.benchmark",
-    'jax.jit(module).lower(x).compile().cost_analysis()["flops"] counts them': """
-        utils.flop_counter
+        autograd.profiler.emit_itt autograd.profiler.emit_nvtx cuda.nvtx cuda.profiler
+        profiler.ExecutionTraceObserver profiler.itt
     """,
     "warnings are Python's: warnings.simplefilter shows and hides them": """
         is_warn_always_enabled set_warn_always

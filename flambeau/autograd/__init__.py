@@ -1,5 +1,8 @@
 """Gradients: the public face of the tape."""
 
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
 from flambeau._absent import Absent as _Absent
 from flambeau.autograd import forward_ad as forward_ad
 from flambeau.autograd import functional as functional
@@ -13,4 +16,14 @@ from flambeau.autograd.grad_mode import set_multithreading_enabled as set_multit
 from flambeau.autograd.gradcheck import *
 from flambeau.autograd.variable import *
 
-__getattr__ = _Absent(__name__)
+
+class _Rest(_Absent):
+    """What is asked for names that are not here: `profiler` is imported then."""
+
+    def __call__(self, name: str) -> _Any:
+        if name == "profiler":
+            return _import_module("flambeau.autograd.profiler")
+        return super().__call__(name)
+
+
+__getattr__ = _Rest(__name__)

@@ -84,7 +84,7 @@ class TorchFunctionMode:
 def _asking_run(kernel: Any, inputs: tuple[Any, ...]) -> Any:
     if modes.functions:
         raise OverrideNeeded
-    return dispatch.run(kernel, inputs)
+    return kept_names.get("run", dispatch.run)(kernel, inputs)
 
 
 def _asking_any_overrides(arguments: Any) -> bool:
@@ -102,8 +102,8 @@ _ASKING: tuple[tuple[str, str, Any], ...] = (
     ("flambeau.ops.indexing", "has_torch_function", _asking_has_torch_function),
     ("flambeau.ops.indexing", "PLAIN_TYPES", frozenset()),
 )
-# What stands in them else.
-_NOT_ASKING: dict[tuple[str, str], Any] = {}
+#: What stands in them else, by name, while a mode is open.
+kept_names: dict[str, Any] = {}
 
 
 def _ask_first(face: FunctionType) -> CodeType:
@@ -151,8 +151,8 @@ def _count(change: int) -> None:
         for module, name, asking in _ASKING:
             home = sys.modules[module]
             if _open:
-                _NOT_ASKING[module, name] = getattr(home, name)
-            setattr(home, name, asking if _open else _NOT_ASKING[module, name])
+                kept_names[name] = getattr(home, name)
+            setattr(home, name, asking if _open else kept_names.pop(name))
         _let_functions_ask()
 
 

@@ -5,10 +5,15 @@ from typing import Any
 from flambeau._absent import absent as _absent
 from flambeau.utils import hooks as hooks
 
+_MODULES = (
+    "_pytree", "_python_dispatch", "benchmark", "checkpoint", "data", "dlpack", "flop_counter",
+    "model_zoo", "tensorboard",
+)  # fmt: skip
+
 
 def __getattr__(name: str) -> Any:
     # Not every program uses them, and they need rooms that `hooks` does not.
-    if name in ("_pytree", "checkpoint", "data", "dlpack", "model_zoo"):
+    if name in _MODULES:
         from importlib import import_module
 
         return import_module(f"flambeau.utils.{name}")

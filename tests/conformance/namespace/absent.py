@@ -111,7 +111,7 @@ TORCH = {
     """,
     ROOM: """
         cpp export functional futures masked monitor
-        mps mtia multiprocessing package profiler quasirandom torch_version
+        mps mtia multiprocessing package quasirandom torch_version
         types xpu
     """,
     STREAMS: "Event Stream",

@@ -1,0 +1,33 @@
+"""What takes how long: `torch.profiler`.
+
+Operators, nodes of backward, compiled functions and steps of optimizers are recorded by the clock
+of the process. Each is waited for, so that its time is its own; the whole takes longer than without
+a profiler. `jax.profiler.trace` records what runs inside XLA's programs.
+
+>>> import flambeau
+>>> from flambeau.profiler import profile, record_function
+>>> with profile() as recorded:
+...     with record_function("mine"):
+...         y = flambeau.ones(2) + 1
+>>> sorted((each.key, each.count) for each in recorded.key_averages())
+[('aten::add', 1), ('mine', 1)]
+"""
+
+from flambeau._absent import Absent as _Absent
+from flambeau.profiler.profiler import (
+    ProfilerAction,
+    ProfilerActivity,
+    kineto_available,
+    profile,
+    record_function,
+    schedule,
+    supported_activities,
+    tensorboard_trace_handler,
+)
+
+__all__ = [
+    "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function",
+    "schedule", "supported_activities", "tensorboard_trace_handler",
+]  # fmt: skip
+
+__getattr__ = _Absent(__name__)
