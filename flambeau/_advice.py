@@ -74,7 +74,6 @@ _ADVICE = {
     "flambeau.scatter_reduce reduces the elements that have the same index": "segment_reduce",
     "use Python's `if`; in a compiled function compute both and choose with flambeau.where": "cond",
     "use Python's `while`; in a compiled function, a loop of a fixed length": "while_loop",
-    "the functions are in flambeau itself": "functional",
     "for NumPy arrays, scipy.special has y0, y1, airy, eval_chebyt, eval_chebyu, eval_hermite, "
     "eval_hermitenorm, eval_laguerre, eval_legendre, eval_sh_chebyt and eval_sh_chebyu": """
         special.airy_ai special.bessel_y0 special.bessel_y1 special.chebyshev_polynomial_t

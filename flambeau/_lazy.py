@@ -13,7 +13,8 @@ from flambeau._absent import absent
 
 _MODULES = (
     "__config__", "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "distributed",
-    "distributions", "fft", "fx", "hub", "jit", "library", "profiler", "serialization", "signal",
+    "distributions", "fft", "functional", "fx", "hub", "jit", "library", "profiler",
+    "serialization", "signal",
     "special", "testing",
 )  # fmt: skip
 # Functions, by the module of `flambeau` that has them.

@@ -309,7 +309,11 @@ def leaves_in(value: Any, left_out: Iterable[int] = ()) -> Iterator[Any]:
             yield each
         elif id(each) not in known:
             known.add(id(each))
-            waiting += dict.values(each) if isinstance(each, dict) else each
+            if isinstance(each, dict):
+                waiting += dict.values(each)
+            else:
+                # Past the methods of a tuple's class: its `__len__` may mean something else.
+                waiting += tuple.__iter__(each) if isinstance(each, tuple) else each
 
 
 def is_of_trace(value: Any) -> bool:

@@ -12,6 +12,7 @@ from flambeau.core.layout import layout, memory_format
 from flambeau.core.tensor import Tensor
 from flambeau.fx.immutable_collections import immutable_dict, immutable_list
 from flambeau.fx.names import shown_target, type_text
+from flambeau.fx.operator_schemas import ArgsKwargsPair, normalize_function, normalize_module
 
 __all__ = ["Node", "has_side_effect", "map_aggregate", "map_arg"]
 
@@ -236,6 +237,32 @@ class Node:
                 )
             return getattr(self.graph.owning_module.get_submodule(self.target), "_is_impure", False)
         return self.op == "call_function" and self.target in _side_effectful_functions
+
+    def normalized_arguments(
+        self,
+        root: Any,
+        arg_types: tuple[Any, ...] | None = None,
+        kwarg_types: dict[str, Any] | None = None,
+        normalize_to_only_use_kwargs: bool = False,
+    ) -> ArgsKwargsPair | None:
+        """All arguments of a call of a function or module, those left out included.
+
+        Args:
+            root: The module that has the called submodules.
+            arg_types: Without effect: functions have no overloads here.
+            kwarg_types: Without effect.
+            normalize_to_only_use_kwargs: Give all of them as keyword arguments.
+
+        Returns:
+            ``None`` for other nodes, and where the arguments do not fit.
+        """
+        args, kwargs, by_name = self.args, self.kwargs, normalize_to_only_use_kwargs
+        if self.op == "call_module":
+            return normalize_module(root, str(self.target), args, kwargs, by_name)
+        if self.op != "call_function":
+            return None
+        target: Any = self.target
+        return normalize_function(target, args, kwargs, arg_types, kwarg_types, by_name)
 
     @property
     def stack_trace(self) -> str | None:

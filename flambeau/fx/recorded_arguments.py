@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from flambeau.fx.names import public_path
+from flambeau.ops.matrices.matrix_functions import einsum
 
 # Functions of `nn.functional` that PyTorch has in C++, and records as they are called.
 _AS_WRITTEN = {
@@ -33,6 +34,8 @@ def as_recorded(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a call as the graph has them."""
+    if function is einsum and len(args) == 2 and isinstance(args[1], list | tuple):
+        return (args[0], *args[1]), kwargs
     signature = _signature(function)
     if signature is None:
         return args, kwargs

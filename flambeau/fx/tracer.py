@@ -55,9 +55,9 @@ def is_fx_symbolic_tracing() -> bool:
 class ProxyableClassMeta(type):
     """A metaclass of classes whose construction with proxies is recorded."""
 
-    def __init__(cls, name: str, bases: tuple[type, ...], attributes: dict[str, Any]) -> None:
+    def __init__(cls, name: str, bases: tuple[type, ...], attrs: dict[str, Any]) -> None:
         _proxyable_classes[cls] = None
-        super().__init__(name, bases, attributes)
+        super().__init__(name, bases, attrs)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         found: list[Proxy] = []

@@ -485,3 +485,21 @@ def test_stand_ins_are_taken_apart_and_returned_as_what_they_stand_for():
         assert [each.tolist() for each in doubled] == [[6.0, 6.0]] * (i + 1)
         assert pair.left is net.kept is ordered["kept"]
         assert pair.right[0] is net.weights
+
+
+def test_a_tuple_whose_class_counts_otherwise_may_be_a_member():
+    class Representation(tuple):
+        __slots__ = ()
+
+        def __len__(self):
+            raise NotImplementedError("ask for its dimension")
+
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.kind = Representation((2, 3))
+
+        def forward(self, x):
+            return x * self.kind[1]
+
+    assert flambeau.compile(Scaled())(flambeau.ones(2)).tolist() == [3.0, 3.0]

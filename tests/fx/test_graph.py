@@ -3,7 +3,7 @@
 import pytest
 
 import flambeau
-from flambeau import fx
+from flambeau import fx, nn
 
 
 def graph_of(function):
@@ -147,6 +147,19 @@ def test_find_nodes_needs_a_function_for_calls_of_functions():
     ]  # fmt: skip
     with pytest.raises(AssertionError, match="needs a target"):
         graph.find_nodes(op="call_function")
+
+
+def test_arguments_can_be_matched_with_parameters():
+    module = fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2)))
+    (call,) = module.graph.find_nodes(op="call_module")
+    (x,) = call.args
+    assert call.normalized_arguments(module, normalize_to_only_use_kwargs=True) == (
+        (), {"input": x},
+    )  # fmt: skip
+    graph = graph_of(lambda x: flambeau.flatten(x, 1))
+    flatten = graph.find_nodes(op="call_function", target=flambeau.flatten)[0]
+    assert flatten.normalized_arguments(module) == ((flatten.args[0], 1), {"end_dim": -1})
+    assert x.normalized_arguments(module) is None
 
 
 def test_print_tabular_shows_the_nodes(capsys):

@@ -110,8 +110,13 @@ TORCH = {
         uint5 uint6 uint7
     """,
     ROOM: """
+<<<<<<< HEAD
         cpp export functional futures masked monitor
         mps mtia multiprocessing package quasirandom torch_version
+=======
+        cpp export futures masked monitor
+        mps mtia multiprocessing package profiler quasirandom torch_version
+>>>>>>> 765f282 (fx: arguments matched with parameters; functional, ops.load_library; tuples that count otherwise in compiled functions; packages tried)
         types xpu
     """,
     STREAMS: "Event Stream",
@@ -353,6 +358,13 @@ ABSENT: dict[str, dict[str, str]] = {
     "cuda": CUDA,
     "cuda.amp": {INTERNAL: "amp_definitely_not_available"},
     "fft": {LEAK: "Tensor"},
+    "functional": {
+        LEAK: """
+            boolean_dispatch handle_torch_function has_torch_function has_torch_function_unary
+            has_torch_function_variadic overload
+        """,
+    },
+    "fx": {},
     "func": FUNC,
     "hub": {},
     "jit": JIT,
