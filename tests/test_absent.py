@@ -120,8 +120,7 @@ def test_the_error_is_one_that_python_knows():
     ("statement", "name"),
     [
         ("import flambeau.quasirandom", "quasirandom"),
-        ("from flambeau.utils.tensorboard import SummaryWriter", "utils.tensorboard"),
-        ("from flambeau.utils import tensorboard", "utils.tensorboard"),
+        ("from flambeau.masked import masked_tensor", "masked"),
         ("import flambeau.distributed.fsdp", "distributed.fsdp"),
         ("from flambeau.nn.parallel import DistributedDataParallel", "nn.parallel"),
         ("from flambeau.nn import DataParallel, Linear", "nn.DataParallel"),
@@ -145,16 +144,14 @@ def test_other_imports_fail_as_ever():
 
 
 def test_whoever_asks_for_a_module_is_told_that_there_is_none():
-    assert find_spec("flambeau.utils.tensorboard") is None
+    assert find_spec("flambeau.quasirandom") is None
     assert find_spec("flambeau.distributed.fsdp") is None
     assert find_spec("flambeau.nn") is not None
-    assert "tensorboard" not in {
-        each.name for each in pkgutil.iter_modules(flambeau.utils.__path__)
-    }
+    assert "quasirandom" not in {each.name for each in pkgutil.iter_modules(flambeau.__path__)}
     # GLOBAL 'flambeau.quasirandom' 'SobolEngine'
     with pytest.raises(ModuleNotFoundError, match=r"flambeau\.quasirandom': scipy\.stats"):
         pickle.loads(b"cflambeau.quasirandom\nSobolEngine\n.")
-    assert not [name for name in sys.modules if name.startswith("flambeau.utils.tensorboard")]
+    assert not [name for name in sys.modules if name.startswith("flambeau.quasirandom")]
 
 
 @pytest.mark.parametrize("room", ["", "nn", "nn.functional", "optim", "utils", "cuda", "jit"])

@@ -7,7 +7,7 @@ from flambeau.utils import hooks as hooks
 
 _MODULES = (
     "_pytree", "_python_dispatch", "benchmark", "checkpoint", "data", "dlpack", "flop_counter",
-    "model_zoo", "tensorboard",
+    "model_zoo",
 )  # fmt: skip
 
 

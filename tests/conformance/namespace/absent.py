@@ -110,13 +110,8 @@ TORCH = {
         uint5 uint6 uint7
     """,
     ROOM: """
-<<<<<<< HEAD
-        cpp export functional futures masked monitor
-        mps mtia multiprocessing package quasirandom torch_version
-=======
         cpp export futures masked monitor
-        mps mtia multiprocessing package profiler quasirandom torch_version
->>>>>>> 765f282 (fx: arguments matched with parameters; functional, ops.load_library; tuples that count otherwise in compiled functions; packages tried)
+        mps mtia multiprocessing package quasirandom torch_version
         types xpu
     """,
     STREAMS: "Event Stream",
