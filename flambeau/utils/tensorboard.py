@@ -6,14 +6,13 @@ tensorboard.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from flambeau.core.tensor import Tensor
 
 try:
-    from tensorboardX import (  # pyright: ignore[reportMissingImports]
-        SummaryWriter as _SummaryWriter,
-    )
+    _SummaryWriter: Any = import_module("tensorboardX").SummaryWriter
 except ImportError as error:
     raise ImportError(
         "flambeau.utils.tensorboard needs tensorboardX, which writes TensorBoard's files without "
