@@ -11,9 +11,9 @@ from typing import Any
 from jaxlib._jax import ArrayImpl
 
 from flambeau.compile import arguments
-from flambeau.compile.errors import CompileWarning, NotYetMadeError
+from flambeau.compile.errors import CompileError, CompileWarning, NotYetMadeError
 from flambeau.compile.program import Program
-from flambeau.core import device, dtype, world
+from flambeau.core import device, dtype, naming, world
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 
@@ -128,14 +128,18 @@ class CompiledFunction:
 
     Args:
         function: A function of Tensors, numbers, modules and containers of them.
+        fullgraph: A call that cannot become one program is an error; otherwise it runs eagerly.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], fullgraph: bool = True) -> None:
         self.function = function
+        self.fullgraph = fullgraph
         #: By what their calls have in common, the most recently used last, and first in each list.
         self.programs: OrderedDict[Any, list[Program]] = OrderedDict()
         self._recent: _Recent | None = None
         self._eager_calls = 0
+        # What calls have in common that run eagerly, since they cannot become one program.
+        self._eager: set[Any] = set()
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -171,12 +175,12 @@ class CompiledFunction:
                     programs.insert(0, programs.pop(i))
                 break
         else:
+            if key in self._eager:
+                return self.function(*args, **kwargs)
             try:
                 program = Program(self.function, leaves, structure)
-            except NotYetMadeError:
-                if self._eager_calls == EAGER_CALLS:
-                    raise
-                self._eager_calls += 1
+            except CompileError as error:
+                self._run_eagerly(key, error)
                 return self.function(*args, **kwargs)
             self._eager_calls = 0
             programs.insert(0, program)
@@ -193,6 +197,24 @@ class CompiledFunction:
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+    def _run_eagerly(self, key: Any, error: CompileError) -> None:
+        """Let this call run eagerly, or each one with the same ``key``; or raise the error."""
+        if isinstance(error, NotYetMadeError) and self._eager_calls < EAGER_CALLS:
+            self._eager_calls += 1
+            return
+        if self.fullgraph:
+            raise error
+        if len(self._eager) == MOST_PROGRAMS:
+            self._eager.clear()
+        self._eager.add(key)
+        warnings.warn(
+            f"{getattr(self.function, '__name__', self.function)!r} runs eagerly for arguments "
+            f"like these, since it cannot become one program: {error}. "
+            "With fullgraph=True this is an error",
+            CompileWarning,
+            stacklevel=3,
+        )
 
     def _drop_oldest(self) -> None:
         """Forget what was used least recently, once there are more programs than are kept."""
@@ -243,15 +265,18 @@ def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     Args:
         function: A function of Tensors, numbers and containers of them, or a module.
-        options: PyTorch's (``mode``, ``fullgraph``, ``dynamic``, ``backend``, ``options``,
-            ``disable``); accepted, and without effect except ``disable``.
+        options: PyTorch's. With ``fullgraph=False`` calls that cannot become one program run
+            eagerly, with a warning; that is the default of `torch.compile` where flambeau stands
+            in for torch. With ``disable=True`` the function stays as it is. ``mode``, ``dynamic``,
+            ``backend`` and ``options`` are accepted, and without effect.
 
     Returns:
         A callable with the same arguments and results; for a module, another handle on it, of a
         subclass of its class, that shares its members and attributes.
 
     Raises:
-        CompileError: At the first call: the function needs a tensor's value in Python.
+        CompileError: At the first call: the function needs a tensor's value in Python, and
+            ``fullgraph`` is true.
 
     >>> import flambeau
     >>> @flambeau.compile
@@ -269,7 +294,8 @@ def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         return functools.partial(compile, **options)
     if options.get("disable"):
         return function
-    return with_calls(function, CompiledFunction(function))
+    fullgraph = options.get("fullgraph", naming.package != "torch")
+    return with_calls(function, CompiledFunction(function, fullgraph))
 
 
 @functools.singledispatch

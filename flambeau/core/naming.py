@@ -1,4 +1,7 @@
-"""The name that types show: `flambeau.float32`, or `torch.float32` where flambeau stands in."""
+"""The name under which programs use flambeau: its own, or torch, for which it stands in.
 
-#: The name of the package in texts; `flambeau.as_torch` sets it.
+Types show it (`flambeau.float32`, `torch.float32`), and defaults that differ follow it.
+"""
+
+#: The name of the package; `flambeau.as_torch` sets it.
 package = "flambeau"

@@ -36,7 +36,7 @@ class CompiledModule:
         return self._calls.program_count
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return compile, (self._orig_mod,)
+        return functools.partial(compile, fullgraph=self._calls.fullgraph), (self._orig_mod,)
 
 
 class _MethodOfOriginal:
