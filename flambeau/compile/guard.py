@@ -25,7 +25,7 @@ from flambeau.core.view import view_key
 
 _MEMBERS = ("_parameters", "_buffers")
 _REGISTERS = ("_non_persistent_buffers_set",)
-# After so many times that places hold other, equal objects, no quick look is prepared any more.
+# After so many times that more places hold other, equal objects, all are compared at each call.
 _RENEWALS = 8
 
 # Bytes of a NumPy array from which comparing it at each call takes longer than most calls.
@@ -189,6 +189,9 @@ class OutsideSnapshot:
         self.members: list[Outside] = []
         #: Dictionaries that should not get other names.
         self.states: list[Mapping[str, Any]] = []
+        #: What stands in places that are compared at each call: their objects are often made anew.
+        self.unsteady: dict[Outside, tuple[Any, Any]] = {}
+        self._exchanged: set[Outside] = set()
         self._renewals = 0
 
     def update(self, places: Iterable[Outside]) -> list[Outside]:
@@ -253,20 +256,24 @@ class OutsideSnapshot:
         self._look()
 
     def _look(self) -> None:
-        self.expected = [(place, place.get(), frozen) for place, frozen in self.watched.items()]
+        steady = {
+            place: frozen for place, frozen in self.watched.items() if place not in self.unsteady
+        }
+        self.expected = [(place, place.get(), frozen) for place, frozen in steady.items()]
         self.contents = [
             (value, frozen, _Members.of(value))
             for _, value, frozen in self.expected
             if frozen[0] is not None
         ]
-        is_steady = self._renewals < _RENEWALS
-        places = ((place, value) for place, value, _ in self.expected)
-        self.are_same = check_of(places) if is_steady else bool
+        self.are_same = check_of((place, value) for place, value, _ in self.expected)
 
     def holds(self) -> bool:
         """Whether all is as it was."""
         if not self.are_same() and not self._are_equal():
             return False
+        for place, frozen in self.unsteady.items():
+            if _freeze_plain(place.get()) != frozen:
+                return False
         # A container may have changed although it is the same.
         for value, frozen, members in self.contents:
             if (members is None or not members.are_same()) and _freeze_plain(value) != frozen:
@@ -275,12 +282,18 @@ class OutsideSnapshot:
 
     def _are_equal(self) -> bool:
         """Whether other objects than before are equal to them; if so, these count from now on."""
-        for place, value, frozen in self.expected:
-            now = place.get()
+        found = [(place, place.get(), value, frozen) for place, value, frozen in self.expected]
+        for _, now, value, frozen in found:
             is_as_before = now is value and frozen[0] is None
             if not is_as_before and _freeze_plain(now) != frozen:
                 return False
         self._renewals += 1
+        exchanged = {place for place, now, value, _ in found if now is not value}
+        if self._renewals == _RENEWALS:
+            self.unsteady = dict(self.watched)
+        for place in exchanged & self._exchanged:
+            self.unsteady[place] = self.watched[place]
+        self._exchanged |= exchanged
         self._look()
         return True
 

@@ -14,9 +14,13 @@ from typing import Any
 from flambeau.compile.errors import OWN_FOLDERS
 from flambeau.compile.places import MISSING
 
-_FOLDERS = ("stdlib", "purelib", "platlib")
-_LIBRARIES = (*OWN_FOLDERS, *map(sysconfig.get_path, _FOLDERS), "<frozen")
-_PACKAGES = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
+# Where packages are installed: a user's own folder, or one that a .pth file names, may be others
+# than those of the environment.
+_INSTALLED = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")} | {
+    each for each in sys.path if Path(each).name in ("site-packages", "dist-packages")
+}
+_LIBRARIES = (*OWN_FOLDERS, sysconfig.get_path("stdlib"), *_INSTALLED, "<frozen")
+_PACKAGES = tuple(each + os.sep for each in _INSTALLED)
 # Packages that programs are made with, and that hold no settings of the user's.
 _MACHINERY = ("absl", "chex", "flambeau", "jax", "jaxlib", "ml_dtypes", "numpy", "optax", "scipy")
 _LAYERS = str(Path(OWN_FOLDERS[0]) / "nn")
