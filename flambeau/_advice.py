@@ -97,7 +97,7 @@ _ADVICE = {
     # Layers
     "nn.attention.sdpa_kernel chooses the kernel of scaled_dot_product_attention; put a bias or a "
     "pattern into attn_mask": """
-        nn.attention.bias nn.attention.flex_attention
+        nn.attention.bias
         nn.attention.varlen
     """,
     # Programs

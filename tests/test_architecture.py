@@ -22,8 +22,11 @@ BELOW = {
     "fx": {"core", "ops", "nn"},
     "distributions": {"core", "ops", "autograd"},
 }
-# An older name for something that stands on its room.
-OLD_NAMES = {PACKAGE / "nn" / "utils" / "stateless.py"}
+# Other names for something that stands on its room.
+OLD_NAMES = {
+    PACKAGE / "nn" / "utils" / "stateless.py",
+    PACKAGE / "nn" / "attention" / "flex_attention.py",
+}
 MAX_LINES = 600
 
 

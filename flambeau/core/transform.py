@@ -138,7 +138,10 @@ class Capture(Inside):
                     "pass them as arguments"
                 )
             array = self.given[place]
-        return Tensor._wrap(array)
+        stand_in = Tensor._wrap(array)
+        # It cannot be written to inside, as little as the tensor itself.
+        stand_in._cell.born = tensor._cell.born
+        return stand_in
 
 
 def lifted(inputs: Iterable[Any]) -> tuple[Any, ...]:

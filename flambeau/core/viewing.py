@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from flambeau.core import tape
 from flambeau.core.dual import suspended, tangent_of
@@ -51,6 +52,9 @@ def make_view(source: Tensor, step: Step, name: str, starts: tuple[Any, ...] | N
     Returns:
         A tensor on the same Cell.
     """
+    if modes.capture is not None and _is_traced(starts):
+        # Outside of a transformation nobody knows a position that is computed inside.
+        source = modes.capture.lift(source)
     made = unrecorded_view(source, step, name, starts)
     if modes.grad_enabled:
         if source.requires_grad:
@@ -139,6 +143,13 @@ def _view_tangent(source: Tensor, made: Tensor, step: Step, name: str, starts: A
     elif source._tangent is not None:
         # A view without a tangent of a base with one, whose own views have none either.
         level.attach(made, None)
+
+
+def _is_traced(starts: Any) -> bool:
+    """Whether a position is only known when the program runs."""
+    if isinstance(starts, tuple):
+        return any(isinstance(each, Tracer) for each in starts)
+    return isinstance(starts, Tracer)
 
 
 def _positions(starts: Any) -> Any:

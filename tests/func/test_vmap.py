@@ -221,3 +221,58 @@ def test_the_meta_device_has_no_values_to_map():
     ):
         with pytest.raises(RuntimeError, match="meta"):
             transform()
+
+
+PARTS = {
+    "select": lambda x, i: x[i],
+    "select beside": lambda x, i: x[0, i],
+    "slice then select": lambda x, i: x[1:][i],
+    "select twice": lambda x, i: x[i][i],
+    "select and transpose": lambda x, i: x.T[i] * 2,
+    "two uses": lambda x, i: x[i] + x.sum(),
+}
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("name", PARTS)
+def test_a_captured_part_that_begins_where_an_argument_says_has_its_gradient(name, depth):
+    places = flambeau.tensor([1, 0, 1])
+    expected, found = (
+        flambeau.arange(9.0).reshape(3, 3).requires_grad_(),
+        flambeau.arange(9.0).reshape(3, 3).requires_grad_(),
+    )
+    mapped = func.vmap(lambda i: PARTS[name](found, i))
+    if depth == 2:
+        mapped, given = func.vmap(mapped), places[None]
+    else:
+        given = places
+    whole = mapped(given).reshape(-1)
+    parts = flambeau.stack([PARTS[name](expected, int(i)) for i in places]).reshape(-1)
+    assert flambeau.equal(whole, parts)
+    weights = flambeau.arange(1.0, whole.numel() + 1)
+    (whole * weights).sum().backward()
+    (parts * weights).sum().backward()
+    assert flambeau.equal(found.grad, expected.grad)
+
+
+def test_a_captured_part_of_a_computed_tensor_has_its_gradient_and_tangent():
+    places = flambeau.tensor([2, 0])
+    weight = flambeau.arange(3.0).requires_grad_()
+    (slope,) = flambeau.autograd.grad(
+        func.vmap(lambda i: (weight * 2)[i] ** 2)(places).sum(), weight
+    )
+    assert slope.tolist() == [0.0, 0.0, 16.0]
+    with flambeau.autograd.forward_ad.dual_level():
+        dual = flambeau.autograd.forward_ad.make_dual(
+            flambeau.arange(3.0), flambeau.tensor([1.0, 2.0, 3.0])
+        )
+        mapped = func.vmap(lambda i: dual[i] ** 2)(places)
+        tangent = flambeau.autograd.forward_ad.unpack_dual(mapped).tangent
+    assert tangent.tolist() == [12.0, 0.0]
+
+
+def test_a_captured_part_cannot_be_written():
+    for weight in (flambeau.ones(3), flambeau.ones(3).requires_grad_()):
+        with pytest.raises(RuntimeError):
+            func.vmap(lambda i, x=weight: x[i].fill_(0.0))(flambeau.tensor([1]))
+        assert weight.tolist() == [1.0] * 3

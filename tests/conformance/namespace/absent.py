@@ -356,7 +356,7 @@ ABSENT: dict[str, dict[str, str]] = {
     "functional": {
         LEAK: """
             boolean_dispatch handle_torch_function has_torch_function has_torch_function_unary
-            has_torch_function_variadic overload
+            has_torch_function_variadic overload Tensor
         """,
     },
     "fx": {},
@@ -365,6 +365,13 @@ ABSENT: dict[str, dict[str, str]] = {
     "jit": JIT,
     "linalg": {},
     "nn": NN,
+    "nn.attention.flex_attention": {
+        "options of PyTorch's kernels": "FlexKernelOptions",
+        LEAK: """
+            GetAttrKey Tensor TreeSpec flex_attention_hop setup_compilation_env tree_flatten
+            tree_map_only tree_unflatten
+        """,
+    },
     "nn.functional": FUNCTIONAL,
     "nn.init": {},
     "nn.modules": {},

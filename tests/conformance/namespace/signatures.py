@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+FLASH = "PyTorch's other parameters order the writes of its FLASH kernel"
 FILES = "has one pickler of its own, and safetensors beside it"
 PLAIN = "an object of a class that PyTorch makes in C++, and nobody constructs"
 ONE_OF_TWO = "PyTorch names the parameter after what it is given; here it has the documented name"
@@ -27,6 +28,8 @@ DIFFERENT: dict[str, str] = {
     "memory_format": PLAIN,
     "mm": GPU_ONLY,
     "ne": SCRIPT,
+    "nn.attention.flex_attention.BlockMask": FLASH,
+    "nn.attention.flex_attention.create_block_mask": FLASH,
     "nn.functional.elu_": "the other factors are SELU's, which has a function of its own",
     "nn.functional.fractional_max_pool2d": "PyTorch's Python function calls it `_random_samples`",
     "nn.functional.fractional_max_pool3d": "PyTorch's Python function calls it `_random_samples`",
