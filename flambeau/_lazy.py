@@ -13,8 +13,8 @@ from flambeau._absent import absent
 
 _MODULES = (
     "__config__", "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "distributed",
-    "distributions", "fft", "functional", "fx", "hub", "jit", "library", "profiler",
-    "serialization", "signal",
+    "distributions", "fft", "functional", "futures", "fx", "hub", "jit", "library",
+    "multiprocessing", "onnx", "profiler", "serialization", "signal",
     "special", "testing",
 )  # fmt: skip
 # Functions, by the module of `flambeau` that has them.
@@ -28,6 +28,9 @@ _FUNCTIONS = {
     "as_torch": "install_as_torch uninstall_as_torch",
     "autograd.anomaly_mode": "is_anomaly_check_nan_enabled is_anomaly_enabled",
     "device_modules": "get_device_module",
+    "futures": "Future",
+    "jit": "fork wait",
+    "jit.script_module": "CompilationUnit ScriptFunction ScriptModule",
     "functional_forms": (
         "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout alpha_dropout_ batch_norm "
         "binary_cross_entropy_with_logits celu_ convolution cosine_embedding_loss ctc_loss dropout "

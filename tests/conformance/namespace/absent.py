@@ -54,17 +54,17 @@ TORCH = {
     """,
     SCRIPT: """
         AliasDb AnyType Argument ArgumentSpec AwaitType Block BoolType BufferDict CallStack Capsule
-        ClassType Code CompilationUnit CompleteArgumentSpec ComplexType ConcreteModuleType
+        ClassType Code CompleteArgumentSpec ComplexType ConcreteModuleType
         ConcreteModuleTypeBuilder DeepCopyMemoTable DeviceObjType DictType EnumType ErrorReport
-        ExecutionPlan FileCheck FloatType FunctionSchema Future FutureType Gradient Graph
+        ExecutionPlan FileCheck FloatType FunctionSchema FutureType Gradient Graph
         GraphExecutorState IODescriptor InferredType IntType InterfaceType JITException ListType
         LiteScriptModule ModuleDict Node NoneType NumberType OperatorInfo OptionalType ParameterDict
         PyObjectType RRefType ScriptClass ScriptClassFunction ScriptDict ScriptDictIterator
-        ScriptDictKeyIterator ScriptFunction ScriptList ScriptListIterator ScriptMethod
-        ScriptModule ScriptModuleSerializer ScriptObject ScriptObjectProperty StaticModule
+        ScriptDictKeyIterator ScriptList ScriptListIterator ScriptMethod
+        ScriptModuleSerializer ScriptObject ScriptObjectProperty StaticModule
         StreamObjType StringType SymBoolType SymIntType TensorType TracingState TupleType Type
-        UnionType Use Value classes fork import_ir_module import_ir_module_from_buffer
-        merge_type_from_type_comment parse_ir parse_schema parse_type_comment unify_type_list wait
+        UnionType Use Value classes import_ir_module import_ir_module_from_buffer
+        merge_type_from_type_comment parse_ir parse_schema parse_type_comment unify_type_list
     """,
     DISPATCH: """
         AVG AggregationType BenchmarkConfig BenchmarkExecutionStats DisableTorchFunction
@@ -110,8 +110,8 @@ TORCH = {
         uint5 uint6 uint7
     """,
     ROOM: """
-        cpp export futures masked monitor
-        mps mtia multiprocessing package quasirandom torch_version
+        cpp export masked monitor
+        mps mtia package quasirandom torch_version
         types xpu
     """,
     STREAMS: "Event Stream",
@@ -147,7 +147,7 @@ TENSOR = {
     """,
 }
 
-NN = {DISTRIBUTED: "DataParallel"}
+NN: dict[str, str] = {}
 
 FUNCTIONAL = {
     LEAK: """
@@ -253,13 +253,11 @@ ACCELERATOR = {
 
 COMPILER = {
     "programs are never stale, and say themselves what they cannot be made of": """
-        CacheInfo NestedCompileRegionOptions allow_in_graph assume_constant_result
-        cudagraph_mark_step_begin disable get_default_backend keep_portable_guards_unsafe
-        keep_tensor_guards_unsafe list_backends load_cache_artifacts load_compiled_function
-        nested_compile_region reset save_cache_artifacts set_default_backend
-        set_enable_guard_collectives set_stance skip_all_guards_unsafe
-        skip_guard_on_all_nn_modules_unsafe skip_guard_on_globals_unsafe
-        skip_guard_on_inbuilt_nn_modules_unsafe substitute_in_graph
+        CacheInfo NestedCompileRegionOptions get_default_backend keep_portable_guards_unsafe
+        keep_tensor_guards_unsafe load_cache_artifacts load_compiled_function
+        save_cache_artifacts set_default_backend set_enable_guard_collectives set_stance
+        skip_all_guards_unsafe skip_guard_on_all_nn_modules_unsafe skip_guard_on_globals_unsafe
+        skip_guard_on_inbuilt_nn_modules_unsafe
     """,
     "NumPy arrays in a compiled function are a part of the program": "wrap_numpy",
     LEAK: "F",
@@ -267,13 +265,9 @@ COMPILER = {
 
 JIT = {
     SCRIPT: """
-        Attribute CompilationUnit Error Future ONNXTracedModule RecursiveScriptClass
-        RecursiveScriptModule ScriptFunction ScriptModule ScriptWarning TopLevelTracedModule
-        TracedModule TracerWarning TracingCheckError enable_onednn_fusion export_opnames fork
-        freeze fuser interface isinstance jit_module_from_flatbuffer
-        last_executed_optimized_graph load onednn_fusion_enabled optimize_for_inference
-        optimized_execution run_frozen_optimizations save save_jit_module_to_flatbuffer
-        script_method set_fusion_strategy strict_fusion trace trace_module wait
+        ONNXTracedModule RecursiveScriptClass export_opnames freeze jit_module_from_flatbuffer
+        last_executed_optimized_graph load optimize_for_inference run_frozen_optimizations save
+        save_jit_module_to_flatbuffer trace trace_module
     """,
     LEAK: "set_module",
 }
@@ -361,9 +355,12 @@ ABSENT: dict[str, dict[str, str]] = {
     },
     "fx": {},
     "func": FUNC,
+    "futures": {LEAK: "S T"},
     "hub": {},
     "jit": JIT,
     "linalg": {},
+    "multiprocessing": {},
+    "multiprocessing.spawn": {},
     "nn": NN,
     "nn.attention.flex_attention": {
         "options of PyTorch's kernels": "FlexKernelOptions",
@@ -375,6 +372,10 @@ ABSENT: dict[str, dict[str, str]] = {
     "nn.functional": FUNCTIONAL,
     "nn.init": {},
     "nn.modules": {},
+    "nn.parallel": {
+        DISTRIBUTED: "DistributedDataParallelCPU parallel_apply replicate",
+    },
+    "nn.parallel.scatter_gather": {INTERNAL: "Gather Scatter", LEAK: "T"},
     "nn.parameter": {},
     "nn.utils": {},
     "nn.utils.clip_grad": {},
@@ -384,6 +385,11 @@ ABSENT: dict[str, dict[str, str]] = {
     "nn.utils.prune": {},
     "nn.utils.rnn": {INTERNAL: "PackedSequence_ bind", LEAK: "copy_method_params"},
     "nn.utils.stateless": {LEAK: "NamedMemberAccessor"},
+    "onnx": {
+        "there is no exporter to ONNX": """
+            ExportableModule InputObserver JitScalarType select_model_mode_for_export
+        """,
+    },
     "optim": OPTIM,
     "optim.lr_scheduler": LR_SCHEDULER,
     "optim.swa_utils": {},

@@ -34,6 +34,7 @@ DIFFERENT: dict[str, str] = {
     "nn.functional.fractional_max_pool2d": "PyTorch's Python function calls it `_random_samples`",
     "nn.functional.fractional_max_pool3d": "PyTorch's Python function calls it `_random_samples`",
     "nn.functional.rrelu_": "draws come from the default generator",
+    "onnx.ONNXProgram": "nothing is one here",
     "orgqr": "its second parameter has the documented name",
     "ormqr": "its parameters have the documented names",
     "random.fork_rng": "devices are named with their type",
