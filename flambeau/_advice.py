@@ -26,23 +26,18 @@ _ADVICE = {
         nn.functional.ScalingType nn.functional.SwizzleType nn.functional.scaled_grouped_mm
         nn.functional.scaled_mm
     """,
-    "the smallest complex type is flambeau.complex64": "chalf complex32",
     "the floats of 8 bits are flambeau.float8_e4m3fn and flambeau.float8_e5m2": """
         float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu
-    """,
-    "sizes are Python's integers, in compiled functions too; use what Python has for them": """
-        SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
     """,
     # Kinds of tensors
     "tensors are dense; flambeau.zeros(size).index_put(tuple(indices), values, accumulate=True) "
     "makes one of coordinates and values": """
-        dsmm hsmm hspmm saddmm smm sparse sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor
-        sparse_compressed_tensor sparse_coo sparse_coo_tensor sparse_csc sparse_csc_tensor
-        sparse_csr sparse_csr_tensor spmm sspaddmm
+        dsmm hsmm hspmm saddmm smm sparse sparse_bsc_tensor sparse_bsr_tensor
+        sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor spmm sspaddmm
     """,
     "gradients are dense, those of embeddings too; use flambeau.optim.Adam": "optim.SparseAdam",
     "pad sequences of several lengths with flambeau.nn.utils.rnn.pad_sequence, and mask what was "
-    "added": "jagged nested",
+    "added": "nested",
     "keep the mask as a tensor of its own, for flambeau.where, masked_fill and masked_select": """
         masked
     """,

@@ -15,7 +15,7 @@ _MODULES = (
     "__config__", "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "distributed",
     "distributions", "fft", "functional", "futures", "fx", "hub", "jit", "library",
     "multiprocessing", "onnx", "profiler", "serialization", "signal",
-    "special", "testing",
+    "special", "testing", "types",
 )  # fmt: skip
 # Functions, by the module of `flambeau` that has them.
 _FUNCTIONS = {
@@ -24,7 +24,10 @@ _FUNCTIONS = {
         "set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled"
     ),
     "amp.grad_scaler": "GradScaler",
-    "assertions": "_assert",
+    "assertions": (
+        "_assert _assert_async _check _check_index _check_is_size _check_not_implemented "
+        "_check_tensor_all _check_tensor_all_with _check_type _check_value _check_with"
+    ),
     "as_torch": "install_as_torch uninstall_as_torch",
     "autograd.anomaly_mode": "is_anomaly_check_nan_enabled is_anomaly_enabled",
     "device_modules": "get_device_module",
@@ -38,6 +41,9 @@ _FUNCTIONS = {
         "feature_dropout_ grid_sampler grid_sampler_2d grid_sampler_3d group_norm "
         "hinge_embedding_loss instance_norm kl_div layer_norm margin_ranking_loss "
         "max_pool1d_with_indices poisson_nll_loss rrelu rrelu_ selu_ threshold_ triplet_margin_loss"
+    ),
+    "symbolic": (
+        "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum"
     ),
     "numerics": (
         "are_deterministic_algorithms_enabled get_deterministic_debug_mode "
@@ -61,8 +67,8 @@ _FUNCTIONS = {
         "geqrf lu lu_solve lu_unpack orgqr ormqr pca_lowrank svd_lowrank"
     ),
     "ops.older_names": (
-        "fill frobenius_norm norm_except_dim nuclear_norm range set_default_tensor_type to_dlpack "
-        "typename unsafe_split_with_sizes"
+        "_shape_as_tensor fill frobenius_norm norm_except_dim nuclear_norm range "
+        "set_default_tensor_type to_dlpack typename unsafe_split_with_sizes"
     ),
     "ops.rejection_draws": "_sample_dirichlet _standard_gamma binomial",
     "ops.resizing": "as_strided_ as_strided_scatter empty_permuted empty_strided resize_as_",

@@ -20,7 +20,10 @@ _HOMES = {
 
 
 # Private modules of PyTorch's that packages import, which flambeau has under the name torch only.
-_PRIVATE = {"_C", "_dynamo", "_inductor", "_jit_internal", "_subclasses", "_tensor"}
+_PRIVATE = {
+    "_C", "_custom_ops", "_dynamo", "_inductor", "_jit_internal", "_prims_common", "_subclasses",
+    "_tensor",
+}  # fmt: skip
 
 
 def home_of(name: str) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.as_torch.private import _C, _dynamo
+from flambeau.as_torch.private import _C, _custom_ops, _dynamo, _prims_common
 from flambeau.as_torch.private._dynamo import _trace_wrapped_higher_order_op as trace_wrapped
 from flambeau.as_torch.private._inductor import config as inductor_config
 from flambeau.as_torch.private._subclasses import fake_tensor
@@ -138,3 +138,15 @@ def test_tensors_without_elements_are_on_the_meta_device():
         fake_tensor.FakeTensorMode()
     with flambeau.device("meta"):
         assert not fake_tensor.is_fake(flambeau.ones(2))
+
+
+def test_kinds_of_dtypes_are_told_apart():
+    kinds = [
+        _prims_common.is_boolean_dtype, _prims_common.is_integer_dtype,
+        _prims_common.is_float_dtype, _prims_common.is_complex_dtype,
+    ]  # fmt: skip
+    some = [flambeau.bool, flambeau.uint8, flambeau.float16, flambeau.complex64]
+    assert [[each for each in some if kind(each)] for kind in kinds] == [[each] for each in some]
+    assert _prims_common.is_contiguous_or_false(flambeau.ones(2))
+    assert _prims_common.alert_not_deterministic("name") is None
+    assert _custom_ops.get_ctx is flambeau.library.get_ctx

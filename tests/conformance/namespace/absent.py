@@ -33,9 +33,9 @@ TORCH = {
     """,
     SPARSE: """
         ccol_indices_copy col_indices_copy crow_indices_copy dsmm hsmm hspmm indices_copy
-        resize_as_sparse_ row_indices_copy saddmm smm sparse sparse_bsc sparse_bsc_tensor sparse_bsr
-        sparse_bsr_tensor sparse_compressed_tensor sparse_coo sparse_coo_tensor sparse_csc
-        sparse_csc_tensor sparse_csr sparse_csr_tensor spmm sspaddmm values_copy jagged nested
+        resize_as_sparse_ row_indices_copy saddmm smm sparse sparse_bsc_tensor sparse_bsr_tensor
+        sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor
+        sparse_csr_tensor spmm sspaddmm values_copy nested
     """,
     QUANTIZED: """
         ao choose_qparams_optimized dequantize empty_quantized fake_quantize_per_channel_affine
@@ -93,8 +93,7 @@ TORCH = {
     """,
     REMOVED: "eig lstsq matrix_rank solve symeig",
     SYMBOLIC: """
-        SymBool SymFloat SymInt sym_constrain_range sym_constrain_range_for_size sym_float
-        sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
+        sym_constrain_range sym_constrain_range_for_size sym_fresh_size
     """,
     AUTOCAST: """
         autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache
@@ -105,14 +104,14 @@ TORCH = {
         set_autocast_xla_enabled
     """,
     DTYPE: """
-        bit bits16 bits1x8 bits2x4 bits4x2 bits8 chalf complex32 float4_e2m1fn_x2 float8_e4m3fnuz
+        bit bits16 bits1x8 bits2x4 bits4x2 bits8 float4_e2m1fn_x2 float8_e4m3fnuz
         float8_e5m2fnuz float8_e8m0fnu int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4
         uint5 uint6 uint7
     """,
     ROOM: """
         cpp export masked monitor
         mps mtia package quasirandom torch_version
-        types xpu
+        xpu
     """,
     STREAMS: "Event Stream",
     PROTOTYPE: "cond lobpcg segment_reduce while_loop",
@@ -136,7 +135,6 @@ TENSOR = {
         dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points
         q_scale q_zero_point qscheme
     """,
-    DTYPE: "chalf",
     REMOVED: "eig lstsq solve symeig name volatile reinforce",
     STREAMS: "record_stream",
     DISTRIBUTED: "is_distributed",
@@ -399,6 +397,7 @@ ABSENT: dict[str, dict[str, str]] = {
     "signal.windows": {},
     "special": SPECIAL,
     "testing": {SCRIPT: "FileCheck", REMOVED_SOON: "assert_allclose"},
+    "types": {DISPATCH: "DispatchKey", STORAGE: "Storage"},
     "utils": UTILS,
     "utils.data": {
         "a pipe is an IterableDataset that goes through another": """
@@ -417,7 +416,8 @@ ABSENT: dict[str, dict[str, str]] = {
 OWN = {
     "": """
         CompileError alias as_torch assertions checkpoint core device_modules from_jax
-        functional_forms install_as_torch numerics ops return_types threads uninstall_as_torch
+        functional_forms install_as_torch numerics ops return_types symbolic threads
+        uninstall_as_torch
     """,
     # In-place forms of functions, which PyTorch has in `nn.functional` only.
     "Tensor": "celu_ jax selu_ threshold_",

@@ -11,6 +11,9 @@ GPU_ONLY = "PyTorch has `out_dtype` on GPUs only; convert the result"
 
 #: Full names below `torch`, and reasons.
 DIFFERENT: dict[str, str] = {
+    "SymBool": PLAIN,
+    "SymFloat": PLAIN,
+    "SymInt": PLAIN,
     "addmm": GPU_ONLY,
     "autograd.graph.GradientEdge": "PyTorch's third entry keeps alive what Python keeps here",
     "autograd.graph.Node": PLAIN,
@@ -46,6 +49,9 @@ DIFFERENT: dict[str, str] = {
     "sort": SCRIPT,
     "tensor": SCRIPT,
     "tensor_split": ONE_OF_TWO,
+    "types.SymBool": PLAIN,
+    "types.SymFloat": PLAIN,
+    "types.SymInt": PLAIN,
     "vsplit": ONE_OF_TWO,
 }
 
