@@ -2,11 +2,13 @@
 # PYTHON: the interpreters to try, in order; the first that is new enough and has pip makes `.venv`.
 # WORKERS: the processes that share the tests.
 # ARGS: more arguments for pytest, such as ARGS='-x -k linear'.
+# NAMES: the programs that `make programs` runs with flambeau and with PyTorch; all if not given.
 # SECONDS, SEED: how long `make fuzz` searches for disagreements, and where it begins.
 
 PYTHON ?= python3.13 python3.12 python3.11 python3
 WORKERS ?= 2
 ARGS ?=
+NAMES ?=
 SECONDS ?= 3600
 SEED ?= 1
 
@@ -18,7 +20,7 @@ BENCHMARKS := $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))
 
 .DEFAULT_GOAL := test
 .NOTPARALLEL:
-.PHONY: demo examples test conformance fuzz bench lint clean
+.PHONY: demo examples test conformance fuzz programs bench lint clean
 
 demo: $(VENV)/.extras-demo
 	$(BIN)/python examples/digits.py
@@ -34,6 +36,9 @@ conformance: $(VENV)/.extras-test,conformance
 
 fuzz: $(VENV)/.extras-test,conformance
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED)
+
+programs: $(VENV)/.extras-test
+	$(BIN)/python -m tests.programs $(NAMES)
 
 bench: $(VENV)/.extras-bench
 	@set -e; for script in $(BENCHMARKS); do echo "$$script"; $(BIN)/python "$$script"; done

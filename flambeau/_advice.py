@@ -26,23 +26,18 @@ _ADVICE = {
         nn.functional.ScalingType nn.functional.SwizzleType nn.functional.scaled_grouped_mm
         nn.functional.scaled_mm
     """,
-    "the smallest complex type is flambeau.complex64": "chalf complex32",
     "the floats of 8 bits are flambeau.float8_e4m3fn and flambeau.float8_e5m2": """
         float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu
     """,
-    "sizes are Python's integers, in compiled functions too; use what Python has for them": """
-        SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
-    """,
     # Kinds of tensors
-    "of sparse layouts there is one, flambeau.sparse_coo_tensor(indices, values, size), which has "
-    "to_dense(), and products with dense matrices by @": """
-        dsmm hsmm hspmm saddmm smm sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor
-        sparse_compressed_tensor sparse_csc sparse_csc_tensor sparse_csr sparse_csr_tensor spmm
-        sspaddmm sparse.sampled_addmm sparse.spdiags sparse.spsolve
+    "tensors are dense; flambeau.zeros(size).index_put(tuple(indices), values, accumulate=True) "
+    "makes one of coordinates and values": """
+        dsmm hsmm hspmm saddmm smm sparse sparse_bsc_tensor sparse_bsr_tensor
+        sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor spmm sspaddmm
     """,
     "gradients are dense, those of embeddings too; use flambeau.optim.Adam": "optim.SparseAdam",
     "pad sequences of several lengths with flambeau.nn.utils.rnn.pad_sequence, and mask what was "
-    "added": "jagged nested",
+    "added": "nested",
     "keep the mask as a tensor of its own, for flambeau.where, masked_fill and masked_select": """
         masked
     """,
@@ -102,27 +97,18 @@ _ADVICE = {
     """,
     # Programs
     "there is no TorchScript; flambeau.compile makes an XLA program of a function or a module": """
-        ScriptFunction ScriptModule jit.CompilationUnit jit.ScriptFunction jit.ScriptModule
-        jit.freeze jit.interface jit.optimize_for_inference jit.trace jit.trace_module
+        jit.freeze jit.optimize_for_inference jit.trace jit.trace_module
     """,
     "code is not saved; keep the class, flambeau.save(module.state_dict(), path), and for a new "
     "module call load_state_dict(flambeau.load(path))": "jit.load jit.save package",
-    "use concurrent.futures, if at all: JAX does not wait for a device until a value is read": """
-        Future fork futures jit.Future jit.fork jit.wait wait
-    """,
     "jax.export.export makes StableHLO of a jitted function of arrays, such as one that calls "
-    "flambeau.func.functional_call": "export onnx",
+    "flambeau.func.functional_call": "export",
     "flambeau.compile needs no settings, and its programs are never stale; leave it out": """
-        _dynamo _inductor compiler.assume_constant_result compiler.config
-        compiler.cudagraph_mark_step_begin compiler.get_default_backend compiler.list_backends
-        compiler.nested_compile_region compiler.reset compiler.set_default_backend
-        compiler.set_stance
+        _dynamo _inductor compiler.config compiler.get_default_backend
+        compiler.set_default_backend compiler.set_stance
     """,
     "compiled programs are kept on disk between runs in any case; leave it out": """
         compiler.load_cache_artifacts compiler.save_cache_artifacts
-    """,
-    "a compiled function is one program; call what is not to be compiled outside of it": """
-        compiler.allow_in_graph compiler.disable
     """,
     # Data and files
     "a pipe is a flambeau.utils.data.IterableDataset whose __iter__ goes through another one": """
@@ -149,10 +135,6 @@ _ADVICE = {
         distributed.fsdp distributed.get_rank distributed.get_world_size
         distributed.init_device_mesh distributed.init_process_group distributed.nn
         distributed.optim distributed.pipelining distributed.rpc distributed.tensor
-        nn.DataParallel nn.parallel
-    """,
-    'tensors cannot be shared, but pickled; use Python\'s multiprocessing, started by "spawn"': """
-        multiprocessing
     """,
     'devices are JAX\'s: "cpu", "cuda" and "tpu"; flambeau.accelerator asks which there is': """
         mps mtia xpu
@@ -213,5 +195,5 @@ _ADVICE = {
 
 @functools.cache
 def advice() -> dict[str, str]:
-    """Advice by name, such as ``"nn.parallel"``."""
+    """Advice by name, such as ``"nn.grad"``."""
     return {name: text for text, names in _ADVICE.items() for name in names.split()}

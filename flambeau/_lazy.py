@@ -13,8 +13,9 @@ from flambeau._absent import absent
 
 _MODULES = (
     "__config__", "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "distributed",
-    "distributions", "fft", "functional", "fx", "hub", "jit", "library", "profiler",
-    "serialization", "signal", "sparse", "special", "testing",
+    "distributions", "fft", "functional", "futures", "fx", "hub", "jit", "library",
+    "multiprocessing", "onnx", "profiler", "serialization", "signal",
+    "special", "testing", "types",
 )  # fmt: skip
 # Functions, by the module of `flambeau` that has them.
 _FUNCTIONS = {
@@ -23,10 +24,16 @@ _FUNCTIONS = {
         "set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled"
     ),
     "amp.grad_scaler": "GradScaler",
-    "assertions": "_assert",
+    "assertions": (
+        "_assert _assert_async _check _check_index _check_is_size _check_not_implemented "
+        "_check_tensor_all _check_tensor_all_with _check_type _check_value _check_with"
+    ),
     "as_torch": "install_as_torch uninstall_as_torch",
     "autograd.anomaly_mode": "is_anomaly_check_nan_enabled is_anomaly_enabled",
     "device_modules": "get_device_module",
+    "futures": "Future",
+    "jit": "fork wait",
+    "jit.script_module": "CompilationUnit ScriptFunction ScriptModule",
     "functional_forms": (
         "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout alpha_dropout_ batch_norm "
         "binary_cross_entropy_with_logits celu_ convolution cosine_embedding_loss ctc_loss dropout "
@@ -35,13 +42,15 @@ _FUNCTIONS = {
         "hinge_embedding_loss instance_norm kl_div layer_norm margin_ranking_loss "
         "max_pool1d_with_indices poisson_nll_loss rrelu rrelu_ selu_ threshold_ triplet_margin_loss"
     ),
+    "symbolic": (
+        "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum"
+    ),
     "numerics": (
         "are_deterministic_algorithms_enabled get_deterministic_debug_mode "
         "get_float32_matmul_precision is_deterministic_algorithms_warn_only_enabled "
         "set_deterministic_debug_mode set_flush_denormal set_float32_matmul_precision "
         "use_deterministic_algorithms"
     ),
-    "sparse.creation": "sparse_coo_tensor",
     "threads": ("get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads"),
     "ops.buffers": "frombuffer",
     "ops.coordinates": "unravel_index",
@@ -58,8 +67,8 @@ _FUNCTIONS = {
         "geqrf lu lu_solve lu_unpack orgqr ormqr pca_lowrank svd_lowrank"
     ),
     "ops.older_names": (
-        "fill frobenius_norm norm_except_dim nuclear_norm range set_default_tensor_type to_dlpack "
-        "typename unsafe_split_with_sizes"
+        "_shape_as_tensor fill frobenius_norm norm_except_dim nuclear_norm range "
+        "set_default_tensor_type to_dlpack typename unsafe_split_with_sizes"
     ),
     "ops.rejection_draws": "_sample_dirichlet _standard_gamma binomial",
     "ops.resizing": "as_strided_ as_strided_scatter empty_permuted empty_strided resize_as_",

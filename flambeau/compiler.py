@@ -13,13 +13,10 @@ from flambeau.core.modes import modes
 from flambeau.core.statistics import statistics as _statistics
 
 __all__ = [
-    "between_steps",
-    "compile",
-    "is_compiling",
-    "is_dynamo_compiling",
-    "is_exporting",
-    "stats",
-]
+    "allow_in_graph", "assume_constant_result", "between_steps", "compile",
+    "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling", "is_exporting",
+    "list_backends", "nested_compile_region", "reset", "stats", "substitute_in_graph",
+]  # fmt: skip
 
 __getattr__ = _Absent(__name__)
 
@@ -87,3 +84,62 @@ def is_dynamo_compiling() -> bool:
 def is_exporting() -> bool:
     """``False``: programs are not exported."""
     return False
+
+
+def disable(fn: _Any = None, recursive: bool = True, *, reason: str | None = None) -> _Any:
+    """The function that it decorates, as it is.
+
+    It runs eagerly wherever no compiled function calls it. Inside of one it becomes a part of the
+    program, since there is one program for each; the results are the same. What cannot be a part of
+    a program is a `CompileError` there; call it between compiled functions.
+
+    Args:
+        fn: The function, class or module; without it, this gives a decorator.
+        recursive: Accepted for PyTorch's sake.
+        reason: Accepted for PyTorch's sake.
+
+    >>> import flambeau
+    >>> @flambeau.compiler.disable(reason="draws a picture")
+    ... def show(x):
+    ...     return x
+    >>> show(3)
+    3
+    """
+    return _itself if fn is None else fn
+
+
+def allow_in_graph(fn: _Any) -> _Any:
+    """The function that it decorates, as it is: all are allowed."""
+    return fn
+
+
+def assume_constant_result(fn: _Any) -> _Any:
+    """The function that it decorates, as it is: what it depends on is compared at each call."""
+    return fn
+
+
+def nested_compile_region(fn: _Any = None, **options: _Any) -> _Any:
+    """The function that it decorates, as it is: XLA compiles one program."""
+    return _itself if fn is None else fn
+
+
+def substitute_in_graph(original_fn: _Any, **options: _Any) -> _Any:
+    """A decorator that leaves both functions as they are: Python calls the original one."""
+    return _itself
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Accepted for PyTorch's sake: results of a program are never overwritten by the next call."""
+
+
+def reset() -> None:
+    """Accepted for PyTorch's sake: no program is ever stale, and few are kept."""
+
+
+def list_backends(exclude_tags: _Any = ("debug", "experimental")) -> list[str]:
+    """``[]``: XLA compiles, whatever ``backend=`` says."""
+    return []
+
+
+def _itself(fn: _Any) -> _Any:
+    return fn

@@ -109,7 +109,7 @@ def test_a_model_is_exported_as_the_advice_says():
 
 def test_the_error_is_one_that_python_knows():
     assert not hasattr(flambeau, "quasirandom")
-    assert getattr(flambeau.nn, "DataParallel", None) is None
+    assert getattr(flambeau.nn, "grad", None) is None
     with pytest.raises(AttributeError) as error:
         _ = flambeau.masked
     # Without the object, Python does not guess another name.
@@ -122,8 +122,8 @@ def test_the_error_is_one_that_python_knows():
         ("import flambeau.quasirandom", "quasirandom"),
         ("from flambeau.masked import masked_tensor", "masked"),
         ("import flambeau.distributed.fsdp", "distributed.fsdp"),
-        ("from flambeau.nn.parallel import DistributedDataParallel", "nn.parallel"),
-        ("from flambeau.nn import DataParallel, Linear", "nn.DataParallel"),
+        ("from flambeau.nn.qat import Linear", "nn.qat"),
+        ("from flambeau.nn import grad, Linear", "nn.grad"),
         ("from flambeau import masked", "masked"),
         ("from flambeau.cuda import Stream", "cuda.Stream"),
     ],

@@ -19,9 +19,24 @@ _HOMES = {
 }
 
 
+# Private modules of PyTorch's that packages import, which flambeau has under the name torch only.
+_PRIVATE = {
+    "_C", "_custom_ops", "_dynamo", "_inductor", "_jit_internal", "_prims_common", "_subclasses",
+    "_tensor",
+}  # fmt: skip
+
+
 def home_of(name: str) -> str:
     """The name of the module of flambeau that stands for one of torch."""
-    return _HOMES.get(name, f"flambeau{name.removeprefix('torch')}")
+    below = name.removeprefix("torch")
+    if is_private(below[1:].partition(".")[0]):
+        return f"flambeau.as_torch.private{below}"
+    return _HOMES.get(name, f"flambeau{below}")
+
+
+def is_private(name: str) -> bool:
+    """Whether a name of torch is that of a private module which there is under that name only."""
+    return name in _PRIVATE
 
 
 class TorchFinder:

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import flambeau
-from flambeau.as_torch.finder import KeepingModule, TorchFinder, home_of
+from flambeau.as_torch.finder import KeepingModule, TorchFinder, home_of, is_private
 from flambeau.core import naming
 
 # The folder with a package `torch`, and with what `importlib.metadata` says of it.
@@ -32,7 +32,9 @@ class Torch(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
             return [each for each in vars(flambeau) if not each.startswith("_")]
-        found = self.__dict__[name] = getattr(flambeau, name)
+        is_own = is_private(name)
+        found = import_module(f"torch.{name}") if is_own else getattr(flambeau, name)
+        self.__dict__[name] = found
         return found
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -15,10 +15,10 @@ import numpy as np
 from flambeau.core import naming, world
 
 __all__ = [
-    "bfloat16", "bool", "cdouble", "cfloat", "complex64", "complex128", "double", "dtype", "finfo",
-    "float", "float8_e4m3fn", "float8_e5m2", "float16", "float32", "float64", "get_default_dtype",
-    "half", "iinfo", "int", "int8", "int16", "int32", "int64", "long", "set_default_dtype", "short",
-    "uint8", "uint16", "uint32", "uint64",
+    "bfloat16", "bool", "cdouble", "cfloat", "chalf", "complex32", "complex64", "complex128",
+    "double", "dtype", "finfo", "float", "float8_e4m3fn", "float8_e5m2", "float16", "float32",
+    "float64", "get_default_dtype", "half", "iinfo", "int", "int8", "int16", "int32", "int64",
+    "long", "set_default_dtype", "short", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
 BOOLEAN, INTEGER, FLOATING, COMPLEX = range(4)
@@ -88,6 +88,34 @@ class dtype:
         return self.name
 
 
+class NamedOnly(dtype):
+    """A type of elements that code may name and compare, and that no tensor has.
+
+    Raises:
+        TypeError: Its elements are asked for.
+    """
+
+    __slots__ = ("advice",)
+
+    def __init__(self, name: str, category: Any, itemsize: Any, advice: str) -> None:
+        facts = {
+            "name": name,
+            "category": category,
+            "is_floating_point": category == FLOATING,
+            "is_complex": category == COMPLEX,
+            "is_signed": category >= FLOATING,
+            "itemsize": itemsize,
+            "advice": advice,
+        }
+        for fact, value in facts.items():
+            object.__setattr__(self, fact, value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "numpy":
+            raise TypeError(f"there are no tensors of {self}: {self.advice}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
 bool = dtype("bool", np.bool_)
 uint8 = dtype("uint8", np.uint8)
 uint16 = dtype("uint16", np.uint16)
@@ -103,14 +131,15 @@ float32 = dtype("float32", np.float32)
 float64 = dtype("float64", np.float64)
 complex64 = dtype("complex64", np.complex64)
 complex128 = dtype("complex128", np.complex128)
+complex32 = NamedOnly("complex32", COMPLEX, 4, "the smallest complex type is complex64")
 float8_e4m3fn = dtype("float8_e4m3fn", ml_dtypes.float8_e4m3fn)
 float8_e5m2 = dtype("float8_e5m2", ml_dtypes.float8_e5m2)
 
 short, int, long = int16, int32, int64
 half, float, double = float16, float32, float64
-cfloat, cdouble = complex64, complex128
+chalf, cfloat, cdouble = complex32, complex64, complex128
 
-_REAL_OF_COMPLEX = {complex64: float32, complex128: float64}
+_REAL_OF_COMPLEX = {complex32: float16, complex64: float32, complex128: float64}
 _COMPLEX_OF_REAL = {
     float16: complex64,
     bfloat16: complex64,

@@ -8,10 +8,15 @@ __all__ = [
     "channels_last",
     "channels_last_3d",
     "contiguous_format",
+    "jagged",
     "layout",
     "memory_format",
     "preserve_format",
+    "sparse_bsc",
+    "sparse_bsr",
     "sparse_coo",
+    "sparse_csc",
+    "sparse_csr",
     "strided",
 ]
 
@@ -38,7 +43,7 @@ class memory_format(_Named):
 
 
 class layout(_Named):
-    """How elements are stored: in tensors that are dense (`strided`), or `sparse_coo`."""
+    """How elements are stored; all tensors are dense, that is `strided`."""
 
     __slots__ = ()
 
@@ -48,4 +53,11 @@ preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
 strided = layout("strided")
+# No tensor has one of these; code compares `Tensor.layout` with them.
 sparse_coo = layout("sparse_coo")
+sparse_csr = layout("sparse_csr")
+sparse_csc = layout("sparse_csc")
+sparse_bsr = layout("sparse_bsr")
+sparse_bsc = layout("sparse_bsc")
+jagged = layout("jagged")
+_mkldnn = layout("_mkldnn")

@@ -1,6 +1,9 @@
 """Modules, layers and everything they are made of."""
 
-from flambeau._absent import Absent as _Absent
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+from flambeau._absent import absent as _absent
 from flambeau.nn import attention as attention
 from flambeau.nn import compiled as _compiled  # noqa: F401 (tells `compile` what a module is)
 from flambeau.nn import functional as functional
@@ -14,4 +17,11 @@ from flambeau.nn.parameter import Parameter as Parameter
 from flambeau.nn.parameter import UninitializedBuffer as UninitializedBuffer
 from flambeau.nn.parameter import UninitializedParameter as UninitializedParameter
 
-__getattr__ = _Absent(__name__)
+
+def __getattr__(name: str) -> _Any:
+    # Few programs use them.
+    if name == "parallel":
+        return _import_module("flambeau.nn.parallel")
+    if name == "DataParallel":
+        return _import_module("flambeau.nn.parallel").DataParallel
+    raise _absent(__name__, name)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from flambeau.core.dtype import INTEGER, get_default_dtype, set_default_dtype
+from flambeau.core.dtype import INTEGER, get_default_dtype, int64, set_default_dtype
 from flambeau.core.op import function
 from flambeau.core.tensor import Tensor
 from flambeau.ops.conversion import TYPE_NAMES
+from flambeau.ops.from_data import tensor
 from flambeau.ops.matrices.matrix_functions import matrix_norm
 from flambeau.ops.matrices.norms import norm
 from flambeau.ops.neural.reparametrization import norm_except_dim
@@ -18,6 +19,11 @@ __all__ = [
     "fill", "frobenius_norm", "norm_except_dim", "nuclear_norm", "range", "set_default_tensor_type",
     "to_dlpack", "typename", "unsafe_split_with_sizes",
 ]  # fmt: skip
+
+
+def _shape_as_tensor(self: Tensor) -> Tensor:
+    """The sizes of a tensor, as a tensor of integers; PyTorch's exporter to ONNX reads it."""
+    return tensor(tuple(self.shape), dtype=int64)
 
 
 @function

@@ -70,3 +70,31 @@ def test_default_dtype_changes_what_floats_become():
     assert (ints / 2).dtype is flambeau.float32
     with pytest.raises(TypeError, match="int32"):
         flambeau.set_default_dtype(flambeau.int32)
+
+
+def test_types_without_tensors_are_named_only():
+    half = flambeau.complex32
+    assert isinstance(half, flambeau.dtype)
+    assert pickle.loads(pickle.dumps(half)) is half is flambeau.chalf
+    assert (half.itemsize, half.is_complex, half.to_real()) == (4, True, flambeau.float16)
+    x = flambeau.ones(2)
+    assert x.dtype != half
+    for use in (
+        lambda: flambeau.zeros(2, dtype=half),
+        lambda: x.to(half),
+        lambda: x.sum(dtype=half),
+    ):
+        with pytest.raises(TypeError, match=r"flambeau\.complex32: the smallest"):
+            use()
+    with pytest.raises(AttributeError):
+        _ = half.other
+
+
+@pytest.mark.parametrize("name", ["coo", "csr", "csc", "bsr", "bsc"])
+def test_sparse_layouts_are_named_only(name):
+    layout = getattr(flambeau, f"sparse_{name}")
+    assert isinstance(layout, flambeau.layout)
+    assert pickle.loads(pickle.dumps(layout)) is layout
+    assert flambeau.ones(2).layout not in (layout, flambeau.jagged)
+    with pytest.raises(NotImplementedError, match=f"flambeau.sparse_{name} is not possible"):
+        flambeau.zeros(2, layout=layout)

@@ -33,9 +33,9 @@ TORCH = {
     """,
     SPARSE: """
         ccol_indices_copy col_indices_copy crow_indices_copy dsmm hsmm hspmm indices_copy
-        resize_as_sparse_ row_indices_copy saddmm smm sparse_bsc sparse_bsc_tensor sparse_bsr
-        sparse_bsr_tensor sparse_compressed_tensor sparse_csc sparse_csc_tensor sparse_csr
-        sparse_csr_tensor spmm sspaddmm values_copy jagged nested
+        resize_as_sparse_ row_indices_copy saddmm smm sparse sparse_bsc_tensor sparse_bsr_tensor
+        sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor
+        sparse_csr_tensor spmm sspaddmm values_copy nested
     """,
     QUANTIZED: """
         ao choose_qparams_optimized dequantize empty_quantized fake_quantize_per_channel_affine
@@ -54,17 +54,17 @@ TORCH = {
     """,
     SCRIPT: """
         AliasDb AnyType Argument ArgumentSpec AwaitType Block BoolType BufferDict CallStack Capsule
-        ClassType Code CompilationUnit CompleteArgumentSpec ComplexType ConcreteModuleType
+        ClassType Code CompleteArgumentSpec ComplexType ConcreteModuleType
         ConcreteModuleTypeBuilder DeepCopyMemoTable DeviceObjType DictType EnumType ErrorReport
-        ExecutionPlan FileCheck FloatType FunctionSchema Future FutureType Gradient Graph
+        ExecutionPlan FileCheck FloatType FunctionSchema FutureType Gradient Graph
         GraphExecutorState IODescriptor InferredType IntType InterfaceType JITException ListType
         LiteScriptModule ModuleDict Node NoneType NumberType OperatorInfo OptionalType ParameterDict
         PyObjectType RRefType ScriptClass ScriptClassFunction ScriptDict ScriptDictIterator
-        ScriptDictKeyIterator ScriptFunction ScriptList ScriptListIterator ScriptMethod
-        ScriptModule ScriptModuleSerializer ScriptObject ScriptObjectProperty StaticModule
+        ScriptDictKeyIterator ScriptList ScriptListIterator ScriptMethod
+        ScriptModuleSerializer ScriptObject ScriptObjectProperty StaticModule
         StreamObjType StringType SymBoolType SymIntType TensorType TracingState TupleType Type
-        UnionType Use Value classes fork import_ir_module import_ir_module_from_buffer
-        merge_type_from_type_comment parse_ir parse_schema parse_type_comment unify_type_list wait
+        UnionType Use Value classes import_ir_module import_ir_module_from_buffer
+        merge_type_from_type_comment parse_ir parse_schema parse_type_comment unify_type_list
     """,
     DISPATCH: """
         AVG AggregationType BenchmarkConfig BenchmarkExecutionStats DisableTorchFunction
@@ -93,8 +93,7 @@ TORCH = {
     """,
     REMOVED: "eig lstsq matrix_rank solve symeig",
     SYMBOLIC: """
-        SymBool SymFloat SymInt sym_constrain_range sym_constrain_range_for_size sym_float
-        sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
+        sym_constrain_range sym_constrain_range_for_size sym_fresh_size
     """,
     AUTOCAST: """
         autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache
@@ -105,14 +104,14 @@ TORCH = {
         set_autocast_xla_enabled
     """,
     DTYPE: """
-        bit bits16 bits1x8 bits2x4 bits4x2 bits8 chalf complex32 float4_e2m1fn_x2 float8_e4m3fnuz
+        bit bits16 bits1x8 bits2x4 bits4x2 bits8 float4_e2m1fn_x2 float8_e4m3fnuz
         float8_e5m2fnuz float8_e8m0fnu int1 int2 int3 int4 int5 int6 int7 uint1 uint2 uint3 uint4
         uint5 uint6 uint7
     """,
     ROOM: """
-        cpp export futures masked monitor
-        mps mtia multiprocessing package quasirandom torch_version
-        types xpu
+        cpp export masked monitor
+        mps mtia package quasirandom torch_version
+        xpu
     """,
     STREAMS: "Event Stream",
     PROTOTYPE: "cond lobpcg segment_reduce while_loop",
@@ -127,15 +126,15 @@ TENSOR = {
         const_data_ptr is_set_to set_ storage storage_type untyped_storage module_load
     """,
     SPARSE: """
-        ccol_indices col_indices crow_indices resize_as_sparse_ row_indices smm sparse_resize_
-        sparse_resize_and_clear_ sspaddmm to_padded_tensor to_sparse_bsc to_sparse_bsr
-        to_sparse_csc to_sparse_csr
+        ccol_indices coalesce col_indices crow_indices dense_dim indices is_coalesced
+        resize_as_sparse_ row_indices smm sparse_dim sparse_mask sparse_resize_
+        sparse_resize_and_clear_ sspaddmm to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr
+        to_sparse_coo to_sparse_csc to_sparse_csr values
     """,
     QUANTIZED: """
         dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points
         q_scale q_zero_point qscheme
     """,
-    DTYPE: "chalf",
     REMOVED: "eig lstsq solve symeig name volatile reinforce",
     STREAMS: "record_stream",
     DISTRIBUTED: "is_distributed",
@@ -146,7 +145,7 @@ TENSOR = {
     """,
 }
 
-NN = {DISTRIBUTED: "DataParallel"}
+NN: dict[str, str] = {}
 
 FUNCTIONAL = {
     LEAK: """
@@ -252,13 +251,11 @@ ACCELERATOR = {
 
 COMPILER = {
     "programs are never stale, and say themselves what they cannot be made of": """
-        CacheInfo NestedCompileRegionOptions allow_in_graph assume_constant_result
-        cudagraph_mark_step_begin disable get_default_backend keep_portable_guards_unsafe
-        keep_tensor_guards_unsafe list_backends load_cache_artifacts load_compiled_function
-        nested_compile_region reset save_cache_artifacts set_default_backend
-        set_enable_guard_collectives set_stance skip_all_guards_unsafe
-        skip_guard_on_all_nn_modules_unsafe skip_guard_on_globals_unsafe
-        skip_guard_on_inbuilt_nn_modules_unsafe substitute_in_graph
+        CacheInfo NestedCompileRegionOptions get_default_backend keep_portable_guards_unsafe
+        keep_tensor_guards_unsafe load_cache_artifacts load_compiled_function
+        save_cache_artifacts set_default_backend set_enable_guard_collectives set_stance
+        skip_all_guards_unsafe skip_guard_on_all_nn_modules_unsafe skip_guard_on_globals_unsafe
+        skip_guard_on_inbuilt_nn_modules_unsafe
     """,
     "NumPy arrays in a compiled function are a part of the program": "wrap_numpy",
     LEAK: "F",
@@ -266,13 +263,9 @@ COMPILER = {
 
 JIT = {
     SCRIPT: """
-        Attribute CompilationUnit Error Future ONNXTracedModule RecursiveScriptClass
-        RecursiveScriptModule ScriptFunction ScriptModule ScriptWarning TopLevelTracedModule
-        TracedModule TracerWarning TracingCheckError enable_onednn_fusion export_opnames fork
-        freeze fuser interface isinstance jit_module_from_flatbuffer
-        last_executed_optimized_graph load onednn_fusion_enabled optimize_for_inference
-        optimized_execution run_frozen_optimizations save save_jit_module_to_flatbuffer
-        script_method set_fusion_strategy strict_fusion trace trace_module wait
+        ONNXTracedModule RecursiveScriptClass export_opnames freeze jit_module_from_flatbuffer
+        last_executed_optimized_graph load optimize_for_inference run_frozen_optimizations save
+        save_jit_module_to_flatbuffer trace trace_module
     """,
     LEAK: "set_module",
 }
@@ -360,9 +353,12 @@ ABSENT: dict[str, dict[str, str]] = {
     },
     "fx": {},
     "func": FUNC,
+    "futures": {LEAK: "S T"},
     "hub": {},
     "jit": JIT,
     "linalg": {},
+    "multiprocessing": {},
+    "multiprocessing.spawn": {},
     "nn": NN,
     "nn.attention.flex_attention": {
         "options of PyTorch's kernels": "FlexKernelOptions",
@@ -374,6 +370,10 @@ ABSENT: dict[str, dict[str, str]] = {
     "nn.functional": FUNCTIONAL,
     "nn.init": {},
     "nn.modules": {},
+    "nn.parallel": {
+        DISTRIBUTED: "DistributedDataParallelCPU parallel_apply replicate",
+    },
+    "nn.parallel.scatter_gather": {INTERNAL: "Gather Scatter", LEAK: "T"},
     "nn.parameter": {},
     "nn.utils": {},
     "nn.utils.clip_grad": {},
@@ -383,6 +383,11 @@ ABSENT: dict[str, dict[str, str]] = {
     "nn.utils.prune": {},
     "nn.utils.rnn": {INTERNAL: "PackedSequence_ bind", LEAK: "copy_method_params"},
     "nn.utils.stateless": {LEAK: "NamedMemberAccessor"},
+    "onnx": {
+        "there is no exporter to ONNX": """
+            ExportableModule InputObserver JitScalarType select_model_mode_for_export
+        """,
+    },
     "optim": OPTIM,
     "optim.lr_scheduler": LR_SCHEDULER,
     "optim.swa_utils": {},
@@ -390,19 +395,9 @@ ABSENT: dict[str, dict[str, str]] = {
     "serialization": SERIALIZATION,
     "random": {INTERNAL: "thread_safe_generator"},
     "signal.windows": {},
-    "sparse": {
-        SPARSE: """
-            SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT
-            SparseSemiStructuredTensorCUTLASS as_sparse_gradcheck check_sparse_tensor_invariants
-            sampled_addmm spdiags spsolve to_sparse_semi_structured
-        """,
-        LEAK: """
-            BFloat16Tensor ByteTensor CharTensor DType DoubleTensor FloatTensor HalfTensor IntTensor
-            LongTensor ShortTensor Tensor
-        """,
-    },
     "special": SPECIAL,
     "testing": {SCRIPT: "FileCheck", REMOVED_SOON: "assert_allclose"},
+    "types": {DISPATCH: "DispatchKey", STORAGE: "Storage"},
     "utils": UTILS,
     "utils.data": {
         "a pipe is an IterableDataset that goes through another": """
@@ -421,7 +416,8 @@ ABSENT: dict[str, dict[str, str]] = {
 OWN = {
     "": """
         CompileError alias as_torch assertions checkpoint core device_modules from_jax
-        functional_forms install_as_torch numerics ops return_types threads uninstall_as_torch
+        functional_forms install_as_torch numerics ops return_types symbolic threads
+        uninstall_as_torch
     """,
     # In-place forms of functions, which PyTorch has in `nn.functional` only.
     "Tensor": "celu_ jax selu_ threshold_",

@@ -11,6 +11,9 @@ GPU_ONLY = "PyTorch has `out_dtype` on GPUs only; convert the result"
 
 #: Full names below `torch`, and reasons.
 DIFFERENT: dict[str, str] = {
+    "SymBool": PLAIN,
+    "SymFloat": PLAIN,
+    "SymInt": PLAIN,
     "addmm": GPU_ONLY,
     "autograd.graph.GradientEdge": "PyTorch's third entry keeps alive what Python keeps here",
     "autograd.graph.Node": PLAIN,
@@ -34,6 +37,7 @@ DIFFERENT: dict[str, str] = {
     "nn.functional.fractional_max_pool2d": "PyTorch's Python function calls it `_random_samples`",
     "nn.functional.fractional_max_pool3d": "PyTorch's Python function calls it `_random_samples`",
     "nn.functional.rrelu_": "draws come from the default generator",
+    "onnx.ONNXProgram": "nothing is one here",
     "orgqr": "its second parameter has the documented name",
     "ormqr": "its parameters have the documented names",
     "random.fork_rng": "devices are named with their type",
@@ -45,6 +49,9 @@ DIFFERENT: dict[str, str] = {
     "sort": SCRIPT,
     "tensor": SCRIPT,
     "tensor_split": ONE_OF_TWO,
+    "types.SymBool": PLAIN,
+    "types.SymFloat": PLAIN,
+    "types.SymInt": PLAIN,
     "vsplit": ONE_OF_TWO,
 }
 

@@ -1,0 +1,51 @@
+"""Python's own `multiprocessing`, and processes that run one function each.
+
+Tensors are pickled, since their elements cannot be shared. Start processes by ``"spawn"``: JAX runs
+threads, which a fork does not survive.
+"""
+
+import multiprocessing as _multiprocessing
+from multiprocessing import *  # pyright: ignore[reportWildcardImportFromLibrary]
+
+from flambeau._absent import Absent as _Absent
+from flambeau.multiprocessing.reductions import init_reductions as init_reductions
+from flambeau.multiprocessing.spawn import ProcessContext as ProcessContext
+from flambeau.multiprocessing.spawn import ProcessExitedException as ProcessExitedException
+from flambeau.multiprocessing.spawn import ProcessRaisedException as ProcessRaisedException
+from flambeau.multiprocessing.spawn import SpawnContext as SpawnContext
+from flambeau.multiprocessing.spawn import spawn as spawn
+from flambeau.multiprocessing.spawn import start_processes as start_processes
+
+__all__ = [  # noqa: PLE0604  # pyright: ignore[reportUnsupportedDunderAll]
+    *_multiprocessing.__all__,
+    "ProcessContext", "ProcessExitedException", "ProcessRaisedException", "SpawnContext",
+    "get_all_sharing_strategies", "get_sharing_strategy", "init_reductions",
+    "set_sharing_strategy", "spawn", "start_processes",
+]  # fmt: skip
+
+__getattr__ = _Absent(__name__)
+
+_STRATEGIES = {"file_descriptor", "file_system"}
+_strategy = "file_descriptor"
+
+
+def get_all_sharing_strategies() -> set[str]:
+    """The names that `set_sharing_strategy` takes."""
+    return set(_STRATEGIES)
+
+
+def get_sharing_strategy() -> str:
+    """What `set_sharing_strategy` was told."""
+    return _strategy
+
+
+def set_sharing_strategy(new_strategy: str) -> None:
+    """Accepted for PyTorch's sake: tensors are pickled, not shared.
+
+    Raises:
+        AssertionError: There is no such strategy.
+    """
+    global _strategy
+    if new_strategy not in _STRATEGIES:
+        raise AssertionError(f"{new_strategy!r} is none of {', '.join(sorted(_STRATEGIES))}")
+    _strategy = new_strategy

@@ -1,0 +1,77 @@
+"""A module in the place of PyTorch's that spreads a batch over GPUs, on one device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.nn.module import Module
+
+__all__ = ["DataParallel", "data_parallel"]
+
+
+class DataParallel(Module):
+    """A module that calls another one, as ``DataParallel`` does where there is one GPU or none.
+
+    It has the names that PyTorch's has: `module` is the other, and keys of its state dict begin
+    with ``"module."``. The whole batch is computed on the device that it and the module are on;
+    several devices work together by JAX's sharding.
+
+    Args:
+        module: The module.
+        device_ids: One GPU at most; without one all stays where it is.
+        output_device: Where the result goes; by default it stays where it is.
+        dim: Accepted for PyTorch's sake: the batch is not cut.
+
+    Raises:
+        RuntimeError: ``device_ids`` names several GPUs.
+
+    >>> import flambeau
+    >>> net = DataParallel(flambeau.nn.Linear(2, 3))
+    >>> net(flambeau.ones(4, 2)).shape
+    flambeau.Size([4, 3])
+    >>> list(net.state_dict())
+    ['module.weight', 'module.bias']
+    """
+
+    def __init__(
+        self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0
+    ) -> None:
+        super().__init__()
+        self.device_ids = check_one(device_ids)
+        self.output_device = output_device
+        self.dim = dim
+        self.module = module
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """What the module gives."""
+        return self.module(*inputs, **kwargs)
+
+
+def check_one(device_ids: Any) -> list[Any]:
+    """The devices that are named, of which there is one at most.
+
+    Raises:
+        RuntimeError: There are several.
+    """
+    found = [] if device_ids is None else list(device_ids)
+    if len(found) > 1:
+        raise RuntimeError(
+            f"a batch is not cut for the devices {found}: they work together by JAX's sharding; "
+            "place the batch, and each parameter, as in param.data = "
+            "flambeau.from_jax(jax.device_put(param.jax(), sharding))"
+        )
+    return found
+
+
+def data_parallel(
+    module: Module,
+    inputs: Any,
+    device_ids: Any = None,
+    output_device: Any = None,
+    dim: int = 0,
+    module_kwargs: dict[str, Any] | None = None,
+) -> Any:
+    """What a module gives, on the device that it and ``inputs`` are on; see `DataParallel`."""
+    check_one(device_ids)
+    given = inputs if isinstance(inputs, tuple) else () if inputs is None else (inputs,)
+    return module(*given, **(module_kwargs or {}))

@@ -1,0 +1,152 @@
+"""Private modules of PyTorch's, under the name torch: what is called works, the rest is named."""
+
+import pytest
+
+import flambeau
+from flambeau import nn
+from flambeau.as_torch.private import _C, _custom_ops, _dynamo, _prims_common
+from flambeau.as_torch.private._dynamo import _trace_wrapped_higher_order_op as trace_wrapped
+from flambeau.as_torch.private._inductor import config as inductor_config
+from flambeau.as_torch.private._subclasses import fake_tensor
+from tests.as_torch.test_installation import run
+
+
+def test_they_are_there_under_the_name_torch_only():
+    out, _ = run(
+        "-m",
+        "flambeau",
+        code="""
+        import torch
+        print(torch._C._get_tracing_state(), torch._dynamo.config.cache_size_limit)
+        import torch._dynamo.exc
+        from torch._C import DisableTorchFunctionSubclass
+        from torch._dynamo.eval_frame import OptimizedModule
+        from torch._subclasses.fake_tensor import is_fake
+        from torch._tensor import Tensor
+        from torch._jit_internal import _copy_to_script_wrapper
+        from torch.multiprocessing.spawn import ProcessRaisedException
+        import torch._inductor.config
+        import flambeau
+
+        assert Tensor is torch.Tensor is flambeau.Tensor and not is_fake(torch.ones(1))
+        assert torch._dynamo.OptimizedModule is OptimizedModule
+        assert isinstance(torch.compile(torch.nn.Linear(1, 1)), OptimizedModule)
+        assert torch._dynamo.exc.Unsupported is flambeau.CompileError
+        assert callable(torch.multiprocessing.spawn)
+        assert not hasattr(flambeau, "_C") and not hasattr(flambeau, "_dynamo")
+        try:
+            torch._C._nothing
+        except AttributeError as error:
+            print(error)
+        """,
+    )
+    assert out == "None 8\nmodule 'torch._C' has no attribute '_nothing'\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "expected"),
+    [
+        (("cpu",), {"non_blocking": True}, ("cpu", None, True, None)),
+        ((flambeau.float16,), {}, (None, flambeau.float16, False, None)),
+        (("cpu", flambeau.float64, True), {}, ("cpu", flambeau.float64, True, None)),
+        ((flambeau.ones(1),), {}, ("cpu", flambeau.float32, False, None)),
+        (
+            (),
+            {"device": "cpu", "memory_format": flambeau.channels_last},
+            ("cpu", None, False, flambeau.channels_last),
+        ),
+    ],
+)
+def test_arguments_of_to_are_understood(args, kwargs, expected):
+    where, *rest = _C._nn._parse_to(*args, **kwargs)
+    assert [None if where is None else str(where), *rest] == list(expected)
+
+
+def test_a_transformation_is_noticed():
+    seen = []
+
+    def function(x):
+        seen.append(_C._are_functorch_transforms_active())
+        return x
+
+    flambeau.func.vmap(function)(flambeau.ones(2))
+    assert seen == [True]
+    assert not _C._are_functorch_transforms_active()
+
+
+def test_autocast_is_excluded_by_its_key():
+    keys = _C.DispatchKeySet(_C.DispatchKey.AutocastCPU) | _C.DispatchKeySet(_C.DispatchKey.CUDA)
+    assert keys.has(_C.DispatchKey.CUDA)
+    x = flambeau.ones(2, 2)
+    with flambeau.autocast("cpu"):
+        assert (x @ x).dtype is flambeau.bfloat16
+        with _C._ExcludeDispatchKeyGuard(keys):
+            assert (x @ x).dtype is flambeau.float32
+        with _C._ExcludeDispatchKeyGuard(keys.remove(_C.DispatchKey.AutocastCPU)):
+            assert (x @ x).dtype is flambeau.bfloat16
+
+
+def test_what_pytorch_asks_of_itself():
+    assert _C._get_tracing_state() is None
+    assert _C._log_api_usage_once("name") is None
+    assert _C._get_accelerator().type in ("cpu", "cuda", "tpu")
+    assert _C._get_default_device() == "cpu"
+    assert not _C._jit_set_profiling_executor(False)
+    assert not _C._cuda_isInBadFork()
+
+
+def test_hints_for_tensors_and_functions_change_nothing():
+    x = flambeau.ones(2)
+    for mark in (_dynamo.mark_dynamic, _dynamo.maybe_mark_dynamic, _dynamo.mark_static):
+        assert mark(x, 0) is None
+    _dynamo.mark_static_address(x)
+    _dynamo.graph_break()
+    for hint in (_dynamo.disallow_in_graph, _dynamo.nonstrict_trace, _dynamo.disable, _dynamo.run):
+        assert hint(len) is len
+    assert _dynamo.utils.is_compile_supported("cuda")
+    assert _dynamo.optimize("inductor")(lambda x: x * 2)(x).tolist() == [2, 2]
+    with trace_wrapped.TransformGetItemToIndex():
+        found = flambeau.func.vmap(lambda i: x[i])(flambeau.tensor([1, 0]))
+    assert found.tolist() == [1, 1]
+
+
+def test_a_compiled_module_is_told_from_others():
+    net = nn.Linear(2, 2)
+    compiled = flambeau.compile(net)
+    assert isinstance(compiled, _dynamo.OptimizedModule)
+    assert compiled._orig_mod is net
+    assert not isinstance(net, _dynamo.OptimizedModule)
+
+
+def test_settings_are_kept_and_put_back():
+    config = _dynamo.config
+    with config.patch(cache_size_limit=64), config.patch("verbose", True):
+        assert (config.cache_size_limit, config.verbose) == (64, True)
+    assert (config.cache_size_limit, config.verbose) == (8, False)
+
+    @inductor_config.patch({"max_autotune": True, "of_another_version": 1})
+    def read():
+        return inductor_config.max_autotune, inductor_config.of_another_version
+
+    assert read() == (True, 1)
+    assert not inductor_config.max_autotune
+    assert not hasattr(inductor_config, "of_another_version")
+
+
+def test_tensors_without_elements_are_on_the_meta_device():
+    with pytest.raises(NotImplementedError, match=r'flambeau\.device\("meta"\)'):
+        fake_tensor.FakeTensorMode()
+    with flambeau.device("meta"):
+        assert not fake_tensor.is_fake(flambeau.ones(2))
+
+
+def test_kinds_of_dtypes_are_told_apart():
+    kinds = [
+        _prims_common.is_boolean_dtype, _prims_common.is_integer_dtype,
+        _prims_common.is_float_dtype, _prims_common.is_complex_dtype,
+    ]  # fmt: skip
+    some = [flambeau.bool, flambeau.uint8, flambeau.float16, flambeau.complex64]
+    assert [[each for each in some if kind(each)] for kind in kinds] == [[each] for each in some]
+    assert _prims_common.is_contiguous_or_false(flambeau.ones(2))
+    assert _prims_common.alert_not_deterministic("name") is None
+    assert _custom_ops.get_ctx is flambeau.library.get_ctx

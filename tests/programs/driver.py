@@ -1,0 +1,143 @@
+"""Runs one program, whichever library `torch` is, and writes down what it gave.
+
+``python driver.py CASE FOLDER [OTHER]``: CASE is a file of `cases`, FOLDER takes ``numbers.npz``,
+``facts.json`` and ``weights.pt``, and OTHER is the folder of a run whose weights are loaded.
+
+A case has ``PACKAGE`` (its name on PyPI) and ``build()``, which gives a model, its inputs and a
+function ``loss(model, *inputs)``; and perhaps ``REQUIRES`` (what is to be installed besides),
+``optimizer(model)``, and ``more(model, inputs)``, which gives other tensors to compare, by name.
+Instead of ``build()`` it may have ``main()``, which gives all tensors to compare.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import statistics
+import sys
+import time
+import traceback
+import warnings
+import zlib
+from pathlib import Path
+from typing import Any
+
+STEPS = 4
+TIMED = 7
+
+
+def load(path: str) -> Any:
+    """The module of a case."""
+    spec = importlib.util.spec_from_file_location("case", path)
+    assert spec is not None
+    assert spec.loader is not None
+    case = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(case)
+    return case
+
+
+def fill(model: Any) -> None:
+    """Give the parameters numbers that do not depend on the library."""
+    import numpy as np
+    import torch
+
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            values = parameter.detach().cpu().numpy()
+            rng = np.random.default_rng(zlib.crc32(name.encode()))
+            drawn = rng.standard_normal(values.shape)
+            if values.size == 0 or values.min() == values.max():
+                drawn = values + 0.05 * drawn
+            else:
+                drawn /= max(1, values.size // values.shape[0]) ** 0.5
+            parameter.copy_(torch.from_numpy(drawn.astype(values.dtype)))
+
+
+def train(case: Any, compiled: bool, numbers: dict[str, Any], facts: dict[str, Any]) -> Any:
+    """Build, take some steps, and note losses, gradients and seconds; gives model and inputs."""
+    import torch
+
+    kind = "compiled" if compiled else "eager"
+    torch.manual_seed(0)
+    began = time.perf_counter()
+    model, inputs, loss = case.build()
+    fill(model)
+    make = getattr(case, "optimizer", None)
+    trained = [each for each in model.parameters() if each.requires_grad]
+    optimizer = torch.optim.Adam(trained, lr=1e-3) if make is None else make(model)
+
+    def step(*inputs: Any) -> Any:
+        optimizer.zero_grad()
+        value = loss(model, *inputs)
+        value.backward()
+        optimizer.step()
+        return value
+
+    run = torch.compile(step) if compiled else step
+    facts[f"{kind} build"] = time.perf_counter() - began
+    losses, seconds = [], []
+    for number in range(STEPS):
+        began = time.perf_counter()
+        losses.append(float(run(*inputs)))
+        seconds.append(time.perf_counter() - began)
+        if number == 0 and not compiled:
+            norms = [float(each.grad.norm()) for each in trained if each.grad is not None]
+            numbers["gradients"] = norms
+    numbers[f"{kind} losses"] = losses
+    facts[f"{kind} first step"] = seconds[0]
+    for _ in range(TIMED):
+        began = time.perf_counter()
+        float(run(*inputs))
+        seconds.append(time.perf_counter() - began)
+    facts[f"{kind} later step"] = statistics.median(seconds[STEPS:])
+    return model, inputs
+
+
+def main(path: str, folder: str, other: str | None = None) -> None:
+    """Run the case at ``path``."""
+    import torch
+
+    into = Path(folder)
+    into.mkdir(parents=True, exist_ok=True)
+    case, numbers, facts = load(path), {}, {"torch": torch.__version__}
+    facts["version"] = importlib.metadata.version(case.PACKAGE.partition("[")[0])
+    facts["run"] = " ".join((case.__doc__ or "").split()).rstrip(".")
+    if not hasattr(case, "build"):
+        numbers |= _in_numpy(case.main())
+        write(into, numbers, facts)
+        return
+    model, inputs = train(case, False, numbers, facts)
+    if hasattr(case, "more"):
+        numbers |= _in_numpy(case.more(model, inputs))
+    numbers["parameters"] = [float(each.detach().norm()) for each in model.parameters()]
+    torch.save(model.state_dict(), into / "weights.pt")
+    model.load_state_dict(torch.load(Path(other or folder) / "weights.pt"))
+    numbers["loaded"] = [float(each.detach().norm()) for each in model.parameters()]
+    write(into, numbers, facts)
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            train(case, True, numbers, facts)
+        facts["compiled"] = not any("runs eagerly" in str(each.message) for each in said)
+    except Exception:  # noqa: BLE001 (the compiled step is told of by itself)
+        facts["compiled error"] = traceback.format_exc()
+    write(into, numbers, facts)
+
+
+def _in_numpy(found: dict[str, Any]) -> dict[str, Any]:
+    import torch
+
+    return {name: torch.as_tensor(each).detach().float().numpy() for name, each in found.items()}
+
+
+def write(into: Path, numbers: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Write what is known so far."""
+    import numpy as np
+
+    np.savez(into / "numbers.npz", **{name: np.asarray(each) for name, each in numbers.items()})
+    (into / "facts.json").write_text(json.dumps(facts, indent=1))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
