@@ -30,10 +30,11 @@ _ADVICE = {
         float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu
     """,
     # Kinds of tensors
-    "tensors are dense; flambeau.zeros(size).index_put(tuple(indices), values, accumulate=True) "
-    "makes one of coordinates and values": """
-        dsmm hsmm hspmm saddmm smm sparse sparse_bsc_tensor sparse_bsr_tensor
-        sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor spmm sspaddmm
+    "of sparse layouts there is one, flambeau.sparse_coo_tensor(indices, values, size), which has "
+    "to_dense(), and products with dense matrices by @": """
+        dsmm hsmm hspmm saddmm smm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor
+        sparse_csc_tensor sparse_csr_tensor spmm sspaddmm sparse.sampled_addmm sparse.spdiags
+        sparse.spsolve
     """,
     "gradients are dense, those of embeddings too; use flambeau.optim.Adam": "optim.SparseAdam",
     "pad sequences of several lengths with flambeau.nn.utils.rnn.pad_sequence, and mask what was "

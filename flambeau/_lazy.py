@@ -14,7 +14,7 @@ from flambeau._absent import absent
 _MODULES = (
     "__config__", "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "distributed",
     "distributions", "fft", "functional", "futures", "fx", "hub", "jit", "library",
-    "multiprocessing", "onnx", "profiler", "serialization", "signal",
+    "multiprocessing", "onnx", "profiler", "serialization", "signal", "sparse",
     "special", "testing", "types",
 )  # fmt: skip
 # Functions, by the module of `flambeau` that has them.
@@ -51,6 +51,7 @@ _FUNCTIONS = {
         "set_deterministic_debug_mode set_flush_denormal set_float32_matmul_precision "
         "use_deterministic_algorithms"
     ),
+    "sparse.creation": "sparse_coo_tensor",
     "threads": ("get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads"),
     "ops.buffers": "frombuffer",
     "ops.coordinates": "unravel_index",

@@ -21,6 +21,7 @@ BELOW = {
     "checkpoint": {"core", "ops", "nn"},
     "fx": {"core", "ops", "nn"},
     "distributions": {"core", "ops", "autograd"},
+    "sparse": {"core", "ops"},
 }
 # Other names for something that stands on its room.
 OLD_NAMES = {

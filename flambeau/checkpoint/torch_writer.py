@@ -108,6 +108,10 @@ class _Pickler(pickle._Pickler):
             return _SIZE, (tuple(obj),)
         if kind is device:
             return _DEVICE, (obj.type,) if obj.index is None else (obj.type, obj.index)
+        if isinstance(obj, Tensor) and obj.is_sparse:
+            raise pickle.PicklingError(
+                "save() does not take sparse tensors; save their indices(), values() and shape"
+            )
         return NotImplemented
 
     def _save_name(self: Any, obj: _Global) -> None:

@@ -19,7 +19,7 @@ from flambeau.compile.errors import CompileError
 from flambeau.compile.places import MISSING
 from flambeau.compile.slots import KINDS, Asked, ItemSlot
 from flambeau.compile.stand_ins import STAND_INS, set_item
-from flambeau.core.pytree import is_tuple
+from flambeau.core.pytree import OWN_PARTS, is_tuple
 from flambeau.core.tensor import Tensor
 
 
@@ -298,6 +298,8 @@ def _identity(member: Any) -> Any:
 def leaves_in(value: Any, left_out: Iterable[int] = ()) -> Iterator[Any]:
     """What is in a container, and in those in it; what is none, or a stand-in, is its own leaf.
 
+    Tensors that consist of others, as sparse ones do, are containers of these.
+
     Args:
         value: The container.
         left_out: The ids of containers that are not looked into.
@@ -305,7 +307,9 @@ def leaves_in(value: Any, left_out: Iterable[int] = ()) -> Iterator[Any]:
     waiting, known = [value], {*left_out}
     for each in waiting:
         is_container = isinstance(each, dict | list | deque | set) or is_tuple(each)
-        if not is_container or type(each) in STAND_INS.values():
+        if isinstance(each, Tensor) and type(each) in OWN_PARTS:
+            waiting += OWN_PARTS[type(each)].take_apart(each)[0]
+        elif not is_container or type(each) in STAND_INS.values():
             yield each
         elif id(each) not in known:
             known.add(id(each))

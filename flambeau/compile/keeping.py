@@ -24,7 +24,7 @@ from flambeau.compile.errors import CompileError
 from flambeau.compile.guard import freeze
 from flambeau.compile.places import MISSING
 from flambeau.compile.slots import KINDS, Asked, ItemSlot
-from flambeau.core.pytree import is_tuple
+from flambeau.core.pytree import OWN_PARTS, is_tuple
 from flambeau.core.tensor import Tensor
 
 _NUMBERS = (int, float, complex, np.number)
@@ -84,7 +84,7 @@ class Writer(pickle.Pickler):
     def persistent_id(self, obj: Any) -> int | None:
         """The number of a reference, for what is not taken apart; see `pickle.Pickler`."""
         watch = self.log.watch_over(obj)
-        if isinstance(obj, Tensor):
+        if isinstance(obj, Tensor) and type(obj) not in OWN_PARTS:
             reference = Reference("result", self.keep(obj))
         elif watch is not None:
             reference = Reference("container", self.number_of(watch))

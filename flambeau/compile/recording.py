@@ -23,6 +23,7 @@ from flambeau.compile.watching import WatchingTrace
 from flambeau.core import tape, world
 from flambeau.core.cell import Cell
 from flambeau.core.modes import modes
+from flambeau.core.pytree import OWN_PARTS
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import Handle
 
@@ -198,7 +199,8 @@ class Recording:
         writer = Writer(self.trace.log, self._keep, holders)
         assigned = [*self.assigned, *self.trace.facts.new_attributes()]
         self.keeping = Keeping(writer, self.active, assigned, returned)
-        is_one = isinstance(returned, Tensor) and not self.keeping.leaves_more
+        is_one = isinstance(returned, Tensor) and type(returned) not in OWN_PARTS
+        is_one = is_one and not self.keeping.leaves_more
         self.sole = self.results[0] if is_one and self.results[0].is_new else None
         if writer.numbers_in:
             errors.warn(

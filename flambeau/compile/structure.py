@@ -69,10 +69,9 @@ def take_apart(value: Any) -> tuple[Kind, list[Any]] | None:
     if cls is dict:
         return Kind(dict, tuple(value), tuple(map(type, value))), [*value.values()]
     if isinstance(value, _LEAVES):
-        return None
+        return _parts_of(value) if cls in OWN_PARTS else None
     if cls not in _BASES and not jax.tree_util.all_leaves([value]):
-        members, tree = jax.tree_util.tree_flatten(value, is_leaf=lambda each: each is not value)
-        return Kind(cls, option=tree), members
+        return _parts_of(value)
     base = _base_of(cls)
     if base is None:
         return None
@@ -94,6 +93,12 @@ def take_apart(value: Any) -> tuple[Kind, list[Any]] | None:
         attributes = "last"
         members.append(state)
     return Kind(cls, keys, tuple(map(type, keys)), option, attributes), members
+
+
+def _parts_of(value: Any) -> tuple[Kind, list[Any]]:
+    """What JAX takes apart."""
+    members, tree = jax.tree_util.tree_flatten(value, is_leaf=lambda each: each is not value)
+    return Kind(type(value), option=tree), members
 
 
 def put_together(kind: Kind, members: list[Any]) -> Any:

@@ -342,7 +342,7 @@ def tensor_repr(
         suffixes.append("requires_grad=True")
     if tangent is not None:
         suffixes.append(f"tangent={tangent}")
-    text = _with_suffixes(opening + contents, suffixes, indent=len(opening))
+    text = with_suffixes(opening + contents, suffixes, indent=len(opening))
     if not parameter:
         return text
     return "Parameter containing:\n" + (text if class_prefix == "tensor" else f"Parameter({text})")
@@ -364,11 +364,20 @@ def _implied_dtypes(dtype: str, default_dtype: str, has_elements: bool) -> tuple
     return (default_dtype, *(namespace + name for name in (default_complex, "int64", "bool")))
 
 
-def _with_suffixes(text: str, suffixes: list[str], *, indent: int) -> str:
+def with_suffixes(text: str, suffixes: list[str], *, indent: int, starts_line: bool = False) -> str:
+    """``text``, then the suffixes, on new lines where they would not fit; and a bracket.
+
+    Args:
+        text: What stands before.
+        suffixes: What is added, after commas.
+        indent: Where new lines begin.
+        starts_line: Whether the first suffix begins a new line in any case.
+    """
     # PyTorch counts the last line longer than it is, and where lines break depends on it.
     column = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
-        if column + SEPARATOR_WIDTH + len(suffix) > _options.linewidth:
+        if starts_line or column + SEPARATOR_WIDTH + len(suffix) > _options.linewidth:
+            starts_line = False
             text += ",\n" + " " * indent + suffix
             column = indent + len(suffix)
         else:

@@ -43,7 +43,7 @@ class memory_format(_Named):
 
 
 class layout(_Named):
-    """How elements are stored; all tensors are dense, that is `strided`."""
+    """How elements are stored: in tensors that are dense (`strided`), or `sparse_coo`."""
 
     __slots__ = ()
 
@@ -53,8 +53,8 @@ preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
 strided = layout("strided")
-# No tensor has one of these; code compares `Tensor.layout` with them.
 sparse_coo = layout("sparse_coo")
+# No tensor has one of these; code compares `Tensor.layout` with them.
 sparse_csr = layout("sparse_csr")
 sparse_csc = layout("sparse_csc")
 sparse_bsr = layout("sparse_bsr")

@@ -114,9 +114,12 @@ class Tensor(Attributes, History, HostAccess, metaclass=TensorMeta):
         _ask_about_methods: ClassVar[Any]
         __torch_function__: ClassVar[Any]
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, parts: pytree.OwnParts | None = None, **options: Any) -> None:
         super().__init_subclass__(**options)
-        pytree.register(cls)
+        if parts is None:
+            pytree.register(cls)
+        else:
+            pytree.register_parts(cls, parts)
         if "__torch_function__" in vars(cls):
             cls._ask_about_methods()
 

@@ -33,9 +33,9 @@ TORCH = {
     """,
     SPARSE: """
         ccol_indices_copy col_indices_copy crow_indices_copy dsmm hsmm hspmm indices_copy
-        resize_as_sparse_ row_indices_copy saddmm smm sparse sparse_bsc_tensor sparse_bsr_tensor
-        sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor
-        sparse_csr_tensor spmm sspaddmm values_copy nested
+        resize_as_sparse_ row_indices_copy saddmm smm sparse_bsc_tensor sparse_bsr_tensor
+        sparse_compressed_tensor sparse_csc_tensor sparse_csr_tensor spmm sspaddmm values_copy
+        nested
     """,
     QUANTIZED: """
         ao choose_qparams_optimized dequantize empty_quantized fake_quantize_per_channel_affine
@@ -126,10 +126,9 @@ TENSOR = {
         const_data_ptr is_set_to set_ storage storage_type untyped_storage module_load
     """,
     SPARSE: """
-        ccol_indices coalesce col_indices crow_indices dense_dim indices is_coalesced
-        resize_as_sparse_ row_indices smm sparse_dim sparse_mask sparse_resize_
-        sparse_resize_and_clear_ sspaddmm to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr
-        to_sparse_coo to_sparse_csc to_sparse_csr values
+        ccol_indices col_indices crow_indices resize_as_sparse_ row_indices smm sparse_resize_
+        sparse_resize_and_clear_ sspaddmm to_padded_tensor to_sparse_bsc to_sparse_bsr
+        to_sparse_csc to_sparse_csr
     """,
     QUANTIZED: """
         dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points
@@ -395,6 +394,17 @@ ABSENT: dict[str, dict[str, str]] = {
     "serialization": SERIALIZATION,
     "random": {INTERNAL: "thread_safe_generator"},
     "signal.windows": {},
+    "sparse": {
+        SPARSE: """
+            SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT
+            SparseSemiStructuredTensorCUTLASS as_sparse_gradcheck check_sparse_tensor_invariants
+            sampled_addmm spdiags spsolve to_sparse_semi_structured
+        """,
+        LEAK: """
+            BFloat16Tensor ByteTensor CharTensor DType DoubleTensor FloatTensor HalfTensor IntTensor
+            LongTensor ShortTensor Tensor
+        """,
+    },
     "special": SPECIAL,
     "testing": {SCRIPT: "FileCheck", REMOVED_SOON: "assert_allclose"},
     "types": {DISPATCH: "DispatchKey", STORAGE: "Storage"},

@@ -1,0 +1,86 @@
+"""The methods of sparse tensors, and what dense tensors say to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from flambeau.core.tensor import Tensor, method
+from flambeau.sparse import creation
+from flambeau.sparse.tensor import SparseTensor
+
+__all__: list[str] = []
+
+
+@method
+def to_sparse(self: Tensor, sparse_dim: int | None = None) -> SparseTensor:
+    """See `creation.to_sparse`."""
+    return creation.to_sparse(self, sparse_dim)
+
+
+@method
+def to_sparse_coo(self: Tensor) -> SparseTensor:
+    """`to_sparse` in all dimensions."""
+    return creation.to_sparse(self)
+
+
+@method
+def coalesce(self: Tensor) -> SparseTensor:
+    """See `creation.coalesce`.
+
+    Raises:
+        RuntimeError: The tensor is dense.
+    """
+    if not isinstance(self, SparseTensor):
+        _refuse("coalesce")
+    return creation.coalesce(self)
+
+
+@method
+def sparse_mask(self: Tensor, mask: SparseTensor) -> SparseTensor:
+    """The elements of a dense tensor at the positions of a sparse one of the same shape.
+
+    Raises:
+        RuntimeError: The shapes differ.
+    """
+    if self.shape != mask.shape:
+        raise RuntimeError(
+            f"sparse_mask(): self of shape {list(self.shape)} and mask of {list(mask.shape)} must "
+            "have the same shape"
+        )
+    return mask.with_values(creation.taken(self, mask))
+
+
+@method
+def sparse_dim(self: Tensor) -> int:
+    """The number of sparse dimensions: 0 for a dense tensor."""
+    return 0
+
+
+@method
+def dense_dim(self: Tensor) -> int:
+    """The number of dense dimensions: all of a dense tensor."""
+    return self.ndim
+
+
+def _sparse_only(name: str) -> Callable[..., Any]:
+    def refused(self: Tensor) -> NoReturn:
+        _refuse(name)
+
+    refused.__name__ = refused.__qualname__ = name
+    refused.__doc__ = f"See `SparseTensor.{name}`; an error for a dense tensor."
+    return refused
+
+
+def _refuse(name: str) -> NoReturn:
+    raise RuntimeError(
+        f"{name} expected sparse coordinate tensor layout but got Strided; call to_sparse() first"
+    )
+
+
+for _name in ("indices", "values", "is_coalesced", "_indices", "_values", "_nnz"):
+    method(_sparse_only(_name))
+
+
+# Dense tensors have one that gives themselves.
+SparseTensor.to_dense = creation.to_dense
