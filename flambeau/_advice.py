@@ -151,14 +151,9 @@ _ADVICE = {
         backends.cuda.preferred_blas_library backends.cuda.preferred_linalg_library
         backends.cuda.preferred_rocm_fa_library
     """,
-    "JAX orders the work on a device itself; tensor.jax().block_until_ready() waits for it": """
-        Event Stream accelerator.current_stream accelerator.set_stream cuda.Event
-        cuda.ExternalStream cuda.Stream cuda.StreamContext cuda.current_stream cuda.default_stream
-        cuda.set_stream cuda.stream cuda.streams
-    """,
+    "JAX orders the work on a device itself, in one stream": "cuda.ExternalStream",
     "flambeau.compile makes one program of a whole step": """
-        accelerator.Graph cuda.CUDAGraph cuda.graph cuda.graph_pool_handle cuda.graphs
-        cuda.make_graphed_callables
+        accelerator.Graph cuda.graph_pool_handle
     """,
     "JAX keeps the memory: jax.local_devices()[0].memory_stats() tells of that of a GPU, and "
     "XLA_PYTHON_CLIENT_MEM_FRACTION in the environment limits it": """

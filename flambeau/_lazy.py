@@ -52,6 +52,7 @@ _FUNCTIONS = {
         "use_deterministic_algorithms"
     ),
     "sparse.creation": "sparse_coo_tensor",
+    "streams": "Event Stream",
     "threads": ("get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads"),
     "ops.buffers": "frombuffer",
     "ops.coordinates": "unravel_index",

@@ -8,11 +8,12 @@ from flambeau._absent import Absent as _Absent
 from flambeau.core.device import available_devices, device
 from flambeau.cuda.devices import wait_for
 from flambeau.cuda.memory import stated
+from flambeau.streams import Stream
 
 __all__ = [
-    "current_accelerator", "current_device_index", "device_count", "device_index", "empty_cache",
-    "get_memory_info", "is_available", "max_memory_allocated", "memory_allocated",
-    "set_device_index", "synchronize",
+    "current_accelerator", "current_device_index", "current_stream", "device_count",
+    "device_index", "empty_cache", "get_memory_info", "is_available", "max_memory_allocated",
+    "memory_allocated", "set_device_index", "set_stream", "synchronize",
 ]  # fmt: skip
 
 __getattr__ = _Absent(__name__)
@@ -97,6 +98,20 @@ def synchronize(device: Any = None, /) -> None:
         RuntimeError: There is none.
     """
     wait_for(_place(device).jax_device)
+
+
+def current_stream(device: Any = None, /) -> Stream:
+    """The stream of an accelerator.
+
+    Raises:
+        RuntimeError: There is none.
+    """
+    return Stream(_place(device))
+
+
+def set_stream(stream: Stream, /) -> None:
+    """Choose the device of a stream, which can only be the first accelerator."""
+    set_device_index(stream.device)
 
 
 def empty_cache() -> None:

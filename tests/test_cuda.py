@@ -1,5 +1,6 @@
 """What scripts ask about accelerators, on machines without and with one."""
 
+import time
 import types
 from importlib import import_module
 
@@ -32,6 +33,99 @@ def test_what_every_script_calls_works_without_a_gpu_too():
     flambeau.cuda.set_rng_state_all(flambeau.cuda.get_rng_state_all())
     assert flambeau.cuda.memory_allocated() >= 0
     assert flambeau.cuda.max_memory_allocated() >= 0
+
+
+def test_streams_of_a_device_are_one():
+    stream, other = flambeau.Stream("cpu"), flambeau.Stream("cpu", priority=-1)
+    assert stream == other
+    assert (hash(stream), stream.stream_id, stream.device_index) == (hash(other), 0, 0)
+    x = flambeau.ones(2)
+    with stream as entered:
+        assert entered is stream
+        x.record_stream(stream)
+    stream.wait_stream(other)
+    stream.wait_event(other.record_event())
+    stream.synchronize()
+    assert stream.query()
+    assert not stream.is_capturing()
+    assert repr(stream) == "<Stream device=cpu>"
+    with flambeau.cuda.stream(None), flambeau.cuda.StreamContext(stream):
+        assert not flambeau.cuda.is_current_stream_capturing()
+
+
+def test_events_measure_the_time_between_them():
+    begin, end = (flambeau.Event("cpu", enable_timing=True) for _ in range(2))
+    assert begin.query()
+    begin.record()
+    time.sleep(0.02)
+    flambeau.Stream("cpu").record_event(end)
+    end.synchronize()
+    assert end.query()
+    assert 19 < begin.elapsed_time(end) < 2000
+    begin.wait()
+    begin.record()
+    assert begin.elapsed_time(end) < 0
+
+
+def test_events_that_cannot_tell_the_time_say_so():
+    event = flambeau.Event("cpu", enable_timing=True)
+    with pytest.raises(ValueError, match="enable_timing=True"):
+        event.elapsed_time(flambeau.Event("cpu"))
+    with pytest.raises(ValueError, match="be recorded"):
+        event.elapsed_time(event)
+
+
+def test_events_are_recorded_outside_of_compiled_functions():
+    event = flambeau.Event("cpu")
+
+    def function(x):
+        event.record()
+        return x * 2
+
+    with pytest.raises(flambeau.CompileError, match="no streams and no events"):
+        flambeau.compile(function)(flambeau.ones(2))
+    assert flambeau.func.vmap(function)(flambeau.ones(2)).tolist() == [2, 2]
+    assert event.query() is True
+
+
+def test_graphs_of_cuda_are_compiled_functions():
+    for make in (flambeau.cuda.CUDAGraph, lambda: flambeau.cuda.graph(None)):
+        with pytest.raises(RuntimeError, match=r"flambeau\.compile"):
+            make()
+    x = flambeau.ones(1, 2)
+    net = flambeau.nn.Linear(2, 2)
+    expected = net(x)
+    module, double = flambeau.cuda.make_graphed_callables((net, lambda x: x * 2), ((x,), (x,)))
+    assert module is net
+    assert flambeau.allclose(net(x), expected)
+    assert double(x).tolist() == [[2, 2]]
+    assert double.program_count == 1
+
+
+@needs_gpu
+def test_streams_and_events_of_a_gpu():
+    stream = flambeau.cuda.current_stream()
+    assert stream == flambeau.cuda.default_stream(0) == flambeau.accelerator.current_stream()
+    flambeau.cuda.set_stream(stream)
+    begin, end = (flambeau.cuda.Event(enable_timing=True) for _ in range(2))
+    x = flambeau.ones(4000, 4000, device="cuda")
+    begin.record()
+    y = x @ x @ x
+    end.record(stream)
+    assert begin.elapsed_time(end) > 0
+    assert y.jax().is_ready()
+    assert stream.query()
+
+
+@without
+def test_streams_of_a_gpu_need_one():
+    makes = [
+        flambeau.cuda.Stream, flambeau.cuda.Event, flambeau.cuda.current_stream,
+        flambeau.accelerator.current_stream,
+    ]  # fmt: skip
+    for make in makes:
+        with pytest.raises(RuntimeError):
+            make()
 
 
 @without

@@ -75,6 +75,9 @@ class HostAccess:
             "JAX's sharding"
         )
 
+    def record_stream(self, stream: Any) -> None:
+        """Nothing: JAX keeps an array for as long as a program reads it."""
+
     def data_ptr(self) -> int:
         """The address of the elements, as of now."""
         return self._read().unsafe_buffer_pointer()

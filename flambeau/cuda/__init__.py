@@ -1,7 +1,7 @@
 """What scripts ask about NVIDIA GPUs, under the names of `torch.cuda`.
 
-JAX orders the work on a device and keeps its memory, so there are no streams, events or caches to
-manage.
+JAX orders the work on a device and keeps its memory, so streams wait for nothing, and there are no
+caches to manage.
 """
 
 from importlib import import_module as _import_module
@@ -13,10 +13,15 @@ from flambeau.cuda import random as random
 from flambeau.cuda.devices import *
 from flambeau.cuda.memory import *
 from flambeau.cuda.random import *
+from flambeau.cuda.streams import *
+
+# Few programs use them.
+_GRAPHS = {"CUDAGraph", "graph", "make_graphed_callables"}
 
 
 def __getattr__(name: str) -> Any:
-    # Few programs use its older names.
-    if name == "amp":
-        return _import_module("flambeau.cuda.amp")
+    if name in ("amp", "graphs"):
+        return _import_module(f"flambeau.cuda.{name}")
+    if name in _GRAPHS:
+        return getattr(_import_module("flambeau.cuda.graphs"), name)
     raise _absent(__name__, name)

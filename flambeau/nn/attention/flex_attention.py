@@ -1,6 +1,7 @@
 """Attention with scores and masks that are functions of positions."""
 
 from flambeau._absent import Absent as _Absent
+from flambeau.func.block_mask import DEFAULT_BLOCK_SIZE as _DEFAULT_SPARSE_BLOCK_SIZE  # noqa: F401
 from flambeau.func.block_mask import (
     BlockMask,
     _sliced_mask_mod_error,  # noqa: F401 (packages look at it)

@@ -113,7 +113,6 @@ TORCH = {
         mps mtia package quasirandom torch_version
         xpu
     """,
-    STREAMS: "Event Stream",
     PROTOTYPE: "cond lobpcg segment_reduce while_loop",
     MESSAGE: """
         AcceleratorError FatalError OutOfMemoryError is_warn_always_enabled set_warn_always
@@ -135,7 +134,6 @@ TENSOR = {
         q_scale q_zero_point qscheme
     """,
     REMOVED: "eig lstsq solve symeig name volatile reinforce",
-    STREAMS: "record_stream",
     DISTRIBUTED: "is_distributed",
     INTERNAL: "index polygamma_ slice_inverse",
     BACKEND: "ipu mtia to_mkldnn xpu",
@@ -210,9 +208,8 @@ CUDA = {
         AcceleratorError CudaError DeferredCudaCallError OutOfMemoryError check_error cudaStatus
     """,
     STREAMS: """
-        CUDAGraph Event ExternalStream GreenContext Stream StreamContext current_stream
-        default_stream get_stream_from_external get_sync_debug_mode graph graph_pool_handle
-        is_current_stream_capturing make_graphed_callables set_stream set_sync_debug_mode stream
+        ExternalStream GreenContext get_stream_from_external get_sync_debug_mode graph_pool_handle
+        set_sync_debug_mode
     """,
     MEMORY: """
         CUDAPluggableAllocator MemPool caching_allocator_alloc caching_allocator_delete
@@ -239,7 +236,7 @@ CUDA = {
 }
 
 ACCELERATOR = {
-    STREAMS: "Graph current_stream set_stream",
+    STREAMS: "Graph",
     MEMORY: """
         empty_host_cache max_memory_reserved memory_reserved memory_stats
         reset_accumulated_memory_stats reset_peak_memory_stats
@@ -342,6 +339,8 @@ ABSENT: dict[str, dict[str, str]] = {
         LEAK: "MappingProxyType",
     },
     "cuda": CUDA,
+    "cuda.graphs": {STREAMS: "graph_pool_handle", LEAK: "Tensor"},
+    "cuda.streams": {STREAMS: "ExternalStream"},
     "cuda.amp": {INTERNAL: "amp_definitely_not_available"},
     "fft": {LEAK: "Tensor"},
     "functional": {
@@ -426,7 +425,7 @@ ABSENT: dict[str, dict[str, str]] = {
 OWN = {
     "": """
         CompileError alias as_torch assertions checkpoint core device_modules from_jax
-        functional_forms install_as_torch numerics ops return_types symbolic threads
+        functional_forms install_as_torch numerics ops return_types streams symbolic threads
         uninstall_as_torch
     """,
     # In-place forms of functions, which PyTorch has in `nn.functional` only.

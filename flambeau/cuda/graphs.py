@@ -1,0 +1,73 @@
+"""The names of CUDA's graphs, in whose place stand compiled functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.compile import compile
+from flambeau.cuda.streams import is_current_stream_capturing
+from flambeau.nn.module import Module
+
+__all__ = ["CUDAGraph", "graph", "is_current_stream_capturing", "make_graphed_callables"]
+
+_ADVICE = (
+    "there are no graphs of CUDA, in which a block of operators is captured: flambeau.compile "
+    "makes one program of a function, which may be a whole step of training"
+)
+
+
+class CUDAGraph:
+    """Nothing is one.
+
+    Raises:
+        RuntimeError: One is made.
+    """
+
+    def __init__(self, keep_graph: bool = False) -> None:
+        raise RuntimeError(_ADVICE)
+
+
+class graph:
+    """A block that PyTorch captures in a `CUDAGraph`.
+
+    Raises:
+        RuntimeError: One is made.
+    """
+
+    def __init__(
+        self,
+        cuda_graph: Any,
+        pool: Any = None,
+        stream: Any = None,
+        capture_error_mode: str = "global",
+        enable_annotations: bool = False,
+        check_input_liveness: bool = False,
+    ) -> None:
+        raise RuntimeError(_ADVICE)
+
+
+def make_graphed_callables(
+    callables: Any,
+    sample_args: Any,
+    num_warmup_iters: int = 3,
+    allow_unused_input: bool = False,
+    pool: Any = None,
+) -> Any:
+    """The functions or modules given, compiled; modules are compiled in place.
+
+    Args:
+        callables: One function or module, or a tuple of them.
+        sample_args: Accepted for PyTorch's sake, as all that follow: programs are made for the
+            arguments of each call.
+
+    >>> import flambeau
+    >>> double = make_graphed_callables(lambda x: x * 2, (flambeau.ones(2),))
+    >>> double(flambeau.ones(3))
+    tensor([2., 2., 2.])
+    """
+    if isinstance(callables, tuple):
+        return tuple(make_graphed_callables(each, ()) for each in callables)
+    if isinstance(callables, Module):
+        callables.compile()
+        return callables
+    return compile(callables)

@@ -1,0 +1,241 @@
+"""Streams, of which each device has one, and events: points in the work of a device.
+
+JAX runs the programs of a device one after the other, and orders those of several devices by the
+arrays that they read. So streams need not wait for each other, and events tell when work is done.
+"""
+
+from __future__ import annotations
+
+import functools
+import queue
+import threading
+import time
+from typing import Any
+
+import jax
+
+from flambeau.core.device import as_device, available_devices, device
+from flambeau.core.modes import modes
+from flambeau.core.trace import TracedValueError
+
+__all__ = ["Event", "Stream"]
+
+
+def _usual_place() -> device:
+    """The first accelerator, or the CPU where there is none."""
+    names = available_devices()
+    return device(next((each for each in names if not each.startswith("cpu")), "cpu"))
+
+
+def _indexed(where: Any) -> device:
+    place = _usual_place() if where is None else as_device(where)
+    return place if place.index is not None or place.type == "cpu" else device(place.type, 0)
+
+
+def _mark(place: device) -> Any:
+    """An array that is ready when the device has done all that it was given."""
+    if modes.trace is not None:
+        raise TracedValueError(
+            "a compiled function is one program, whose parts have no streams and no events; "
+            "record events and wait for streams outside of it"
+        )
+    # Inside functions that JAX transforms too.
+    with jax.ensure_compile_time_eval():
+        return jax.device_put(0, place.jax_device).__add__(1)
+
+
+class Stream:
+    """The order of work on a device. All streams of one device are the same, and equal.
+
+    A ``with`` block of a stream is a block like any other.
+
+    Args:
+        device: The device; by default the first accelerator, or the CPU.
+        priority: Accepted for PyTorch's sake, as all options are.
+
+    Raises:
+        RuntimeError: This machine has no such device.
+
+    >>> import flambeau
+    >>> stream = flambeau.Stream("cpu")
+    >>> with stream:
+    ...     x = flambeau.ones(2)
+    >>> stream.synchronize()
+    >>> stream == flambeau.Stream("cpu")
+    True
+    """
+
+    stream_id = 0
+
+    def __init__(self, device: Any = None, *, priority: int = 0, **options: Any) -> None:
+        self.device = _indexed(device)
+        _ = self.device.jax_device  # fails if there is none
+
+    @property
+    def device_index(self) -> int:
+        """Which device of its type it is."""
+        return self.device.index or 0
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all that it was given."""
+        jax.effects_barrier()
+        _mark(self.device).block_until_ready()
+
+    def query(self) -> bool:
+        """Whether the device has done all that it was given."""
+        marker = _mark(self.device)
+        # An idle device takes a moment to get there too.
+        until = time.monotonic() + 0.001
+        while not marker.is_ready():
+            if time.monotonic() > until:
+                return False
+        return True
+
+    def wait_stream(self, stream: Any) -> None:
+        """Nothing: a program waits for the arrays that it reads, wherever they are computed."""
+
+    def wait_event(self, event: Any) -> None:
+        """Nothing: a program waits for the arrays that it reads, wherever they are computed."""
+
+    def record_event(self, event: Any = None) -> Any:
+        """The event, or a new one, recorded now."""
+        made = self._event() if event is None else event
+        made.record(self)
+        return made
+
+    def is_capturing(self) -> bool:
+        """``False``: there are no graphs of CUDA."""
+        return False
+
+    def _event(self) -> Event:
+        return Event(self.device)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing has changed."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and self.device == other.device
+
+    def __hash__(self) -> int:
+        return hash(self.device)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} device={self.device}>"
+
+
+class Event:
+    """A point in the work of a device.
+
+    Args:
+        device: The device; by default the first accelerator, or the CPU.
+        enable_timing: Whether `elapsed_time` will be asked.
+        blocking: Accepted for PyTorch's sake, as ``interprocess`` is.
+
+    Raises:
+        RuntimeError: This machine has no such device.
+
+    >>> import flambeau
+    >>> begin, end = (flambeau.Event("cpu", enable_timing=True) for _ in range(2))
+    >>> begin.record()
+    >>> x = flambeau.ones(2, 2) @ flambeau.ones(2, 2)
+    >>> end.record()
+    >>> begin.elapsed_time(end) > 0
+    True
+    """
+
+    event_id = 0
+
+    def __init__(
+        self,
+        device: Any = None,
+        *,
+        enable_timing: bool = False,
+        blocking: bool = False,
+        interprocess: bool = False,
+    ) -> None:
+        self.device = _indexed(device)
+        _ = self.device.jax_device  # fails if there is none
+        self._enable_timing = enable_timing
+        self._marker: Any = None
+        self._moment: _Moment | None = None
+
+    def record(self, stream: Any = None) -> None:
+        """Make this event the point that the work of its device, or the stream's, has come to.
+
+        Raises:
+            CompileError: A compiled function records it.
+        """
+        if stream is not None:
+            self.device = stream.device
+        self._marker = _mark(self.device)
+        if self._enable_timing:
+            self._moment = _Moment(self._marker)
+            _watcher(self.device).put(self._moment)
+
+    def query(self) -> bool:
+        """Whether all work before it is done; ``True`` before it is recorded."""
+        return self._marker is None or self._marker.is_ready()
+
+    def synchronize(self) -> None:
+        """Wait until all work before it is done."""
+        if self._marker is not None:
+            self._marker.block_until_ready()
+
+    def wait(self, stream: Any = None) -> None:
+        """Nothing: a program waits for the arrays that it reads, wherever they are computed."""
+
+    def elapsed_time(self, end_event: Any) -> float:
+        """The milliseconds from this event to another one, which are waited for.
+
+        They are measured by this process when it learns of either; it takes a few microseconds.
+
+        Raises:
+            ValueError: One of them was not made with ``enable_timing=True``, or is not recorded.
+        """
+        if not (self._enable_timing and end_event._enable_timing):
+            raise ValueError("both events must be created with argument 'enable_timing=True'")
+        began, ended = self._moment, end_event._moment
+        if began is None or ended is None:
+            raise ValueError("both events must be recorded before calculating elapsed time")
+        return (ended.wait() - began.wait()) * 1e3
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} device={self.device}>"
+
+
+class _Moment:
+    """When an array became ready."""
+
+    def __init__(self, marker: Any) -> None:
+        self._marker = marker
+        self._is_known = threading.Event()
+        self._seconds = 0.0
+
+    def find(self) -> None:
+        """Wait for the array and note the time."""
+        try:
+            self._marker.block_until_ready()
+        finally:
+            self._seconds = time.perf_counter()
+            self._is_known.set()
+
+    def wait(self) -> float:
+        """The time in seconds, as soon as it is known."""
+        self._is_known.wait()
+        return self._seconds
+
+
+@functools.cache
+def _watcher(place: device) -> queue.SimpleQueue[_Moment]:
+    """Where a thread finds the moments of a device that are to be noted, in their order."""
+    moments: queue.SimpleQueue[_Moment] = queue.SimpleQueue()
+
+    def watch() -> None:
+        while True:
+            moments.get().find()
+
+    threading.Thread(target=watch, name=f"flambeau events of {place}", daemon=True).start()
+    return moments
