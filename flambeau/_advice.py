@@ -14,10 +14,22 @@ _ADVICE = {
         set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_gpu_dtype
     """,
     "there are no quantized tensors; .to(flambeau.bfloat16) halves the memory of a model": """
-        ao dequantize fake_quantize_per_channel_affine
-        fake_quantize_per_tensor_affine nn.intrinsic nn.qat nn.quantizable nn.quantized
-        per_channel_affine per_channel_affine_float_qparams per_channel_symmetric
-        per_tensor_affine per_tensor_symmetric qint32 qint8 qscheme quantization
+        ao.ns ao.pruning ao.quantization.QConfig ao.quantization.QConfigMapping
+        ao.quantization.convert ao.quantization.default_observer ao.quantization.default_qconfig
+        ao.quantization.default_weight_observer ao.quantization.fuse_modules
+        ao.quantization.fuse_modules_qat ao.quantization.get_default_qat_qconfig
+        ao.quantization.get_default_qconfig ao.quantization.prepare ao.quantization.prepare_qat
+        ao.quantization.quantize ao.quantization.quantize_dynamic ao.quantization.quantize_qat
+        quantization.QConfig quantization.QConfigMapping quantization.convert
+        quantization.default_observer quantization.default_qconfig
+        quantization.default_weight_observer quantization.fuse_modules
+        quantization.fuse_modules_qat quantization.get_default_qat_qconfig
+        quantization.get_default_qconfig quantization.prepare quantization.prepare_qat
+        quantization.quantize quantization.quantize_dynamic quantization.quantize_qat
+        dequantize fake_quantize_per_channel_affine
+        fake_quantize_per_tensor_affine nn.intrinsic nn.qat nn.quantizable nn.quantized.Linear
+        nn.quantized.QFunctional per_channel_affine per_channel_affine_float_qparams
+        per_channel_symmetric per_tensor_affine per_tensor_symmetric qint32 qint8 qscheme
         quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm
         quantized_max_pool1d quantized_max_pool2d quint2x4 quint4x2 quint8
     """,

@@ -12,9 +12,9 @@ from typing import Any
 from flambeau._absent import absent
 
 _MODULES = (
-    "__config__", "accelerator", "amp", "backends", "compiler", "cpu", "cuda", "distributed",
+    "__config__", "accelerator", "amp", "ao", "backends", "compiler", "cpu", "cuda", "distributed",
     "distributions", "fft", "functional", "futures", "fx", "hub", "jit", "library",
-    "multiprocessing", "onnx", "profiler", "serialization", "signal", "sparse",
+    "multiprocessing", "onnx", "profiler", "quantization", "serialization", "signal", "sparse",
     "special", "testing", "types",
 )  # fmt: skip
 # Functions, by the module of `flambeau` that has them.

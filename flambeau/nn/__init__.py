@@ -20,8 +20,8 @@ from flambeau.nn.parameter import UninitializedParameter as UninitializedParamet
 
 def __getattr__(name: str) -> _Any:
     # Few programs use them.
-    if name == "parallel":
-        return _import_module("flambeau.nn.parallel")
+    if name in ("parallel", "quantized"):
+        return _import_module(f"flambeau.nn.{name}")
     if name == "DataParallel":
         return _import_module("flambeau.nn.parallel").DataParallel
     raise _absent(__name__, name)

@@ -38,7 +38,7 @@ TORCH = {
         nested
     """,
     QUANTIZED: """
-        ao choose_qparams_optimized dequantize empty_quantized fake_quantize_per_channel_affine
+        choose_qparams_optimized dequantize empty_quantized fake_quantize_per_channel_affine
         fake_quantize_per_tensor_affine fbgemm_linear_fp16_weight
         fbgemm_linear_fp16_weight_fp32_activation fbgemm_linear_int8_weight
         fbgemm_linear_int8_weight_fp32_activation fbgemm_linear_quantize_weight
@@ -46,7 +46,7 @@ TORCH = {
         fused_moving_avg_obs_fake_quant int_repr per_channel_affine
         per_channel_affine_float_qparams per_channel_symmetric per_tensor_affine
         per_tensor_symmetric q_per_channel_axis q_per_channel_scales q_per_channel_zero_points
-        q_scale q_zero_point qint32 qint8 qscheme quantization quantize_per_channel
+        q_scale q_zero_point qint32 qint8 qscheme quantize_per_channel
         quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm quantized_gru
         quantized_gru_cell quantized_lstm quantized_lstm_cell quantized_max_pool1d
         quantized_max_pool2d quantized_max_pool3d quantized_rnn_relu_cell quantized_rnn_tanh_cell

@@ -1,0 +1,39 @@
+"""Where a model would be quantized. There are no quantized tensors, so these give what they get."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau._absent import Absent as _Absent
+from flambeau.nn.module import Module
+
+__all__ = ["DeQuantStub", "QuantStub"]
+
+__getattr__ = _Absent(__name__)
+
+
+class _Stub(Module):
+    def __init__(self, qconfig: Any = None) -> None:
+        super().__init__()
+        if qconfig:
+            self.qconfig = qconfig
+
+    def forward(self, x: Any) -> Any:
+        """The input."""
+        return x
+
+
+class QuantStub(_Stub):
+    """Gives its input, as PyTorch's does until a model is converted.
+
+    Args:
+        qconfig: Kept as the attribute of that name, if it is given.
+    """
+
+
+class DeQuantStub(_Stub):
+    """Gives its input, as PyTorch's does until a model is converted.
+
+    Args:
+        qconfig: Kept as the attribute of that name, if it is given.
+    """

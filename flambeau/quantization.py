@@ -1,0 +1,8 @@
+"""`flambeau.ao.quantization`, under its older name."""
+
+from flambeau._absent import Absent as _Absent
+from flambeau.ao.quantization import DeQuantStub, QuantStub
+
+__all__ = ["DeQuantStub", "QuantStub"]
+
+__getattr__ = _Absent(__name__)
