@@ -147,7 +147,9 @@ _ADVICE = {
         distributed.destroy_process_group distributed.device_mesh distributed.elastic
         distributed.fsdp distributed.get_rank distributed.get_world_size
         distributed.init_device_mesh distributed.init_process_group distributed.nn
-        distributed.optim distributed.pipelining distributed.rpc distributed.tensor
+        distributed.optim distributed.pipelining distributed.rpc
+        distributed.tensor.Partial distributed.tensor.Replicate distributed.tensor.Shard
+        distributed.tensor.distribute_module distributed.tensor.distribute_tensor
     """,
     'devices are JAX\'s: "cpu", "cuda" and "tpu"; flambeau.accelerator asks which there is': """
         mps mtia xpu

@@ -26,6 +26,8 @@ __all__ = [
 _LOWER = (bfloat16, float16)
 # What `autocast` takes if it is not told, until `set_autocast_dtype` says otherwise.
 _dtypes = {"cpu": bfloat16, "cuda": float16, "tpu": bfloat16}
+# Types of device that are never here, since programs ask whether autocast is on there.
+_dtypes |= {"hpu": bfloat16, "mps": float16, "xla": bfloat16, "xpu": float16}
 _cache_enabled = True
 
 
@@ -92,7 +94,8 @@ class autocast(ContextDecorator):
 
     Raises:
         ValueError: ``device_type`` is no str.
-        RuntimeError: There is no such type of device.
+        RuntimeError: There is no such type of device. For types that are never here
+            (``"mps"``, ``"xpu"``), it warns and does nothing.
 
     >>> import flambeau
     >>> layer = flambeau.nn.Linear(2, 2)

@@ -211,6 +211,15 @@ def test_what_cannot_be_is_refused_or_does_nothing(x):
     assert not amp.is_autocast_available("abacus")
 
 
+@pytest.mark.parametrize("where", ["hpu", "mps", "xla", "xpu"])
+def test_devices_that_are_never_here_may_be_asked_about(where):
+    assert not flambeau.is_autocast_enabled(where)
+    assert not amp.is_autocast_available(where)
+    assert flambeau.get_autocast_dtype(where) in (flambeau.bfloat16, flambeau.float16)
+    with pytest.warns(UserWarning, match=f"no device of type '{where}' here"):
+        flambeau.autocast(where)
+
+
 def test_the_defaults_can_be_set(x):
     assert flambeau.get_autocast_dtype("cuda") is flambeau.float16
     flambeau.set_autocast_dtype("cpu", flambeau.float16)

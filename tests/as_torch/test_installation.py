@@ -52,6 +52,9 @@ def test_everything_below_torch_is_flambeau():
         assert str(torch.__version__) == "2.13.0+flambeau" != flambeau.__version__
         assert isinstance(torch.__version__, TorchVersion) and torch.version.cuda is None
         assert importlib.metadata.version("torch") == "2.13.0+flambeau"
+        # What PyTorch brings along, packages take for granted.
+        asked = importlib.metadata.requires("torch")
+        assert any(each.startswith("typing-extensions") for each in asked)
         assert importlib.util.find_spec("torch") is not None
         assert importlib.util.find_spec("torch.nn.functional") is not None
         assert importlib.util.find_spec("torch.nothing") is None

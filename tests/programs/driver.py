@@ -51,7 +51,7 @@ def fill(model: Any) -> None:
                 drawn = values + 0.05 * drawn
             else:
                 drawn /= max(1, values.size // values.shape[0]) ** 0.5
-            parameter.copy_(torch.from_numpy(drawn.astype(values.dtype)))
+            parameter.copy_(torch.from_numpy(np.asarray(drawn, values.dtype)))
 
 
 def train(case: Any, compiled: bool, numbers: dict[str, Any], facts: dict[str, Any]) -> Any:

@@ -1,0 +1,43 @@
+"""a classifier fitted as scikit-learn's are, without shuffling; its probabilities and history"""
+
+import numpy as np
+import torch
+
+PACKAGE = "skorch"
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        import driver
+
+        self.layers = torch.nn.Sequential(
+            torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3)
+        )
+        driver.fill(self)
+
+    def forward(self, values):
+        return torch.softmax(self.layers(values), -1)
+
+
+def main():
+    from sklearn.model_selection import cross_val_score
+    from skorch import NeuralNetClassifier
+    from skorch.callbacks import EpochScoring, GradientNormClipping
+
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((30, 6)).astype("float32")
+    labels = values[:, :3].argmax(1).astype("int64")
+    net = NeuralNetClassifier(
+        Net, max_epochs=6, lr=0.3, batch_size=10, verbose=0, iterator_train__shuffle=False,
+        callbacks=[
+            EpochScoring("accuracy", name="known", on_train=True), GradientNormClipping(1.0),
+        ],
+    )  # fmt: skip
+    net.fit(values, labels)
+    return {
+        "probabilities": torch.as_tensor(net.predict_proba(values)),
+        "losses": torch.tensor(net.history[:, "train_loss"]),
+        "known": torch.tensor(net.history[:, "known"]),
+        "scores": torch.as_tensor(cross_val_score(net, values, labels, cv=2)),
+    }
