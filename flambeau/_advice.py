@@ -48,7 +48,6 @@ _ADVICE = {
         sparse_csc_tensor sparse_csr_tensor spmm sspaddmm sparse.sampled_addmm sparse.spdiags
         sparse.spsolve
     """,
-    "gradients are dense, those of embeddings too; use flambeau.optim.Adam": "optim.SparseAdam",
     "pad sequences of several lengths with flambeau.nn.utils.rnn.pad_sequence, and mask what was "
     "added": "nested",
     "keep the mask as a tensor of its own, for flambeau.where, masked_fill and masked_select": """

@@ -15,7 +15,7 @@ BELOW = {
     "autograd": {"core", "ops"},
     "compile": {"core", "ops"},
     "func": {"core", "ops", "autograd", "compile", "nn"},
-    "nn": {"core", "ops", "autograd", "compile", "return_types"},
+    "nn": {"core", "ops", "autograd", "compile", "return_types", "sparse"},
     "optim": {"core", "ops", "autograd", "compile", "nn"},
     "amp": {"core", "ops"},
     "checkpoint": {"core", "ops", "nn"},

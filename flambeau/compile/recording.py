@@ -101,6 +101,8 @@ class Recording:
         self.looked_up: set[Cell] = set()
         # The slots that the function itself puts something into, with that.
         self.assigned: list[tuple[Any, Any]] = []
+        # Gradients that it leaves and that consist of several tensors.
+        self.sparse_gradients: list[tuple[GradSlot, Any]] = []
         self.active: list[Any] = []
         # Tensors from outside, or where to find them, whose `requires_grad` it leaves so.
         self.flags: list[tuple[Any, bool]] = []
@@ -154,6 +156,7 @@ class Recording:
         self._warn_of_arguments(args, kwargs)
         self.trace.log.restore()
         self._collect_slots()
+        self._collect_sparse_gradients()
         self._collect_kept(returned)
         self._collect_writes()
         self._collect_exchanges()
@@ -197,7 +200,7 @@ class Recording:
         holders = {*map(id, self.trace.modules)}
         holders |= {id(slot.root) for slot, _ in self.assigned if isinstance(slot, Outside)}
         writer = Writer(self.trace.log, self._keep, holders)
-        assigned = [*self.assigned, *self.trace.facts.new_attributes()]
+        assigned = [*self.assigned, *self.trace.facts.new_attributes(), *self.sparse_gradients]
         self.keeping = Keeping(writer, self.active, assigned, returned)
         is_one = isinstance(returned, Tensor) and type(returned) not in OWN_PARTS
         is_one = is_one and not self.keeping.leaves_more
@@ -340,6 +343,17 @@ class Recording:
         made = isinstance(tensor._cell.array, Tracer) and tensor not in self.trace.handles
         is_result = tensor in self.returned
         return not made or is_result or tensor in self.own
+
+    def _collect_sparse_gradients(self) -> None:
+        """Find the gradients that consist of several tensors; those of arguments become dense."""
+        for tensor, grad in [*self.trace.grads.items()]:
+            if grad is None or type(grad) not in OWN_PARTS:
+                continue
+            if tensor in self.own or not self.trace.is_outside(tensor):
+                self.trace.grads[tensor] = grad.to_dense()
+            else:
+                self.sparse_gradients.append((GradSlot(tensor), grad))
+                del self.trace.grads[tensor]
 
     def _collect_writes(self) -> None:
         trace = self.trace

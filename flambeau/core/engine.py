@@ -13,7 +13,8 @@ from flambeau.core import kernel as kernels
 from flambeau.core.lazy_cotangent import value_of
 from flambeau.core.modes import enable_grad, kept_modes, modes, no_grad
 from flambeau.core.node import Edge, Node
-from flambeau.core.tape import AccumulateGrad, is_traced
+from flambeau.core.tape import AccumulateGrad, is_traced, sparse_sum
+from flambeau.core.tensor import Tensor
 
 
 class _Running(threading.local):
@@ -49,7 +50,8 @@ class Backward:
         roots: Where to start: edges, each with the cotangent of that output, a Tensor.
         retain_graph: Keep what the nodes saved, so that they can run again.
         create_graph: Record the gradients' own computation. The cotangents are Tensors then, and
-            while a dual level is open, since they may have tangents; arrays otherwise.
+            while a dual level is open, since they may have tangents; arrays otherwise, except for
+            sparse tensors on their way to a leaf.
         targets: Run only what leads to these edges; ``None`` runs everything.
         accumulate: With ``targets``: run the nodes of the targets too, so that leaves among them
             accumulate. Otherwise collect the targets' cotangents.
@@ -213,6 +215,8 @@ class Backward:
             buffer[number] = cotangent
         elif self.as_tensors:
             buffer[number] = before + cotangent
+        elif isinstance(before, Tensor) or isinstance(cotangent, Tensor):
+            buffer[number] = sparse_sum(before, cotangent)
         else:
             buffer[number] = kernels.add_cotangents(value_of(before), value_of(cotangent))
 

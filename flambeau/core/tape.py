@@ -23,7 +23,7 @@ from flambeau.core.finishing import alone
 from flambeau.core.handle import HookDict
 from flambeau.core.history import ITS_OWN
 from flambeau.core.kernel import Kernel
-from flambeau.core.lazy_cotangent import LONGEST, LazyCotangent
+from flambeau.core.lazy_cotangent import LONGEST, LazyCotangent, value_of
 from flambeau.core.modes import kept_modes, modes
 from flambeau.core.node import Edge, Node, sequence_now
 from flambeau.core.tensor import PLAIN_TYPES, Tensor
@@ -32,6 +32,7 @@ from flambeau.core.upload import beside
 __all__ = [
     "AccumulateGrad", "Edge", "IdentityNode", "KernelNode", "Node", "SpentNode", "edge_of",
     "freed_error", "identity_node", "is_traced", "node_class", "saved_tensor", "sequence_now",
+    "sparse_sum",
 ]  # fmt: skip
 
 
@@ -278,12 +279,27 @@ def _accumulate(variable: Tensor, new: Any, as_tensors: bool) -> None:
         # The caller may still hold the cotangent, so the sum needs a Cell of its own.
         _set_grad(variable, new.clone() if old is None else old + new)
         return
+    if isinstance(new, Tensor) or (old is not None and old.is_sparse):
+        _set_grad(variable, _as_tensor(new if old is None else sparse_sum(old, new)))
+        return
     if type(new) is not ArrayImpl:
         _refuse_leak(variable, new)
     if old is None:
         _set_grad(variable, Tensor._wrap(new))
     else:
         old._store(kernels.add_cotangents(old._read(), new))
+
+
+def _as_tensor(cotangent: Any) -> Tensor:
+    return cotangent if isinstance(cotangent, Tensor) else Tensor._wrap(cotangent)
+
+
+def sparse_sum(before: Any, cotangent: Any) -> Any:
+    """The sum of two cotangents of which at least one is a sparse tensor: sparse if both are."""
+    one, other = _as_tensor(before), _as_tensor(value_of(cotangent))
+    # A sparse tensor is added to a dense one.
+    total = other + one if one.is_sparse and not other.is_sparse else one + other
+    return total if total.is_sparse else total._read()
 
 
 def _run_post_accumulate_hooks(variable: Tensor) -> None:

@@ -169,6 +169,11 @@ class Trace:
         grad = self.grads.get(tensor, _MISSING)
         if grad is _MISSING:
             grad = self.grads_read[tensor] = tensor._grad
+            if grad is not None and grad.is_sparse:
+                raise TracedValueError(
+                    "a compiled function reads a sparse gradient from before the call; let it call "
+                    "zero_grad() and backward() itself, before it uses the gradient"
+                )
         return grad
 
     def set_grad(self, tensor: Any, grad: Any) -> None:

@@ -17,6 +17,7 @@ from flambeau.optim.radam import RAdam
 from flambeau.optim.rmsprop import RMSprop
 from flambeau.optim.rprop import Rprop
 from flambeau.optim.sgd import SGD
+from flambeau.optim.sparse_adam import SparseAdam
 from flambeau.optim.stateless import swap_in_optimizer_params_and_state
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "RAdam",
     "RMSprop",
     "Rprop",
+    "SparseAdam",
     "lr_scheduler",
     "swa_utils",
     "swap_in_optimizer_params_and_state",

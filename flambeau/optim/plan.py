@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 from jax.core import Tracer
@@ -19,6 +19,18 @@ from flambeau.core.tensor import Tensor
 from flambeau.core.writing import put
 from flambeau.optim.containers import Layout, ParameterGroup, pick
 from flambeau.optim.precision import packed, unpacked
+
+
+class RowGradient(NamedTuple):
+    """A gradient that has some rows only, as arrays.
+
+    Attributes:
+        rows: Which rows, perhaps some more than once.
+        values: The gradient of each; those of one row add up.
+    """
+
+    rows: Any
+    values: Any
 
 
 class GroupSpec(NamedTuple):
@@ -84,11 +96,22 @@ def _update_one(
     hyper: Any,
 ) -> Any:
     flags = dict(facts)
-    if flags.get("maximize"):
-        grad = -grad
+    values = grad.values if isinstance(grad, RowGradient) else grad
+    values = unpacked(-values if flags.get("maximize") else values)
+    if isinstance(grad, RowGradient):
+        rule, values = cast(Any, rule).__self__.sparse_rule, RowGradient(grad.rows, values)
     arrays = {name: unpacked(each) for name, each in state.items()}
-    new, arrays = rule(unpacked(param), unpacked(grad), arrays, hyper, flags)
+    new, arrays = rule(unpacked(param), values, arrays, hyper, flags)
     return packed(new, param), {name: packed(each, state[name]) for name, each in arrays.items()}
+
+
+def _gradient_of(grad: Tensor) -> Any:
+    """The array of a gradient, or of a sparse one its rows."""
+    if not grad.is_sparse:
+        return grad._read()
+    if grad.sparse_dim() != 1:
+        return grad.to_dense()._read()
+    return RowGradient(grad._indices()._read()[0], grad._values()._read())
 
 
 def _count_tensors(place: Any) -> int:
@@ -109,6 +132,7 @@ def _cells_of(tensors: list[Tensor]) -> list[Cell]:
 
 def place_of(tensor: Tensor) -> Any:
     """The devices that hold ``tensor``; ``None`` on meta, where there is nothing to compute."""
+    tensor = tensor._values() if tensor.is_sparse else tensor
     array = tensor._cell.array
     if isinstance(array, Tracer):
         return "traced"
@@ -153,7 +177,11 @@ class Plan:
         """One step."""
         count = len(self.params)
         # Read first, since a gradient may be a parameter, whose Cell is empty in `arrange`.
-        arrays = [g._cell.array if g._view is None else g._read() for g in grads]
+        try:
+            arrays = [g._cell.array if g._view is None else g._read() for g in grads]
+        except NotImplementedError:
+            # A sparse one has no Cell.
+            arrays = [*map(_gradient_of, grads)]
         vectors = [cell.array for cell in self.cells]
         tensors = [each._read() for each in self.tensors]
 
@@ -202,6 +230,7 @@ class Plan:
         if self.kernel is None:
             self.kernel = Kernel(self._flat_update, "step", "OptimizerStepBackward0")
         changed = [*self.params, *self.states]
+        grads = [each.to_dense() for each in grads]
         inputs = (*changed, *grads, *map(_handle, self.cells), *self.tensors)
         with enable_grad():
             results = dispatch.run(self.kernel, inputs)
@@ -222,7 +251,7 @@ class Plan:
         params, states = update(
             self.specs,
             [each._read() for each in self.params],
-            [each._read() for each in grads],
+            [*map(_gradient_of, grads)],
             [each._read() for each in self.states],
             [trace.read(cell) for cell in self.cells],
             [each._read() for each in self.tensors],

@@ -84,6 +84,20 @@ class RuleOptimizer(Optimizer):
         """
         raise NotImplementedError
 
+    @classmethod
+    def sparse_rule(
+        cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
+    ) -> tuple[Any, Named]:
+        """`rule` for a gradient that is a `RowGradient`.
+
+        Raises:
+            RuntimeError: The optimizer takes dense gradients only.
+        """
+        raise RuntimeError(
+            f"{cls.__name__} does not support sparse gradients, please consider SparseAdam or SGD "
+            "instead; or make them dense, with sparse=False in the embedding"
+        )
+
     def entries(self, param: Tensor, group: dict[str, Any]) -> dict[str, Entry]:
         """The state that ``param`` needs under the options of ``group``, as it starts."""
         return {}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
+
 from flambeau.core.tensor import Tensor
 from flambeau.optim.checks import at_least_zero, check_implementation, one_element
 from flambeau.optim.optimizer import Parameters
@@ -81,6 +83,16 @@ class SGD(RuleOptimizer):
             "differentiable": differentiable, "fused": fused,
         }  # fmt: skip
         super().__init__(params, defaults)
+
+    @classmethod
+    def sparse_rule(
+        cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
+    ) -> tuple[Any, Named]:
+        """One step that touches some rows only, unless momentum or weight decay change all."""
+        if hyper["momentum"] is None and hyper["weight_decay"] is None:
+            return param.at[grad.rows].add(-hyper["lr"] * grad.values, mode="drop"), {}
+        whole = jnp.zeros_like(param).at[grad.rows].add(grad.values, mode="drop")
+        return cls.rule(param, whole, state, hyper, flags)
 
     def first_step_differs(self, group: Named) -> bool:
         """With dampening, which the first gradient escapes."""

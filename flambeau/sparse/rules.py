@@ -222,6 +222,11 @@ def _zeros(func: Any, input: SparseTensor, *, dtype: Any = None, **options: Any)
     )  # fmt: skip
 
 
+def _zeroed(func: Any, input: SparseTensor) -> Any:
+    input._values_.zero_()
+    return input
+
+
 def _array(func: Any, input: SparseTensor, *args: Any, **kwargs: Any) -> Any:
     raise TypeError(
         f"can't convert Sparse layout tensor to numpy: {func.__name__}(). Use "
@@ -258,6 +263,7 @@ RULES: dict[str, Rule] = {
     **_all("addmm", _added_product),
     "sum": _summed,
     **_all("zeros_like empty_like", _zeros),
+    "zero_": _zeroed,
     **_all("numpy __array__ tolist", _array),
     "to_dense": lambda func, *args, **kwargs: to_dense(*args, **kwargs),
     **_all("to_sparse to_sparse_coo", lambda func, *args, **kwargs: to_sparse(*args, **kwargs)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from flambeau.core.dtype import int64
 from flambeau.core.misfits import require_tensors
 from flambeau.core.modes import no_grad
@@ -32,7 +34,7 @@ def embedding(
         max_norm: First scale the named rows of ``weight`` down to this norm, in place.
         norm_type: Which norm ``max_norm`` means.
         scale_grad_by_freq: Divide the gradient of each row by how often ``input`` names it.
-        sparse: Accepted; gradients are dense.
+        sparse: Let the gradient of a leaf be sparse, with the rows that ``input`` names.
 
     Returns:
         ``(*input.shape, embedding_dim)``.
@@ -41,7 +43,8 @@ def embedding(
         ValueError: ``padding_idx`` is no row of ``weight``.
         IndexError: ``input`` names a row that does not exist. In compiled functions, and on other
             devices than the CPU, the result is NaN there instead.
-        RuntimeError: ``input`` is neither int64 nor int32, or ``weight`` is no matrix.
+        RuntimeError: ``input`` is neither int64 nor int32, or ``weight`` is no matrix; or both
+            ``sparse`` and ``scale_grad_by_freq`` are set, and a gradient is wanted.
     """
     rows = _rows("embedding", weight)
     if padding_idx is not None:
@@ -49,6 +52,10 @@ def embedding(
     check_below("embedding", "index", input, rows)
     if max_norm is not None:
         _renormalize(input, weight, max_norm, norm_type)
+    if sparse:
+        # Few programs use it.
+        embed = import_module("flambeau.sparse.embedding").embedding
+        return embed(input, weight, padding_idx, scale_grad_by_freq)
     return ops.embedding(input, weight, padding_idx, scale_grad_by_freq)
 
 

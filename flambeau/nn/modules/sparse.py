@@ -81,7 +81,7 @@ class Embedding(_Table):
         max_norm: Scale rows that are looked up down to this norm, in place.
         norm_type: Which norm ``max_norm`` means.
         scale_grad_by_freq: Divide the gradient of each row by how often the input names it.
-        sparse: Kept as an attribute; gradients are dense.
+        sparse: Let the gradient of ``weight`` be sparse, for `optim.SparseAdam` and `optim.SGD`.
         device: Where to put the table.
         dtype: Of the table.
 

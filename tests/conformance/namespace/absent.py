@@ -165,9 +165,6 @@ AUTOGRAD = {
     LEAK: "handle_torch_function has_torch_function is_tensor_like",
 }
 
-OPTIM = {
-    SPARSE: "SparseAdam",
-}
 
 LR_SCHEDULER = {LEAK: "Optimizer Tensor"}
 
@@ -386,7 +383,7 @@ ABSENT: dict[str, dict[str, str]] = {
             ExportableModule InputObserver JitScalarType select_model_mode_for_export
         """,
     },
-    "optim": OPTIM,
+    "optim": {},
     "optim.lr_scheduler": LR_SCHEDULER,
     "optim.swa_utils": {},
     "overrides": OVERRIDES,
