@@ -20,10 +20,10 @@ _ADVICE = {
         ao.quantization.fuse_modules_qat ao.quantization.get_default_qat_qconfig
         ao.quantization.get_default_qconfig ao.quantization.prepare ao.quantization.prepare_qat
         ao.quantization.quantize ao.quantization.quantize_dynamic ao.quantization.quantize_qat
-        quantization.QConfig quantization.QConfigMapping quantization.convert
+        quantization.QConfig quantization.convert
         quantization.default_observer quantization.default_qconfig
         quantization.default_weight_observer quantization.fuse_modules
-        quantization.fuse_modules_qat quantization.get_default_qat_qconfig
+        quantization.get_default_qat_qconfig
         quantization.get_default_qconfig quantization.prepare quantization.prepare_qat
         quantization.quantize quantization.quantize_dynamic quantization.quantize_qat
         dequantize fake_quantize_per_channel_affine
@@ -54,14 +54,11 @@ _ADVICE = {
         masked
     """,
     "flambeau.empty gives zeros, so nothing is left to fill": "utils.deterministic",
-    "the elements of a tensor are a JAX array, which has no storage; tensor.jax() gives the "
-    "array, tensor.numpy() a NumPy array": """
-        BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage
-        ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage
-        ShortStorage Storage TypedStorage UntypedStorage cuda.BFloat16Storage cuda.BoolStorage
+    "use the storages of flambeau itself, such as flambeau.FloatStorage": """
+        Storage cuda.BFloat16Storage cuda.BoolStorage
         cuda.ByteStorage cuda.CharStorage cuda.ComplexDoubleStorage cuda.ComplexFloatStorage
         cuda.DoubleStorage cuda.FloatStorage cuda.HalfStorage cuda.IntStorage cuda.LongStorage
-        cuda.ShortStorage is_storage storage
+        cuda.ShortStorage
     """,
     "a tensor cannot be a file; read it with flambeau.from_numpy(numpy.fromfile(path, dtype))": """
         from_file

@@ -15,7 +15,7 @@ _MODULES = (
     "__config__", "accelerator", "amp", "ao", "backends", "compiler", "cpu", "cuda", "distributed",
     "distributions", "fft", "functional", "futures", "fx", "hub", "jit", "library",
     "multiprocessing", "onnx", "profiler", "quantization", "serialization", "signal", "sparse",
-    "special", "testing", "types",
+    "special", "storage", "testing", "types",
 )  # fmt: skip
 # Functions, by the module of `flambeau` that has them.
 _FUNCTIONS = {
@@ -52,6 +52,11 @@ _FUNCTIONS = {
         "use_deterministic_algorithms"
     ),
     "sparse.creation": "sparse_coo_tensor",
+    "storage": (
+        "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage "
+        "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage "
+        "ShortStorage TypedStorage UntypedStorage is_storage"
+    ),
     "streams": "Event Stream",
     "threads": ("get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads"),
     "ops.buffers": "frombuffer",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,10 @@ import numpy as np
 from jax.core import Tracer
 
 from flambeau.core import dtype as dtypes
+from flambeau.core.addresses import address_of, pointer
 from flambeau.core.cell import is_abstract
 from flambeau.core.modes import modes
+from flambeau.core.strides import is_in_order
 from flambeau.core.tracers import check_alive
 
 
@@ -79,8 +82,22 @@ class HostAccess:
         """Nothing: JAX keeps an array for as long as a program reads it."""
 
     def data_ptr(self) -> int:
-        """The address of the elements, as of now."""
-        return self._read().unsafe_buffer_pointer()
+        """The address of the elements, as of now; 0 if there are none, as on the meta device.
+
+        Views of all elements in their order have the address of the others; those of a part have
+        one of their own. Tensors that do not share their elements never have the same address.
+        """
+        if modes.trace is not None:
+            modes.trace.refuse_value()
+        cell, view = self._cell, self._view
+        array = cell.array
+        if isinstance(array, Tracer) or view is None:
+            return address_of(cell)
+        if math.prod(view.shape) * np.dtype(view.numpy_dtype).itemsize == array.nbytes and (
+            is_in_order(view, array.shape, array.dtype)
+        ):
+            return address_of(cell)
+        return pointer(self._read())
 
     def jax(self) -> jax.Array:
         """The elements as a `jax.Array`, without a copy."""

@@ -21,6 +21,7 @@ _METHODS = {
         "as_strided_", "as_strided_scatter", "new", "new_empty_strided", "resize_", "resize_as_",
     ),
     "ops.signals.short_time_fourier": ("istft", "stft"),
+    "storage": ("const_data_ptr", "set_", "storage", "storage_type", "untyped_storage"),
     "sparse.methods": (
         "_indices", "_nnz", "_values", "coalesce", "dense_dim", "indices", "is_coalesced",
         "sparse_dim", "sparse_mask", "to_sparse", "to_sparse_coo", "values",

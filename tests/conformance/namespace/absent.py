@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # What PyTorch's own files import for their own use stands in its namespaces too.
 LEAK = "stands there because PyTorch's own code imports it"
-STORAGE = "a tensor's elements are a JAX array, which has no storage that could be shared"
+STORAGE = "storages of tensors are seen through `UntypedStorage` and `TypedStorage`"
 SPARSE = "tensors are dense"
 QUANTIZED = "there are no quantized tensors"
 SCRIPT = "TorchScript's compiler and its types"
@@ -25,11 +25,8 @@ MESSAGE = "settings of PyTorch's warnings and errors"
 
 TORCH = {
     STORAGE: """
-        BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage
-        DoubleStorage FloatStorage HalfStorage IntStorage LongStorage QInt32Storage QInt8Storage
-        QUInt2x4Storage QUInt4x2Storage QUInt8Storage ShortStorage Storage StorageBase TypedStorage
-        UntypedStorage DeserializationStorageContext SerializationStorageContext from_file
-        is_storage storage
+        QInt32Storage QInt8Storage QUInt2x4Storage QUInt4x2Storage QUInt8Storage Storage
+        StorageBase DeserializationStorageContext SerializationStorageContext from_file
     """,
     SPARSE: """
         ccol_indices_copy col_indices_copy crow_indices_copy dsmm hsmm hspmm indices_copy
@@ -121,9 +118,7 @@ TORCH = {
 }
 
 TENSOR = {
-    STORAGE: """
-        const_data_ptr is_set_to set_ storage storage_type untyped_storage module_load
-    """,
+    STORAGE: "is_set_to module_load",
     SPARSE: """
         ccol_indices col_indices crow_indices resize_as_sparse_ row_indices smm sparse_resize_
         sparse_resize_and_clear_ sspaddmm to_padded_tensor to_sparse_bsc to_sparse_bsr

@@ -1,0 +1,497 @@
+"""The memory of tensors as bytes or numbers in a row, under the names of `torch.storage`.
+
+A storage is a handle on the same elements as its tensors: a write to one is seen by the others. Its
+address is that of a JAX array, so it changes when the elements are written.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flambeau._absent import Absent as _Absent
+from flambeau.core import dtype as dtypes
+from flambeau.core.convert import place
+from flambeau.core.device import as_device, device
+from flambeau.core.modes import no_grad
+from flambeau.core.strides import contiguous_strides
+from flambeau.core.tensor import Tensor
+from flambeau.ops.buffers import frombuffer
+from flambeau.ops.conversion import TYPE_NAMES
+
+__all__ = ["TypedStorage", "UntypedStorage"]
+
+__getattr__ = _Absent(__name__)
+
+
+class UntypedStorage:
+    """The memory of a tensor, as bytes.
+
+    Args:
+        content: How many bytes, which are zeros; or the bytes, as integers.
+        device: Where; by default where factories put new tensors.
+
+    >>> import flambeau
+    >>> x = flambeau.ones(2, 2)
+    >>> storage = x[1].untyped_storage()
+    >>> storage.nbytes(), storage == x.untyped_storage()
+    (16, True)
+    >>> _ = storage.fill_(0)
+    >>> x.sum()
+    tensor(0.)
+    """
+
+    def __init__(self, content: Any = 0, *, device: Any = None) -> None:
+        array = np.zeros(content, np.uint8) if isinstance(content, int) else _bytes_of(content)
+        self._whole = Tensor._wrap(place(array, as_device(device)))
+
+    @classmethod
+    def _of(cls, tensor: Tensor) -> UntypedStorage:
+        """The memory that a tensor is a view of."""
+        made = object.__new__(cls)
+        made._whole = Tensor._wrap(None)
+        made._whole._cell = tensor._cell
+        return made
+
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The first bytes of a file, which are read when they are needed.
+
+        Args:
+            filename: The file, which nobody may change meanwhile.
+            shared: Whether writes go to the file, which they cannot.
+            nbytes: How many bytes.
+
+        Raises:
+            NotImplementedError: ``shared`` is asked for.
+            RuntimeError: The file is shorter.
+        """
+        if shared:
+            raise NotImplementedError(
+                "from_file(): writes cannot reach a file; use shared=False, and write to the file "
+                "with numpy.memmap"
+            )
+        there = Path(os.fsdecode(filename)).stat().st_size
+        if there < nbytes:
+            raise RuntimeError(f"from_file(): {filename} has {there} bytes, fewer than {nbytes}")
+        made = object.__new__(cls)
+        array = np.memmap(filename, np.uint8, "r", shape=(nbytes,)) if nbytes else np.empty(0, "u1")
+        made._whole = Tensor._wrap(place(np.asarray(array), as_device("cpu")))
+        return made
+
+    @classmethod
+    def from_buffer(
+        cls, buffer: Any, count: int = -1, offset: int = 0, *, byte_order: str | None = None
+    ) -> UntypedStorage:
+        """A copy of memory that Python's buffer protocol gives; see `frombuffer`."""
+        return cls._of(frombuffer(buffer, dtype=dtypes.uint8, count=count, offset=offset))
+
+    def _flat(self, dtype: dtypes.dtype = dtypes.uint8) -> Tensor:
+        """The elements in a row, as numbers of a type; a view."""
+        with no_grad():
+            flat = self._whole.reshape(-1)
+            if self.nbytes() % dtype.itemsize:
+                flat = flat.view(dtypes.uint8)[: self.nbytes() // dtype.itemsize * dtype.itemsize]
+            return flat.view(dtype)
+
+    @property
+    def device(self) -> device:
+        """Where it is."""
+        return self._whole.device
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether it is on a GPU."""
+        return self.device.type == "cuda"
+
+    @property
+    def filename(self) -> None:
+        """``None``: no file is shared."""
+        return None
+
+    @property
+    def _cdata(self) -> int:
+        """A number that storages with the same memory share."""
+        return id(self._whole._cell)
+
+    def nbytes(self) -> int:
+        """How many bytes it has."""
+        return self._whole.numel() * self._whole.element_size()
+
+    def size(self) -> int:
+        """How many bytes it has."""
+        return self.nbytes()
+
+    def element_size(self) -> int:
+        """1: it consists of bytes."""
+        return 1
+
+    def data_ptr(self) -> int:
+        """The address, as of now; 0 on the meta device. No other storage has the same one."""
+        return self._whole.data_ptr()
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """``False``: JAX decides how it moves memory."""
+        return False
+
+    def is_shared(self) -> bool:
+        """``False``: processes do not share memory."""
+        return False
+
+    def resizable(self) -> bool:
+        """``False``: an array never changes its size."""
+        return False
+
+    def untyped(self) -> UntypedStorage:
+        """It itself."""
+        return self
+
+    def tolist(self) -> list[int]:
+        """The bytes."""
+        return self._flat().tolist()
+
+    def clone(self) -> UntypedStorage:
+        """A copy."""
+        return self._of(self._flat().clone())
+
+    def to(self, *, device: Any, non_blocking: bool = False) -> UntypedStorage:
+        """A copy on another device; it itself if it is there."""
+        there = as_device(device)
+        return self if there == self.device else self._of(self._flat().to(there))
+
+    def cpu(self) -> UntypedStorage:
+        """A copy in the CPU's memory; it itself if it is there."""
+        return self.to(device="cpu")
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
+        """A copy in a GPU's memory; it itself if it is there."""
+        return self.to(device="cuda" if device is None else device)
+
+    def fill_(self, value: int) -> UntypedStorage:
+        """Write one number to all bytes."""
+        self._flat().fill_(value)
+        return self
+
+    def copy_(self, source: Any, non_blocking: bool | None = None) -> UntypedStorage:
+        """Write the bytes of another storage.
+
+        Raises:
+            RuntimeError: It has another size.
+        """
+        if source.nbytes() != self.nbytes():
+            raise RuntimeError(
+                f"copy_(): the source has {source.nbytes()} bytes, not {self.nbytes()}"
+            )
+        self._flat().copy_(source.untyped()._flat())
+        return self
+
+    def resize_(self, size: int) -> UntypedStorage:
+        """It itself, if it has this size.
+
+        Raises:
+            NotImplementedError: It has another one.
+        """
+        if size != self.nbytes():
+            raise NotImplementedError(
+                f"resize_(): the elements are an array of {self.nbytes()} bytes, which cannot get "
+                f"{size}; assign a new tensor to the tensor's data"
+            )
+        return self
+
+    def __len__(self) -> int:
+        return self.nbytes()
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self._flat()[index]
+        return self._of(found.clone()) if isinstance(index, slice) else found.item()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._flat()[index] = value
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and self._whole._cell is other._whole._cell
+
+    def __hash__(self) -> int:
+        return id(self._whole._cell)
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (self._flat().cpu().numpy(), str(self.device))
+
+    def __deepcopy__(self, memo: Any) -> UntypedStorage:
+        return self.clone()
+
+    def __repr__(self) -> str:
+        return f"[UntypedStorage(device={self.device}) of size {self.nbytes()}]"
+
+
+def _bytes_of(content: Any) -> np.ndarray:
+    return np.array(list(content), np.uint8)
+
+
+def _rebuild(content: np.ndarray, where: str) -> UntypedStorage:
+    return UntypedStorage._of(Tensor._wrap(place(np.array(content), device(where))))
+
+
+class TypedStorage:
+    """The memory of a tensor, as numbers of a type.
+
+    Args:
+        args: How many numbers, which are zeros; or the numbers.
+        wrap_storage: The memory itself.
+        dtype: The type of the numbers; by default the default dtype.
+        device: Where; by default where factories put new tensors.
+
+    >>> import flambeau
+    >>> storage = flambeau.ones(2, 2).storage()
+    >>> storage.size(), storage[3], storage.dtype
+    (4, 1.0, flambeau.float32)
+    """
+
+    def __init__(
+        self, *args: Any, wrap_storage: Any = None, dtype: Any = None, device: Any = None
+    ) -> None:
+        (content,) = args or (0,)
+        self.dtype = dtypes.get_default_dtype() if dtype is None else dtype
+        if wrap_storage is None:
+            shown = [0] * content if isinstance(content, int) else list(content)
+            array = np.array(shown).astype(self.dtype.numpy)
+            wrap_storage = UntypedStorage._of(Tensor._wrap(place(array, as_device(device))))
+        self._untyped_storage: UntypedStorage = wrap_storage
+
+    def untyped(self) -> UntypedStorage:
+        """The same memory, as bytes."""
+        return self._untyped_storage
+
+    def _flat(self) -> Tensor:
+        return self._untyped_storage._flat(self.dtype)
+
+    @property
+    def device(self) -> device:
+        """Where it is."""
+        return self._untyped_storage.device
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether it is on a GPU."""
+        return self._untyped_storage.is_cuda
+
+    def size(self) -> int:
+        """How many numbers it has."""
+        return self.nbytes() // self.element_size()
+
+    def nbytes(self) -> int:
+        """How many bytes it has."""
+        return self._untyped_storage.nbytes()
+
+    def element_size(self) -> int:
+        """How many bytes a number has."""
+        return self.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        """The address, as of now; 0 on the meta device. No other storage has the same one."""
+        return self._untyped_storage.data_ptr()
+
+    def pickle_storage_type(self) -> str:
+        """The name of its class in older versions, such as ``"FloatStorage"``."""
+        return TYPE_NAMES[self.dtype].replace("Tensor", "Storage")
+
+    def tolist(self) -> list[Any]:
+        """The numbers."""
+        return self._flat().tolist()
+
+    def clone(self) -> TypedStorage:
+        """A copy."""
+        return self._with(self._untyped_storage.clone())
+
+    def cpu(self) -> TypedStorage:
+        """A copy in the CPU's memory; the same memory if it is there."""
+        return self._with(self._untyped_storage.cpu())
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
+        """A copy in a GPU's memory; the same memory if it is there."""
+        return self._with(self._untyped_storage.cuda(device))
+
+    def fill_(self, value: Any) -> TypedStorage:
+        """Write one number to all places."""
+        self._flat().fill_(value)
+        return self
+
+    def copy_(self, source: Any, non_blocking: bool | None = None) -> TypedStorage:
+        """Write the numbers of another storage of the same size, which are converted."""
+        self._flat().copy_(source._flat())
+        return self
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """``False``: JAX decides how it moves memory."""
+        return False
+
+    def is_shared(self) -> bool:
+        """``False``: processes do not share memory."""
+        return False
+
+    def _with(self, storage: UntypedStorage) -> TypedStorage:
+        return TypedStorage(wrap_storage=storage, dtype=self.dtype)
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def __getitem__(self, index: int) -> Any:
+        return self._flat()[index].item()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._flat()[index] = value
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self._flat().cpu().__array__(dtype, copy)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, TypedStorage)
+            and self.dtype is other.dtype
+            and self._untyped_storage == other._untyped_storage
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._untyped_storage, self.dtype))
+
+    def __repr__(self) -> str:
+        kind = f"dtype={self.dtype}, device={self.device}"
+        return f"[TypedStorage({kind}) of size {self.size()}]"
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether ``obj`` is a storage."""
+    return isinstance(obj, UntypedStorage | TypedStorage)
+
+
+class _LegacyClass(type):
+    """A class of older versions: calling it gives a `TypedStorage`, and so do its instances."""
+
+    dtype: dtypes.dtype
+
+    def __call__(
+        cls, *args: Any, wrap_storage: Any = None, dtype: Any = None, device: Any = None
+    ) -> Any:
+        if dtype not in (None, cls.dtype):
+            raise TypeError(f"{cls.__name__}() has numbers of {cls.dtype}, got dtype={dtype}")
+        return TypedStorage(*args, wrap_storage=wrap_storage, dtype=cls.dtype, device=device)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype
+
+    def from_buffer(cls, buffer: Any, byte_order: str | None = None) -> TypedStorage:
+        """A copy of memory that Python's buffer protocol gives; see `frombuffer`."""
+        found = frombuffer(buffer, dtype=cls.dtype)
+        return TypedStorage(wrap_storage=UntypedStorage._of(found), dtype=cls.dtype)
+
+    def from_file(cls, filename: Any, shared: bool = False, size: int = 0) -> TypedStorage:
+        """The first numbers of a file; see `UntypedStorage.from_file`."""
+        found = UntypedStorage.from_file(filename, shared, size * cls.dtype.itemsize)
+        return TypedStorage(wrap_storage=found, dtype=cls.dtype)
+
+
+def _legacy(dtype: dtypes.dtype) -> Any:
+    name = TYPE_NAMES[dtype].replace("Tensor", "Storage")
+    facts = {"dtype": dtype, "__module__": __name__, "__doc__": f"Storages of {dtype.name}."}
+    return _LegacyClass(name, (), facts)
+
+
+FloatStorage, DoubleStorage = _legacy(dtypes.float32), _legacy(dtypes.float64)
+HalfStorage, BFloat16Storage = _legacy(dtypes.float16), _legacy(dtypes.bfloat16)
+LongStorage, IntStorage = _legacy(dtypes.int64), _legacy(dtypes.int32)
+ShortStorage, CharStorage = _legacy(dtypes.int16), _legacy(dtypes.int8)
+ByteStorage, BoolStorage = _legacy(dtypes.uint8), _legacy(dtypes.bool)
+ComplexFloatStorage, ComplexDoubleStorage = _legacy(dtypes.complex64), _legacy(dtypes.complex128)
+_CLASSES = {
+    each.dtype: each
+    for each in (
+        FloatStorage, DoubleStorage, HalfStorage, BFloat16Storage, LongStorage, IntStorage,
+        ShortStorage, CharStorage, ByteStorage, BoolStorage, ComplexFloatStorage,
+        ComplexDoubleStorage,
+    )
+}  # fmt: skip
+
+
+# Methods of Tensor
+
+
+def _untyped_storage(self: Tensor) -> UntypedStorage:
+    """The memory that this tensor is a view of, as bytes."""
+    return UntypedStorage._of(self)
+
+
+def _storage(self: Tensor) -> TypedStorage:
+    """The memory that this tensor is a view of, as numbers of its dtype."""
+    return TypedStorage(wrap_storage=UntypedStorage._of(self), dtype=self.dtype)
+
+
+def _storage_type(self: Tensor) -> Any:
+    """The class that this tensor's `storage` had in older versions."""
+    return _CLASSES[self.dtype]
+
+
+def _set_(
+    self: Tensor,
+    source: Any = None,
+    storage_offset: int = 0,
+    size: Any = None,
+    stride: Any = None,
+) -> Tensor:
+    """Let this tensor share the elements of a tensor or a storage; without one it gets none.
+
+    Args:
+        source: A tensor of the same dtype, or a storage.
+        storage_offset: The first element.
+        size: The shape; by default that of a tensor, or all elements of a storage.
+        stride: How many elements the positions of each dimension are apart; by default the
+            elements lie in order.
+
+    Raises:
+        RuntimeError: ``source`` has another dtype, or elements beyond its end are asked for.
+    """
+    if source is None:
+        source, size = UntypedStorage(0, device=self.device), (0,)
+    if getattr(source, "dtype", self.dtype) is not self.dtype:
+        raise RuntimeError(f"set_(): a tensor of {self.dtype} cannot share {source.dtype} elements")
+    if isinstance(source, Tensor) and size is None:
+        self.data = source
+        return self
+    if isinstance(source, Tensor):
+        flat = UntypedStorage._of(source)._flat(self.dtype)
+    else:
+        flat = source.untyped()._flat(self.dtype)
+    shape = (flat.numel() - storage_offset,) if size is None else tuple(size)
+    end = storage_offset + math.prod(shape)
+    with no_grad():
+        if stride is not None and tuple(stride) != contiguous_strides(shape):
+            self.data = flat.as_strided(shape, tuple(stride), storage_offset)
+        elif storage_offset >= 0 and end <= flat.numel():
+            self.data = flat[storage_offset:end].view(shape)
+        else:
+            raise RuntimeError(
+                f"set_(): size {list(shape)} from element {storage_offset} on is out of bounds for "
+                f"storage of {flat.numel()} elements"
+            )
+    return self
+
+
+def _const_data_ptr(self: Tensor) -> int:
+    """`Tensor.data_ptr`."""
+    return self.data_ptr()
+
+
+for _method in (_const_data_ptr, _set_, _storage, _storage_type, _untyped_storage):
+    _method.__name__ = _method.__name__[1:]
+    _method.__qualname__ = f"Tensor.{_method.__name__}"
+    setattr(Tensor, _method.__name__, _method)
