@@ -7,12 +7,6 @@ import functools
 # Advice, and the names that it is for, without the first `torch.`.
 _ADVICE = {
     # Numbers and their types
-    'mixed precision is in flambeau.amp, and takes the type of device: flambeau.autocast("cuda"), '
-    'flambeau.get_autocast_dtype("cpu"); nothing is kept of parameters': """
-        autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache
-        get_autocast_cpu_dtype get_autocast_gpu_dtype is_autocast_cpu_enabled
-        set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_gpu_dtype
-    """,
     "there are no quantized tensors; .to(flambeau.bfloat16) halves the memory of a model": """
         ao.ns ao.pruning ao.quantization.QConfig ao.quantization.QConfigMapping
         ao.quantization.convert ao.quantization.default_observer ao.quantization.default_qconfig
@@ -148,7 +142,8 @@ _ADVICE = {
         distributed.tensor.distribute_module distributed.tensor.distribute_tensor
     """,
     'devices are JAX\'s: "cpu", "cuda" and "tpu"; flambeau.accelerator asks which there is': """
-        mps mtia xpu
+        mps.empty_cache mps.synchronize mtia.synchronize xpu.current_device xpu.device
+        xpu.empty_cache xpu.get_device_name xpu.set_device xpu.synchronize
     """,
     'name the device where it is meant, as device="cuda:1"; without a number it is the first': """
         cuda.device_of

@@ -14,8 +14,8 @@ from flambeau._absent import absent
 _MODULES = (
     "__config__", "accelerator", "amp", "ao", "backends", "compiler", "cpu", "cuda", "distributed",
     "distributions", "fft", "functional", "futures", "fx", "hub", "jit", "library",
-    "multiprocessing", "onnx", "profiler", "quantization", "serialization", "signal", "sparse",
-    "special", "storage", "testing", "types",
+    "mps", "mtia", "multiprocessing", "onnx", "profiler", "quantization", "serialization",
+    "signal", "sparse", "special", "storage", "testing", "types", "xpu",
 )  # fmt: skip
 # Functions, by the module of `flambeau` that has them.
 _FUNCTIONS = {
@@ -24,6 +24,11 @@ _FUNCTIONS = {
         "set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled"
     ),
     "amp.grad_scaler": "GradScaler",
+    "amp.older_names": (
+        "autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache "
+        "get_autocast_cpu_dtype get_autocast_gpu_dtype is_autocast_cpu_enabled "
+        "set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_gpu_dtype"
+    ),
     "assertions": (
         "_assert _assert_async _check _check_index _check_is_size _check_not_implemented "
         "_check_tensor_all _check_tensor_all_with _check_type _check_value _check_with"

@@ -395,6 +395,8 @@ class _LegacyClass(type):
         found = frombuffer(buffer, dtype=cls.dtype)
         return TypedStorage(wrap_storage=UntypedStorage._of(found), dtype=cls.dtype)
 
+    _from_buffer = from_buffer
+
     def from_file(cls, filename: Any, shared: bool = False, size: int = 0) -> TypedStorage:
         """The first numbers of a file; see `UntypedStorage.from_file`."""
         found = UntypedStorage.from_file(filename, shared, size * cls.dtype.itemsize)

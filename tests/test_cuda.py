@@ -35,6 +35,19 @@ def test_what_every_script_calls_works_without_a_gpu_too():
     assert flambeau.cuda.max_memory_allocated() >= 0
 
 
+@pytest.mark.parametrize("name", ["xpu", "mps", "mtia"])
+def test_other_devices_are_not_available(name):
+    module = getattr(flambeau, name)
+    assert not module.is_available()
+    assert module.device_count() == 0
+    module.manual_seed(0)
+    if name != "mps":
+        module.manual_seed_all(0)
+        assert not module.is_initialized()
+    with pytest.raises(AttributeError, match="devices are JAX's"):
+        _ = module.synchronize
+
+
 def test_streams_of_a_device_are_one():
     stream, other = flambeau.Stream("cpu"), flambeau.Stream("cpu", priority=-1)
     assert stream == other

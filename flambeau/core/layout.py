@@ -10,6 +10,7 @@ __all__ = [
     "contiguous_format",
     "jagged",
     "layout",
+    "legacy_contiguous_format",
     "memory_format",
     "preserve_format",
     "sparse_bsc",
@@ -48,7 +49,7 @@ class layout(_Named):
     __slots__ = ()
 
 
-contiguous_format = memory_format("contiguous_format")
+contiguous_format = legacy_contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")

@@ -85,7 +85,7 @@ TORCH = {
         batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt
         batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_stats
         batch_norm_update_stats conj_physical_ embedding_bag embedding_renorm_ is_distributed
-        legacy_contiguous_format native_batch_norm native_channel_shuffle native_dropout
+        native_batch_norm native_channel_shuffle native_dropout
         native_group_norm native_layer_norm native_norm slice_inverse
     """,
     REMOVED: "eig lstsq matrix_rank solve symeig",
@@ -93,12 +93,9 @@ TORCH = {
         sym_constrain_range sym_constrain_range_for_size sym_fresh_size
     """,
     AUTOCAST: """
-        autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache
-        get_autocast_cpu_dtype get_autocast_gpu_dtype get_autocast_ipu_dtype get_autocast_xla_dtype
-        is_autocast_cpu_enabled is_autocast_ipu_enabled is_autocast_xla_enabled
-        set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_gpu_dtype
-        set_autocast_ipu_dtype set_autocast_ipu_enabled set_autocast_xla_dtype
-        set_autocast_xla_enabled
+        get_autocast_ipu_dtype get_autocast_xla_dtype is_autocast_ipu_enabled
+        is_autocast_xla_enabled set_autocast_ipu_dtype set_autocast_ipu_enabled
+        set_autocast_xla_dtype set_autocast_xla_enabled
     """,
     DTYPE: """
         bit bits16 bits1x8 bits2x4 bits4x2 bits8 float4_e2m1fn_x2 float8_e4m3fnuz
@@ -107,8 +104,7 @@ TORCH = {
     """,
     ROOM: """
         cpp export masked monitor
-        mps mtia package quasirandom torch_version
-        xpu
+        package quasirandom torch_version
     """,
     PROTOTYPE: "cond lobpcg segment_reduce while_loop",
     MESSAGE: """
