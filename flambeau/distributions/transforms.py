@@ -24,6 +24,7 @@ from flambeau.distributions.transform import (
     IndependentTransform,
     ReshapeTransform,
     Transform,
+    _InverseTransform,  # noqa: F401 (packages register functions for it)
 )
 from flambeau.distributions.vector_transforms import (
     CatTransform,

@@ -150,3 +150,15 @@ def test_kinds_of_dtypes_are_told_apart():
     assert _prims_common.is_contiguous_or_false(flambeau.ones(2))
     assert _prims_common.alert_not_deterministic("name") is None
     assert _custom_ops.get_ctx is flambeau.library.get_ctx
+
+
+def test_private_names_that_packages_import():
+    from flambeau.distributions import transforms
+    from flambeau.nn.attention.flex_attention import _DEFAULT_SPARSE_BLOCK_SIZE
+    from flambeau.nn.modules.transformer import _get_activation_fn
+
+    assert isinstance(transforms.ExpTransform().inv, transforms._InverseTransform)
+    assert _get_activation_fn("gelu") is nn.functional.gelu
+    with pytest.raises(RuntimeError, match="'relu' or 'gelu'"):
+        _get_activation_fn("tanh")
+    assert _DEFAULT_SPARSE_BLOCK_SIZE == 128

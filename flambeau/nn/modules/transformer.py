@@ -16,6 +16,7 @@ from flambeau.nn.modules.normalization import LayerNorm
 from flambeau.nn.modules.transformer_layers import (
     TransformerDecoderLayer,
     TransformerEncoderLayer,
+    _get_activation_fn,  # noqa: F401 (packages use it)
 )
 from flambeau.nn.modules.transformer_stacks import TransformerDecoder, TransformerEncoder
 from flambeau.ops.creation import full

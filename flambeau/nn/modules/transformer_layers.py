@@ -20,7 +20,8 @@ __all__ = ["TransformerDecoderLayer", "TransformerEncoderLayer"]
 _ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu}
 
 
-def _activation_of(activation: Any) -> Any:
+def _get_activation_fn(activation: Any) -> Any:
+    """The function of a name; packages use it, though it is private."""
     if not isinstance(activation, str):
         return activation
     if activation not in _ACTIVATIONS:
@@ -84,7 +85,7 @@ class TransformerEncoderLayer(Module):
         self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **options)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
-        chosen = _activation_of(activation)
+        chosen = _get_activation_fn(activation)
         is_relu = chosen is F.relu or isinstance(chosen, ReLU)
         is_gelu = chosen is F.gelu or isinstance(chosen, GELU)
         self.activation_relu_or_gelu = 1 if is_relu else 2 if is_gelu else 0
@@ -201,7 +202,7 @@ class TransformerDecoderLayer(Module):
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.dropout3 = Dropout(dropout)
-        self.activation = _activation_of(activation)
+        self.activation = _get_activation_fn(activation)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
