@@ -39,7 +39,7 @@ _ADVICE = {
     "of sparse layouts there is one, flambeau.sparse_coo_tensor(indices, values, size), which has "
     "to_dense(), and products with dense matrices by @": """
         dsmm hsmm hspmm saddmm smm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor
-        sparse_csc_tensor sparse_csr_tensor spmm sspaddmm sparse.sampled_addmm sparse.spdiags
+        sparse_csc_tensor sparse_csr_tensor sspaddmm sparse.sampled_addmm sparse.spdiags
         sparse.spsolve
     """,
     "pad sequences of several lengths with flambeau.nn.utils.rnn.pad_sequence, and mask what was "

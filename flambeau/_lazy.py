@@ -57,6 +57,7 @@ _FUNCTIONS = {
         "use_deterministic_algorithms"
     ),
     "sparse.creation": "sparse_coo_tensor",
+    "sparse.products": "spmm",
     "storage": (
         "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage "
         "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage "

@@ -11,11 +11,13 @@ import numpy as np
 from flambeau.core.op import Array, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.known import known_values
+from flambeau.ops.matrices.linalg import mm as dense_mm
 from flambeau.ops.shape import stack
 from flambeau.sparse.creation import coalesce, flat_positions, indices_like
+from flambeau.sparse.selecting import spread
 from flambeau.sparse.tensor import SparseTensor
 
-__all__ = ["addmm", "mm"]
+__all__ = ["addmm", "mm", "spmm"]
 
 
 @op(name="sparse_mm", node="SparseAddmmBackward0")
@@ -64,11 +66,8 @@ def _sparse_product(name: str, input: SparseTensor, other: SparseTensor) -> Spar
     columns = known_values(name, input._indices_)[1]
     lengths = np.bincount(known_values(name, other._indices_)[0], minlength=other.shape[0])
     starts = np.cumsum(lengths) - lengths
-    met = lengths[columns]
-    left = np.repeat(np.arange(len(columns)), met)
-    first = np.repeat(starts[columns] - (np.cumsum(met) - met), met)
-    left_places = indices_like(left, input)
-    right_places = indices_like(first + np.arange(len(left)), input)
+    met = spread(starts[columns], lengths[columns])
+    left_places, right_places = (indices_like(each, input) for each in met)
     indices = stack([input._indices_[0][left_places], other._indices_[1][right_places]])
     values = input._values_[left_places] * other._values_[right_places]
     return coalesce(SparseTensor.of(indices, values, (input.shape[0], other.shape[1])))
@@ -147,6 +146,11 @@ def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
             [ 2.]])
     """
     return multiplied("mm", mat1, mat2)
+
+
+def spmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The older name of `mm`, for which both matrices may be dense."""
+    return dense_mm(input, mat2)
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:

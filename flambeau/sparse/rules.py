@@ -12,7 +12,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.selections.calls import by_name
 from flambeau.ops.shape import cat as concatenated
-from flambeau.sparse import products, reductions
+from flambeau.sparse import products, reductions, selecting
 from flambeau.sparse.creation import (
     coalesce,
     sparse_coo_tensor,
@@ -257,6 +257,9 @@ RULES: dict[str, Rule] = {
     **_all("add sub subtract", _sum),
     **_all("transpose swapaxes swapdims", _transposed),
     "permute": _permuted,
+    "select": lambda func, *args, **kwargs: selecting.select(*args, **kwargs),
+    "index_select": lambda func, *args, **kwargs: selecting.index_select(*args, **kwargs),
+    "__getitem__": lambda func, *args: selecting.getitem(*args),
     **_all("t _get_T _get_mT", _reversed),
     **_all("cat concat concatenate", _joined),
     **_all("mm matmul mv", _matrix_product),

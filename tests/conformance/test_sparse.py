@@ -97,6 +97,21 @@ CASES: dict[str, tuple[Compute, tuple[np.ndarray, ...]]] = {
         lambda lib, v, w: lib.cat([made(lib, v), made(lib, w)], 1).to_dense(),
         (VALUES, FEWER),
     ),
+    "spmm": (lambda lib, v, x: lib.spmm(made(lib, v), x), (VALUES, DENSE)),
+    "select": (lambda lib, v: made(lib, v).select(0, 1).to_dense(), (VALUES,)),
+    "select 1": (lambda lib, v: made(lib, v).select(1, -1).to_dense(), (VALUES,)),
+    "subscript": (lambda lib, v: made(lib, v)[1].to_dense(), (VALUES,)),
+    "subscripts": (lambda lib, v: made(lib, v)[0, 2] + made(lib, v)[1, 2], (VALUES,)),
+    "column": (lambda lib, v: made(lib, v)[:, 2].to_dense(), (VALUES,)),
+    "index_select": (
+        lambda lib, v: made(lib, v).index_select(0, lib.tensor([1, 3, 1])).to_dense(),
+        (VALUES,),
+    ),
+    "index_select 1": (
+        lambda lib, v: made(lib, v).index_select(1, lib.tensor([2, 0])).to_dense(),
+        (VALUES,),
+    ),
+    "select of rows": (lambda lib, v: made(lib, v, (4, 3, 2))[0].to_dense(), (ROWS,)),
     "tanh": (lambda lib, v: made(lib, v).tanh().to_dense(), (FEWER,)),
     "relu": (lambda lib, v: lib.relu(made(lib, v)).to_dense(), (FEWER,)),
     "pow": (lambda lib, v: (made(lib, v) ** 2).to_dense(), (FEWER,)),
@@ -119,10 +134,14 @@ CASES: dict[str, tuple[Compute, tuple[np.ndarray, ...]]] = {
 EAGER_ONLY = {
     "coalesce", "coalesce indices", "coalesced rows", "sparse @ sparse", "times sparse", "softmax",
     "softmax 0", "log_softmax", "tanh", "relu", "pow", "to_sparse", "values of to_sparse",
-    "to_sparse of rows", "sparse_mask",
+    "to_sparse of rows", "sparse_mask", "select", "select 1", "subscript", "subscripts", "column",
+    "index_select", "index_select 1", "select of rows",
 }  # fmt: skip
 # PyTorch has no gradients of these, or sparse ones of dense tensors.
-WITHOUT_GRADIENT = {"times dense", "cat", "cat 1", "tanh"}
+WITHOUT_GRADIENT = {
+    "times dense", "cat", "cat 1", "tanh", "select", "select 1", "subscript", "column",
+    "index_select", "index_select 1", "select of rows",
+}  # fmt: skip
 
 
 def compiled(compute: Compute) -> Compute:
@@ -175,11 +194,17 @@ FACTS: dict[str, Callable[[Any, Any], Any]] = {
     "integers": lambda lib, x: (lib.sparse_coo_tensor([[0]], [1]) * 2.5).to_dense().tolist(),
     "bools": lambda lib, x: lib.sparse_coo_tensor([[0, 0]], [True, True]).to_dense().tolist(),
     "zeros_like": lambda lib, x: lib.zeros_like(x)._nnz(),
+    "older constructors": lambda lib, x: (
+        repr(lib.sparse.FloatTensor(lib.tensor(PLACES), lib.tensor(VALUES), lib.Size(SIZE))),
+        repr(lib.sparse.DoubleTensor(2, 3)), isinstance(x, lib.sparse.FloatTensor),
+        isinstance(x, lib.sparse.LongTensor), isinstance(lib.ones(1), lib.sparse.FloatTensor),
+    ),
     "transposed": lambda lib, x: (tuple(x.t().shape), x.T._indices().tolist()),
     "0-d": lambda lib, x: lib.tensor(3.0).to_sparse().to_dense().tolist(),
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:torch.sparse.SparseTensor:UserWarning")
 @pytest.mark.parametrize("name", FACTS)
 def test_what_is_known_of_sparse_tensors_is_pytorchs(name: str) -> None:
     found = []
@@ -215,6 +240,10 @@ BAD: dict[str, Callable[[Any, Any], Any]] = {
     "eq": lambda lib, x: x == x,
     "numpy": lambda lib, x: x.numpy(),
     "dim": lambda lib, x: lib.sparse.sum(x, 2),
+    "subscript": lambda lib, x: x[4],
+    "too many subscripts": lambda lib, x: x[0, 0, 0],
+    "slice": lambda lib, x: x[1:],
+    "index_select": lambda lib, x: x.index_select(0, lib.tensor([4])),
     "to_sparse": lambda lib, x: lib.ones(2).to_sparse(2),
 }
 

@@ -52,6 +52,19 @@ def test_gradients_of_a_product_are_those_of_differences():
     assert flambeau.autograd.gradgradcheck(multiply, (values, other))
 
 
+def test_gradients_of_parts_are_those_of_differences():
+    places = flambeau.tensor([[0, 0, 1, 1], [2, 1, 0, 0]])
+    values = flambeau.rand(4, dtype=flambeau.float64, requires_grad=True)
+    for part in (
+        lambda x: x[0], lambda x: x[:, 0], lambda x: x.index_select(0, flambeau.tensor([1, 1, 0])),
+        lambda x: flambeau.cat([x, x], 1), lambda x: x.coalesce().tanh(),
+    ):  # fmt: skip
+        assert flambeau.autograd.gradcheck(
+            lambda v, part=part: part(flambeau.sparse_coo_tensor(places, v, (2, 3))).to_dense(),
+            (values,),
+        )
+
+
 def test_the_gradient_of_a_leaf_is_sparse():
     leaf = matrix(requires_grad=True)
     assert leaf.is_leaf

@@ -31,7 +31,7 @@ TORCH = {
     SPARSE: """
         ccol_indices_copy col_indices_copy crow_indices_copy dsmm hsmm hspmm indices_copy
         resize_as_sparse_ row_indices_copy saddmm smm sparse_bsc_tensor sparse_bsr_tensor
-        sparse_compressed_tensor sparse_csc_tensor sparse_csr_tensor spmm sspaddmm values_copy
+        sparse_compressed_tensor sparse_csc_tensor sparse_csr_tensor sspaddmm values_copy
         nested
     """,
     QUANTIZED: """
@@ -387,10 +387,7 @@ ABSENT: dict[str, dict[str, str]] = {
             SparseSemiStructuredTensorCUTLASS as_sparse_gradcheck check_sparse_tensor_invariants
             sampled_addmm spdiags spsolve to_sparse_semi_structured
         """,
-        LEAK: """
-            BFloat16Tensor ByteTensor CharTensor DType DoubleTensor FloatTensor HalfTensor IntTensor
-            LongTensor ShortTensor Tensor
-        """,
+        LEAK: "DType Tensor",
     },
     "special": SPECIAL,
     "testing": {SCRIPT: "FileCheck", REMOVED_SOON: "assert_allclose"},
