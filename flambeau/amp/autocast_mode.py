@@ -25,9 +25,12 @@ __all__ = [
 
 _LOWER = (bfloat16, float16)
 # What `autocast` takes if it is not told, until `set_autocast_dtype` says otherwise.
-_dtypes = {"cpu": bfloat16, "cuda": float16, "tpu": bfloat16}
-# Types of device that are never here, since programs ask whether autocast is on there.
-_dtypes |= {"hpu": bfloat16, "mps": float16, "xla": bfloat16, "xpu": float16}
+_dtypes = {
+    "cpu": bfloat16, "cuda": float16, "tpu": bfloat16,
+    # Devices of PyTorch's that JAX does not have, which programs ask about.
+    "hpu": bfloat16, "ipu": float16, "mps": float16, "mtia": float16, "xla": bfloat16,
+    "xpu": float16,
+}  # fmt: skip
 _cache_enabled = True
 
 

@@ -22,6 +22,7 @@ from flambeau.compile.asking import ArgumentAttribute
 from flambeau.compile.containers import Log, Watch, is_of_trace, leaves_in
 from flambeau.compile.errors import CompileError
 from flambeau.compile.guard import freeze
+from flambeau.compile.ownership import attributes_of
 from flambeau.compile.places import MISSING
 from flambeau.compile.slots import KINDS, Asked, ItemSlot
 from flambeau.core.pytree import OWN_PARTS, is_tuple
@@ -88,7 +89,7 @@ class Writer(pickle.Pickler):
             reference = Reference("result", self.keep(obj))
         elif watch is not None:
             reference = Reference("container", self.number_of(watch))
-        elif _is_taken_apart(obj):
+        elif id(obj) not in self.holders and _is_taken_apart(obj):
             return None
         else:
             self._check(obj)
@@ -100,21 +101,25 @@ class Writer(pickle.Pickler):
         """How to put together what is no container of Python's; see `pickle.Pickler`."""
         if type(obj) in KINDS or is_tuple(obj):
             return NotImplemented
-        found = structure.take_apart(obj)
+        found = _parts_of(obj)
         assert found is not None
         return structure.put_together, found
 
     def _check(self, value: Any) -> None:
-        attributes = {} if id(value) in self.holders else getattr(value, "__dict__", {})
+        attributes = {} if id(value) in self.holders else attributes_of(value)
         names = [name for name, each in attributes.items() if is_of_trace(each)]
         if names or is_of_trace(value):
             attribute = f" as its attribute {names[0]!r}" if names else ""
             raise CompileError(
                 f"the compiled function leaves an object of class {type(value).__name__} in "
                 f"{self._where}, which would keep a tensor without a value{attribute}. Leave "
-                "tensors there, or lists, dictionaries and tuples of them; or tell JAX what the "
-                "class holds, as jax.tree_util.register_dataclass does"
+                "tensors there, or lists, dictionaries, tuples and dataclasses of them; or tell "
+                "JAX what the class holds, as jax.tree_util.register_pytree_node does"
             )
+
+
+def _parts_of(value: Any) -> tuple[structure.Kind, list[Any]] | None:
+    return structure.take_apart(value) or structure.fields_of(value)
 
 
 def _is_taken_apart(value: Any) -> bool:
@@ -127,10 +132,10 @@ def _holds_made(value: Any, inside: tuple[int, ...]) -> bool:
     """Whether something in a container that is none of Python's own belongs to the trace.
 
     Args:
-        value: The container, or any other object.
+        value: The container, an object of a dataclass, or any other object.
         inside: The ids of the containers that it was found in.
     """
-    found = None if id(value) in inside else structure.take_apart(value)
+    found = None if id(value) in inside else _parts_of(value)
     return found is not None and any(
         is_of_trace(leaf) or _holds_made(leaf, (*inside, id(value)))
         for member in found[1]

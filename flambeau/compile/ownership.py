@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
 import sysconfig
 import threading
 from pathlib import Path
-from types import CodeType
+from types import CodeType, MemberDescriptorType
 from typing import Any
 
 from flambeau.compile.errors import OWN_FOLDERS
@@ -77,6 +78,17 @@ def state_of(value: Any) -> dict[str, Any]:
         return object.__getattribute__(value, "__dict__")
     except AttributeError:
         return NO_STATE
+
+
+def attributes_of(value: Any) -> dict[str, Any]:
+    """The attributes of an object, those in slots included; no code of the user's runs."""
+    found = {}
+    for cls in type(value).__mro__:
+        for name, each in vars(cls).items():
+            if isinstance(each, MemberDescriptorType):
+                with contextlib.suppress(AttributeError):
+                    found[name] = each.__get__(value)
+    return {**found, **state_of(value)}
 
 
 def in_class(cls: type, name: str) -> Any:

@@ -6,6 +6,7 @@ containers. A program must see the caller's order and classes.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from flambeau.compile.ownership import is_own
+from flambeau.compile.ownership import attributes_of, is_module, is_own
 from flambeau.core.pytree import OWN_PARTS
 from flambeau.core.tensor import Tensor
 
@@ -36,7 +37,7 @@ class Kind(NamedTuple):
         option: The ``maxlen`` of a deque, the ``default_factory`` of a defaultdict; of what JAX
             takes apart, its tree.
         attributes: What its ``__dict__`` is: ``"none"``, ``"itself"``, or ``"last"`` if that
-            dictionary is its last member.
+            dictionary is its last member; ``"all"`` of what has no members but its attributes.
     """
 
     cls: Any
@@ -101,13 +102,26 @@ def _parts_of(value: Any) -> tuple[Kind, list[Any]]:
     return Kind(type(value), option=tree), members
 
 
+def fields_of(value: Any) -> tuple[Kind, list[Any]] | None:
+    """The kind and the attributes of an object of a dataclass; ``None`` for any other object."""
+    cls = type(value)
+    if not dataclasses.is_dataclass(cls) or cls.__new__ is not object.__new__ or is_module(value):
+        return None
+    return Kind(cls, attributes="all"), [attributes_of(value)]
+
+
 def put_together(kind: Kind, members: list[Any]) -> Any:
-    """The container that `take_apart` took apart, with other members.
+    """The container that `take_apart` or `fields_of` took apart, with other members.
 
     No code of its class runs, unless JAX was told of some.
     """
     if isinstance(kind.option, jax.tree_util.PyTreeDef):
         return jax.tree_util.tree_unflatten(kind.option, members)
+    if kind.attributes == "all":
+        made = object.__new__(kind.cls)
+        for name, each in members[0].items():
+            object.__setattr__(made, name, each)
+        return made
     cls, base = kind.cls, _base_of(kind.cls)
     state = members[-1] if kind.attributes == "last" else None
     content = members if state is None else members[:-1]

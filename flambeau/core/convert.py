@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -43,16 +43,17 @@ def to_numpy(data: Any, to: dtype | None = None) -> np.ndarray:
             and of several kinds what they promote to.
 
     Raises:
-        ValueError: A nested sequence is ragged.
-        TypeError: ``data`` holds something that is not a number.
+        ValueError: A nested sequence is ragged, or holds words or a tensor with several elements.
+        TypeError: ``data`` is a word, or a number was expected where a sequence is.
         RuntimeError: A value is out of the dtype's range, or ``data`` is no data at all.
     """
-    if isinstance(data, list | tuple | range):
-        array = _from_sequence(data, _first_element(data))
+    found: set[dtype] = set()
+    if _is_sequence(data):
+        array = _from_sequence(data, found)
     else:
         array = _from_one(data)
+        _plain_element(data, array.ndim, found)
     if to is None:
-        found = _dtypes_in([data])
         to = functools.reduce(promote_types, found) if found else dtypes.get_default_dtype()
     # NumPy's own arrays are cast as NumPy casts them.
     if to.category == dtypes.INTEGER and not hasattr(data, "__array__"):
@@ -73,32 +74,6 @@ def _check_reals(array: np.ndarray, to: dtype) -> None:
         raise RuntimeError(f"value {value} cannot be converted to {to} without overflow")
 
 
-def _dtypes_in(data: Any) -> set[dtype]:
-    """The dtypes of the elements of a sequence, and of those in it."""
-    found: set[dtype] = set()
-    for kind in set(map(type, data)):
-        if kind in _PYTHONS:
-            found.add(_PYTHONS[kind]())
-        elif issubclass(kind, np.generic):
-            found.add(dtypes.from_numpy_dtype(np.dtype(kind)))
-        else:
-            found.update(*[_dtypes_of(each) for each in data if type(each) is kind])
-    return found
-
-
-def _dtypes_of(element: Any) -> set[dtype]:
-    if isinstance(element, list | tuple | range):
-        return _dtypes_in(element)
-    if isinstance(element, Tensor):
-        return {element.dtype}
-    for kind, default in _PYTHONS.items():
-        if isinstance(element, kind):
-            return {default()}
-    array = element if isinstance(element, np.ndarray | jax.Array) else np.asarray(element)
-    # In the order of bytes that all tensors have.
-    return {dtypes.from_numpy_dtype(array.dtype.newbyteorder("="))}
-
-
 #: The dtype of Python's own numbers.
 _PYTHONS: dict[type, Callable[[], dtype]] = {
     bool: lambda: dtypes.bool,
@@ -108,10 +83,17 @@ _PYTHONS: dict[type, Callable[[], dtype]] = {
 }
 
 
-def _first_element(data: Any) -> Any:
-    while isinstance(data, list | tuple | range) and len(data):
-        data = data[0]
-    return data
+_NUMBERS = (*_PYTHONS, np.number, np.bool_, np.ndarray, jax.Array)
+
+
+def _is_sequence(data: Any) -> bool:
+    """Whether ``data`` counts as its items: a list, a deque, an array of Python's, a range."""
+    if isinstance(data, list | tuple | range):
+        return True
+    kind = type(data)
+    if isinstance(data, str | bytes | Mapping) or hasattr(kind, "__array__"):
+        return False
+    return hasattr(kind, "__len__") and hasattr(kind, "__getitem__")
 
 
 def _from_one(data: Any) -> np.ndarray:
@@ -123,35 +105,120 @@ def _from_one(data: Any) -> np.ndarray:
         array = np.asarray(data)
         # PyTorch has no byte orders: foreign ones are converted.
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-    kind = TypeError if isinstance(data, str) else RuntimeError
-    raise kind(f"cannot make a tensor from {type(data).__name__}: {data!r:.80}")
+    raise _no_numbers(data)
 
 
-def _from_sequence(data: Any, first: Any) -> np.ndarray:
-    if isinstance(first, Tensor):
-        data = _nested(data)
+def _no_numbers(data: Any) -> Exception:
+    if isinstance(data, str | bytes):
+        return TypeError(f"new(): invalid data type '{type(data).__name__}': {data!r:.80}")
+    return RuntimeError(
+        f"Could not infer dtype of {type(data).__name__}: {data!r:.80} is neither a number, nor an "
+        "array, nor a sequence of them"
+    )
+
+
+def _from_sequence(data: Any, found: set[dtype]) -> np.ndarray:
+    """A sequence as NumPy; adds the dtypes of what is in it to ``found``."""
+    sizes, first = _sizes(data)
+    if isinstance(first, str):
+        raise ValueError(f"too many dimensions 'str': {first!r:.80} is no number")
+    plain = _plain(data, len(sizes), found)
     try:
-        array = np.asarray(data) if len(data) else np.asarray(data, np.float64)
-    except ValueError as error:
-        raise ValueError(
-            f"cannot make a tensor from nested sequences of unequal lengths: {error}"
-        ) from None
+        array = np.asarray(plain) if len(plain) else np.asarray(plain, np.float64)
+    except ValueError:
+        _refuse_ragged(plain, sizes, 0)
+        raise
     if array.dtype.kind in "SUMm" or (array.dtype.kind == "O" and not _all_integers(array)):
-        kind = TypeError if array.dtype.kind in "SUMm" else RuntimeError
-        raise kind(f"cannot make a tensor from elements of type {type(first).__name__}")
+        raise _no_numbers(next(each for each in _leaves(plain) if not isinstance(each, _NUMBERS)))
     return array
+
+
+def _leaves(data: Any) -> Iterator[Any]:
+    for each in data:
+        if isinstance(each, list | tuple | range):
+            yield from _leaves(each)
+        else:
+            yield each
+
+
+def _sizes(data: Any) -> tuple[list[int], Any]:
+    """The lengths of the first sequences inside each other, and the first element."""
+    sizes = []
+    while _is_sequence(data):
+        sizes.append(len(data))
+        if not sizes[-1]:
+            break
+        data = data[0]
+    if isinstance(data, np.ndarray | jax.Array):
+        sizes += data.shape
+    return sizes, data
+
+
+def _plain(data: Any, ndim: int, found: set[dtype]) -> Any:
+    """A sequence with the tensors and sequences in it as NumPy's and Python's own.
+
+    Args:
+        data: The sequence; one of numbers alone is given back as it is, or as a list.
+        ndim: How many sequences are inside each other from here on.
+        found: Takes the dtypes of the elements.
+    """
+    if not isinstance(data, list | tuple | range):
+        data = list(data)
+    others = False
+    for kind in {int} if isinstance(data, range) else set(map(type, data)):
+        if kind in _PYTHONS:
+            found.add(_PYTHONS[kind]())
+        elif issubclass(kind, np.generic):
+            found.add(dtypes.from_numpy_dtype(np.dtype(kind)))
+        else:
+            others = True
+    return [_plain_element(each, ndim - 1, found) for each in data] if others else data
+
+
+def _plain_element(element: Any, ndim: int, found: set[dtype]) -> Any:
+    if type(element) in _PYTHONS or isinstance(element, np.generic):
+        return _plain([element], 1, found)[0]
+    if isinstance(element, Tensor):
+        found.add(element.dtype)
+        array = element.detach().numpy(force=True)
+        if ndim:
+            return array
+        if array.size != 1:
+            raise ValueError(
+                "only one element tensors can be converted to Python scalars: one among the data "
+                f"has the shape {tuple(array.shape)}; flambeau.stack joins tensors"
+            )
+        return array.reshape(())[()]
+    if _is_sequence(element):
+        if not ndim:
+            raise TypeError(f"must be real number, not {type(element).__name__}: {element!r:.80}")
+        return _plain(element, ndim, found)
+    for kind, default in _PYTHONS.items():
+        if isinstance(element, kind):
+            found.add(default())
+            return element
+    if hasattr(element, "__array__"):
+        array = element if isinstance(element, np.ndarray | jax.Array) else np.asarray(element)
+        # In the order of bytes that all tensors have.
+        found.add(dtypes.from_numpy_dtype(array.dtype.newbyteorder("=")))
+    return element
+
+
+def _refuse_ragged(data: Any, sizes: list[int], dim: int) -> None:
+    """Raise an error that says which of the sequences in ``data`` has another length."""
+    if dim == len(sizes):
+        return
+    if not hasattr(data, "__len__"):
+        raise TypeError(f"not a sequence: {data!r:.80}, where others have length {sizes[dim]}")
+    if len(data) != sizes[dim]:
+        raise ValueError(f"expected sequence of length {sizes[dim]} at dim {dim} (got {len(data)})")
+    for each in data:
+        _refuse_ragged(each, sizes, dim + 1)
 
 
 def _all_integers(array: np.ndarray) -> bool:
     """Whether an array of objects holds integers, as one does that needs more than 64 bits."""
     return all(isinstance(each, int) for each in array.flat)
-
-
-def _nested(data: Any) -> Any:
-    """``data`` with every tensor in it as NumPy."""
-    if isinstance(data, list | tuple):
-        return [_nested(each) for each in data]
-    return data.detach().numpy(force=True) if isinstance(data, Tensor) else data
 
 
 _LARGEST = np.iinfo(np.int64).max

@@ -15,6 +15,11 @@ from flambeau.core.modes import ContextDecorator, modes
 
 # The platform names under which JAX knows each of our device types.
 _JAX_PLATFORMS = {"cpu": ("cpu",), "cuda": ("cuda", "gpu", "rocm"), "tpu": ("tpu",)}
+# PyTorch's other types of devices. Programs make them and compare with them; JAX has none of them.
+_ELSEWHERE = (
+    "fpga", "hip", "hpu", "ideep", "ipu", "lazy", "maia", "mkldnn", "mps", "mtia", "opencl",
+    "opengl", "privateuseone", "ve", "vulkan", "xla", "xpu",
+)  # fmt: skip
 _TYPE_OF_JAX_PLATFORM = {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda", "rocm": "cuda", "tpu": "tpu"}
 
 
@@ -23,7 +28,8 @@ class device(ContextDecorator):
 
     Args:
         type: ``"cpu"``, ``"cuda"``, ``"tpu"`` or ``"meta"``, optionally with ``":index"``;
-            another device; or an integer, which means that ``cuda`` device.
+            another device; or an integer, which means that ``cuda`` device. PyTorch's other types,
+            such as ``"mps"``, can be named; to put a tensor there is an error.
         index: Which one of several; ``None`` means the first (or the current one).
 
     Raises:
@@ -55,9 +61,12 @@ class device(ContextDecorator):
             if not digits.isdecimal():
                 raise RuntimeError(f"invalid device string {type!r}: expected e.g. 'cuda:0'")
             index = int(digits)
-        if name not in _JAX_PLATFORMS and name != "meta":
+        if name not in _JAX_PLATFORMS and name != "meta" and name not in _ELSEWHERE:
             expected = ", ".join((*_JAX_PLATFORMS, "meta"))
-            raise RuntimeError(f"unknown device type {name!r}: expected one of {expected}")
+            raise RuntimeError(
+                f"Expected one of {expected} device type at start of device string: {name!r} is an "
+                "unknown device type"
+            )
         if index is not None and index < 0:
             raise RuntimeError(f"device index must not be negative, got {index}")
         self.type, self.index = name, index
@@ -151,7 +160,7 @@ def get_default_device() -> device:
 
 @functools.cache
 def _devices_of(type: str) -> tuple[Any, ...]:
-    for platform in _JAX_PLATFORMS[type]:
+    for platform in _JAX_PLATFORMS.get(type, ()):
         try:
             return tuple(jax.local_devices(backend=platform))
         except RuntimeError:

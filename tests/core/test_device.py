@@ -35,7 +35,7 @@ def test_repr_is_pytorchs():
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [
-        (("gpu",), RuntimeError, "'gpu'.*cuda"),
+        (("gpu",), RuntimeError, "cuda.*start of device string: 'gpu'"),
         (("cuda:one",), RuntimeError, "cuda:one"),
         (("cuda:1", 0), RuntimeError, "twice"),
         (("cuda", -1), RuntimeError, "-1"),
@@ -45,6 +45,19 @@ def test_repr_is_pytorchs():
 def test_bad_names(arguments, error, match):
     with pytest.raises(error, match=match):
         flambeau.device(*arguments)
+
+
+@pytest.mark.parametrize("name", ["mps", "xpu", "hpu", "xla", "mtia"])
+def test_pytorchs_other_devices_have_names_only(name):
+    where = flambeau.device(name, 1)
+    assert where == flambeau.device(f"{name}:1") != flambeau.device("cpu")
+    for put in (lambda: flambeau.ones(1, device=name), lambda: flambeau.ones(1).to(name)):
+        with pytest.raises(RuntimeError, match=f"device '{name}' is not available: this machine"):
+            put()
+    with pytest.raises(RuntimeError, match="is not available"):
+        flambeau.nn.Linear(2, 2).to(name)
+    assert not flambeau.is_autocast_enabled(name)
+    assert not flambeau.amp.is_autocast_available(name)
 
 
 def test_absent_device_lists_those_there_are():

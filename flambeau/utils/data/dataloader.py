@@ -16,6 +16,7 @@ from flambeau.utils.data import workers
 from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.dataset import IterableDataset
 from flambeau.utils.data.fetching import fetcher
+from flambeau.utils.data.main_script import is_unguarded
 from flambeau.utils.data.sampler import (
     BatchSampler,
     RandomSampler,
@@ -23,7 +24,7 @@ from flambeau.utils.data.sampler import (
     SequentialSampler,
     draw_seed,
 )
-from flambeau.utils.data.workers import Job, Workers, get_worker_info
+from flambeau.utils.data.workers import CannotBeSentError, Job, Workers, get_worker_info
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
@@ -179,16 +180,33 @@ class DataLoader(Generic[SampleT_co]):
         return self.batch_sampler if self._auto_collation else self.sampler
 
     def _get_iterator(self) -> LoaderIterator:
+        if not self.num_workers and self.timeout:
+            raise AssertionError("timeout is for workers; without any it must be 0")
+        seed = draw_seed(self.generator)
         if not self.num_workers:
-            return HereIterator(self)
+            return HereIterator(self, seed)
         self.check_worker_number_rationality()
-        return WorkersIterator(self)
+        if is_unguarded():
+            reason = (
+                "workers are new processes, which import the main script, and what it does is not "
+                'under `if __name__ == "__main__":`'
+            )
+        else:
+            try:
+                return WorkersIterator(self, seed)
+            except CannotBeSentError as error:
+                reason = str(error)
+        warnings.warn(f"DataLoader prepares batches in this process: {reason}", stacklevel=3)
+        return HereIterator(self, seed)
 
     def __iter__(self) -> Any:
         if not (self.persistent_workers and self.num_workers):
             return self._get_iterator()
         if self._iterator is None:
-            self._iterator = self._get_iterator()
+            iterator = self._get_iterator()
+            if not isinstance(iterator, WorkersIterator):
+                return iterator
+            self._iterator = iterator
         else:
             self._iterator.start_again(self)
         return self._iterator
@@ -262,15 +280,20 @@ def _checked_context(context: Any, num_workers: int) -> BaseContext:
 
 
 class LoaderIterator:
-    """One epoch of a `DataLoader`."""
+    """One epoch of a `DataLoader`.
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
+    Args:
+        loader: The loader.
+        base_seed: What the random numbers of its workers start from.
+    """
+
+    def __init__(self, loader: DataLoader[Any], base_seed: int) -> None:
         self._dataset = loader.dataset
         self._is_iterable = loader._is_iterable
         self._announced = loader._IterableDataset_len_called
         self._index_sampler = loader._index_sampler
         self._indices = iter(self._index_sampler)
-        self._base_seed = draw_seed(loader.generator)
+        self._base_seed = base_seed
         self._given = 0
 
     def __iter__(self) -> LoaderIterator:
@@ -301,10 +324,8 @@ class LoaderIterator:
 class HereIterator(LoaderIterator):
     """An epoch that is prepared in this process, when it is asked for."""
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
-        super().__init__(loader)
-        if loader.timeout:
-            raise AssertionError("timeout is for workers; without any it must be 0")
+    def __init__(self, loader: DataLoader[Any], base_seed: int) -> None:
+        super().__init__(loader, base_seed)
         self._fetch = fetcher(
             loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last
         )
@@ -316,8 +337,8 @@ class HereIterator(LoaderIterator):
 class WorkersIterator(LoaderIterator):
     """An epoch that is prepared by workers, which get the indices in turn."""
 
-    def __init__(self, loader: DataLoader[Any]) -> None:
-        super().__init__(loader)
+    def __init__(self, loader: DataLoader[Any], base_seed: int) -> None:
+        super().__init__(loader, base_seed)
         if not loader.prefetch_factor:
             raise AssertionError("prefetch_factor must be positive")
         self._limit = loader.prefetch_factor * loader.num_workers

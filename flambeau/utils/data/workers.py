@@ -158,6 +158,10 @@ def raise_from_worker(error: Exception, number: int, text: str) -> None:
     raise error from WorkerError(f"in DataLoader worker process {number}:\n\n{text}")
 
 
+class CannotBeSentError(Exception):
+    """What workers are to do cannot be pickled."""
+
+
 class Workers:
     """Processes that each answer indices with batches, in the order in which they are sent.
 
@@ -168,7 +172,7 @@ class Workers:
         context: The ``multiprocessing`` context that starts them.
 
     Raises:
-        Exception: Whatever pickling the job raises.
+        CannotBeSentError: The job cannot be pickled.
     """
 
     def __init__(self, job: Job, context: Any) -> None:
@@ -189,11 +193,11 @@ class Workers:
                 list(threads.map(lambda process: process.start(), self._processes))
         except (TypeError, AttributeError, pickle.PicklingError) as error:
             self.stop()
-            error.add_note(
-                "Workers of a DataLoader are new processes, so the dataset, collate_fn and "
-                "worker_init_fn must be picklable: classes and functions of a module, no lambdas"
-            )
-            raise
+            raise CannotBeSentError(
+                "workers are new processes, so the dataset, collate_fn and worker_init_fn must be "
+                "picklable: classes and functions of a module, no lambdas; there was "
+                f"{type(error).__name__}: {error}"
+            ) from error
         finally:
             for end in ends:
                 end.close()

@@ -2,10 +2,13 @@
 
 import multiprocessing
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
+import flambeau
 from flambeau.utils.data import DataLoader, get_worker_info
 from flambeau.utils.data.workers import _sendable
 from tests.utils.data.in_workers import NotToBeSent, Squares, Stream, Troubles, start
@@ -85,13 +88,56 @@ def test_waiting_has_an_end():
         next(batches)
 
 
-def test_what_cannot_be_sent_is_said_at_once():
-    loader = DataLoader(Squares(), num_workers=1, collate_fn=lambda samples: samples)
+def test_without_workers_to_send_to_batches_come_from_here():
+    loader = DataLoader(
+        [1, 2, 3], shuffle=True, num_workers=1, timeout=9, collate_fn=lambda samples: samples
+    )
     before = multiprocessing.active_children()
-    with pytest.raises((AttributeError, pickle.PicklingError)) as error:
-        iter(loader)
-    assert "no lambdas" in error.value.__notes__[0]
+    flambeau.manual_seed(3)
+    with pytest.warns(UserWarning, match="in this process: workers are .*no lambdas"):
+        found = list(loader)
     assert multiprocessing.active_children() == before
+    flambeau.manual_seed(3)
+    assert found == list(DataLoader([1, 2, 3], shuffle=True, collate_fn=loader.collate_fn))
+
+
+SCRIPT = """
+import sys
+import flambeau
+from flambeau.utils.data import DataLoader, TensorDataset, get_worker_info
+
+def main():
+    data = TensorDataset(flambeau.arange(4.0))
+    for _ in range(2):
+        loader = DataLoader(data, 2, num_workers=1, persistent_workers=True)
+        print([batch.tolist() for batch, in loader], get_worker_info())
+
+%s
+"""
+
+
+@pytest.mark.parametrize("way", ["main()", "if True:\n    main()"])
+def test_a_script_that_workers_would_run_once_more_has_none(tmp_path, way):
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT % way)
+    done = subprocess.run(
+        [sys.executable, file], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert done.stdout.splitlines() == ["[[0.0, 1.0], [2.0, 3.0]] None"] * 2
+    assert done.stderr.count("prepares batches in this process: workers are new processes") == 1
+
+
+def test_a_script_with_a_guard_has_workers(tmp_path):
+    file = tmp_path / "script.py"
+    file.write_text(
+        SCRIPT.replace("range(2)", "range(1)") % "if __name__ == '__main__':\n    main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "flambeau", file],
+        capture_output=True, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["[[0.0, 1.0], [2.0, 3.0]] None"]
+    assert "prepares batches" not in done.stderr
 
 
 def test_processes_are_not_forked():
