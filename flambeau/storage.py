@@ -93,6 +93,8 @@ class UntypedStorage:
 
     def _flat(self, dtype: dtypes.dtype = dtypes.uint8) -> Tensor:
         """The elements in a row, as numbers of a type; a view."""
+        if self._whole.dtype is dtype and self._whole.ndim == 1:
+            return self._whole
         with no_grad():
             flat = self._whole.reshape(-1)
             if self.nbytes() % dtype.itemsize:
@@ -207,8 +209,14 @@ class UntypedStorage:
         return self.nbytes()
 
     def __getitem__(self, index: Any) -> Any:
-        found = self._flat()[index]
-        return self._of(found.clone()) if isinstance(index, slice) else found.item()
+        # Not by XLA, which would compile a program for each length.
+        found = self.__array__()[index]
+        if isinstance(index, slice):
+            return self._of(Tensor._wrap(place(np.array(found), self.device)))
+        return found.item()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self._flat().cpu().__array__(dtype, copy)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._flat()[index] = value

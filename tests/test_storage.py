@@ -40,7 +40,13 @@ def test_views_of_all_elements_are_at_one_address():
     x = flambeau.arange(6.0).reshape(2, 3)
     base = x.untyped_storage().data_ptr()
     assert x.data_ptr() == x.view(-1).data_ptr() == x[None].data_ptr() == x.const_data_ptr() == base
-    assert base not in (x[1].data_ptr(), x.t().data_ptr())
+    assert x[1].data_ptr() - base == 3 * 4
+    assert x.view(-1)[-1].data_ptr() - base == 5 * 4
+    assert x[1, 1:].view(flambeau.uint8)[2:].data_ptr() - base == 4 * 4 + 2
+    assert x.diagonal()[1:].data_ptr() - base == 4 * 4
+    assert flambeau.zeros(2, dtype=flambeau.complex64)[1:].imag.data_ptr() % 8 == 4
+    assert x.as_strided((2,), (1,), 2).data_ptr() - base == 2 * 4
+    assert base not in (x[:, 1:].data_ptr(), x.t().data_ptr())
     assert flambeau.empty(0).data_ptr() == 0
     assert flambeau.ones(2, device="meta").data_ptr() == 0
     with pytest.raises(flambeau.CompileError):
@@ -56,7 +62,8 @@ def test_bytes_are_read_and_written():
     assert (storage[2], len(storage), storage.nbytes(), storage.size()) == (128, 8, 8, 8)
     storage[6:8] = 0
     assert x.tolist() == [1, 0]
-    assert isinstance(storage[:2], UntypedStorage)
+    assert storage[1:3].tolist() == [0, 128]
+    assert flambeau.asarray(storage[2:4], dtype=flambeau.uint8).tolist() == [128, 63]
     copied = storage.clone()
     storage.fill_(0)
     assert x.tolist() == [0, 0]

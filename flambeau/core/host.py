@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from flambeau.core import dtype as dtypes
 from flambeau.core.addresses import address_of, pointer
 from flambeau.core.cell import is_abstract
 from flambeau.core.modes import modes
-from flambeau.core.strides import is_in_order
+from flambeau.core.strides import is_in_order, offset_of
 from flambeau.core.tracers import check_alive
 
 
@@ -84,8 +83,8 @@ class HostAccess:
     def data_ptr(self) -> int:
         """The address of the elements, as of now; 0 if there are none, as on the meta device.
 
-        Views of all elements in their order have the address of the others; those of a part have
-        one of their own. Tensors that do not share their elements never have the same address.
+        A view of elements that lie one after the other has the address of its first one; another
+        view has one of its own. Tensors that share no elements never have the same address.
         """
         if modes.trace is not None:
             modes.trace.refuse_value()
@@ -93,10 +92,8 @@ class HostAccess:
         array = cell.array
         if isinstance(array, Tracer) or view is None:
             return address_of(cell)
-        if math.prod(view.shape) * np.dtype(view.numpy_dtype).itemsize == array.nbytes and (
-            is_in_order(view, array.shape, array.dtype)
-        ):
-            return address_of(cell)
+        if is_in_order(view, array.shape, array.dtype) and not is_abstract(array):
+            return address_of(cell) + offset_of(view, array.shape, array.dtype)
         return pointer(self._read())
 
     def jax(self) -> jax.Array:

@@ -75,6 +75,37 @@ def strides_of(steps: tuple[Step, ...], shape: Ints, dtype: Any) -> Ints:
     return strides
 
 
+def offset_of(view: View, base_shape: Ints, base_dtype: Any) -> int:
+    """How many bytes lie before the first viewed element, from the base's first one on."""
+    shape, dtype = base_shape, np.dtype(base_dtype)
+    strides, offset, taken = contiguous_strides(shape), 0, 0
+    for step in view.steps:
+        starts = () if view.starts is None else view.starts[taken : taken + step.starts]
+        offset += _elements_before(step, strides, starts) * dtype.itemsize
+        if isinstance(step, ComplexPart) and step.imaginary:
+            offset += dtype.itemsize // 2
+        taken += step.starts
+        strides = _strides_after(step, shape, strides, dtype)
+        shape, dtype = step.result(shape, dtype)
+    return offset
+
+
+def _elements_before(step: Step, strides: Ints, starts: Any) -> int:
+    match step:
+        case Slice():
+            cuts = zip(step.cuts, starts, strict=True)
+            return sum(int(start) * strides[cut.dim] for cut, start in cuts)
+        case Strided():
+            return int(starts[0])
+        case Diagonal():
+            return (
+                step.offset * strides[step.dim2]
+                if step.offset > 0
+                else -step.offset * strides[step.dim1]
+            )
+    return 0
+
+
 def _strides_after(step: Step, shape: Ints, strides: Ints, dtype: Any) -> Ints:
     match step:
         case Reshape():
