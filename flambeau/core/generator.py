@@ -60,9 +60,10 @@ class Generator:
         self._device = as_device(device)
         if self._device.type == "meta":
             raise RuntimeError("nothing is drawn on the meta device, so it has no generator")
-        _ = self._device.jax_device  # fails if there is none
         #: Whether outside of compiled programs its numbers are those of the twister.
         self.is_for_cpu = self._device.type == "cpu"
+        if not self.is_for_cpu:
+            _ = self._device.jax_device  # fails if there is none
         #: Guards the streams: whoever draws holds it.
         self.lock = threading.RLock()
         #: How often the stream for the CPU has been moved or set.

@@ -339,7 +339,7 @@ def test_an_object_with_tensors_among_the_results_is_refused_unless_jax_knows_it
     def forward(x):
         return {"output": Output(x * 2)}
 
-    with pytest.raises(CompileError, match=r"(?s)Output.*'loss'.*register_dataclass"):
+    with pytest.raises(CompileError, match=r"(?s)Output.*'loss'.*register_pytree_node"):
         flambeau.compile(forward)(flambeau.ones(2))
     flatten = (lambda each: ((each.loss,), None)), (lambda _, losses: Output(*losses))
     jax.tree_util.register_pytree_node(Output, *flatten)
