@@ -67,7 +67,7 @@ def sym_sqrt(a: Any) -> float:
 
 def sym_sum(*args: Any) -> Any:
     """The sum of numbers, or of those in one sequence."""
-    return sum(args[0] if len(args) == 1 else args)
+    return sum(args[0] if len(args) == 1 and hasattr(args[0], "__iter__") else args)
 
 
 def _chosen(choose: Any, a: Any, b: Any) -> Any:

@@ -23,6 +23,8 @@ __all__ = [
     "set_autocast_enabled",
 ]
 
+# Where an argument has the name of the class.
+_DTYPE = dtype
 _LOWER = (bfloat16, float16)
 # What `autocast` takes if it is not told, until `set_autocast_dtype` says otherwise.
 _dtypes = {
@@ -179,8 +181,12 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
     """Switch `autocast` on or off for a type of device; for ``"cuda"`` if none is given."""
     if enabled is None:
-        device_type, enabled = "cuda", bool(device_type)
+        device_type, enabled = "cuda", device_type  # pyright: ignore[reportAssignmentType]
     check_device_type("set_autocast_enabled", device_type)
+    if not isinstance(enabled, bool):
+        raise TypeError(
+            f"set_autocast_enabled(): enabled must be a bool, got {type(enabled).__name__}"
+        )
     where = str(device_type)
     modes.autocast = _changed(modes.autocast, where, get_autocast_dtype(where) if enabled else None)
 
@@ -195,6 +201,8 @@ def get_autocast_dtype(device_type: str) -> dtype:
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
     """Set the lower precision for a type of device, here if inside `autocast`, and by default."""
     check_device_type("set_autocast_dtype", device_type)
+    if not isinstance(dtype, _DTYPE):
+        raise TypeError(f"set_autocast_dtype(): dtype must be a dtype, got {type(dtype).__name__}")
     _dtypes[device_type] = dtype
     if is_autocast_enabled(device_type):
         modes.autocast = _changed(modes.autocast, device_type, dtype)

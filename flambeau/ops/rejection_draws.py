@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
+from flambeau.core.generator import Generator
 from flambeau.core.misfits import require_tensors
 from flambeau.core.op import Array, function, op
 from flambeau.ops.derivatives import with_derivatives
@@ -74,6 +75,8 @@ def von_mises(concentration: Any, generator: Any = None) -> Any:
 
 def _words(like: Any, generator: Any) -> Any:
     """Two words of 32 bits."""
+    if generator is not None and not isinstance(generator, Generator):
+        raise TypeError(f"generator must be a Generator, got {type(generator).__name__}")
     return randint(0, 2**32, (2,), dtype=dtypes.int64, device=like.device, generator=generator)
 
 

@@ -40,7 +40,7 @@ def sparse_coo_tensor(
         pin_memory: Accepted for PyTorch's sake.
         requires_grad: Make it a leaf of the tape, if ``values`` do not require grad themselves.
         check_invariants: Accepted: what can be seen of ``indices`` is always checked.
-        is_coalesced: Say that the positions are in order, and each there once.
+        is_coalesced: Say that the positions are in order, and each there once, as one alone is.
         layout: Accepted, if it is `flambeau.sparse_coo`.
 
     Raises:
@@ -74,7 +74,8 @@ def sparse_coo_tensor(
     elements = make_view(elements, step, "sparse_coo_tensor_with_dims_and_tensors")
     if requires_grad and not elements.requires_grad:
         elements = elements.detach().requires_grad_()
-    return SparseTensor.of(positions, elements, size, bool(is_coalesced))
+    is_coalesced = len(elements) < 2 if is_coalesced is None else is_coalesced
+    return SparseTensor.of(positions, elements, size, is_coalesced)
 
 
 def _check(indices: Tensor, values: Tensor, size: Any) -> None:

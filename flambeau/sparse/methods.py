@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from flambeau.core.layout import sparse_coo
 from flambeau.core.tensor import Tensor, method
 from flambeau.sparse import creation
 from flambeau.sparse.tensor import SparseTensor
@@ -13,8 +14,16 @@ __all__: list[str] = []
 
 
 @method
-def to_sparse(self: Tensor, sparse_dim: int | None = None) -> SparseTensor:
-    """See `creation.to_sparse`."""
+def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = None) -> SparseTensor:
+    """See `creation.to_sparse`.
+
+    Raises:
+        NotImplementedError: ``layout`` is another one than `flambeau.sparse_coo`.
+    """
+    if layout not in (None, sparse_coo):
+        raise NotImplementedError(
+            f"to_sparse(): the only sparse layout is flambeau.sparse_coo, got {layout}"
+        )
     return creation.to_sparse(self, sparse_dim)
 
 

@@ -26,7 +26,7 @@ DIFFERENT = {
     **dict.fromkeys(
         ["alias_copy", "detach_copy", "slice_copy", "squeeze_copy", "t_copy"], "views and copies"
     ),
-    "bernoulli": "takes no gradient",
+    **dict.fromkeys(["bernoulli", "binomial"], "takes no gradient"),
     **dict.fromkeys(
         ["floor_divide", "heaviside", "remainder"], "no gradient, under a C++ name in PyTorch"
     ),

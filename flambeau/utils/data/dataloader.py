@@ -180,9 +180,9 @@ class DataLoader(Generic[SampleT_co]):
         return self.batch_sampler if self._auto_collation else self.sampler
 
     def _get_iterator(self) -> LoaderIterator:
+        seed = draw_seed(self.generator)
         if not self.num_workers and self.timeout:
             raise AssertionError("timeout is for workers; without any it must be 0")
-        seed = draw_seed(self.generator)
         if not self.num_workers:
             return HereIterator(self, seed)
         self.check_worker_number_rationality()

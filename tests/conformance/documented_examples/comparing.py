@@ -145,6 +145,9 @@ def _of_tensors(theirs: Any, ours: Any, is_filled: bool) -> Iterator[str]:
     if isinstance(theirs, torch.nn.parameter.UninitializedTensorMixin):
         yield from differing_text(repr(theirs), repr(ours))
         return
+    if theirs.is_sparse:
+        yield from _of_sparse_tensors(theirs, ours, is_filled)
+        return
     one, other = describe(_dense(theirs)), describe(ours)
     if one[:4] != other[:4]:
         yield f"{one[:4]} and {other[:4]}"
@@ -155,6 +158,19 @@ def _of_tensors(theirs: Any, ours: Any, is_filled: bool) -> Iterator[str]:
         yield from differing_text(repr(theirs), repr(ours))
     if theirs.is_leaf and theirs.grad is not None:
         yield from _of_tensors(theirs.grad, ours.grad, is_filled)
+
+
+def _of_sparse_tensors(theirs: Any, ours: Any, is_filled: bool) -> Iterator[str]:
+    one, other = (
+        (each.is_sparse, each.is_coalesced(), tuple(each.shape)) for each in (theirs, ours)
+    )
+    if one != other:
+        yield f"{one} and {other}"
+        return
+    yield from _of_tensors(theirs._indices(), ours._indices(), is_filled)
+    yield from _of_tensors(theirs._values(), ours._values(), is_filled)
+    if is_filled:
+        yield from differing_text(repr(theirs), repr(ours))
 
 
 def _dense(tensor: Any) -> Any:

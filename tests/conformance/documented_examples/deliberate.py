@@ -32,10 +32,6 @@ _COARSE = """
 
 DELIBERATE = [
     Deliberate(
-        "tensors are dense",
-        {"Tensor.to_dense": "sparse_coo_tensor", "narrow_copy": "to_sparse"},
-    ),
-    Deliberate(
         "a jax.Array never changes, so memory is not shared with what does",
         {
             "as_tensor": "-1",
@@ -64,6 +60,30 @@ DELIBERATE = [
     ),
     Deliberate(
         "the seed comes from the machine's own randomness", {"Generator.seed": "g_cpu.seed()"}
+    ),
+    Deliberate(
+        "streams, events and storages are shown by what they are, without numbers of their own",
+        {
+            "Event": "event", "Event.elapsed_time": "s_cuda", "Event.query": "s_cuda",
+            "Event.record": "e_cuda", "Event.synchronize": "s_cuda",
+            "Event.wait": "_cuda = torch.Stream",
+            "Stream": "s_cuda", "Stream.is_capturing": "s_cuda", "Stream.query": "s_cuda",
+            "Stream.record_event": "s_cuda", "Stream.synchronize": "s_cuda",
+            "Stream.wait_event": "_cuda = torch.Stream",
+            "Stream.wait_stream": "_cuda = torch.Stream",
+            "is_storage": "storage",
+        },
+    ),
+    Deliberate(
+        "few operators take sparse tensors, and there is one sparse layout",
+        {"narrow_copy": "narrow_copy(s", "Tensor.to_sparse": "layout=torch.sparse_"},
+    ),
+    Deliberate("a batch is not cut up for several devices", {"nn.DataParallel": "device_ids"}),
+    Deliberate("threads are numbered in their order", {"jit.Future.set_result": "Thread-"}),
+    Deliberate("any function may be called", {"compiler.substitute_in_graph": "Unsupported"}),
+    Deliberate(
+        "an operator and the method of its name are one function",
+        {"overrides.is_tensor_method_or_property": "torch.add"},
     ),
     Deliberate("every sort is a stable one", {"sort": "x.sort()"}),
     Deliberate("JAX orders the work on a device itself", {"accelerator.synchronize": "Event"}),
