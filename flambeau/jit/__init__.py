@@ -109,7 +109,13 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
 
 
 def wait(future: Future[Any]) -> Any:
-    """The value of a future that `fork` has given."""
+    """The value of a future that `fork` has given.
+
+    Raises:
+        TypeError: It is no future.
+    """
+    if not builtins.isinstance(future, Future):
+        raise TypeError(f"wait(): future must be a Future, got {type(future).__name__}")
     return future.wait()
 
 
