@@ -33,6 +33,8 @@ def load(path: str) -> Any:
     assert spec is not None
     assert spec.loader is not None
     case = importlib.util.module_from_spec(spec)
+    # PyTorch's compiler looks for the module of the functions that it compiles.
+    sys.modules[spec.name] = case
     spec.loader.exec_module(case)
     return case
 

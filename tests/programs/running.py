@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,9 @@ def run_on(side: str, path: Path, folder: Path, other: Path | None = None) -> No
     except subprocess.TimeoutExpired as error:
         raise Failed(f"takes more than {LIMIT} s") from error
     (folder / "log.txt").write_text(done.stdout + done.stderr)
+    if done.returncode < 0:
+        # A process that a signal has ended says nothing of it.
+        raise Failed(f"ended by {signal.Signals(-done.returncode).name}")
     if done.returncode:
         raise Failed(_last_line(done.stderr) or f"ended with {done.returncode}")
 
@@ -118,9 +122,12 @@ def _make_base(folder: Path, done: Path, side: str) -> None:
 
 
 def _pip(python: Path, wanted: list[str], side: str, through: list[str]) -> None:
-    # What these packages are tested with is not for the others to follow.
-    constraints = ["--constraint", ROOT / "constraints.txt"] if str(ROOT) in wanted else []
-    command = [python, *through, "-m", "pip", "install", "--quiet", *constraints, *wanted]
+    # What flambeau is tested with is not for the packages to follow; the version of PyTorch is, on
+    # both sides: pip would else install a newer one beside it for a package's newest version.
+    pinned = BUILD / "torch.txt"
+    pinned.write_text(f"{TORCH}\n")
+    constraint = ROOT / "constraints.txt" if str(ROOT) in wanted else pinned
+    command = [python, *through, "-m", "pip", "install", "--quiet", "-c", constraint, *wanted]
     done = subprocess.run(
         command, env=_variables(side), capture_output=True, text=True, check=False
     )
