@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,14 +28,13 @@ def set_mode(mode: bool, check: bool = True) -> None:
 def remember(node: Any) -> None:
     """Let ``node`` keep the lines that led to it, without those inside this library."""
     frames = [
-        frame
-        for frame in traceback.extract_stack()
-        if not frame.filename.startswith(_HERE) and "/jax/" not in frame.filename
+        frame for frame in traceback.extract_stack() if not frame.filename.startswith(_HIDDEN)
     ]
     node.metadata[_WHERE] = traceback.format_list(frames)
 
 
-_HERE = __file__.rpartition("core")[0]
+# The folders of flambeau and of JAX.
+_HIDDEN = (__file__.rpartition("core")[0], os.path.join(os.path.dirname(jax.__file__ or ""), ""))
 
 
 def watched(node: Any, run: Callable[[], Any]) -> Any:

@@ -1,24 +1,76 @@
-"""What users set on tensors, and who asks for all of it."""
+"""What a tensor keeps for itself, and what its users set on it."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any, ClassVar
+from typing import Any
 
 from flambeau.core.modes import modes
 from flambeau.core.tensor_class import is_own_frame
 
 __all__: list[str] = []
 
+#: The `grad_dtype` of tensors that nobody has given one.
+SAME_DTYPE: Any = object()
 
-class _Holder:
-    """Gives tensors their dictionary."""
+#: What a tensor is without a Cell: a leaf that takes no gradient, no view.
+_DEFAULTS: dict[str, Any] = {
+    "_view": None,
+    "_requires_grad": False,
+    "_grad_fn": None,
+    "_output_nr": 0,
+    "_grad": None,
+    "_grad_dtype": SAME_DTYPE,
+    "_rebased": 0,
+    "_hooks": None,
+    "_post_accumulate_hooks": None,
+    "_accumulator": None,
+    "_watched": False,
+    "_inference": False,
+    "_tangent": None,
+}
+
+#: The names of what a tensor keeps for itself.
+OWN_FIELDS = frozenset(("_cell", *_DEFAULTS))
 
 
-_dictionary = vars(_Holder)["__dict__"]
+class _Fields:
+    """Keeps the fields in slots, so that the dictionary holds what users set and nothing else."""
+
+    __slots__ = ("__dict__", "__weakref__", "_cell", *_DEFAULTS)
 
 
-class Attributes(_Holder):
+_dictionary = vars(_Fields)["__dict__"]
+
+
+def handle_on(cell: Any, cls: Any) -> Any:
+    """A tensor of class ``cls`` on ``cell``: a leaf that takes no gradient, no view."""
+    made = object.__new__(cls)
+    made._cell = cell
+    # One by one, since a loop over the defaults takes five times as long.
+    made._view = None
+    made._requires_grad = False
+    made._grad_fn = None
+    made._output_nr = 0
+    made._grad = None
+    made._grad_dtype = SAME_DTYPE
+    made._rebased = 0
+    made._hooks = None
+    made._post_accumulate_hooks = None
+    made._accumulator = None
+    made._watched = False
+    made._inference = False
+    made._tangent = None
+    return made
+
+
+class WithoutFields:
+    """Has the defaults on the class, for kinds of tensors that are no handle on one Cell."""
+
+    vars().update(_DEFAULTS)
+
+
+class Attributes(_Fields):
     """The part of Tensor that lets a trace know when somebody asks for all attributes."""
 
     def _get_dictionary(self) -> dict[str, Any]:
@@ -27,17 +79,20 @@ class Attributes(_Holder):
         return _dictionary.__get__(self)
 
     def _set_dictionary(self, value: dict[str, Any]) -> None:
+        if modes.trace is not None:
+            modes.trace.touch_attributes(self)
         _dictionary.__set__(self, value)
 
     __dict__: Any = property(_get_dictionary, _set_dictionary)
 
-    # The names of what is not the user's.
-    _own_attributes: ClassVar[frozenset[str]] = frozenset()
+    def _copy_fields(self, other: Any) -> None:
+        """Become the tensor that ``other`` is, except for what users set on it."""
+        for name in OWN_FIELDS:
+            setattr(self, name, getattr(other, name))
 
     def _user_attributes(self) -> dict[str, Any]:
-        """What the user has set on this tensor."""
-        own = self._own_attributes
-        return {name: value for name, value in vars(self).items() if name not in own}
+        """A copy of what the user has set on this tensor."""
+        return dict(_dictionary.__get__(self))
 
     def _shown_attributes(self) -> dict[str, Any]:
         """The same for copies, which a compiled function may ask for."""

@@ -12,6 +12,7 @@ from jax.core import Tracer
 
 from flambeau.core import dtype as dtypes
 from flambeau.core import plan
+from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell, abstract, is_abstract
 from flambeau.core.device import as_device, device
 from flambeau.core.dtype import dtype
@@ -303,12 +304,12 @@ def rebuild_tensor(
     cls: type[Tensor], value: Any, place_name: str, requires_grad: bool, attributes: dict[str, Any]
 ) -> Tensor:
     """A tensor from its pickled state."""
-    made = object.__new__(cls)
     if place_name == "meta":
         shape, name = value
-        made._cell = Cell(abstract(shape, getattr(dtypes, name).numpy))
+        array = abstract(shape, getattr(dtypes, name).numpy)
     else:
-        made._cell = Cell(place(value, device(place_name)))
+        array = place(value, device(place_name))
+    made = handle_on(Cell(array), cls)
     made._requires_grad = requires_grad
     vars(made).update(attributes)
     return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import opcode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ from jax.core import Tracer
 from jaxlib._jax import ArrayImpl
 
 from flambeau.core import forward, packing, tape
+from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.kernel import INEXACT, Kernel
 from flambeau.core.modes import modes
@@ -34,7 +35,7 @@ FAILURES = (
 _RAISE = opcode.opmap["RAISE_VARARGS"]
 
 # The packages whose accidents are an operator's; what other code raises is passed on as it is.
-_WORKSHOP = ("flambeau", "jax", "jaxlib", "numpy", "opt_einsum")
+_OPERATOR_PACKAGES = ("flambeau", "jax", "jaxlib", "numpy", "opt_einsum")
 
 
 def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
@@ -76,16 +77,11 @@ def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
     recorded = recorded and modes.grad_enabled and kernel.differentiable
     if recorded and kernel.keep_residuals:
         return _run_recorded(kernel, inputs, arrays)
-    try:
-        results = kernel.forward(*arrays)
-    except FAILURES as error:
-        results = _recover(kernel, arrays, error)
+    results = _computed(kernel, arrays)
     if recorded:
         return _record(kernel, inputs, arrays, results)
     if type(results) is not tuple and kernel.returns is None and not modes.inference:
-        made = object.__new__(Tensor)
-        made._cell = Cell(results)
-        return made
+        return handle_on(Cell(results), Tensor)
     return _wrap_all(kernel, results)
 
 
@@ -114,10 +110,7 @@ def run_with_constants(
         return _wrap_all(kernel, results)
     if recorded:
         return _run_recorded(kernel, inputs, arrays)
-    try:
-        results = kernel.forward(*arrays)
-    except FAILURES as error:
-        results = _recover(kernel, arrays, error)
+    results = _computed(kernel, arrays)
     return _wrap_all(kernel, results)
 
 
@@ -151,10 +144,7 @@ def _run_cast(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
         return _run_on_meta(kernel, inputs, arrays)
     if kernel.differentiable and modes.grad_enabled and any(each.requires_grad for each in tensors):
         return _run_recorded(kernel, inputs, arrays)
-    try:
-        results = kernel.forward(*arrays)
-    except FAILURES as error:
-        results = _recover(kernel, arrays, error)
+    results = _computed(kernel, arrays)
     return _wrap_all(kernel, results)
 
 
@@ -206,15 +196,10 @@ def _run_recorded(kernel: Kernel, inputs: tuple[Any, ...], arrays: list[Any]) ->
             array if isinstance(each, Tensor) and each.requires_grad else constant(array)
             for each, array in zip(inputs, arrays, strict=True)
         ]
-    vjp = None
-    try:
-        if kernel.keep_residuals:
-            needs = tuple([isinstance(each, Tensor) and each.requires_grad for each in inputs])
-            results, vjp = kernel.forward_with_residuals(needs)(*arrays)
-        else:
-            results = kernel.forward(*arrays)
-    except FAILURES as error:
-        results = _recover(kernel, arrays, error)
+    if not kernel.keep_residuals:
+        return _record(kernel, inputs, arrays, _computed(kernel, arrays))
+    needs = tuple([isinstance(each, Tensor) and each.requires_grad for each in inputs])
+    results, vjp = _computed(kernel, arrays, kernel.forward_with_residuals(needs))
     return _record(kernel, inputs, arrays, results, vjp)
 
 
@@ -239,8 +224,7 @@ def _record(
         name = kernel.node_name if kernel.overloads is None else _overload(kernel, inputs)
         cls = tape.node_class(name)
     if type(results) is not tuple and kernel.returns is None:
-        made = object.__new__(Tensor)
-        made._cell = Cell(results)
+        made = handle_on(Cell(results), Tensor)
         if results.dtype in INEXACT:
             made._grad_fn = cls(kernel, saved, tuple(edges), 1, vjp)
             made._requires_grad = True
@@ -291,8 +275,20 @@ def _returned(kernel: Kernel, wrapped: list[Tensor]) -> Any:
     return tuple(wrapped) if kernel.returns is None else kernel.returns(*wrapped)
 
 
-def _recover(kernel: Kernel, arrays: list[Any], error: Exception) -> Any:
-    """Run again after what PyTorch allows and JAX does not, or explain the failure."""
+def _computed(kernel: Kernel, arrays: list[Any], forward: Callable[..., Any] | None = None) -> Any:
+    """The results of a kernel, in one of its forms.
+
+    A kernel that fails runs again after what PyTorch allows and JAX does not.
+    """
+    forward = kernel.forward if forward is None else forward
+    try:
+        return forward(*arrays)
+    except FAILURES as error:
+        return forward(*_on_one_device(kernel, arrays, error))
+
+
+def _on_one_device(kernel: Kernel, arrays: list[Any], error: Exception) -> list[Any]:
+    """The operands after a failure, with those moved that may be; or the failure, explained."""
     if isinstance(error, jax.errors.UnexpectedTracerError):
         raise no_longer_known() from None
     places = {
@@ -311,8 +307,7 @@ def _recover(kernel: Kernel, arrays: list[Any], error: Exception) -> Any:
             raise _different_devices(kernel, names) from None
         # PyTorch lets a 0-d tensor from the CPU stand for a number.
         (target,) = large
-        moved = [jax.device_put(e, target) if isinstance(e, Array) else e for e in arrays]
-        return kernel.forward(*moved)
+        return [jax.device_put(e, target) if isinstance(e, Array) else e for e in arrays]
     raise _explained(kernel, arrays, error) from None
 
 
@@ -327,7 +322,7 @@ def _explained(kernel: Kernel, arrays: Sequence[Any], error: Exception) -> Excep
     """An accident inside an operator as PyTorch's type of error, with the facts."""
     module, stated = _origin(error)
     ours = module == "flambeau"
-    if (ours and stated) or module not in _WORKSHOP:
+    if (ours and stated) or module not in _OPERATOR_PACKAGES:
         return error
     operands = ", ".join(
         f"{array.dtype}{list(array.shape)}" if hasattr(array, "shape") else repr(array)

@@ -31,9 +31,9 @@ from typing import Any
 #: functions that write, and gradients that accumulate. Who holds it reads values of one moment.
 lock = threading.RLock()
 
-if hasattr(os, "register_at_fork"):
-    # Another thread's step does not go on in a forked process, such as a loader's worker.
-    os.register_at_fork(after_in_child=lambda: _is_held() or lock._at_fork_reinit())  # type: ignore[attr-defined]
+# For how many seconds a fork waits for the step of another thread, which would not go on in the
+# child.
+_PATIENCE = 10
 
 # An exception that comes again and again is the writing's own.
 _TRIES = 4
@@ -221,6 +221,29 @@ def between_steps() -> Iterator[None]:
     """
     with lock:
         yield
+
+
+def _before_fork() -> None:
+    """Let no thread be inside a step, whose Cells would be empty in the child for ever."""
+    tries = 1
+    while not lock.acquire(timeout=1) and _flight is not None and tries < _PATIENCE:
+        tries += 1
+
+
+def _after_fork() -> None:
+    if _is_held():
+        lock.release()
+    else:
+        # Only reached in a child whose parent's lock was not to be had.
+        lock._at_fork_reinit()  # type: ignore[attr-defined]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=lambda: _is_held() and lock.release(),
+        after_in_child=_after_fork,
+    )
 
 
 def _empty(cells: Sequence[Any]) -> None:

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flambeau.core import world
+from flambeau.core.attributes import SAME_DTYPE
 from flambeau.core.dtype import dtype
 from flambeau.core.handle import HookDict, RemovableHandle
 from flambeau.core.modes import modes
 from flambeau.core.trace import TracedValueError
-
-#: The `grad_dtype` of tensors that nobody has given one.
-ITS_OWN: Any = object()
+from flambeau.core.warning import warn
 
 
 class History:
     """The part of a Tensor's face that concerns gradients."""
 
-    # Defaults live on the class, so that making a tensor sets only what differs.
-    _requires_grad: bool = False
-    _grad_fn: Any = None
-    _output_nr: int = 0
-    _grad: Any = None
-    _grad_dtype: Any = ITS_OWN
-    _rebased: int = 0
-    _hooks: HookDict | None = None
-    _post_accumulate_hooks: HookDict | None = None
-    _accumulator: Any = None
+    # In slots, see `flambeau.core.attributes`.
+    _requires_grad: bool
+    _grad_fn: Any
+    _output_nr: int
+    _grad: Any
+    _grad_dtype: Any
+    _rebased: int
+    _hooks: HookDict | None
+    _post_accumulate_hooks: HookDict | None
+    _accumulator: Any
     #: Whether a compiled program takes for granted what this tensor is.
-    _watched: bool = False
+    _watched: bool
 
     if TYPE_CHECKING:
         # What the rest of the Tensor supplies.
@@ -129,11 +127,10 @@ class History:
         trace = modes.trace
         found = self._grad if trace is None else trace.get_grad(self)
         if found is None and self._grad_fn is not None and not self.retains_grad:
-            warnings.warn(
+            warn(
                 f"the .grad of a tensor that is not a leaf (the result of {self._grad_fn.name()}) "
                 "is not kept by backward(): call retain_grad() on it first",
                 UserWarning,
-                stacklevel=2,
             )
         return found
 
@@ -162,7 +159,7 @@ class History:
                 f"grad of shape {list(value.shape)} assigned to a tensor of shape "
                 f"{list(self.shape)}"
             )
-        wanted = self.dtype if self._grad_dtype is ITS_OWN else self._grad_dtype
+        wanted = self.dtype if self._grad_dtype is SAME_DTYPE else self._grad_dtype
         if wanted is not None and value.dtype is not wanted:
             raise RuntimeError(
                 f"grad of {value.dtype} assigned to a tensor of {self.dtype} that takes {wanted}; "
@@ -189,7 +186,7 @@ class History:
         tensor([3., 3.])
         """
         self._require_leaf("asked for")
-        return self.dtype if self._grad_dtype is ITS_OWN else self._grad_dtype
+        return self.dtype if self._grad_dtype is SAME_DTYPE else self._grad_dtype
 
     @grad_dtype.setter
     def grad_dtype(self, value: Any) -> None:

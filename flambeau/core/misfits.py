@@ -13,7 +13,7 @@ from typing import Any
 
 from jax import Array
 
-from flambeau.core.static_arguments import check_of
+from flambeau.core.kinds import check_of_face
 from flambeau.core.tensor import Tensor
 
 
@@ -51,14 +51,14 @@ def require_tensors(called: str, **given: Any) -> None:
             raise TypeError(f"{called}(): {name} must be a Tensor, got {kind}: {value!r:.80}")
 
 
-def _check(function: Callable[..., Any], name: str, value: Any) -> None:
+def _check(function: Any, name: str, value: Any) -> None:
     annotation = str(function.__annotations__.get(name))
     called = function.__name__.lstrip("_")
     if annotation in ("Tensor", "Tensor | None"):
         is_left_out = annotation != "Tensor" and value is None
         if not is_left_out:
             require_tensors(called, **{name: value})
-    elif (check := check_of(annotation)) is not None and not isinstance(value, Tensor):
+    elif (check := check_of_face(function, name)) is not None and not isinstance(value, Tensor):
         check(called, name, value)
 
 

@@ -24,7 +24,7 @@ class _ThreadModes(threading.local):
         stopping: Inside a transformation by JAX's own functions, where what no_grad means must be
             told to JAX.
         randomness: ``"error"`` where random numbers cannot be drawn.
-        place: The `flambeau.core.drawing.Place` where they can; ``None`` means outside of JAX's
+        place: The `flambeau.random.drawing.Place` where they can; ``None`` means outside of JAX's
             transformations.
         packing: The `flambeau.core.packing.Hooks` for what the tape saves, if any.
         packing_refused: What an attempt to set such hooks is told; ``None`` where it is allowed.

@@ -1,4 +1,4 @@
-"""Declaring operators: one pure function on arrays becomes a function, a method and their kin.
+"""Declaring operators: one pure function on arrays becomes a function, a method and their variants.
 
 The annotations of the declaration say what each argument is: `Operand` (a tensor or number that
 takes part in type promotion), `TensorOperand` (a tensor that does), `Array` (a tensor as it is;
@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from flambeau.core import promotion, single_precision
 from flambeau.core.dispatch import FAILURES, run
 from flambeau.core.generations import Generations
 from flambeau.core.kernel import Kernel
+from flambeau.core.kinds import ARRAY, ARRAYS, NONE, OPERAND, TENSOR, Kind, check_of, kinds_of
 from flambeau.core.misfits import misfit
 from flambeau.core.overrides import (
     OverrideNeeded,
@@ -29,15 +30,8 @@ from flambeau.core.overrides import (
     has_torch_function,
 )
 from flambeau.core.python_operators import attach
-from flambeau.core.static_arguments import check_of
 from flambeau.core.tensor import Tensor
 from flambeau.core.writing import put, put_out
-
-Array: TypeAlias = Any
-Operand: TypeAlias = Any
-TensorOperand: TypeAlias = Any
-Number: TypeAlias = Any
-Arrays: TypeAlias = Any
 
 _ALIASES = {"A": "input", "axis": "dim", "keepdims": "keepdim", "x": "input"}
 _all_ops: weakref.WeakSet[Op] = weakref.WeakSet()
@@ -60,6 +54,7 @@ class Op:
         self.name = function.__name__.strip("_") if options["name"] is None else options["name"]
         self.promote = options["promote"]
         self.widen = options["widen"]
+        self.numbers = options["numbers"]
         self.cast = {"type": promotion.promote, "float": promotion.promote_to_float, None: None}[
             self.promote
         ]
@@ -96,16 +91,18 @@ class Op:
             *(keyword_defaults[name] for name in self.names[self.positional :]),
         )
         self.required = len(self.names) - len(self.defaults)
-        kinds = [str(function.__annotations__.get(name)) for name in self.names]
-        self.dynamic = [i for i, k in enumerate(kinds) if k.split(" ")[0] in _DYNAMIC]
+        kinds = [kinds_of(function, name) for name in self.names]
+        self.dynamic = [i for i, (first, *_) in enumerate(kinds) if first.is_operand]
         self.static = [i for i in range(len(kinds)) if i not in self.dynamic]
-        self.operands = [n for n, i in enumerate(self.dynamic) if "Operand" in kinds[i]]
-        self.sequences = [i for i, k in enumerate(kinds) if k.startswith("Arrays")]
+        self.operands = [
+            n for n, i in enumerate(self.dynamic) if not {OPERAND, TENSOR}.isdisjoint(kinds[i])
+        ]
+        self.sequences = [i for i, each in enumerate(kinds) if ARRAYS in each]
         # The places, among the dynamic ones, where None cannot stand, and whether a number can.
         self.needed = [
             (n, self.names[i], self._takes_number(i, kinds[i]))
             for n, i in enumerate(self.dynamic)
-            if not kinds[i].endswith("| None") and self._default(i) is not None
+            if NONE not in kinds[i] and self._default(i) is not None
         ]
         self.checks = [
             (n, self.names[i], check)
@@ -114,7 +111,7 @@ class Op:
             if (check := check_of(kinds[i])) is not None and self.names[i] != "reduction"
         ]
         # Floats and ints that compare equal are different programs.
-        self.typed = any("float" in kinds[i] or kinds[i] == "Any" for i in self.static)
+        self.typed = any(each.counts_type for i in self.static for each in kinds[i])
         # Where the static arguments begin, if all others come first and are single.
         leading = self.dynamic == list(range(len(self.dynamic))) and not self.sequences
         self.split = len(self.dynamic) if leading else None
@@ -123,8 +120,8 @@ class Op:
         """The default of a parameter; ``_MISSING`` if it is required."""
         return self.defaults[position - self.required] if position >= self.required else _MISSING
 
-    def _takes_number(self, position: int, kind: str) -> bool:
-        return kind != "TensorOperand" and (kind != "Array" or position >= self.required)
+    def _takes_number(self, position: int, kinds: tuple[Kind, ...]) -> bool:
+        return kinds != (TENSOR,) and (kinds != (ARRAY,) or position >= self.required)
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
         """Run on arguments in the order of the declaration, all of them given."""
@@ -194,6 +191,8 @@ class Op:
         values: list[Any] = list(arrays)
         if not self.sequences:
             self._check_needed(values)
+            if self.numbers and all(map(promotion.is_number, values)):
+                values = [promotion.as_tensor(each) for each in values]
         else:
             values, arrays_left, remaining = [], list(arrays), list(lengths)
             for i in self.dynamic:
@@ -270,7 +269,6 @@ class Op:
 
 
 _MISSING = object()
-_DYNAMIC = ("Array", "Arrays", "Operand", "TensorOperand")
 
 
 def _hashable(value: Any) -> Any:
@@ -293,6 +291,7 @@ def op(
     operator: str | None = None,
     promote: str | None = None,
     widen: bool = False,
+    numbers: bool = False,
     node: str | Callable[..., str] | None = None,
     overloads: dict[str, str] | None = None,
     linear: bool = False,
@@ -314,6 +313,7 @@ def op(
             integers to the default floating dtype as well.
         widen: Half precision is computed in single precision, sums of gradients over broadcast
             dimensions included, and each result is rounded once.
+        numbers: All arguments may be numbers. They count as tensors without dimensions then.
         node: The class name of the node on the tape, where it is not the operator's own; a function
             of the static arguments where it depends on them.
         overloads: The names that it has where it depends on which inputs are tensors; see `Kernel`.
@@ -327,9 +327,9 @@ def op(
         The face: PyTorch's function, which also takes ``out=``.
     """
     options = {
-        "promote": promote, "widen": widen, "node": node, "overloads": overloads, "linear": linear,
-        "keep_residuals": keep_residuals, "differentiable": differentiable, "returns": returns,
-        "name": name,
+        "promote": promote, "widen": widen, "numbers": numbers, "node": node,
+        "overloads": overloads, "linear": linear, "keep_residuals": keep_residuals,
+        "differentiable": differentiable, "returns": returns, "name": name,
     }  # fmt: skip
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:

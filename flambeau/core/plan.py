@@ -54,7 +54,7 @@ class Planned(jax.ShapeDtypeStruct):
 
 
 def is_recording() -> bool:
-    """Whether what is not made on the meta device shall carry a plan."""
+    """Whether what is not made on the meta device carries a plan."""
     return get_default_device().type == "meta" and modes.trace is None
 
 

@@ -34,6 +34,7 @@ from flambeau.core.device import available_devices
 from flambeau.core.donation import donated
 from flambeau.core.finishing import shielded
 from flambeau.core.limits import programs_at_once
+from flambeau.core.read_ahead import ReadAhead, read_ahead
 from flambeau.core.sources import digest_of
 from flambeau.core.statistics import statistics
 from flambeau.core.store import Store, note_for, store
@@ -145,7 +146,7 @@ class _Misses:
         found, key, lowered = None, "", None
         if kept is not None and _is_plain(tree) and (description := self._described()):
             key = _key(description, signature)
-            found = _load(kept, key, place)
+            found = _known(kept, key, place)
         if found is None:
             with jit_core.tracing():
                 traced = self._jitted().trace(*arguments)
@@ -153,7 +154,7 @@ class _Misses:
             # What is not known by its code is known by the program that it lowers to.
             if kept is not None and not key and (text := jit_core.text_of(traced, lowered)):
                 key = _key(f"{text} {self.donate} {self.options}", signature)
-                found = _load(kept, key, place)
+                found = _known(kept, key, place)
         if found is not None:
             statistics.add(statistics.loaded, self.name, began)
             return found
@@ -241,6 +242,28 @@ def _code() -> str:
     """A digest of flambeau's files: an edited one never runs a program of the old."""
     root = str(Path(__file__).parents[1])
     return digest_of(root, None if store() is None else note_for(root))
+
+
+def _known(kept: Store, key: str, place: Any) -> jax.stages.Compiled | None:
+    """The program that is kept under ``key``: loaded ahead, or now."""
+    ahead = _ahead(kept)
+    if ahead is not None and place is _first_device():
+        found = ahead.take(key)
+        if found is not None:
+            statistics.ahead += 1
+            return found
+    return _load(kept, key, place)
+
+
+@functools.cache
+def _ahead(kept: Store) -> ReadAhead | None:
+    """What loads the programs of this script's last run."""
+    return read_ahead(kept, lambda key: _load(kept, key, _first_device()))
+
+
+@functools.cache
+def _first_device() -> Any:
+    return jax.local_devices()[0]
 
 
 def _load(kept: Store, key: str, place: Any) -> jax.stages.Compiled | None:

@@ -19,6 +19,8 @@ import numpy as np
 from flambeau.core import dtype as dtypes
 from flambeau.core.dtype import BOOLEAN, COMPLEX, FLOATING, INTEGER, dtype, from_numpy_dtype
 
+_ZEROS = {BOOLEAN: False, INTEGER: 0, FLOATING: 0.0, COMPLEX: 0j}
+
 
 @functools.cache
 def promote_types(type1: dtype, type2: dtype) -> dtype:
@@ -140,6 +142,16 @@ def _check(operands: tuple[Any, ...]) -> None:
 def is_number(operand: Any) -> bool:
     """Whether an operand of a traced operator is a Python number rather than a tensor."""
     return isinstance(operand, bool | int | float | complex) or _is_weak(operand)
+
+
+def as_tensor(number: Any) -> Any:
+    """A number as an array without dimensions, of the dtype of a tensor made of that number."""
+    return jnp.asarray(number, result_dtype((number,)).numpy)
+
+
+def as_number(operand: Any) -> Any:
+    """What promotes as a number of the operand's category: that number, or 0."""
+    return operand if is_number(operand) else _ZEROS[from_numpy_dtype(operand.dtype).category]
 
 
 def _is_weak(operand: Any) -> bool:

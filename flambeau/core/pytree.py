@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell
 
 
@@ -19,9 +20,8 @@ def register(cls: type[Any]) -> None:
     """
 
     def unflatten(requires_grad: bool, children: Any) -> Any:
-        tensor = object.__new__(cls)
         (array,) = children
-        tensor._cell = Cell(array)
+        tensor = handle_on(Cell(array), cls)
         if requires_grad:
             tensor._requires_grad = True
         return tensor

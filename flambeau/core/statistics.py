@@ -22,6 +22,7 @@ class Statistics:
     def __init__(self) -> None:
         self.compiled: dict[str, tuple[int, float]] = {}
         self.loaded: dict[str, tuple[int, float]] = {}
+        self.ahead = 0
         self._lock = threading.Lock()
         self._progress = _Progress()
 

@@ -9,10 +9,10 @@ import os
 import platform
 import re
 import tempfile
-import warnings
 from pathlib import Path
 
 from flambeau.core.compiler import cores
+from flambeau.core.warning import warn
 
 #: How many bytes the folder holds where ``FLAMBEAU_CACHE_SIZE`` does not say.
 DEFAULT_SIZE = 2 * 2**30
@@ -29,7 +29,8 @@ class Store:
     """A folder of programs, least recently used first out.
 
     A file is written under another name and then renamed, so that no reader meets half of one, and
-    begins with a digest of what follows: one that is damaged counts as missing, and is replaced.
+    begins with a digest of its key and of what follows: one that is damaged, or is another key's,
+    counts as missing, and is replaced.
     Processes may share a folder. What cannot be written is not kept, which one warning says.
 
     Args:
@@ -50,7 +51,7 @@ class Store:
             content = path.read_bytes()
         except OSError:
             return None
-        if _digest(content[_DIGEST:]) != content[:_DIGEST]:
+        if _digest(key, content[_DIGEST:]) != content[:_DIGEST]:
             self.discard(key)
             return None
         with contextlib.suppress(OSError):
@@ -61,7 +62,7 @@ class Store:
         """Keep a program under ``key``; a reader meets all of it or nothing."""
         if self.full:
             return
-        content = _digest(program) + program
+        content = _digest(key, program) + program
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             handle, name = tempfile.mkstemp(dir=self.folder, prefix="writing-")
@@ -70,15 +71,23 @@ class Store:
                     file.write(content)
                 os.replace(name, self.folder / f"{key}{_SUFFIX}")
             except BaseException:
-                os.unlink(name)
+                # An interrupt may come when the file has its name already.
+                with contextlib.suppress(OSError):
+                    os.unlink(name)
                 raise
+            self._taken = self._measured() if self._taken is None else self._taken + len(content)
+            if self._taken > self.size:
+                self._sweep()
         except OSError as error:
             self.full = True
             _warn(str(error))
-            return
-        self._taken = self._measured() if self._taken is None else self._taken + len(content)
-        if self._taken > self.size:
-            self._sweep()
+
+    def size_of(self, key: str) -> int:
+        """How many bytes the program under ``key`` has; 0 if there is none."""
+        try:
+            return (self.folder / f"{key}{_SUFFIX}").stat().st_size
+        except OSError:
+            return 0
 
     def discard(self, key: str) -> None:
         """Forget the program under ``key``."""
@@ -182,14 +191,13 @@ def _instructions() -> str:
     return platform.machine()
 
 
-def _digest(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=_DIGEST).digest()
+def _digest(key: str, content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=_DIGEST, key=key[:64].encode()).digest()
 
 
 def _warn(reason: str) -> None:
-    warnings.warn(
+    warn(
         f"compiled programs are not kept for the next run: {reason.rstrip('.')}. Set "
         "XDG_CACHE_HOME to a folder that can be written to, or FLAMBEAU_CACHE=0 for no cache",
         RuntimeWarning,
-        stacklevel=2,
     )

@@ -17,11 +17,11 @@ from jaxlib._jax import ArrayImpl
 
 from flambeau.core import kernel as kernels
 from flambeau.core import world
+from flambeau.core.attributes import SAME_DTYPE
 from flambeau.core.cell import is_abstract
 from flambeau.core.dual import copy_tangent, restore_tangents
 from flambeau.core.finishing import alone
 from flambeau.core.handle import HookDict
-from flambeau.core.history import ITS_OWN
 from flambeau.core.kernel import Kernel
 from flambeau.core.lazy_cotangent import LONGEST, LazyCotangent, value_of
 from flambeau.core.modes import kept_modes, modes
@@ -234,7 +234,7 @@ class AccumulateGrad(Node):
         variable = self.variable
         return (
             variable._hooks
-            or variable._grad_dtype is not ITS_OWN
+            or variable._grad_dtype is not SAME_DTYPE
             or self.pre_hooks
             or self.post_hooks
         )
@@ -245,7 +245,7 @@ class AccumulateGrad(Node):
         if trace is not None:
             trace.watch(variable, lambda: variable._grad_dtype, "grad_dtype")
         wanted = variable._grad_dtype
-        if wanted is ITS_OWN or cotangent is None:
+        if wanted is SAME_DTYPE or cotangent is None:
             return cotangent
         if wanted is None:
             grad = variable._grad if trace is None else trace.get_grad(variable)

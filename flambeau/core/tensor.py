@@ -16,7 +16,7 @@ from jax.core import Tracer
 from flambeau.core import device as devices
 from flambeau.core import dtype as dtypes
 from flambeau.core import format, naming, pytree, world
-from flambeau.core.attributes import Attributes
+from flambeau.core.attributes import Attributes, handle_on
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.dual import tangent_of
 from flambeau.core.history import History, look_at
@@ -76,11 +76,12 @@ class Tensor(Attributes, History, HostAccess, metaclass=TensorMeta):
     ``Tensor([1, 2])`` give PyTorch's legacy meaning, default-dtype tensors of that shape or data.
     """
 
+    # In slots, see `flambeau.core.attributes`.
     _cell: Cell
-    _view: View | None = None
-    _inference: bool = False
+    _view: View | None
+    _inference: bool
     # A `flambeau.core.dual.Tangent`, which counts while its level is open.
-    _tangent: Any = None
+    _tangent: Any
     __array_priority__ = 1000
 
     if TYPE_CHECKING:
@@ -126,23 +127,18 @@ class Tensor(Attributes, History, HostAccess, metaclass=TensorMeta):
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         if len(args) == 1 and isinstance(args[0], Tensor):
             return args[0].as_subclass(cls)
-        self = object.__new__(cls)
-        self._cell = Cell(cls._legacy_array(args, kwargs))
-        return self
+        return handle_on(Cell(cls._legacy_array(args, kwargs)), cls)
 
     # Making tensors
 
     @staticmethod
     def _wrap(array: Any) -> Tensor:
         """A new tensor that holds ``array`` in a Cell of its own."""
-        self = object.__new__(Tensor)
-        self._cell = Cell(array)
-        return self
+        return handle_on(Cell(array), Tensor)
 
     def _alias(self, cls: type[Tensor]) -> Any:
         """A new handle of class ``cls`` on the same elements, outside the tape."""
-        alias = object.__new__(cls)
-        alias._cell = self._cell
+        alias = handle_on(self._cell, cls)
         if self._view is not None:
             alias._view = self._view.without_base()
         if modes.trace is not None:
@@ -152,9 +148,7 @@ class Tensor(Attributes, History, HostAccess, metaclass=TensorMeta):
     def _constant(self, cls: type[Tensor]) -> Any:
         """`_alias`, through which JAX's transformations send no gradient either."""
         if isinstance(self._cell.array, Tracer) and (modes.trace is None or modes.entered):
-            made = object.__new__(cls)
-            made._cell = Cell(constant(self._read()))
-            return made
+            return handle_on(Cell(constant(self._read())), cls)
         return self._alias(cls)
 
     @staticmethod
@@ -251,7 +245,7 @@ class Tensor(Attributes, History, HostAccess, metaclass=TensorMeta):
             modes.trace.exchange(self)
         self._cell, self._view = cell, view
         # The node that accumulates a gradient goes by the shape and the dtype that there were.
-        vars(self).pop("_accumulator", None)
+        self._accumulator = None
         if self._watched:
             world.bump()
 
@@ -431,8 +425,13 @@ class Tensor(Attributes, History, HostAccess, metaclass=TensorMeta):
         return f"Parameter({text})" if not is_plain and self.__dict__.get("_is_param") else text
 
     def _shown_value(self) -> Any:
-        array = None if isinstance(self._cell.array, Tracer) else self._read()
-        return None if isinstance(array, Tracer) else array
+        array = self._cell.array
+        array = array if isinstance(array, Tracer) else self._read()
+        if not isinstance(array, Tracer):
+            return array
+        if modes.trace is not None:
+            modes.trace.refuse_value()
+        return None
 
     # Copies
 
@@ -444,9 +443,8 @@ class Tensor(Attributes, History, HostAccess, metaclass=TensorMeta):
                 "only leaf tensors can be deep-copied; use detach() or clone() on this one, "
                 f"the result of {self.grad_fn.name()}"
             )
-        made = object.__new__(type(self))
         # Arrays are immutable, so two Cells can share one until either is written.
-        made._cell = Cell(self._read())
+        made = handle_on(Cell(self._read()), type(self))
         made._requires_grad = self._requires_grad
         made._grad_dtype = self._grad_dtype
         memo[id(self)] = made
@@ -478,9 +476,6 @@ def _outside_error() -> RuntimeError:
 
 
 pytree.register(Tensor)
-
-OWN_ATTRIBUTES = frozenset((*Tensor.__annotations__, *History.__annotations__))
-Tensor._own_attributes = OWN_ATTRIBUTES
 
 # Classes whose operators nobody overrides: the dispatcher's fast path knows them by identity.
 PLAIN_TYPES: set[type] = {Tensor}

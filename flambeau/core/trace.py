@@ -26,11 +26,19 @@ _MISSING = object()
 class TracedValueError(RuntimeError):
     """Something asked a program that is being traced for a value that it does not have yet.
 
+    The trace remembers it and fails in the end, whoever catches it: with a value, the function
+    would have gone on where it asked, and not with what its ``except`` does.
+
     Attributes:
         line: The user's line that is to blame, where no line of the user's raised the error.
     """
 
     line: str | None = None
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        if modes.trace is not None and modes.trace.refused is None:
+            modes.trace.refused = self
 
 
 class MadeInsideError(TracedValueError):
@@ -58,7 +66,7 @@ class Handle(NamedTuple):
     @staticmethod
     def of(tensor: Any) -> Handle:
         """What ``tensor`` is now."""
-        return Handle(tensor._cell, tensor._view, type(tensor), vars(tensor).get("_accumulator"))
+        return Handle(tensor._cell, tensor._view, type(tensor), tensor._accumulator)
 
     def put_back(self, tensor: Any) -> None:
         """Let ``tensor`` be this again."""
@@ -88,6 +96,7 @@ class Trace:
         looked_at: Tensors from outside of which it matters what they are.
         watched: Other objects whose state the program depends on; see `watch`.
         undo: What to call if the trace fails, the last first.
+        refused: The first question that had no answer, if there was one.
         device: Where the program's arguments are, if it has any.
         first_sequence: Nodes numbered below this were recorded before the trace began.
     """
@@ -110,6 +119,7 @@ class Trace:
         self.loose: set[Any] = set()
         self.looked_at: dict[Any, None] = {}
         self.first_sequence = first_sequence
+        self.refused: TracedValueError | None = None
         self.device: Any = None
         self._owners: dict[int, Cell] = {}
         self._began = next_epoch()
@@ -207,6 +217,9 @@ class Trace:
     def touch(self, table: Any) -> None:
         """Note that ``table``, of a module's members, is about to be changed."""
 
+    def touch_hooks(self, table: Any) -> None:
+        """Note that ``table``, of a module's hooks, is about to be changed."""
+
     def touch_attributes(self, tensor: Any) -> None:
         """Note that an attribute of ``tensor`` is about to be set by the user."""
 
@@ -237,9 +250,9 @@ class Trace:
                 "outside of the function"
             )
 
-    def switch(self, module: Any) -> None:
-        """Note that ``module`` is about to be put into training or evaluation mode."""
-        self.switched.setdefault(module, module.training)
+    def switch(self, module: Any, mode: bool) -> None:
+        """Note that ``module`` is about to leave ``mode``, training (true) or evaluation."""
+        self.switched.setdefault(module, mode)
 
     def set_flag(self, tensor: Any) -> None:
         """Note that the ``requires_grad`` of ``tensor`` is about to be set."""
@@ -266,6 +279,9 @@ class Trace:
         self.watched[id(owner), name] = (owner, snapshot, snapshot())
         return True
 
+    def note_setting(self, read: Callable[[], Any]) -> None:
+        """Note that the function asks for a setting of the process, which ``read`` gives."""
+
     def place(self) -> Any:
         """The device that the traced program runs on."""
         for array in self.reads.values():
@@ -276,7 +292,8 @@ class Trace:
         """Fail, since the program being traced has no values yet."""
         raise TracedValueError(
             "the value of a tensor is not known while its program is being compiled: item(), "
-            "tolist(), int(), float(), `if tensor:` and `while tensor:` cannot be used here. "
+            "tolist(), int(), float(), str(), print(), `if tensor:` and `while tensor:` cannot be "
+            "used here. "
             "Use flambeau.where for a choice, compute with the tensor itself, or move this line "
             "out of the compiled function"
         )
@@ -288,12 +305,12 @@ class Trace:
             "began; compute the loss inside the compiled function, or call backward() outside"
         )
 
-    def enter(self, module: Any, anew: bool = False) -> None:
+    def enter(self, module: Any, renewed: bool = False) -> None:
         """Note that ``module`` was called, so that the guard watches it.
 
         Args:
             module: What was called.
-            anew: It has changed for good since it was entered, as a lazy module does; what it is
+            renewed: It has changed for good since it was entered, as a lazy module does; what it is
                 now counts.
         """
         self.modules.setdefault(module)

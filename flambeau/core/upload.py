@@ -24,7 +24,7 @@ except ImportError:
 def upload(array: np.ndarray, where: Any) -> jax.Array:
     """A NumPy array as a JAX array that is committed to a device.
 
-    Every array of the library is committed, since XLA compiles a program anew for operands that
+    Every array of the library is committed, since XLA compiles a program again for operands that
     are not.
 
     Args:

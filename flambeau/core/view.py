@@ -6,9 +6,10 @@ written (array and new part in, new array out), so a chain of any length reads a
 
 from __future__ import annotations
 
+import enum
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -85,6 +86,32 @@ def fitted(value: Any, shape: tuple[int, ...], numpy_dtype: Any) -> jax.Array:
     return jnp.broadcast_to(value, shape)
 
 
+class BanReason(enum.Enum):
+    """What a view comes from, where that forbids recorded writes to it."""
+
+    NO_GRAD = enum.auto()
+    #: One of several views that one operator gave.
+    SEVERAL = enum.auto()
+    #: A custom `Function` gave its input, or a view of its input.
+    FUNCTION = enum.auto()
+
+
+class Ban(NamedTuple):
+    """Why recorded writes to a view are forbidden.
+
+    Attributes:
+        reason: What the view comes from.
+        operator: The operator or function that gave it, where that is the reason.
+    """
+
+    reason: BanReason
+    operator: str = ""
+
+
+#: For views that were made in no_grad mode.
+MADE_IN_NO_GRAD = Ban(BanReason.NO_GRAD)
+
+
 class View:
     """How one tensor stands to its base's Cell.
 
@@ -98,15 +125,15 @@ class View:
         base: The tensor whose history the view follows; ``None`` for `detach` and ``.data``.
         origin: How many of the steps ``base`` itself stands from the Cell's array: a view of a
             detached view begins there.
-        made: What forbids recorded writes to the view, as PyTorch has it: ``"in no_grad mode"``, or
-            the operator that gave it together with others; empty for an ordinary view.
+        ban: Why recorded writes to the view are forbidden, as PyTorch has it; ``None`` where they
+            are not.
         of_itself: Whether `base` is what the tensor itself was before its shape was changed in
             place, so that it is no view to the user.
         rebased: How often the base's history had been moved when the view's own was computed.
     """
 
     __slots__ = (
-        "array", "base", "made", "names", "numpy_dtype", "of_itself", "origin", "rebased", "shape",
+        "array", "ban", "base", "names", "numpy_dtype", "of_itself", "origin", "rebased", "shape",
         "starts", "steps", "version",
     )  # fmt: skip
 
@@ -119,7 +146,7 @@ class View:
         numpy_dtype: Any,
         base: Any,
         origin: int = 0,
-        made: str = "",
+        ban: Ban | None = None,
     ) -> None:
         self.steps = steps
         self.names = names
@@ -128,7 +155,7 @@ class View:
         self.numpy_dtype = numpy_dtype
         self.base = base
         self.origin = origin
-        self.made = made
+        self.ban = ban
         self.of_itself = False
         self.rebased = 0 if base is None else base._rebased
         # The part last read, and the Cell's version at that time.
@@ -207,5 +234,5 @@ def view_key(view: View | None) -> Any:
     starts = view.starts
     known = starts.tobytes() if isinstance(starts, np.ndarray) else id(starts)
     return (
-        view.steps, known, view.shape, view.numpy_dtype, id(view.base), view.origin, view.made,
+        view.steps, known, view.shape, view.numpy_dtype, id(view.base), view.origin, view.ban,
     )  # fmt: skip

@@ -12,6 +12,7 @@ from jax import Array
 from jax.core import Tracer
 
 from flambeau.core import tape
+from flambeau.core.attributes import handle_on
 from flambeau.core.dual import suspended, tangent_of
 from flambeau.core.generations import remembered
 from flambeau.core.kernel import Kernel
@@ -20,7 +21,7 @@ from flambeau.core.node import move_history, reshape_history
 from flambeau.core.overrides import OverrideNeeded, overrides
 from flambeau.core.steps import Bitcast, Reshape, Step
 from flambeau.core.tensor import Tensor
-from flambeau.core.view import View
+from flambeau.core.view import MADE_IN_NO_GRAD, Ban, BanReason, View
 
 
 @remembered
@@ -59,8 +60,8 @@ def make_view(source: Tensor, step: Step, name: str, starts: tuple[Any, ...] | N
     if modes.grad_enabled:
         if source.requires_grad:
             _record_view(source, made, step, name, starts)
-    elif not made._view.made:
-        made._view.made = "in no_grad mode"
+    elif made._view.ban is None:
+        made._view.ban = MADE_IN_NO_GRAD
     return made
 
 
@@ -79,9 +80,10 @@ def make_views(
         Tensors on the same Cell. PyTorch forbids recorded writes to them.
     """
     made = tuple([unrecorded_view(source, step, name, starts) for step, starts in steps])
+    ban = Ban(BanReason.SEVERAL, name) if modes.grad_enabled else MADE_IN_NO_GRAD
     for each in made:
-        if not each._view.made:
-            each._view.made = name if modes.grad_enabled else "in no_grad mode"
+        if each._view.ban is None:
+            each._view.ban = ban
     if modes.grad_enabled and made and source.requires_grad:
         kernel = _parts_kernel(whole, name)
         aval = jax.ShapeDtypeStruct(tuple(source.shape), source.dtype.numpy)
@@ -103,8 +105,7 @@ def unrecorded_view(source: Tensor, step: Step, name: str, starts: Any) -> Any:
         raise OverrideNeeded
     if modes.stopping and not modes.grad_enabled:
         source = source.detach()
-    made = object.__new__(Tensor)
-    made._cell = source._cell
+    made = handle_on(source._cell, Tensor)
     if modes.trace is not None:
         modes.trace.derive(made, source)
     before = source._view
@@ -123,7 +124,7 @@ def unrecorded_view(source: Tensor, step: Step, name: str, starts: Any) -> Any:
             base, origin = source, len(before.steps)
         made._view = View(
             (*before.steps, step), (*before.names, name), positions, shape, numpy_dtype, base,
-            origin, before.made,
+            origin, before.ban,
         )  # fmt: skip
     if modes.trace is not None:
         modes.trace.note(source)
@@ -190,7 +191,7 @@ def _view_node(
 
 
 def replay_view(tensor: Tensor, of: View) -> None:
-    """Compute a view's history anew from its base's, which an in-place write has moved.
+    """Compute a view's history again from its base's, which an in-place write has moved.
 
     Raises:
         RuntimeError: The view was made in no_grad mode or together with others; PyTorch then calls
@@ -200,7 +201,7 @@ def replay_view(tensor: Tensor, of: View) -> None:
     if not base._requires_grad:
         move_history(tensor, None, 0)
         return
-    if of.made:
+    if of.ban is not None:
         raise forbidden_write("its base or another view of it", of)
     edge: Any = tape.edge_of(base)
     shape, numpy_dtype = tuple(base.shape), base.dtype.numpy
@@ -233,43 +234,44 @@ def view_of_tangent(base: Tensor, of: View) -> Tensor | None:
     return made
 
 
-def guarded_view(source: Tensor, made: str) -> Any:
+def guarded_view(source: Tensor, function: str) -> Any:
     """An alias of ``source`` that follows the same base, and takes no recorded writes.
 
     Args:
         source: A view, or a tensor that the alias is then a view of.
-        made: What gave the alias, see `View`.
+        function: The custom `Function` that gives the alias.
     """
-    alias = source.detach()
+    alias, ban = source.detach(), Ban(BanReason.FUNCTION, function)
     of = source._view
     if of is not None and of.base is not None:
         alias._view = View(
-            of.steps, of.names, of.starts, of.shape, of.numpy_dtype, of.base, of.origin, made
+            of.steps, of.names, of.starts, of.shape, of.numpy_dtype, of.base, of.origin, ban
         )
     else:
         steps, names, starts = ((), (), None) if of is None else (of.steps, of.names, of.starts)
         shape, numpy_dtype = tuple(source.shape), source.dtype.numpy
-        alias._view = View(steps, names, starts, shape, numpy_dtype, source, len(steps), made)
+        alias._view = View(steps, names, starts, shape, numpy_dtype, source, len(steps), ban)
     return alias
 
 
 def forbidden_write(what: str, of: View) -> RuntimeError:
     """The error about a recorded write that PyTorch does not allow for this view."""
-    if of.made == "in no_grad mode":
+    assert of.ban is not None
+    if of.ban.reason is BanReason.NO_GRAD:
         return RuntimeError(
             f"a view was made in no_grad mode and {what} is changed in place while gradients are "
             "recorded; make and change it either both inside no_grad() or both outside"
         )
-    if of.made.endswith(".apply"):
+    if of.ban.reason is BanReason.FUNCTION:
         return RuntimeError(
-            f"{of.made}() gave a view of its input, or the input itself, and {what} is changed in "
-            "place while gradients are recorded, past the gradient that the Function "
-            "defines; let its forward return a clone()"
+            f"{of.ban.operator}.apply() gave a view of its input, or the input itself, and {what} "
+            "is changed in place while gradients are recorded, past the gradient that the "
+            "Function defines; let its forward return a clone()"
         )
     return RuntimeError(
-        f"a view is one of several that {of.made}() gave and {what} is changed in place while "
-        "gradients are recorded, which views made together do not allow; use an operator that is "
-        "not in place, or make this view by itself with narrow() or an index"
+        f"a view is one of several that {of.ban.operator}() gave and {what} is changed in place "
+        "while gradients are recorded, which views made together do not allow; use an operator "
+        "that is not in place, or make this view by itself with narrow() or an index"
     )
 
 
@@ -299,8 +301,8 @@ def become_view(target: Tensor, step: Step, name: str, starts: Any = None) -> Te
         raise leaf_error(target, f"{name}_")
     if modes.trace is not None:
         modes.trace.exchange(target)
-    former = object.__new__(Tensor)
-    vars(former).update(vars(target))
+    former = handle_on(target._cell, Tensor)
+    former._copy_fields(target)
     made = unrecorded_view(former, step, name, starts)
     target._tangent = made._tangent
     if recorded:
@@ -314,9 +316,9 @@ def become_view(target: Tensor, step: Step, name: str, starts: Any = None) -> Te
     if own and not recorded:
         made._view.base = None
     if former._view is None:
-        made._view.made, made._view.of_itself = "", True
+        made._view.ban, made._view.of_itself = None, True
     else:
-        made._view.made, made._view.of_itself = former._view.made, own or former._view.of_itself
+        made._view.ban, made._view.of_itself = former._view.ban, own or former._view.of_itself
     target._become(made._cell, made._view)
     return target
 

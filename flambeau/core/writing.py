@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from flambeau.core import forward, view
+from flambeau.core import finishing, forward, view
 from flambeau.core.cell import Cell
 from flambeau.core.dispatch import run, run_with_constants
 from flambeau.core.dtype import FLOATING, INTEGER
@@ -22,6 +23,7 @@ from flambeau.core.steps import Step
 from flambeau.core.tensor import Tensor
 from flambeau.core.view import View
 from flambeau.core.viewing import camel, forbidden_write, leaf_error
+from flambeau.core.warning import warn
 
 
 def put(target: Tensor, value: Tensor, name: str) -> Tensor:
@@ -54,6 +56,33 @@ def put(target: Tensor, value: Tensor, name: str) -> Tensor:
     return target
 
 
+def store_all(targets: Sequence[Tensor], arrays: Sequence[Any]) -> None:
+    """Overwrite the elements of several tensors: an interrupt leaves all as before or as after.
+
+    Args:
+        targets: The tensors.
+        arrays: What each of them is to hold, of its shape and dtype.
+    """
+
+    def write(_: Any) -> None:
+        for target, array in zip(targets, arrays, strict=True):
+            target._store(array)
+
+    finishing.finish(write)
+
+
+def all_or_none(tensors: Sequence[Tensor], change: Callable[[], None]) -> None:
+    """Call ``change``; if it fails or is interrupted, the tensors get their elements back."""
+    if modes.trace is not None:
+        return change()
+    arrays = [each._read() for each in tensors]
+    try:
+        change()
+    except BaseException:
+        store_all(tensors, arrays)
+        raise
+
+
 def check_fit(target: Tensor, value: Tensor, name: str) -> None:
     """Fail if ``value`` cannot overwrite ``target``; arguments as for `put`.
 
@@ -84,7 +113,7 @@ def _move_history(target: Tensor, base: Tensor, value: Tensor, name: str) -> Non
         return
     of = target._view
     assert of is not None
-    if of.made:
+    if of.ban is not None:
         raise forbidden_write("it", of)
     _move_base(base, _scattered(base, of, value))
 
@@ -153,7 +182,7 @@ def assign(target: Tensor, value: Any, name: str) -> None:
     of = target._view
     if recorded and of is not None and target is not base:
         _check_leaves(target, base, name)
-        if of.made:
+        if of.ban is not None:
             raise forbidden_write("it", of)
         _move_base(base, _scattered(base, of, value))
         return
@@ -236,11 +265,8 @@ def put_out(out: Any, value: Any, name: str, operands: tuple[Any, ...] = ()) -> 
                 f"{list(value.shape)}, and is an operand; pass another tensor as out"
             )
         if out.numel():
-            import warnings
-
-            warnings.warn(
+            warn(
                 f"{name}(): out of shape {list(out.shape)} was resized to {list(value.shape)}",
-                stacklevel=3,
             )
         if is_part(out):
             raise RuntimeError(f"{name}(): out is a view of the wrong shape and cannot be resized")

@@ -10,8 +10,8 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.core import sample
 from flambeau.core.cell import Cell
+from flambeau.random import sample
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ import pytest
 import flambeau
 from flambeau.core import engine
 from flambeau.core.kernel import Kernel
-from flambeau.core.op import Array, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import op
 
 
 def leaf(*values):

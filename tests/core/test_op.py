@@ -1,4 +1,4 @@
-"""One declaration makes a function, a method and their kin, and compiles no more than it must."""
+"""One declaration makes a function, a method and their variants, and compiles only when it must."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import pytest
 
 import flambeau
-from flambeau.core.op import Array, Arrays, Operand, op
+from flambeau.core.kinds import Array, Arrays, Operand
+from flambeau.core.op import op
 
 
 @op(promote="type")

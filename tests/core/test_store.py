@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -144,6 +145,42 @@ def test_an_interrupt_while_writing_leaves_nothing_behind(tmp_path, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         store.Store(tmp_path, 1000).put("key", b"program")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_after_writing_is_raised_and_the_program_kept(tmp_path, monkeypatch):
+    replace = os.replace
+
+    def interrupted(*paths):
+        replace(*paths)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    kept = store.Store(tmp_path, 1000)
+    with pytest.raises(KeyboardInterrupt):
+        kept.put("key", b"program")
+    assert kept.get("key") == b"program"
+    assert not kept.full
+
+
+def test_a_program_under_another_key_counts_as_missing(tmp_path):
+    kept = store.Store(tmp_path, 1000)
+    kept.put("key", b"program")
+    (tmp_path / "key.program").rename(tmp_path / "another.program")
+    assert kept.get("another") is None
+
+
+@pytest.mark.parametrize("moment", ["_measured", "_sweep"])
+def test_a_folder_that_vanishes_at_any_moment_stops_nobody(tmp_path, monkeypatch, moment):
+    kept = store.Store(tmp_path / "folder", 1)
+    work = getattr(kept, moment)
+
+    def vanished():
+        shutil.rmtree(tmp_path / "folder")
+        return work()
+
+    monkeypatch.setattr(kept, moment, vanished)
+    with pytest.warns(RuntimeWarning, match="No such file or directory"):
+        kept.put("key", b"program")
 
 
 @pytest.mark.parametrize(

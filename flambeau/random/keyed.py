@@ -1,7 +1,7 @@
 """Random arrays from a key of JAX's counter-based generator.
 
 Each function takes the two words of a key first, then what the draw of the same name in
-`flambeau.core.draws` takes, and gives numbers of the same distribution. They are pure functions,
+`flambeau.random.draws` takes, and gives numbers of the same distribution. They are pure functions,
 for compiled programs and for devices other than the CPU.
 """
 
@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax, random
 
-from flambeau.core.draws.discrete import integer_range
-from flambeau.core.draws.fill import working_dtype
-from flambeau.core.draws.real import real_part
+from flambeau.random.draws.discrete import integer_range
+from flambeau.random.draws.fill import working_dtype
+from flambeau.random.draws.real import real_part
 
 Shape = tuple[int, ...]
 

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from types import FunctionType
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import pytest
 
 import flambeau
 import flambeau.nn.functional as F
-from flambeau.core.op import Array, op
-from flambeau.core.static_arguments import check_of
+from flambeau.core import dtype as dtypes  # noqa: F401 (annotations below name it)
+from flambeau.core.kinds import LISTED, SIZES, Array, check_of, kinds_of
+from flambeau.core.op import op
 
 X = flambeau.tensor([[1.0, -2.0], [0.5, 3.0]])
+
+Sizes: TypeAlias = Annotated[int | tuple[int, ...], SIZES]
+Listed: TypeAlias = Annotated[tuple[int, ...], LISTED]
+
+
+def check_for(annotation):
+    """The check of a parameter with an annotation."""
+
+    def declared(size):
+        """As an operator is."""
+
+    declared.__annotations__["size"] = annotation
+    return check_of(kinds_of(declared, "size"))
 
 
 @pytest.mark.parametrize(
@@ -21,13 +35,13 @@ X = flambeau.tensor([[1.0, -2.0], [0.5, 3.0]])
         ("int", (1, -1), (1.0, True, "1", None, (1,))),
         ("int | None", (1, None), (1.0, True)),
         ("float", (1, 1.5, True), ("1", None, 1j, (1.0,))),
-        ("Dims", (1, None, (0, 1)), (1.0, (0, 1.0), (True,), "a")),
+        ("Sizes", (1, None, (0, 1)), (1.0, (0, 1.0), (True,), "a")),
         ("Sizes | None", (2, (2, 3), None), (2.0, "a")),
         ("Sizes | str", (2, (2, 3), "same"), (2.0, (1.5, 2))),
     ],
 )
 def test_types(annotation, taken, refused):
-    check = check_of(annotation)
+    check = check_for(annotation)
     assert check is not None
     for value in taken:
         check("pool", "size", value)
@@ -36,9 +50,21 @@ def test_types(annotation, taken, refused):
             check("pool", "size", value)
 
 
-def test_what_has_no_known_annotation_may_be_of_any_type():
-    assert check_of("object") is None
-    assert check_of("float | dtype") is None
+@pytest.mark.parametrize("annotation", ["object", "Any", "float | dtypes.dtype", "tuple[str, ...]"])
+def test_what_may_be_of_any_type_or_of_several(annotation):
+    assert check_for(annotation) is None
+
+
+@pytest.mark.parametrize("annotation", ["Sises", "X", "list[int]", None])
+def test_an_annotation_that_names_no_kind_is_refused_at_the_declaration(annotation):
+    with pytest.raises(TypeError, match=r"'size' is annotated .*, which is no kind of an operator"):
+        check_for(annotation)
+
+
+@pytest.mark.parametrize("transform", [flambeau.fft.fft, flambeau.fft.rfft, flambeau.fft.irfft])
+def test_sizes_of_transforms_are_checked(transform):
+    with pytest.raises(TypeError, match="must be"):
+        transform(X, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +78,7 @@ def test_what_has_no_known_annotation_may_be_of_any_type():
     ],
 )
 def test_flags_words_and_dtypes_are_checked(annotation: str, right: Any, wrong: Any) -> None:
-    check = check_of(annotation)
+    check = check_for(annotation)
     assert check is not None
     check("sum", "argument", right)
     with pytest.raises(TypeError, match=r"sum\(\): argument must be .*, got"):
@@ -82,7 +108,9 @@ def _clumsy(input: Array, other: Array | None = None, place: object = 0) -> Arra
 
 
 # As if it were one of the package's own: what other code raises is passed on as it is.
-_own = FunctionType(_clumsy.__code__, {"__name__": "flambeau.clumsy"}, "clumsy", (None, 0))
+_own = FunctionType(
+    _clumsy.__code__, {"__name__": "flambeau.clumsy", "Array": Array}, "clumsy", (None, 0)
+)
 _own.__annotations__ = _clumsy.__annotations__
 clumsy = op(_own)
 

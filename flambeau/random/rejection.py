@@ -1,6 +1,6 @@
 """Draws by rejection from an MT19937 generator, which take as many words as chance decides.
 
-They follow PyTorch word for word, as the draws of `flambeau.core.draws` do.
+They follow PyTorch word for word, as the draws of `flambeau.random.draws` do.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flambeau.core.draws import normal, uniform
-from flambeau.core.draws.arithmetic import convert
-from flambeau.core.draws.fill import require_real, working_dtype
-from flambeau.core.mersenne import MersenneTwister
+from flambeau.random.draws import normal, uniform
+from flambeau.random.draws.arithmetic import convert
+from flambeau.random.draws.fill import require_real, working_dtype
+from flambeau.random.mersenne import MersenneTwister
 
 _FLOAT64 = np.dtype(np.float64)
 
@@ -124,7 +124,7 @@ def truncated_normal(
 ) -> NDArray[Any]:
     """Normals of [low, high]: `torch.nn.init.trunc_normal_`.
 
-    All elements are drawn anew until each has found its value: normals where a good part of them
+    All elements are drawn again until each has found its value: normals where a good part of them
     lies in the interval, else uniforms of the interval, each accepted in proportion to its density.
     As close to PyTorch's as `normal` and a logarithm are.
 

@@ -20,11 +20,11 @@ from jax import lax
 
 from flambeau.core.cell import Cell
 from flambeau.core.device import CPU, as_device, device
-from flambeau.core.mersenne import DEFAULT_SEED, MersenneTwister
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import outside
 from flambeau.core.upload import upload
+from flambeau.random.mersenne import DEFAULT_SEED, MersenneTwister
 
 # Where PyTorch's CPU state has eight bytes that it writes as zero and never reads.
 _SPARE = slice(5016, 5024)
@@ -72,7 +72,7 @@ class Generator:
         self.twister = MersenneTwister(DEFAULT_SEED)
         self._key_cell: Cell | None = None
         if modes.trace is not None:
-            # Each call of the program makes the generator anew.
+            # Each call of the program makes the generator again.
             modes.trace.write(self._key, jnp.asarray(_words(_first_key(DEFAULT_SEED))))
 
     @property

@@ -14,18 +14,18 @@ from typing import Any, TypeGuard
 import jax
 import numpy as np
 
-from flambeau.core import draws, keyed, rejection
 from flambeau.core.device import device
-from flambeau.core.drawing import current_scope, key_scope
-from flambeau.core.draws.choice import require_countable, require_weights
 from flambeau.core.generations import remembered
-from flambeau.core.generator import Generator, generator_for, next_key
-from flambeau.core.mersenne import MersenneTwister
 from flambeau.core.modes import modes
 from flambeau.core.programs import compiled
-from flambeau.core.replay import planned_draw
 from flambeau.core.transform import drawn
 from flambeau.core.upload import upload
+from flambeau.random import draws, keyed, rejection
+from flambeau.random.drawing import current_scope, key_scope
+from flambeau.random.draws.choice import require_countable, require_weights
+from flambeau.random.generator import Generator, generator_for, next_key
+from flambeau.random.mersenne import MersenneTwister
+from flambeau.random.replay import planned_draw
 
 # A draw of no elements checks its arguments and leaves the generator as it is.
 _SCRATCH = MersenneTwister()
@@ -43,7 +43,7 @@ def sample(
     """An array of independent draws.
 
     Args:
-        kind: The name of a draw that takes a shape and a dtype: one of `flambeau.core.draws`, or
+        kind: The name of a draw that takes a shape and a dtype: one of `flambeau.random.draws`, or
             ``"truncated_normal"``.
         parameters: What the draw takes by name.
         shape: Of the result.

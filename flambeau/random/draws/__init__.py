@@ -11,10 +11,10 @@ PyTorch's own last bits depend on the processor: meant are those of one that rou
 sum once, as x86-64 with AVX2 does.
 """
 
-from flambeau.core.draws.choice import multinomial, permutation
-from flambeau.core.draws.discrete import bernoulli, bernoulli_probabilities, geometric, integers
-from flambeau.core.draws.real import cauchy, exponential, log_normal, normal, slopes, uniform
-from flambeau.core.draws.skip import skip
+from flambeau.random.draws.choice import multinomial, permutation
+from flambeau.random.draws.discrete import bernoulli, bernoulli_probabilities, geometric, integers
+from flambeau.random.draws.real import cauchy, exponential, log_normal, normal, slopes, uniform
+from flambeau.random.draws.skip import skip
 
 __all__ = [
     "bernoulli",

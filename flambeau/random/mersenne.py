@@ -44,7 +44,7 @@ class MersenneTwister:
     """The stream of random words behind PyTorch's CPU generator, with its state.
 
     After `MersenneTwister(s)` the words are those that PyTorch draws after `torch.manual_seed(s)`.
-    `flambeau.core.draws` turns words into uniforms, normals, integers and permutations.
+    `flambeau.random.draws` turns words into uniforms, normals, integers and permutations.
 
     The words are NumPy's. Asking for them costs more than a few of them, so small draws are served
     from the rest of the current key, which is taken ahead.
@@ -120,7 +120,7 @@ class MersenneTwister:
         self._taken, self._left, self._centred = 0, 0, None
 
     def _forget_ahead(self, left: int) -> None:
-        """Start anew where `left` words of NumPy's key, modulo its length, are left."""
+        """Start again where `left` words of NumPy's key, modulo its length, are left."""
         self._ahead, self._taken, self._left, self._centred = _NO_WORDS, 0, left % _KEY_WORDS, None
 
     def random_uint64(self, count: int) -> NDArray[np.uint64]:
@@ -157,7 +157,7 @@ class MersenneTwister:
         """The next `count` reals of [-a, a): `standard_uniform` times 2a minus a, rounded once.
 
         What is multiplied are whole numbers that the dtype holds, so there is nothing else to round
-        off, and no need for `flambeau.core.draws.arithmetic.multiply_add`.
+        off, and no need for `flambeau.random.draws.arithmetic.multiply_add`.
 
         Args:
             count: How many.

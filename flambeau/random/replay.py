@@ -13,11 +13,11 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any
 
-from flambeau.core import generator as generators
 from flambeau.core import plan
 from flambeau.core.device import device
-from flambeau.core.generator import Generator, generator_for
 from flambeau.core.modes import modes
+from flambeau.random import generator as generators
+from flambeau.random.generator import Generator, generator_for
 
 
 class _Draw:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flambeau.core import draws
-from flambeau.core.mersenne import DEFAULT_SEED, MersenneTwister
+from flambeau.random import draws
+from flambeau.random.mersenne import DEFAULT_SEED, MersenneTwister
 
 STATE_BYTES = 5056
 

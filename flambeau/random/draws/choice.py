@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from flambeau.core.draws.arithmetic import convert
-from flambeau.core.draws.fill import DIGITS, require_number
-from flambeau.core.draws.real import exponential
-from flambeau.core.mersenne import MersenneTwister
+from flambeau.random.draws.arithmetic import convert
+from flambeau.random.draws.fill import DIGITS, require_number
+from flambeau.random.draws.real import exponential
+from flambeau.random.mersenne import MersenneTwister
 
 _FLOAT64 = np.dtype(np.float64)
 

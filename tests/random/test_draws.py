@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flambeau.core import draws
-from flambeau.core.draws import choice
-from flambeau.core.draws.arithmetic import convert, multiply_add
-from flambeau.core.mersenne import MersenneTwister
+from flambeau.random import draws
+from flambeau.random.draws import choice
+from flambeau.random.draws.arithmetic import convert, multiply_add
+from flambeau.random.mersenne import MersenneTwister
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 SIZES = [0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 1000, 70001]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.core.generator import Generator, next_key
+from flambeau.random.generator import Generator, next_key
 
 
 def equal(left, right) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flambeau.core.draws.arithmetic import convert
+from flambeau.random.draws.arithmetic import convert
 
 #: Bits of the significand of each floating-point dtype, the leading one included.
 DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
@@ -29,7 +29,7 @@ _BLOCK = 1 << 16
 
 @functools.cache
 def name_of(dtype: np.dtype[Any]) -> str:
-    """The name of a dtype, which NumPy puts together anew each time."""
+    """The name of a dtype, which NumPy puts together again each time."""
     return dtype.name
 
 

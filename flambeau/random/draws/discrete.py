@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from flambeau.core.draws.arithmetic import convert
-from flambeau.core.draws.fill import (
+from flambeau.random.draws.arithmetic import convert
+from flambeau.random.draws.fill import (
     DIGITS,
     LARGEST,
     blocks,
@@ -19,7 +19,7 @@ from flambeau.core.draws.fill import (
     require_real,
     working_dtype,
 )
-from flambeau.core.mersenne import MersenneTwister
+from flambeau.random.mersenne import MersenneTwister
 
 _FLOAT64 = np.dtype(np.float64)
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from flambeau.core.draws import box_muller
-from flambeau.core.draws.arithmetic import convert, multiply_add
-from flambeau.core.draws.fill import (
+from flambeau.random.draws import box_muller
+from flambeau.random.draws.arithmetic import convert, multiply_add
+from flambeau.random.draws.fill import (
     DIGITS,
     LARGEST,
     fill,
@@ -21,7 +21,7 @@ from flambeau.core.draws.fill import (
     words_of,
     working_dtype,
 )
-from flambeau.core.mersenne import MersenneTwister
+from flambeau.random.mersenne import MersenneTwister
 
 _FLOAT64 = np.dtype(np.float64)
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from flambeau.core.draws.choice import LARGE_PERMUTATION
-from flambeau.core.draws.discrete import integer_range
-from flambeau.core.draws.fill import words_of, working_dtype
-from flambeau.core.draws.real import one_by_one, overwritten_words, real_part
-from flambeau.core.mersenne import MersenneTwister
+from flambeau.random.draws.choice import LARGE_PERMUTATION
+from flambeau.random.draws.discrete import integer_range
+from flambeau.random.draws.fill import words_of, working_dtype
+from flambeau.random.draws.real import one_by_one, overwritten_words, real_part
+from flambeau.random.mersenne import MersenneTwister
 
 
 def skip(twister: MersenneTwister, kind: str, *arguments: Any, **keywords: Any) -> None:
@@ -23,7 +23,7 @@ def skip(twister: MersenneTwister, kind: str, *arguments: Any, **keywords: Any) 
 
     Args:
         twister: The generator.
-        kind: The name of a draw of `flambeau.core.draws`.
+        kind: The name of a draw of `flambeau.random.draws`.
         arguments: What the draw takes after the generator.
         keywords: What the draw takes by name.
 
@@ -31,7 +31,7 @@ def skip(twister: MersenneTwister, kind: str, *arguments: Any, **keywords: Any) 
         ValueError: There is no such draw.
 
     Example:
-        >>> from flambeau.core.draws import uniform
+        >>> from flambeau.random.draws import uniform
         >>> left, right = MersenneTwister(0), MersenneTwister(0)
         >>> _ = uniform(left, (1000,), np.float32, low=-1.0)
         >>> skip(right, "uniform", (1000,), np.float32, low=-1.0)
