@@ -18,9 +18,15 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 EXAMPLES := $(wildcard examples/*.py)
 BENCHMARKS := $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))
 
+# What catches most mistakes in about a minute.
+QUICK := tests/test_architecture.py tests/compile/test_program.py tests/compile/test_equals_eager.py \
+	tests/autograd/test_backward.py tests/optim/test_optimizer.py tests/checkpoint/test_io.py \
+	$(addprefix tests/core/test_,tensor.py attributes.py op.py view.py viewing.py tape.py engine.py) \
+	$(addprefix tests/nn/test_,module.py calling.py parameter.py hooks.py state_dict.py)
+
 .DEFAULT_GOAL := test
 .NOTPARALLEL:
-.PHONY: demo examples test conformance fuzz programs bench lint clean
+.PHONY: demo examples test quick conformance fuzz programs bench lint clean
 
 demo: $(VENV)/.extras-demo
 	$(BIN)/python examples/digits.py
@@ -29,7 +35,10 @@ examples: $(VENV)/.extras-demo
 	@set -e; for script in $(EXAMPLES); do echo "$$script"; $(BIN)/python "$$script"; done
 
 test: $(VENV)/.extras-test
-	$(PYTEST) --doctest-modules flambeau tests $(ARGS)
+	FLAMBEAU_CONFORMANCE=0 $(PYTEST) --doctest-modules flambeau tests $(ARGS)
+
+quick: $(VENV)/.extras-test
+	$(PYTEST) $(QUICK) $(ARGS)
 
 conformance: $(VENV)/.extras-test,conformance
 	$(PYTEST) tests/conformance tests/fuzz $(ARGS)

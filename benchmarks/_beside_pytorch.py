@@ -3,7 +3,7 @@
 Importing this chooses the cores, so it comes before the libraries, which start as many threads as
 there are cores then. The process keeps the memory that either library gives back. Without that the
 same call of either takes up to twice as long whenever its arrays happen to lie where the C library
-returns them to the system, which then has to clear every page anew.
+returns them to the system, which then has to clear every page again.
 """
 
 from __future__ import annotations

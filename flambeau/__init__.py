@@ -27,7 +27,6 @@ from flambeau.core.device import get_default_device as get_default_device
 from flambeau.core.device import set_default_device as set_default_device
 from flambeau.core.dtype import *
 from flambeau.core.format import set_printoptions as set_printoptions
-from flambeau.core.generator import Generator as Generator
 from flambeau.core.layout import *
 from flambeau.core.promotion import can_cast as can_cast
 from flambeau.core.promotion import promote_types as promote_types
@@ -42,4 +41,5 @@ from flambeau.random import initial_seed as initial_seed
 from flambeau.random import manual_seed as manual_seed
 from flambeau.random import seed as seed
 from flambeau.random import set_rng_state as set_rng_state
+from flambeau.random.generator import Generator as Generator
 from flambeau.version import __version__ as __version__

@@ -134,10 +134,13 @@ _ADVICE = {
     "param.data = flambeau.from_jax(jax.device_put(param.jax(), sharding))": """
         cuda.comm cuda.nccl distributed.DeviceMesh distributed.ReduceOp distributed.all_gather
         distributed.all_reduce distributed.barrier distributed.broadcast distributed.checkpoint
-        distributed.destroy_process_group distributed.device_mesh distributed.elastic
+        distributed.destroy_process_group distributed.device_mesh.init_device_mesh
+        distributed.elastic
         distributed.fsdp distributed.get_rank distributed.get_world_size
-        distributed.init_device_mesh distributed.init_process_group distributed.nn
-        distributed.optim distributed.pipelining distributed.rpc
+        distributed.init_device_mesh distributed.init_process_group distributed.nn.all_gather
+        distributed.nn.all_reduce distributed.nn.reduce distributed.nn.broadcast
+        distributed.optim distributed.pipelining distributed.rpc.init_rpc
+        distributed.rpc.rpc_async distributed.rpc.rpc_sync distributed.rpc.shutdown
         distributed.tensor.Partial distributed.tensor.Replicate distributed.tensor.Shard
         distributed.tensor.distribute_module distributed.tensor.distribute_tensor
     """,
@@ -185,7 +188,7 @@ _ADVICE = {
     # Measuring
     "jax.profiler.trace(folder) records what runs in its block, and "
     "jax.profiler.TraceAnnotation(name) names a part": """
-        autograd.profiler.emit_itt autograd.profiler.emit_nvtx cuda.nvtx cuda.profiler
+        cuda.nvtx cuda.profiler
         profiler.ExecutionTraceObserver profiler.itt
     """,
     "warnings are Python's: warnings.simplefilter shows and hides them": """

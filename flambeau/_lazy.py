@@ -35,6 +35,7 @@ _FUNCTIONS = {
     ),
     "as_torch": "install_as_torch uninstall_as_torch",
     "autograd.anomaly_mode": "is_anomaly_check_nan_enabled is_anomaly_enabled",
+    "checkpoint.file_reader": "PyTorchFileReader",
     "device_modules": "get_device_module",
     "futures": "Future",
     "jit": "fork wait",

@@ -26,7 +26,8 @@ def stats() -> dict[str, _Any]:
 
     Returns:
         A dictionary. ``compiled`` and ``loaded`` (from the disk) count programs, ``seconds`` is
-        what both took together, ``held`` counts those in memory, which are at most ``bound``, and
+        what both took together, ``ahead`` counts those of the loaded that a thread had read before
+        they were asked for, ``held`` counts those in memory, which are at most ``bound``, and
         ``dropped`` those that made room for others or went with their function; operators that
         were only traced may count among those held in place of dropped ones. ``by_name`` has
         for each name of an operator (compiled functions are ``compiled_step``) how many programs
@@ -55,6 +56,7 @@ def stats() -> dict[str, _Any]:
     return {
         "compiled": made,
         "loaded": found,
+        "ahead": _statistics.ahead,
         "seconds": sum(seconds for _, seconds in (*compiled.values(), *loaded.values())),
         "held": held,
         "dropped": made + found - held,

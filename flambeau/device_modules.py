@@ -1,4 +1,4 @@
-"""The module for a type of device, where code for any device finds `synchronize` and its kin."""
+"""The module for a type of device, where code for any device finds `synchronize` and the like."""
 
 from __future__ import annotations
 

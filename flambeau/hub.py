@@ -25,6 +25,7 @@ from urllib.request import Request, urlopen
 from flambeau._absent import Absent as _Absent
 from flambeau.checkpoint.atomic import atomic_write
 from flambeau.checkpoint.io import load as _load_file
+from flambeau.core.settings import setting
 
 
 class _NoBar:
@@ -72,6 +73,7 @@ _listed = list
 # Where files are kept
 
 
+@setting
 def get_dir() -> str:
     """The folder of what is downloaded.
 

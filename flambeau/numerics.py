@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any
 
 import jax
 
 from flambeau.core import world
 from flambeau.core.device import available_devices
+from flambeau.core.settings import setting
+from flambeau.core.warning import warn
 
 __all__ = [
     "are_deterministic_algorithms_enabled",
@@ -33,7 +34,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     """Choose how products of float32 matrices, and convolutions, are computed on accelerators.
 
     It sets JAX's ``jax_default_matmul_precision``. On the CPU all choices give the same. Functions
-    that are compiled already are compiled anew at their next call.
+    that are compiled already are compiled again at their next call.
 
     Args:
         precision: ``"highest"`` computes in float32; ``"high"`` in TensorFloat32 or as the sum of
@@ -55,6 +56,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     world.bump()
 
 
+@setting
 def get_float32_matmul_precision() -> str:
     """How products of float32 matrices are computed; see `set_float32_matmul_precision`.
 
@@ -95,7 +97,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
         )
         if not warn_only:
             raise RuntimeError(reason)
-        warnings.warn(reason, stacklevel=2)
+        warn(reason)
     _deterministic, _warn_only = bool(mode), bool(warn_only)
 
 
@@ -110,11 +112,13 @@ def gpus_are_deterministic() -> bool:
 _FLAG = [("--xla_gpu_deterministic_ops", each) for each in ("true", "1", "")]
 
 
+@setting
 def are_deterministic_algorithms_enabled() -> bool:
     """Whether `use_deterministic_algorithms` has asked for it."""
     return _deterministic
 
 
+@setting
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """Whether `use_deterministic_algorithms` was to warn only."""
     return _warn_only
@@ -144,6 +148,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     use_deterministic_algorithms(level > 0, warn_only=level == 1)
 
 
+@setting
 def get_deterministic_debug_mode() -> int:
     """0, 1 or 2; see `set_deterministic_debug_mode`."""
     return 0 if not _deterministic else 1 if _warn_only else 2

@@ -21,6 +21,7 @@ from flambeau.checkpoint.allowed import (
 from flambeau.checkpoint.io import load, save
 from flambeau.checkpoint.torch_pickles import refused_names as _refused_names
 from flambeau.core.device import device
+from flambeau.core.settings import setting
 
 __all__ = [
     "DEFAULT_PROTOCOL", "MAP_LOCATION", "MAP_PRIVATE", "MAP_SHARED", "FileLike", "LoadEndianness",
@@ -60,6 +61,7 @@ class LoadEndianness(enum.Enum):
 _chosen: dict[str, Any] = {"endianness": None, "crc32": True, "mmap": MAP_PRIVATE}
 
 
+@setting
 def get_default_load_endianness() -> LoadEndianness | None:
     """What `set_default_load_endianness` was told."""
     return _chosen["endianness"]
@@ -81,6 +83,7 @@ def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
     _chosen["endianness"] = endianness
 
 
+@setting
 def get_crc32_options() -> bool:
     """What `set_crc32_options` was told."""
     return _chosen["crc32"]
@@ -91,6 +94,7 @@ def set_crc32_options(compute_crc32: bool) -> None:
     _chosen["crc32"] = bool(compute_crc32)
 
 
+@setting
 def get_default_mmap_options() -> int:
     """What `set_default_mmap_options` was told."""
     return _chosen["mmap"]

@@ -16,6 +16,7 @@ import numpy as np
 
 from flambeau._absent import Absent as _Absent
 from flambeau.core import dtype as dtypes
+from flambeau.core.attributes import handle_on
 from flambeau.core.convert import place
 from flambeau.core.device import as_device, device
 from flambeau.core.modes import no_grad
@@ -54,8 +55,7 @@ class UntypedStorage:
     def _of(cls, tensor: Tensor) -> UntypedStorage:
         """The memory that a tensor is a view of."""
         made = object.__new__(cls)
-        made._whole = Tensor._wrap(None)
-        made._whole._cell = tensor._cell
+        made._whole = handle_on(tensor._cell, Tensor)
         return made
 
     @classmethod
@@ -205,6 +205,9 @@ class UntypedStorage:
             )
         return self
 
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + self.nbytes()
+
     def __len__(self) -> int:
         return self.nbytes()
 
@@ -347,6 +350,9 @@ class TypedStorage:
 
     def _with(self, storage: UntypedStorage) -> TypedStorage:
         return TypedStorage(wrap_storage=storage, dtype=self.dtype)
+
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + self.nbytes()
 
     def __len__(self) -> int:
         return self.size()

@@ -6,7 +6,8 @@ Their number is settled when JAX starts: it is that of the CPUs that the process
 from __future__ import annotations
 
 import os
-import warnings
+
+from flambeau.core.warning import warn
 
 __all__ = ["get_num_interop_threads", "get_num_threads", "set_num_interop_threads",
            "set_num_threads"]  # fmt: skip
@@ -46,8 +47,7 @@ def _ask(name: str, wanted: int, there: int) -> None:
     if wanted < 1:
         raise RuntimeError(f"{name}(): the number of threads must be positive, got {wanted}")
     if wanted != there:
-        warnings.warn(
+        warn(
             f"{name}({wanted}) changes nothing: XLA keeps the {there} that it started with; start "
             "the process on fewer CPUs, with taskset for example",
-            stacklevel=3,
         )

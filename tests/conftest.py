@@ -14,7 +14,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # The first call with a new shape compiles, so an example's time says nothing about the code.
-# A shared machine repeats the same examples; a developer's own searches anew each time.
+# A shared machine repeats the same examples; a developer's own searches again each time.
 settings.register_profile("flambeau", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("flambeau")
 

@@ -11,10 +11,11 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # What each room may import from, besides itself.
 BELOW = {
     "core": set(),
-    "ops": {"core", "return_types"},
-    "autograd": {"core", "ops"},
+    "random": {"core"},
+    "ops": {"core", "random", "return_types"},
+    "autograd": {"core", "random", "ops"},
     "compile": {"core", "ops"},
-    "func": {"core", "ops", "autograd", "compile", "nn"},
+    "func": {"core", "random", "ops", "autograd", "compile", "nn"},
     "nn": {"core", "ops", "autograd", "compile", "return_types", "sparse"},
     "optim": {"core", "ops", "autograd", "compile", "nn"},
     "amp": {"core", "ops"},

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 
 import pytest
 
@@ -143,3 +144,10 @@ def test_a_tensor_is_set_to_elements_of_another_one():
         flambeau.empty(0).set_(x.untyped_storage(), 4, (3,))
     with pytest.raises(RuntimeError, match="cannot share"):
         flambeau.empty(0).set_(x.long())
+
+
+def test_the_size_of_a_storage_counts_its_bytes():
+    for kind, count in ((UntypedStorage, 24), (flambeau.TypedStorage, 24)):
+        made = [kind(size) for size in (0, count)]
+        small, large = map(sys.getsizeof, made)
+        assert large - small == made[1].nbytes() > 0

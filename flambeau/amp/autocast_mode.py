@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from flambeau.amp.policies import LOWER, POLICIES, SINGLE
@@ -10,7 +9,9 @@ from flambeau.core.device import available_devices, device
 from flambeau.core.dtype import bfloat16, dtype, float16, float32, float64
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import ContextDecorator, autocast_by, modes
+from flambeau.core.settings import setting
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 
 __all__ = [
     "autocast",
@@ -81,7 +82,7 @@ def is_castable(tensor: Tensor) -> bool:
 
 
 class autocast(ContextDecorator):
-    """Operators inside choose their precision: products the lower one, losses and kin single.
+    """Operators inside choose their precision: products the lower one, losses and the like single.
 
     Which operator does what is PyTorch's choice for the type of device; all others take what they
     get. See https://docs.pytorch.org/docs/2.13/amp.html#autocast-op-reference
@@ -143,7 +144,7 @@ class autocast(ContextDecorator):
 
 
 def _disabled(why: str) -> bool:
-    warnings.warn(f"autocast does nothing: {why}", UserWarning, stacklevel=3)
+    warn(f"autocast does nothing: {why}", UserWarning)
     return False
 
 
@@ -195,7 +196,12 @@ def get_autocast_dtype(device_type: str) -> dtype:
     """The lower precision for a type of device: that of `autocast` inside it, or the default."""
     check_device_type("get_autocast_dtype", device_type)
     inside = {} if modes.autocast is None else modes.autocast.dtypes
-    return inside.get(device_type, _dtypes[device_type])
+    return inside.get(device_type, dict(_chosen_dtypes())[device_type])
+
+
+@setting
+def _chosen_dtypes() -> tuple[tuple[str, dtype], ...]:
+    return (*_dtypes.items(),)
 
 
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
@@ -208,6 +214,7 @@ def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
         modes.autocast = _changed(modes.autocast, device_type, dtype)
 
 
+@setting
 def is_autocast_cache_enabled() -> bool:
     """What `set_autocast_cache_enabled` was told; nothing is kept in either case."""
     return _cache_enabled

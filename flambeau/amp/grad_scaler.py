@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 from flambeau.amp.autocast_mode import is_autocast_available
+from flambeau.core import finishing
 from flambeau.core.dtype import float16
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.ops.creation import full
 from flambeau.ops.from_data import tensor
 from flambeau.ops.loss_scaling import next_scale, unscaled
@@ -63,10 +64,9 @@ class GradScaler:
         self._device = device
         if enabled and not is_autocast_available(str(device).partition(":")[0]):
             enabled = False
-            warnings.warn(
+            warn(
                 f"GradScaler does nothing: there is no device of type '{device}' here",
                 UserWarning,
-                stacklevel=2,
             )
         self._enabled = enabled
         if not enabled:
@@ -109,8 +109,9 @@ class GradScaler:
         )
 
     def _make_scale(self, where: Any) -> None:
-        self._scale = full((), self._init_scale, device=where)
         self._growth_tracker = tensor(self._init_growth_tracker, device=where)
+        # Last, since it says that both are there.
+        self._scale = full((), self._init_scale, device=where)
 
     def _needs_scale(self, what: str) -> Tensor:
         if self._scale is None:
@@ -152,9 +153,13 @@ class GradScaler:
             )
         with no_grad():
             found, *gradients = unscaled([each.grad for each in params], scale)
-            for each, gradient in zip(params, gradients, strict=True):
-                each.grad.copy_(gradient)
-        self._optimizers[id(optimizer)] = optimizer, _UNSCALED, found
+
+            def write(_: Any) -> None:
+                for each, gradient in zip(params, gradients, strict=True):
+                    each.grad.copy_(gradient)
+                self._optimizers[id(optimizer)] = optimizer, _UNSCALED, found
+
+            finishing.finish(write)
 
     def _state_of(self, optimizer: Any) -> tuple[Any, str, Tensor | None]:
         return self._optimizers.get(id(optimizer), (optimizer, _READY, None))
@@ -209,10 +214,16 @@ class GradScaler:
                 total = found[0]
                 for each in found[1:]:
                     total = total + each.to(total.device)
-                self._scale, self._growth_tracker = next_scale(
+                scale, tracker = next_scale(
                     scale, self._growth_tracker, total.to(scale.device), self._growth_factor,
                     self._backoff_factor, self._growth_interval,
                 )  # fmt: skip
+
+                def write(_: Any) -> None:
+                    self._scale, self._growth_tracker = scale, tracker
+                    self._optimizers.clear()
+
+                finishing.finish(write)
         self._optimizers.clear()
 
     def _set(self, scale: Tensor, new_scale: float | Tensor) -> None:

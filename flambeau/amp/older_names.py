@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 
 from flambeau.amp.autocast_mode import (
     get_autocast_dtype,
@@ -12,6 +11,7 @@ from flambeau.amp.autocast_mode import (
     set_autocast_enabled,
 )
 from flambeau.core.dtype import dtype
+from flambeau.core.warning import warn
 
 __all__ = [
     "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
@@ -21,9 +21,7 @@ __all__ = [
 
 
 def _warn(name: str, instead: str) -> None:
-    warnings.warn(
-        f"{name}() is deprecated; use flambeau.{instead}", DeprecationWarning, stacklevel=3
-    )
+    warn(f"{name}() is deprecated; use flambeau.{instead}", DeprecationWarning)
 
 
 def get_autocast_cpu_dtype() -> dtype:

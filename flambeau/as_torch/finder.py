@@ -21,8 +21,8 @@ _HOMES = {
 
 # Private modules of PyTorch's that packages import, which flambeau has under the name torch only.
 _PRIVATE = {
-    "_C", "_custom_ops", "_dynamo", "_inductor", "_jit_internal", "_prims_common", "_subclasses",
-    "_tensor",
+    "_C", "_custom_ops", "_dynamo", "_higher_order_ops", "_inductor", "_jit_internal",
+    "_prims_common", "_subclasses", "_tensor", "_tensor_str",
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flambeau.core import anomaly
 from flambeau.core.modes import ContextDecorator
+from flambeau.core.settings import setting
 
 __all__ = [
     "detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly",
@@ -67,11 +68,13 @@ class detect_anomaly(ContextDecorator):
         anomaly.set_mode(*self._before)
 
 
+@setting
 def is_anomaly_enabled() -> bool:
     """Whether gradients are watched over."""
     return anomaly.enabled
 
 
+@setting
 def is_anomaly_check_nan_enabled() -> bool:
     """Whether a nan among gradients would be an error."""
     return anomaly.check_nan

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from flambeau.core.modes import modes
 from flambeau.core.op import function
 from flambeau.core.tensor import Tensor
 from flambeau.core.upload import beside
+from flambeau.core.warning import warn
 from flambeau.ops.shape import stack
 
 __all__ = ["backward", "grad"]
@@ -55,7 +55,7 @@ def backward(
     tensor([2., 4.])
     """
     if grad_variables is not None:
-        warnings.warn("backward(): grad_variables is now grad_tensors", FutureWarning, stacklevel=2)
+        warn("backward(): grad_variables is now grad_tensors", FutureWarning)
         if grad_tensors is not None:
             raise RuntimeError("backward(): grad_tensors and grad_variables are the same argument")
         grad_tensors = grad_variables
@@ -107,10 +107,9 @@ def grad(
     (27.0, 18.0)
     """
     if not only_inputs:
-        warnings.warn(
+        warn(
             "grad(): only_inputs is deprecated and says nothing; other leaves never get a gradient",
             FutureWarning,
-            stacklevel=2,
         )
     results, wanted = _as_tuple(outputs), _nonempty(inputs, "grad")
     if materialize_grads and allow_unused is False:

@@ -8,10 +8,10 @@ from typing import Any
 import jax
 
 from flambeau.autograd.forward_ad import dual_level, make_dual, unpack_dual
-from flambeau.core.drawing import Descent
 from flambeau.core.forward import zeros_like
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Capture
+from flambeau.random.drawing import Descent
 
 _Function = Callable[..., Any]
 

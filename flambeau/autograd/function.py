@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +20,7 @@ from flambeau.core.node import Node
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import lifted
 from flambeau.core.viewing import guarded_view
+from flambeau.core.warning import warn
 from flambeau.core.writing import put
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "once_differentiable"]
@@ -55,10 +55,9 @@ class Function:
     _backward_cls: type[BackwardCFunction]
 
     def __init__(self) -> None:
-        warnings.warn(
+        warn(
             f"{type(self).__name__} should not be instantiated; call {type(self).__name__}.apply()",
             DeprecationWarning,
-            stacklevel=2,
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -225,11 +224,13 @@ class _Call:
     def _known_to_jax(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
         """The results of forward, as ones that JAX differentiates by backward."""
         known = known_to_jax(self.cls, self.ctx, self.args, results)
-        twins = {id(a): b for a, b in zip(results, known, strict=True) if isinstance(a, Tensor)}
+        counterparts = {
+            id(a): b for a, b in zip(results, known, strict=True) if isinstance(a, Tensor)
+        }
         ctx = self.ctx
-        ctx.to_save = tuple([twins.get(id(each), each) for each in ctx.to_save])
+        ctx.to_save = tuple([counterparts.get(id(each), each) for each in ctx.to_save])
         ctx.non_differentiable = tuple(
-            [twins.get(id(each), each) for each in ctx.non_differentiable]
+            [counterparts.get(id(each), each) for each in ctx.non_differentiable]
         )
         return known
 
@@ -278,7 +279,7 @@ class _Call:
                 return put(result, written, f"{self.cls.__name__}.apply")
         # What exists outside this call, or follows another tensor's history, stays as it is.
         if result._view is not None or result.requires_grad or _contains(self.args, result):
-            result = guarded_view(result, f"{self.cls.__name__}.apply")
+            result = guarded_view(result, self.cls.__name__)
         result._grad_fn, result._output_nr, result._requires_grad = node, number, True
         return result
 

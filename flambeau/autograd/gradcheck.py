@@ -7,7 +7,6 @@ complex number x + iy is ∂L/∂x + i ∂L/∂y, and L is the real, then the im
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +27,7 @@ from flambeau.autograd.perturbation import (
 from flambeau.core import tape
 from flambeau.core.engine import Backward
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -242,10 +242,9 @@ class _Check:
             raise ValueError("gradcheck needs an input that requires grad, but none of them does")
         for place, each in zip(self.places, self.checked, strict=True):
             if each.dtype.name not in ("float64", "complex128"):
-                warnings.warn(
+                warn(
                     f"input {place} of gradcheck is {each.dtype}; finite differences are too "
                     "coarse for less than double precision",
-                    stacklevel=4,
                 )
 
     def run(self) -> None:

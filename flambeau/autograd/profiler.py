@@ -10,8 +10,8 @@ from flambeau.profiler import profile as _Profile
 from flambeau.profiler.events import EventList, FunctionEvent, FunctionEventAvg
 
 __all__ = [
-    "EventList", "FunctionEvent", "FunctionEventAvg", "kineto_available", "profile",
-    "record_function",
+    "EventList", "FunctionEvent", "FunctionEventAvg", "emit_itt", "emit_nvtx", "kineto_available",
+    "profile", "record_function",
 ]  # fmt: skip
 
 __getattr__ = _Absent(__name__)
@@ -65,3 +65,34 @@ class profile(_Profile):
 
     def __str__(self) -> str:
         return self.table()
+
+
+class emit_nvtx:
+    """A block that names each operator for NVIDIA's tools: it can be named, not entered.
+
+    Args:
+        enabled: Whether the block is to do anything; with ``False`` it can be entered.
+        **options: Accepted for PyTorch's sake.
+
+    Raises:
+        NotImplementedError: It is entered.
+    """
+
+    def __init__(self, enabled: bool = True, **options: Any) -> None:
+        self.enabled = enabled
+
+    def __enter__(self) -> Any:
+        if self.enabled:
+            raise NotImplementedError(
+                f"{type(self).__name__} names no operators here: jax.profiler.trace(folder) "
+                "records what runs in its block, and jax.profiler.TraceAnnotation(name) names a "
+                "part"
+            )
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+class emit_itt(emit_nvtx):
+    """The same for Intel's tools."""

@@ -1,4 +1,4 @@
-"""Keeping what the tape saves in another form: `saved_tensors_hooks` and its kin."""
+"""Keeping what the tape saves in another form: `saved_tensors_hooks` and the like."""
 
 from __future__ import annotations
 

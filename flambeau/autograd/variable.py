@@ -53,7 +53,7 @@ class Variable(metaclass=_VariableMeta):
 
     Args:
         data: A tensor.
-        requires_grad: Whether `backward` shall accumulate gradients for it.
+        requires_grad: Whether `backward` accumulates gradients for it.
 
     >>> import flambeau
     >>> flambeau.autograd.Variable(flambeau.ones(2), requires_grad=True)

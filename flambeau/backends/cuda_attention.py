@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from flambeau.core.settings import setting
 from flambeau.cuda.devices import is_available
 from flambeau.nn.attention import SDPBackend
 from flambeau.ops.neural import fused_attention
@@ -67,21 +68,25 @@ def enable_math_sdp(enabled: bool) -> None:
     _enable("math", enabled)
 
 
+@setting
 def flash_sdp_enabled() -> bool:
     """What `enable_flash_sdp` was told."""
     return _enabled["flash"]
 
 
+@setting
 def mem_efficient_sdp_enabled() -> bool:
     """What `enable_mem_efficient_sdp` was told."""
     return _enabled["mem_efficient"]
 
 
+@setting
 def cudnn_sdp_enabled() -> bool:
     """What `enable_cudnn_sdp` was told."""
     return _enabled["cudnn"]
 
 
+@setting
 def math_sdp_enabled() -> bool:
     """What `enable_math_sdp` was told."""
     return _enabled["math"]
@@ -92,6 +97,7 @@ def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
     _reduced["math"] = bool(enabled)
 
 
+@setting
 def fp16_bf16_reduction_math_sdp_allowed() -> bool:
     """What `allow_fp16_bf16_reduction_math_sdp` was told."""
     return _reduced["math"]

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import sys
 import types
-import warnings
 from contextlib import AbstractContextManager
 from typing import Any
 
 from flambeau.backends.settings import Precision, allow, changed, check_flag, exchange
+from flambeau.core.warning import warn
 from flambeau.cuda.devices import is_available
 from flambeau.numerics import gpus_are_deterministic
 
@@ -100,10 +100,9 @@ class _Settings(types.ModuleType):
         if name in ("allow_tf32", "benchmark", "deterministic", "enabled"):
             check_flag(f"cudnn.{name}", value)
         if name == "deterministic" and value and not gpus_are_deterministic():
-            warnings.warn(
+            warn(
                 "cudnn.deterministic: programs on GPUs are deterministic only if XLA_FLAGS "
                 "contains --xla_gpu_deterministic_ops=true when JAX starts",
-                stacklevel=2,
             )
         if name == "allow_tf32" and not value:
             allow("ieee")

@@ -1,6 +1,7 @@
 """PyTorch's second way to compute attention in inference, of which there is only one here."""
 
 from flambeau._absent import Absent as _Absent
+from flambeau.core.settings import setting
 
 __all__ = ["get_fastpath_enabled", "set_fastpath_enabled"]
 
@@ -9,6 +10,7 @@ __getattr__ = _Absent(__name__)
 _enabled = True
 
 
+@setting
 def get_fastpath_enabled() -> bool:
     """What `set_fastpath_enabled` was told."""
     return _enabled

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.checkpoint.errors import RefusedContentError
+from flambeau.core.attributes import handle_on
 from flambeau.core.convert import place
 from flambeau.core.device import device
 from flambeau.core.finishing import alone
@@ -57,8 +58,7 @@ def unexpanded(tensor: Tensor) -> tuple[Tensor, tuple[int, ...]]:
 
 
 def _before_last_step(tensor: Tensor, view: View) -> tuple[Tensor, View | None]:
-    source = object.__new__(Tensor)
-    source._cell = tensor._cell
+    source = handle_on(tensor._cell, Tensor)
     steps, array = view.steps[:-1], tensor._cell.array
     if steps:
         shape, of = result_of(steps, tuple(array.shape), array.dtype)

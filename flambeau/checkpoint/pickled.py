@@ -83,6 +83,9 @@ class PlainUnpickler:
         place: What to call a byte of the file, whose number stands for ``{}``.
     """
 
+    #: The kinds of dict whose items a pickle may set.
+    dicts: ClassVar[tuple[type, ...]] = (dict, OrderedDict, Counter)
+
     def __init__(
         self, file: BinaryIO, size: int, budget: Budget, depth: int, place: str = "byte {}"
     ) -> None:
@@ -237,7 +240,7 @@ class PlainUnpickler:
 
     def fill(self, target: Any, items: Any) -> None:
         """Put pairs of keys and values into a dict."""
-        if type(target) not in (dict, OrderedDict, Counter):
+        if type(target) not in self.dicts:
             raise TypeError(f"sets items of a {type(target).__name__}")
         for key, value in items:
             if type(key) is not str or len(key) > _CHEAP_TEXT:

@@ -26,6 +26,7 @@ from flambeau.checkpoint.torch_tensors import Storage, Tensors
 from flambeau.core.device import device
 from flambeau.core.dtype import dtype
 from flambeau.core.tensor import Size
+from flambeau.nn.registry import HookRegistry, Registry
 
 __all__ = ["Pickles", "dtype_of", "refused_names"]
 
@@ -38,6 +39,10 @@ class _Class(NamedTuple):
     """A class of PyTorch's, of which the name is all that counts."""
 
     name: str
+
+
+# The dicts in which a module keeps its members and hooks: made empty, and filled with what is read.
+_TABLES = {(each.__module__, each.__name__): each for each in (Registry, HookRegistry)}
 
 
 # What stands for functions of Python's: they take data that the pickle has made, never numbers of
@@ -174,6 +179,8 @@ class _Names:
 class _Plain(PlainUnpickler):
     """A pickle of tensors, numbers, text and containers of them."""
 
+    dicts = (*PlainUnpickler.dicts, *_TABLES.values())
+
     def __init__(
         self, file: BinaryIO, size: int, tensors: Tensors, names: _Names, depth: int, place: str
     ) -> None:
@@ -187,17 +194,23 @@ class _Plain(PlainUnpickler):
             return NamedFunction(partial(_ANSWERS[module, name], self))
         if (module, name) == ("numpy", "ndarray"):
             return ARRAY_CLASS
+        if (module, name) in _TABLES:
+            return _TABLES[module, name]
         found = find_allowed(f"{module}.{name}")
         return self._names.meaning(module, name) if found is None else found
 
     def call(self, function: Any, args: tuple[Any, ...]) -> Any:
-        """What a function that is allowed gives."""
+        """What a function that is allowed gives, or a module's table."""
+        if _is_table(function) and not args:
+            return function()
         if not is_allowed(function):
             super().call(function, args)
         return function(*args)
 
     def make(self, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An object of a class that is allowed."""
+        """An object of a class that is allowed, or a module's table."""
+        if _is_table(cls) and not args and not kwargs:
+            return cls()
         if not is_allowed(cls):
             super().make(cls, args, kwargs)
         return cls.__new__(cls, *args, **kwargs)
@@ -220,6 +233,10 @@ class _Plain(PlainUnpickler):
     def persistent_load(self, pid: Any) -> Any:
         """An array outside the pickle."""
         return self._names.outside(pid)
+
+
+def _is_table(cls: Any) -> bool:
+    return any(cls is each for each in _TABLES.values())
 
 
 _TRUSTED = {"Size": Size, "device": device}

@@ -169,9 +169,16 @@ def write_archive(obj: Any, file: BinaryIO) -> None:
     pickled = io.BytesIO()
     pickler = _Pickler(pickled)
     pickler.dump(obj)
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
+    try:
         for name, content in _entries(pickled.getbuffer(), pickler.tensors):
             _add(archive, file.tell(), name, content)
+        archive.close()
+    except BaseException:
+        # Left to itself, it would finish the file, or fail because an entry is open, and that
+        # error would stand in the place of a full disk's or an interrupt's.
+        archive.fp = None
+        raise
 
 
 def _entries(pickled: Any, tensors: dict[str, Tensor]) -> Iterator[tuple[str, Any]]:

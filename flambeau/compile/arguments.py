@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from flambeau.compile import structure
+from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell
 from flambeau.core.device import available_devices, device
 from flambeau.core.handle import HookDict, RemovableHandle
@@ -134,8 +135,7 @@ def stand_in(leaf: Tensor, cell: Cell) -> Tensor:
 
     It has no gradient, and is no view.
     """
-    made = object.__new__(Tensor)
-    made._cell = cell
+    made = handle_on(cell, Tensor)
     made._requires_grad = leaf.requires_grad
     if leaf.grad_fn is not None:
         made._grad_fn = OuterNode(leaf.grad_fn.name())

@@ -20,11 +20,12 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType, FunctionType, GeneratorType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from flambeau.compile import errors
+from flambeau.compile.ownership import STANDARD
 
 _ADVICE = (
     "Draw random numbers with flambeau, as in flambeau.rand(()) < 0.5; get anything else outside "
@@ -82,17 +83,30 @@ _MAKING = random.Random.__init__.__code__
 _CACHED = type(functools.lru_cache(lambda: None))
 
 
+class State(NamedTuple):
+    """How far something has been drawn from.
+
+    Attributes:
+        get: Gives that now.
+        set: Takes it back there; ``None`` if nothing does.
+    """
+
+    get: Callable[[], Any]
+    set: Callable[[Any], Any] | None = None
+
+
 class Chance:
     """What one trace has met that differs from call to call."""
 
     def __init__(self) -> None:
         self._met: dict[str, None] = {}
-        # What tells how far something has been drawn from, with that before the function ran.
-        self._watched: list[tuple[str, Callable[[], Any], Any]] = []
+        # What tells how far something has been drawn from, with that before the function ran, and
+        # what takes it back there if anything does.
+        self._watched: list[tuple[str, State, Any]] = []
         # Functions with cached results, by what tells how many of them were used, with that number.
         self._cached: list[tuple[str, Callable[[], Any], int]] = []
-        self._watch("random", random.getstate)
-        self._watch("numpy.random", _state_of_numpy)
+        self._watch("random", State(random.getstate, random.setstate))
+        self._watch("numpy.random", State(_state_of_numpy, _set_state_of_numpy))
 
     def discover(self, value: Any) -> None:
         """Watch ``value`` if it may be drawn from."""
@@ -140,9 +154,8 @@ class Chance:
     def warn(self) -> None:
         """Warn of all that was met."""
         for name, state, before in self._watched:
-            if state() != before:
+            if state.get() != before:
                 self._met[name] = None
-        self._watched.clear()
         if self._met:
             errors.warn(
                 f"the compiled function draws from {', '.join(self._met)} while it is traced, and "
@@ -157,13 +170,31 @@ class Chance:
                 "before the first call, or pass the result as an argument"
             )
 
-    def _watch(self, name: str, state: Callable[[], Any]) -> None:
-        self._watched.append((name, state, state()))
+    def put_back(self) -> None:
+        """Take generators and files that are read back to where they were; warn of what stays."""
+        lost = []
+        for name, state, before in self._watched:
+            if state.get() == before:
+                continue
+            if state.set is None:
+                lost.append(name)
+            else:
+                state.set(before)
+        if lost:
+            errors.warn(
+                f"the compiled function draws from {', '.join(lost)}, and its trace fails after "
+                "that; what it has drawn is lost, and a call that runs eagerly draws again. Draw "
+                "outside of the compiled function, and pass it as an argument"
+            )
+
+    def _watch(self, name: str, state: State) -> None:
+        self._watched.append((name, state, state.get()))
 
 
 def is_written_in(file: str, module: str) -> bool:
     """Whether a file belongs to a module of Python's library, which may be a folder."""
-    return f"{os.sep}{module}.py" in file or f"{os.sep}{module}{os.sep}" in file
+    inside = next((file[len(each) :] for each in STANDARD if file.startswith(each)), "")
+    return inside == f"{module}.py" or inside.startswith(f"{module}{os.sep}")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -176,26 +207,40 @@ def _state_of_numpy() -> Any:
     return pickle.dumps(np.random.get_state(legacy=False))  # noqa: NPY002 (the user's)
 
 
-def _state_of(value: Any) -> Callable[[], Any] | None:
+def _set_state_of_numpy(state: bytes) -> None:
+    np.random.set_state(pickle.loads(state))  # noqa: NPY002 (the user's)
+
+
+def _state_of(value: Any) -> State | None:
     """What tells how far ``value`` has been drawn from; ``None`` if nobody draws from it."""
     if any(value is each for each in _WATCHED_ANYWAY):
         return None
     if isinstance(value, random.Random):
-        return value.getstate
+        return State(value.getstate, value.setstate)
     if isinstance(value, np.random.Generator):
-        return lambda: pickle.dumps(value.bit_generator.state)
+        bits = value.bit_generator
+        return State(
+            lambda: pickle.dumps(bits.state),
+            lambda state: setattr(bits, "state", pickle.loads(state)),
+        )
     if isinstance(value, np.random.RandomState):
-        return lambda: pickle.dumps(value.get_state(legacy=False))
+        return State(
+            lambda: pickle.dumps(value.get_state(legacy=False)),
+            lambda state: value.set_state(pickle.loads(state)),
+        )
     if isinstance(value, GeneratorType):
-        return lambda: None if value.gi_frame is None else value.gi_frame.f_lasti
+        return State(lambda: None if value.gi_frame is None else value.gi_frame.f_lasti)
     if isinstance(value, io.IOBase):
-        return lambda: None if value.closed else value.tell()
+        is_read = not value.closed and value.readable() and not value.writable()
+        return State(
+            lambda: None if value.closed else value.tell(), value.seek if is_read else None
+        )
     if isinstance(value, itertools.count):
-        return lambda: repr(value)
+        return State(lambda: repr(value))
     if isinstance(value, Iterator) and hasattr(value, "__length_hint__"):
-        return lambda: operator.length_hint(value, -1)
+        return State(lambda: operator.length_hint(value, -1))
     if isinstance(value, enumerate):
-        return lambda: value.__reduce__()[1][1]
+        return State(lambda: value.__reduce__()[1][1])
     return None
 
 

@@ -45,6 +45,8 @@ class Log:
         self.changes: list[Change] = []
         #: Slots that hold something else while the trace lasts: what they held, and what they hold.
         self.replaced: list[tuple[Any, Any, Any]] = []
+        # Tuples with containers in them, by id, with those that have stand-ins in them.
+        self.tuples: dict[int, tuple[Any, Any]] = {}
         # Whether Python's own methods are running, which may call those of the stand-ins.
         self.inside = False
 
@@ -63,8 +65,12 @@ class Log:
         if is_tuple(value):
             parts = [self.replace(e, ItemSlot(slot, i), parent) for i, e in enumerate(value)]
             if any(new is not old for new, old in zip(parts, value, strict=True)):
-                kind = type(value)
-                return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
+                if id(value) not in self.tuples:
+                    kind = type(value)
+                    made = kind(*parts) if hasattr(kind, "_fields") else kind(parts)
+                    self.tuples[id(value)] = value, made
+                # The same object wherever the tuple stands.
+                return self.tuples[id(value)][1]
         return value
 
     def watch(self, raw: Any, slot: Any, parent: Watch | None = None) -> Watch:

@@ -16,6 +16,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
+from itertools import pairwise
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -23,6 +24,8 @@ import numpy as np
 
 from flambeau.compile import interception
 from flambeau.compile.chance import Chance
+from flambeau.compile.errors import CompileError
+from flambeau.compile.own_state import OwnState
 from flambeau.compile.ownership import (
     NO_STATE,
     is_module,
@@ -30,9 +33,10 @@ from flambeau.compile.ownership import (
     is_of_library_class,
     is_of_library_module,
     is_own,
+    module_of,
     state_of,
 )
-from flambeau.compile.places import MISSING, Outside, Returned
+from flambeau.compile.places import MISSING, Outside, Returned, Variable
 from flambeau.compile.stand_ins import STAND_INS
 from flambeau.core.tensor import Tensor
 
@@ -68,6 +72,8 @@ class Discovery:
         self._prepare = prepare
         self._know = know
         self._chance = chance
+        #: Flambeau's own objects, but for modules.
+        self.own = OwnState()
         #: What was read.
         self.places: dict[Outside, None] = {}
         #: Modules, with the class that each had when it was found.
@@ -105,6 +111,7 @@ class Discovery:
                 each = each._watch.raw
             if type(each) in _PLAIN_TYPES or id(each) in self._known:
                 continue
+            check_class(each)
             self._known[id(each)] = each, name
             self._chance.meet(each)
             inner = [m for m in self._inside(each, name) if type(m) not in _PLAIN_TYPES]
@@ -127,6 +134,7 @@ class Discovery:
         if isinstance(value, functools.partial):
             held = [*range(len(value.args)), *value.keywords]
             self._note_all(Outside(value, key) for key in held)
+            self.states[id(value.keywords)] = value.keywords
             self._find_by_name(value, label)
             return [value.func]
         if isinstance(value, operator.attrgetter | operator.methodcaller):
@@ -156,13 +164,13 @@ class Discovery:
             # A proxy does not say what it leads to, but its methods do.
             return [Outside(value, None, ("__setattr__", "__self__")).get()]
         if isinstance(value, ContextVar):
-            self._note_and_discover(labelled(Returned(value.get), value.name))
+            self._note_and_discover(labelled(Variable(value.get), value.name))
             return ()
         if isinstance(value, np.ndarray):
             members = value.flat if value.dtype == object else ()
             return [*members, *(self._know_object(value, kind, label) if state_of(value) else ())]
         members = _members(value)
-        if kind.__module__ in ("builtins", "collections") and members is not None:
+        if module_of(kind) in ("builtins", "collections") and members is not None:
             return members
         return [*(members or ()), *self._know_object(value, kind, label)]
 
@@ -171,12 +179,14 @@ class Discovery:
         self._chance.discover(value)
         if is_module(value):
             self.modules.append((value, kind))
+            self._note_way_in(kind)
             self._know(value)
         is_cached = isinstance(wrapped, FunctionType) and not interception.can_tell(kind)
         # A cached function may give what it has found before.
         if is_cached and self._run_ahead(wrapped):
             self._chance.meet_cached(value)
         if is_own(kind) and not is_module(value):
+            self.own.know(value)
             if kind.__module__.startswith(_TELLING_PACKAGE):
                 if hasattr(kind, "step"):
                     # Users derive from optimizers and schedulers, and replace their methods.
@@ -186,6 +196,8 @@ class Discovery:
             return [*state_of(value).values()]
         if not is_own(kind):
             self._know_kind(kind)
+            if not is_module(value):
+                self.own.know_users(value)
         if kind.__module__.partition(".")[0] in _MACHINERY and not is_module(value):
             return ()
         if interception.can_tell(kind):
@@ -198,6 +210,13 @@ class Discovery:
             # An iterator or a generator, say, and what it goes through.
             return [e for e in gc.get_referents(value) if not isinstance(e, ModuleType)]
         return ()
+
+    def _note_way_in(self, kind: type) -> None:
+        """Note how modules of a class are called, where flambeau defines that."""
+        for cls, base in pairwise(kind.__mro__):
+            if is_own(cls) and "_call_impl" in vars(base):
+                self._note(Outside(cls, None, ("__call__",)))
+                self._note(Outside(cls, None, ("_call_impl",)))
 
     def _tell(self, value: Any, kind: type, label: str) -> None:
         if kind not in self._told:
@@ -282,6 +301,7 @@ class Discovery:
 
     def _note_and_discover(self, place: Outside) -> None:
         value = place.get()
+        check_class(value)
         if not is_steady(value):
             self._note(place)
         if value is not MISSING:
@@ -350,6 +370,26 @@ def functions_in(found: Any) -> list[FunctionType]:
     names = ("__func__", "fget", "fset", "func", "__wrapped__")
     parts = [] if isinstance(found, type) else [getattr(found, each, None) for each in names]
     return [each for each in parts if isinstance(each, FunctionType)]
+
+
+def check_class(value: Any) -> None:
+    """Fail if ``value`` does not say which class it is of, which `isinstance` asks for.
+
+    Raises:
+        CompileError: Its ``__getattribute__`` raises, or gives no class.
+    """
+    kind = type(value)
+    if type(kind.__getattribute__) is not FunctionType:
+        return
+    try:
+        found = value.__class__
+    except Exception:  # noqa: BLE001 (the user's method may raise anything)
+        found = None
+    if not issubclass(type(found), type):
+        raise CompileError(
+            f"the __getattribute__ of {kind.__name__} does not give __class__, so its objects "
+            "cannot be watched; let it give object.__getattribute__(self, name) for such names"
+        )
 
 
 def is_steady(value: Any) -> bool:

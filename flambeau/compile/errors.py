@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import traceback
-import warnings
 from pathlib import Path
 from types import TracebackType
 
 import jax
 
+from flambeau.core import warning
 from flambeau.core.trace import MadeInsideError, TracedValueError
 
-OWN_FOLDERS = tuple(
-    str(Path(module).parent) for module in (__file__.replace("compile/", ""), jax.__file__ or "")
+# With a separator at the end: other folders may begin with the same name.
+OWN_FOLDERS = (
+    os.path.join(Path(__file__).parent.parent, ""),
+    os.path.join(Path(jax.__file__ or "").parent, ""),
 )
 # What JAX raises when a program asks for a value it does not have yet.
 VALUE_ERRORS: tuple[type[Exception], ...] = (
@@ -38,7 +41,7 @@ class CompileWarning(UserWarning):
 
 def warn(message: str) -> None:
     """Give a `CompileWarning`."""
-    warnings.warn(message, CompileWarning, stacklevel=3)
+    warning.warn(message, CompileWarning)
 
 
 def user_line(trace: TracebackType | None, otherwise: str | None = None) -> str:

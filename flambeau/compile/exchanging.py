@@ -205,13 +205,13 @@ def _joined(before: View | None, view: View | None, starts: Any) -> View | None:
     if before is None:
         return View(
             view.steps, view.names, starts, view.shape, view.numpy_dtype, view.base, view.origin,
-            view.made,
+            view.ban,
         )  # fmt: skip
     parts = [each for each in (before.starts, starts) if each is not None]
     joined = np.concatenate([np.asarray(each) for each in parts]) if parts else None
     return View(
         (*before.steps, *view.steps), (*before.names, *view.names), joined, view.shape,
-        view.numpy_dtype, before.base, before.origin, before.made,
+        view.numpy_dtype, before.base, before.origin, before.ban,
     )  # fmt: skip
 
 
@@ -246,18 +246,18 @@ def loose_tensors(recording: Any) -> set[Tensor]:
 def slots_by_cell(recording: Any) -> dict[Cell, Slot]:
     """The Cells that the trace reached through a slot, which may hold another next time."""
     slots: dict[Cell, Slot] = {}
-    standing = [each for pair in recording.slot_before for each in tensors_in(pair[1], pair[0])]
+    in_slots = [each for pair in recording.slot_before for each in tensors_in(pair[1], pair[0])]
     elsewhere = recording.trace.tensors_elsewhere()
-    for slot, tensor in standing:
+    for slot, tensor in in_slots:
         if tensor._view is None and id(tensor) not in elsewhere:
             slots.setdefault(tensor._cell, slot)
     grads = recording.trace.grads_read.items()
-    standing += [(GradSlot(tensor), grad) for tensor, grad in grads if grad is not None]
-    for slot, grad in standing:
+    in_slots += [(GradSlot(tensor), grad) for tensor, grad in grads if grad is not None]
+    for slot, grad in in_slots:
         if isinstance(slot, GradSlot) and grad._view is None and id(grad) not in elsewhere:
             slots[grad._cell] = slot
     # A parameter, or any other tensor, that shares its Cell with what stood in a slot keeps it.
-    owners = {id(tensor): tensor._cell for _, tensor in standing}
+    owners = {id(tensor): tensor._cell for _, tensor in in_slots}
     trace = recording.trace
     for tensor, (_, cell) in trace.tensors.items():
         if id(tensor) not in owners:

@@ -6,12 +6,13 @@ import ctypes
 import io
 from array import array
 from collections import ChainMap, OrderedDict, deque
+from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from flambeau.compile.ownership import state_of
+from flambeau.compile.ownership import module_of, state_of
 from flambeau.core.identity import Same, exactly
 from flambeau.core.pytree import is_tuple
 
@@ -22,6 +23,7 @@ _OF_BYTES: tuple[Any, ...] = (
     bytearray, array, memoryview, ctypes.Structure, ctypes.Union, ctypes.Array,
     ctypes.c_int.__base__,
 )  # fmt: skip
+_CHANGEABLE = (dict, list, deque, set, np.ndarray, *_OF_BYTES)
 _VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 _WITH_ATTRIBUTES = dict | list | set | frozenset | tuple | deque | np.ndarray
 
@@ -43,7 +45,7 @@ def freeze(value: Any) -> tuple[Any, Any]:
 
 def has_own_kind(value: Any) -> bool:
     """Whether ``value`` is a container of a class of its own."""
-    return isinstance(value, _WITH_ATTRIBUTES) and type(value).__module__ not in _PLAIN
+    return isinstance(value, _WITH_ATTRIBUTES) and module_of(type(value)) not in _PLAIN
 
 
 def _content_of(value: Any) -> tuple[Any, Any]:
@@ -70,6 +72,32 @@ def _content_of(value: Any) -> tuple[Any, Any]:
     if isinstance(value, io.BytesIO | io.StringIO) and not value.closed:
         return type(value), (value.tell(), value.getvalue())
     return None, Same(value)
+
+
+def sharing_in(values: Iterable[Any]) -> tuple[int, ...]:
+    """Which of the containers that can change, in ``values`` and inside each other, are the same.
+
+    Returns:
+        A number for each place of such a container, in the order of `freeze`: equal numbers for
+        one and the same container. Values that `freeze` alike have as many.
+    """
+    numbers: dict[int, int] = {}
+    found: list[int] = []
+    # Held while it lasts, so that no two of them have the same id.
+    waiting = [*values]
+    for each in waiting:
+        if isinstance(each, _CHANGEABLE):
+            is_new = id(each) not in numbers
+            found.append(numbers.setdefault(id(each), len(numbers)))
+            if not is_new:
+                continue
+        if isinstance(each, dict):
+            waiting += dict.values(each)
+        elif isinstance(each, list | deque) or is_tuple(each):
+            waiting += tuple.__iter__(each) if isinstance(each, tuple) else each
+        elif isinstance(each, MappingProxyType | ChainMap):
+            waiting += each.values()
+    return tuple(found)
 
 
 def _key(name: Any) -> Any:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from jaxlib._jax import ArrayImpl
@@ -16,8 +15,9 @@ from flambeau.compile.program import Program
 from flambeau.core import device, dtype, naming, world
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 
-# A function that needs more programs than this is probably compiled anew at every call.
+# A function that needs more programs than this is probably compiled again at every call.
 MANY_PROGRAMS = 16
 
 # More programs than this are not kept: the one that was used least recently goes.
@@ -34,7 +34,7 @@ _UNKNOWN = object()
 class _Recent:
     """The program that ran last, and a quick way to run it again.
 
-    What this does takes two microseconds, which are noticed where a step takes eighty; hence one
+    What this does takes two microseconds, which are noticed where a step takes eighty: so it is one
     function that checks and collects at once, without helpers.
 
     Args:
@@ -119,7 +119,7 @@ def _is_simple(leaf: Any) -> bool:
 def _modes() -> tuple[Any, ...]:
     return (
         modes.trace, modes.grad_enabled, modes.inference, dtype._default,
-        modes.device or device._global_default, modes.autocast,
+        modes.device or device._global_default, modes.autocast, modes.multithreading,
     )  # fmt: skip
 
 
@@ -154,15 +154,18 @@ class CompiledFunction:
         if modes.functions:
             return self.function(*args, **kwargs)
         if modes.level is not None:
-            warnings.warn(
+            warn(
                 f"{getattr(self.function, '__name__', self.function)!r} runs eagerly, since a dual "
                 "level is open around it; open the level inside the compiled function",
                 CompileWarning,
-                stacklevel=2,
             )
             return self.function(*args, **kwargs)
         leaves, structure = arguments.flatten(args, kwargs)
-        key = (structure, arguments.signature(leaves), _modes())
+        try:
+            key = (structure, arguments.signature(leaves), _modes())
+        except TypeError as error:
+            self._refuse_arguments(error)
+            return self.function(*args, **kwargs)
         programs = self.programs.get(key)
         if programs is None:
             programs = self.programs[key] = []
@@ -177,10 +180,8 @@ class CompiledFunction:
         else:
             if key in self._eager:
                 return self.function(*args, **kwargs)
-            try:
-                program = Program(self.function, leaves, structure)
-            except CompileError as error:
-                self._run_eagerly(key, error)
+            program = self._compiled(key, leaves, structure)
+            if program is None:
                 return self.function(*args, **kwargs)
             self._eager_calls = 0
             programs.insert(0, program)
@@ -198,6 +199,29 @@ class CompiledFunction:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
+    def _compiled(self, key: Any, leaves: list[Any], structure: Any) -> Program | None:
+        """The program for a call; ``None`` if the call is to run eagerly."""
+        try:
+            if not self.fullgraph and any(isinstance(each, Iterator) for each in leaves):
+                raise CompileError("an iterator is among the arguments, which a trace would use up")
+            program = Program(self.function, leaves, structure)
+            if self.fullgraph or program.history is None or program.history.refusal is None:
+                return program
+            raise CompileError(str(program.history.refusal))
+        except CompileError as error:
+            self._run_eagerly(key, error)
+        except Exception:
+            # The function's own error: it is raised again by a call that leaves what eager ones do.
+            if self.fullgraph:
+                raise
+        return None
+
+    def _refuse_arguments(self, error: TypeError) -> None:
+        """Raise the error of arguments that no program can take, or let their calls run eagerly."""
+        if self.fullgraph:
+            raise error
+        self._run_eagerly(str(error), CompileError(str(error)))
+
     def _run_eagerly(self, key: Any, error: CompileError) -> None:
         """Let this call run eagerly, or each one with the same ``key``; or raise the error."""
         if isinstance(error, NotYetMadeError) and self._eager_calls < EAGER_CALLS:
@@ -205,15 +229,16 @@ class CompiledFunction:
             return
         if self.fullgraph:
             raise error
+        if key in self._eager:
+            return
         if len(self._eager) == MOST_PROGRAMS:
             self._eager.clear()
         self._eager.add(key)
-        warnings.warn(
+        warn(
             f"{getattr(self.function, '__name__', self.function)!r} runs eagerly for arguments "
             f"like these, since it cannot become one program: {error}. "
             "With fullgraph=True this is an error",
             CompileWarning,
-            stacklevel=3,
         )
 
     def _drop_oldest(self) -> None:
@@ -228,23 +253,21 @@ class CompiledFunction:
     def _warn_if_many(self) -> None:
         if len(self.programs) == MANY_PROGRAMS + 1:
             name = getattr(self.function, "__name__", repr(self.function))
-            warnings.warn(
+            warn(
                 f"{name} has been compiled for {MANY_PROGRAMS} kinds of arguments; each new shape, "
                 "dtype and Python number is a new program. Pass numbers that vary as Tensors, and "
                 "pad inputs to a few shapes",
                 CompileWarning,
-                stacklevel=3,
             )
 
     def _warn_of_situations(self, count: int) -> None:
         if count == MANY_PROGRAMS + 1:
             name = getattr(self.function, "__name__", repr(self.function))
-            warnings.warn(
+            warn(
                 f"{name} has been compiled {count} times for the same arguments: a module that it "
                 "calls is changed between calls (an attribute, a hook, a mode). Keep what varies "
                 "in a tensor",
                 CompileWarning,
-                stacklevel=3,
             )
 
     @property

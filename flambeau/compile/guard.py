@@ -9,19 +9,19 @@ lists, dictionaries, sets and NumPy arrays.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from flambeau.compile.freezing import freeze, has_own_kind
+from flambeau.compile.freezing import freeze, has_own_kind, sharing_in
 from flambeau.compile.ownership import is_own
 from flambeau.compile.places import MISSING, AttributeSlot, Outside, Sizes, check_of
 from flambeau.core import world
 from flambeau.core.identity import Same
 from flambeau.core.trace import Trace
 from flambeau.core.view import view_key
+from flambeau.core.warning import warn
 
 _MEMBERS = ("_parameters", "_buffers")
 _REGISTERS = ("_non_persistent_buffers_set",)
@@ -51,6 +51,18 @@ class ModuleSnapshot:
         for (_, name), value in self.values.items():
             _warn_of_size(f"{self.cls.__name__}.{name}", value)
         self.ignored: set[Place] = set()
+
+    def amend(self, name: str, before: Any) -> None:
+        """Let a plain attribute count that was changed between the trace's beginning and now."""
+        place = "", name
+        tables = (vars(self.module)[each] for each in (*_MEMBERS, "_modules"))
+        is_member = any(name in table for table in tables)
+        if is_member or before is self.values.get(place, MISSING):
+            return
+        if before is MISSING:
+            del self.entries[place], self.values[place]
+        else:
+            self.entries[place], self.values[place] = freeze(before), before
 
     def changed(self) -> list[AttributeSlot]:
         """The slots that no longer hold what they held, but for those of hooks.
@@ -117,11 +129,10 @@ def _entries(module: Any) -> dict[Place, Any]:
 
 def _warn_of_size(name: str, value: Any) -> None:
     if isinstance(value, np.ndarray) and value.nbytes >= _LARGE:
-        warnings.warn(
+        warn(
             f"a compiled function uses the NumPy array {name}, of {value.nbytes / 1e6:.0f} MB, "
             "which is compared at every call, since its elements may change; pass it as an "
             "argument, or make it a Tensor outside, with flambeau.from_numpy()",
-            stacklevel=2,
         )
 
 
@@ -189,7 +200,7 @@ class OutsideSnapshot:
         self.members: list[Outside] = []
         #: Dictionaries that should not get other names.
         self.states: list[Mapping[str, Any]] = []
-        #: What stands in places that are compared at each call: their objects are often made anew.
+        #: What stands in places that are compared at each call: their objects are often made again.
         self.unsteady: dict[Outside, tuple[Any, Any]] = {}
         self._exchanged: set[Outside] = set()
         self._renewals = 0
@@ -202,11 +213,22 @@ class OutsideSnapshot:
                 value = place.get()
                 frozen = _freeze_plain(value)
                 if frozen != _freeze_plain(place.get()):
-                    continue  # What is made anew at each look says nothing.
+                    continue  # What is made again at each look says nothing.
                 _warn_of_size(str(place), value)
                 self.entries[place], self.values[place] = frozen, value
                 added.append(place)
         return added
+
+    def renew(self, holder: Any) -> None:
+        """Let the attributes of ``holder`` count as they are now."""
+        of_holder = [
+            place
+            for place in self.entries
+            if (place.attributes and place.holder().get() is holder) or place.root is vars(holder)
+        ]
+        for place in of_holder:
+            del self.entries[place]
+        self.update(of_holder)
 
     def take(self, places: Iterable[Outside], other: OutsideSnapshot) -> None:
         """Watch ``places`` too, as far as ``other`` does."""
@@ -253,6 +275,9 @@ class OutsideSnapshot:
                 self.watched.setdefault(Outside(state, name), _freeze_plain(state[name]))
         for size in Sizes.of_all(self.states):
             self.watched[size] = freeze(size.get())
+        #: Places of containers that can change, and which of these containers are the same.
+        self.holders = [place for place, frozen in self.watched.items() if frozen[0] is not None]
+        self.sharing = self._sharing()
         self._look()
 
     def _look(self) -> None:
@@ -261,7 +286,7 @@ class OutsideSnapshot:
         }
         self.expected = [(place, place.get(), frozen) for place, frozen in steady.items()]
         self.contents = [
-            (value, frozen, _Members.of(value))
+            (value, frozen, _Members.of(value), len(sharing_in([value])) > 1)
             for _, value, frozen in self.expected
             if frozen[0] is not None
         ]
@@ -271,14 +296,22 @@ class OutsideSnapshot:
         """Whether all is as it was."""
         if not self.are_same() and not self._are_equal():
             return False
+        exchanged = False
         for place, frozen in self.unsteady.items():
             if _freeze_plain(place.get()) != frozen:
                 return False
+            exchanged = exchanged or frozen[0] is not None
         # A container may have changed although it is the same.
-        for value, frozen, members in self.contents:
-            if (members is None or not members.are_same()) and _freeze_plain(value) != frozen:
-                return False
-        return True
+        for value, frozen, members, holds_containers in self.contents:
+            if members is None or not members.are_same():
+                if _freeze_plain(value) != frozen:
+                    return False
+                exchanged = exchanged or holds_containers
+        return not exchanged or self._sharing() == self.sharing
+
+    def _sharing(self) -> tuple[int, ...]:
+        """Which containers are the same one, as code sees that compares them by ``is``."""
+        return sharing_in([place.get() for place in self.holders])
 
     def _are_equal(self) -> bool:
         """Whether other objects than before are equal to them; if so, these count from now on."""
@@ -287,6 +320,8 @@ class OutsideSnapshot:
             is_as_before = now is value and frozen[0] is None
             if not is_as_before and _freeze_plain(now) != frozen:
                 return False
+        if self._sharing() != self.sharing:
+            return False
         self._renewals += 1
         exchanged = {place for place, now, value, _ in found if now is not value}
         if self._renewals == _RENEWALS:

@@ -8,61 +8,91 @@ Each call unpickles them with its own tensors.
 
 from __future__ import annotations
 
+import copy
 import io
 import operator
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from itertools import starmap
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from flambeau.compile import structure
+from flambeau.compile import making, structure
 from flambeau.compile.asking import ArgumentAttribute
-from flambeau.compile.containers import Log, Watch, is_of_trace, leaves_in
+from flambeau.compile.containers import Log, Watch, leaves_in
 from flambeau.compile.errors import CompileError
 from flambeau.compile.guard import freeze
 from flambeau.compile.ownership import attributes_of
 from flambeau.compile.places import MISSING
-from flambeau.compile.slots import KINDS, Asked, ItemSlot
-from flambeau.core.pytree import OWN_PARTS, is_tuple
+from flambeau.compile.reaching import reaches_trace
+from flambeau.compile.slots import Asked, ItemSlot
+from flambeau.core.pytree import OWN_PARTS
 from flambeau.core.tensor import Tensor
 
 _NUMBERS = (int, float, complex, np.number)
+_PLAIN = {int, float, bool, complex, str, bytes, type(None)}
 
 
 class Reference(NamedTuple):
     """What is written down in place of something that is not taken apart.
 
     Attributes:
-        kind: ``"result"``, ``"container"`` or ``"constant"``.
-        value: The number of the result or container; the constant.
+        kind: ``"result"``, ``"container"``, ``"argument"``, ``"made"``, ``"copy"`` or
+            ``"constant"``.
+        value: The number of the result, container, argument, or object that is made; what is
+            copied; the constant.
     """
 
     kind: str
     value: Any
 
 
+class Origin(NamedTuple):
+    """What a `Writer` asks of the trace.
+
+    Attributes:
+        log: What it has changed in containers.
+        keep: Makes a tensor a result of the program, and gives the number of that.
+        is_outside: Whether an object was there before.
+        holders: The ids of objects that may hold tensors, since their attributes are set at each
+            call.
+        leaves: The leaves of the arguments.
+    """
+
+    log: Log
+    keep: Callable[[Tensor], int]
+    is_outside: Callable[[Any], bool]
+    holders: set[int]
+    leaves: Sequence[Any]
+
+
 class Writer(pickle.Pickler):
     """Writes down what a trace leaves behind.
 
     Args:
-        log: What it has changed in containers.
-        keep: Makes a tensor a result of the program, and gives the number of that.
-        holders: The ids of objects that may hold tensors, since their attributes are set anew.
+        origin: The trace.
     """
 
-    def __init__(self, log: Log, keep: Callable[[Tensor], int], holders: set[int]) -> None:
+    def __init__(self, origin: Origin) -> None:
         self.file = io.BytesIO()
         super().__init__(self.file, pickle.HIGHEST_PROTOCOL)
-        self.log = log
-        self.keep = keep
-        self.holders = holders
+        self.origin = origin
+        self.log = origin.log
         self.watches: dict[Watch, int] = {}
         self.references: list[Reference] = []
         #: Where Python numbers are left.
         self.numbers_in: dict[str, None] = {}
+        #: The objects that each call makes.
+        self.made: list[Any] = []
         self._where: Any = None
+        self._arguments = {id(each): i for i, each in enumerate(origin.leaves)}
+        # The numbers of references, by the ids of objects, which the writer keeps.
+        self._numbers: dict[int, int] = {}
+        self._kept: list[Any] = []
+        self._clean: dict[int, Any] = {}
+        # The ids of objects that are asked for their hash before they have attributes.
+        self._hashed: set[int] = set()
 
     def write(self, value: Any, where: Any) -> None:
         """Write down ``value``, which is left at ``where``.
@@ -71,7 +101,22 @@ class Writer(pickle.Pickler):
             CompileError: An object in it keeps a tensor of the trace.
         """
         self._where = where
-        self.dump(value)
+        try:
+            self.dump(value)
+        except RecursionError:
+            raise CompileError(
+                f"the compiled function leaves containers in {where} that are inside each other "
+                "too deeply; leave a list of what is in them"
+            ) from None
+
+    def write_attributes(self) -> None:
+        """Write down the attributes of the objects that each call makes."""
+        for each in self.made:
+            self.write(attributes_of(each), self._where)
+
+    def note_key(self, value: Any) -> None:
+        """Note that ``value`` is to be the key of a dictionary."""
+        self._hashed.update(map(id, making.hashed_in({value})))
 
     def note_numbers(self, value: Any, where: Any) -> None:
         """Note that ``value`` is left at ``where``, if there are Python numbers in it."""
@@ -84,63 +129,90 @@ class Writer(pickle.Pickler):
 
     def persistent_id(self, obj: Any) -> int | None:
         """The number of a reference, for what is not taken apart; see `pickle.Pickler`."""
-        watch = self.log.watch_over(obj)
-        if isinstance(obj, Tensor) and type(obj) not in OWN_PARTS:
-            reference = Reference("result", self.keep(obj))
-        elif watch is not None:
-            reference = Reference("container", self.number_of(watch))
-        elif id(obj) not in self.holders and _is_taken_apart(obj):
+        number = self._numbers.get(id(obj))
+        if number is not None:
+            return number
+        reference = self._reference(obj)
+        if reference is None:
+            self._hashed.update(map(id, making.hashed_in(obj)))
             return None
-        else:
-            self._check(obj)
-            reference = Reference("constant", obj)
         self.references.append(reference)
+        if type(obj) not in _PLAIN:
+            self._numbers[id(obj)] = len(self.references) - 1
+            self._kept.append(obj)
         return len(self.references) - 1
+
+    def _reference(self, obj: Any) -> Reference | None:
+        """What stands for ``obj``; ``None`` if it is taken apart."""
+        if type(obj) in _PLAIN:
+            return Reference("constant", obj)
+        if isinstance(obj, Tensor) and type(obj) not in OWN_PARTS:
+            return Reference("result", self.origin.keep(obj))
+        watch = self.log.watch_over(obj)
+        if watch is not None:
+            return Reference("container", self.number_of(watch))
+        if id(obj) in self._arguments:
+            return Reference("argument", self._arguments[id(obj)])
+        if id(obj) in self.origin.holders:
+            return Reference("constant", obj)
+        is_outside = self.origin.is_outside(obj)
+        if making.is_container(obj) and not is_outside and type(obj) is not set:
+            return None
+        holds_tensors = reaches_trace(obj, self.origin.is_outside, self._clean)
+        if is_outside and not holds_tensors:
+            return Reference("constant", obj)
+        if making.has_fields(obj):
+            return self._made(obj, holds_tensors)
+        if making.has_parts(obj) if not holds_tensors else structure.take_apart(obj) is not None:
+            return None
+        if holds_tensors:
+            self._refuse(obj)
+        if type(obj) is set:
+            return None
+        if making.is_copied(obj):
+            return Reference("copy", copy.copy(obj))
+        if making.has_only_attributes(obj):
+            return self._made(obj, holds_tensors)
+        if making.cannot_be_made(obj):
+            raise CompileError(
+                f"the compiled function leaves an object of class {type(obj).__name__} in "
+                f"{self._where}, which would be the same one at every call, used up by the first; "
+                "leave a list of what it gives"
+            )
+        return Reference("constant", obj)
+
+    def _made(self, obj: Any, holds_tensors: bool) -> Reference:
+        if id(obj) in self._hashed:
+            if holds_tensors:
+                self._refuse(obj)
+            return Reference("constant", obj)
+        self.made.append(obj)
+        return Reference("made", len(self.made) - 1)
 
     def reducer_override(self, obj: Any) -> Any:
         """How to put together what is no container of Python's; see `pickle.Pickler`."""
-        if type(obj) in KINDS or is_tuple(obj):
+        if making.is_container(obj):
             return NotImplemented
-        found = _parts_of(obj)
+        found = structure.take_apart(obj)
         assert found is not None
         return structure.put_together, found
 
-    def _check(self, value: Any) -> None:
-        attributes = {} if id(value) in self.holders else attributes_of(value)
-        names = [name for name, each in attributes.items() if is_of_trace(each)]
-        if names or is_of_trace(value):
-            attribute = f" as its attribute {names[0]!r}" if names else ""
-            raise CompileError(
-                f"the compiled function leaves an object of class {type(value).__name__} in "
-                f"{self._where}, which would keep a tensor without a value{attribute}. Leave "
-                "tensors there, or lists, dictionaries, tuples and dataclasses of them; or tell "
-                "JAX what the class holds, as jax.tree_util.register_pytree_node does"
-            )
-
-
-def _parts_of(value: Any) -> tuple[structure.Kind, list[Any]] | None:
-    return structure.take_apart(value) or structure.fields_of(value)
-
-
-def _is_taken_apart(value: Any) -> bool:
-    if type(value) in KINDS or is_tuple(value):
-        return not hasattr(value, "numel")
-    return _holds_made(value, ())
-
-
-def _holds_made(value: Any, inside: tuple[int, ...]) -> bool:
-    """Whether something in a container that is none of Python's own belongs to the trace.
-
-    Args:
-        value: The container, an object of a dataclass, or any other object.
-        inside: The ids of the containers that it was found in.
-    """
-    found = None if id(value) in inside else _parts_of(value)
-    return found is not None and any(
-        is_of_trace(leaf) or _holds_made(leaf, (*inside, id(value)))
-        for member in found[1]
-        for leaf in leaves_in(member)
-    )
+    def _refuse(self, value: Any) -> None:
+        if isinstance(value, Coroutine):
+            # Nobody will wait for it.
+            value.close()
+        names = [
+            name
+            for name, each in attributes_of(value).items()
+            if reaches_trace(each, self.origin.is_outside)
+        ]
+        attribute = f" as its attribute {names[0]!r}" if names else ""
+        raise CompileError(
+            f"the compiled function leaves an object of class {type(value).__name__} in "
+            f"{self._where}, which would keep a tensor without a value{attribute}. Leave "
+            "tensors there, or lists, dictionaries, tuples and dataclasses of them; or tell "
+            "JAX what the class holds, as jax.tree_util.register_pytree_node does"
+        )
 
 
 class Reader(pickle.Unpickler):
@@ -149,13 +221,29 @@ class Reader(pickle.Unpickler):
     references: list[Reference]
     results: list[Any]
     containers: list[Any]
+    leaves: Sequence[Any]
+    made: list[Any]
+    copies: dict[int, Any] | None = None
 
     def persistent_load(self, pid: int) -> Any:
         """What a reference refers to; see `pickle.Unpickler`."""
         kind, value = self.references[pid]
         if kind == "constant":
             return value
-        return (self.results if kind == "result" else self.containers)[value]
+        if kind == "result":
+            return self.results[value]
+        if kind == "container":
+            return self.containers[value]
+        if kind == "copy":
+            return self._copy(pid, value)
+        return (self.leaves if kind == "argument" else self.made)[value]
+
+    def _copy(self, pid: int, value: Any) -> Any:
+        if self.copies is None:
+            self.copies = {}
+        if pid not in self.copies:
+            self.copies[pid] = copy.copy(value)
+        return self.copies[pid]
 
 
 class Replay(NamedTuple):
@@ -193,6 +281,8 @@ class Keeping:
             self.replays.append(Replay(writer.number_of(watch), method, inner))
             if method not in ("reach", "__delitem__"):
                 writer.note_numbers(args[-1:], slot)
+            if method in ("reach", "__setitem__", "__delitem__"):
+                writer.note_key(args[0])
             writer.write(args[:1] if method == "reach" else args, slot)
         for watch in active:
             if watch.rewritten:
@@ -206,6 +296,9 @@ class Keeping:
         #: Whether something is left behind besides what is returned.
         self.leaves_more = bool(self.replays or assigned)
         writer.write(returned, "its result")
+        writer.write_attributes()
+        #: The classes of the objects that each call makes.
+        self.made = [type(each) for each in writer.made]
         self.assigned = [slot for slot, _ in assigned]
         self.slots = [each.slots for each in writer.watches]
         self.references = writer.references
@@ -223,12 +316,17 @@ class Keeping:
         """The containers as they stand before a call; those that it is to make are empty ones."""
         return [first.get() for first, *_ in self.slots]
 
+    def begin(self) -> list[Any]:
+        """The objects that a call makes, without attributes."""
+        return [*map(making.empty, self.made)]
+
     def carry_out(
         self,
         containers: list[Any],
         results: list[Any],
         leaves: Sequence[Any],
         done: list[Any] | None = None,
+        made: list[Any] | None = None,
     ) -> Any:
         """Leave behind what a call leaves behind, and give what it returns.
 
@@ -238,11 +336,14 @@ class Keeping:
             leaves: The leaves of the arguments.
             done: Has an element for each change of a container that was made before an exception
                 interrupted this; they are not made again.
+            made: What `begin` gave, if an exception may interrupt this.
         """
         done = [] if done is None else done
         reader = Reader(io.BytesIO(self.written))
         reader.references, reader.results = self.references, results
-        reader.containers = containers
+        reader.containers, reader.leaves = containers, leaves
+        if self.made:
+            reader.made = self.begin() if made is None else made
         for i, (number, method, inner) in enumerate(self.replays):
             container, args = containers[number], reader.load()
             if i < len(done):
@@ -263,7 +364,11 @@ class Keeping:
                 slot.set_in(leaves, value)
             else:
                 slot.set(value)
-        return reader.load()
+        returned = reader.load()
+        if self.made:
+            for each in reader.made:
+                making.fill(each, reader.load())
+        return returned
 
 
 def drop_counters(watch: Watch, log: Log) -> list[str]:

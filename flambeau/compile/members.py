@@ -16,8 +16,9 @@ from typing import Any
 from flambeau.compile.asking import attribute
 from flambeau.compile.containers import is_of_trace
 from flambeau.compile.places import MISSING, AttributeSlot, Outside
+from flambeau.core.attributes import OWN_FIELDS
 from flambeau.core.modes import modes
-from flambeau.core.tensor import OWN_ATTRIBUTES, Tensor
+from flambeau.core.tensor import Tensor
 
 _TABLES = ("_parameters", "_buffers", "_modules")
 
@@ -33,6 +34,7 @@ class MemberSnapshot:
         self.fresh: list[Any] = []
         self.attributes: dict[Tensor, dict[str, Any]] = {}
         self.ignored: set[Any] = set()
+        self.hooks: dict[int, tuple[Any, dict[int, Any]]] = {}
 
     def know(self, module: Any) -> None:
         """Note that ``module`` was there before the trace."""
@@ -52,6 +54,10 @@ class MemberSnapshot:
             if not table and id(table) not in self.known:
                 self.fresh.append(table)
             self.tables[id(table)] = table, dict(table)
+
+    def touch_hooks(self, table: Any) -> None:
+        """Remember a module's hooks, which are about to be changed."""
+        self.hooks.setdefault(id(table), (table, dict(table)))
 
     def changed(self) -> list[Any]:
         """The slots that no longer hold what they held."""
@@ -93,7 +99,7 @@ class MemberSnapshot:
 
     def put_back(self) -> None:
         """Leave everything as it was."""
-        for table, before in self.tables.values():
+        for table, before in (*self.tables.values(), *self.hooks.values()):
             if _changed(before, dict(table)):
                 table.clear()
                 table.update(before)
@@ -135,7 +141,7 @@ _noticing = 0
 def _get_attribute(self: Tensor, name: str) -> Any:
     # Only called for what is not there: the stand-in of an argument does not have its attributes.
     trace = modes.trace
-    if trace is not None and name not in OWN_ATTRIBUTES:
+    if trace is not None and name not in OWN_FIELDS:
         value = trace.ask(self, attribute, name)
         if value is not MISSING:
             return value
@@ -143,18 +149,18 @@ def _get_attribute(self: Tensor, name: str) -> Any:
 
 
 def _set_attribute(self: Tensor, name: str, value: Any) -> None:
-    if modes.trace is not None and name not in OWN_ATTRIBUTES:
+    if modes.trace is not None and name not in OWN_FIELDS:
         modes.trace.touch_attributes(self)
     object.__setattr__(self, name, value)
 
 
 def _delete_attribute(self: Tensor, name: str) -> None:
-    if modes.trace is not None and name not in OWN_ATTRIBUTES:
+    if modes.trace is not None and name not in OWN_FIELDS:
         modes.trace.touch_attributes(self)
     object.__delattr__(self, name)
 
 
-def _changed(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+def _changed(before: dict[Any, Any], now: dict[Any, Any]) -> list[Any]:
     return [
         name
         for name in {**before, **now}

@@ -29,6 +29,7 @@ class Names(NamedTuple):
         bare: The globals and imports whose value goes elsewhere than to one of its attributes.
         attributes: Every name, and every text, that may be the name of an attribute.
         asks_others: Whether it asks anything but globals and imports for attributes.
+        computes_globals: Whether it may look names up in ``globals()`` that do not stand there.
     """
 
     globals: tuple[str, ...]
@@ -37,6 +38,7 @@ class Names(NamedTuple):
     bare: frozenset[str]
     attributes: frozenset[str]
     asks_others: bool
+    computes_globals: bool
 
 
 @functools.lru_cache(maxsize=4096)
@@ -74,8 +76,33 @@ def names_of(code: CodeType) -> Names:
             root = module = name
     return Names(
         tuple(found), tuple(chains), tuple(imports), frozenset(bare), frozenset(_all_names(code)),
-        asks_others,
+        asks_others, "globals" in found and _computes_globals(code),
     )  # fmt: skip
+
+
+def _computes_globals(code: CodeType) -> bool:
+    """Whether ``globals()`` is used otherwise than with a name: ``["rate"]``, ``.get("rate")``."""
+    steps = [each for each in dis.get_instructions(code) if each.opname not in _BETWEEN]
+    return any(
+        each.opname in _GLOBAL and each.argval == "globals" and not _is_named(steps, i)
+        for i, each in enumerate(steps)
+    )
+
+
+def _is_named(steps: list[dis.Instruction], i: int) -> bool:
+    """Whether the table that the instruction at ``i`` begins to ask for is used with a name."""
+    before = steps[i - 1] if i else None
+    called, *after = steps[i + 1 : i + 5]
+    if not called.opname.startswith("CALL") or len(after) < 2:
+        return False
+    if after[0].opname == "CONTAINS_OP":
+        return before is not None and isinstance(before.argval, str)
+    if after[0].opname in _ATTRIBUTE and after[0].argval == "get":
+        # Behind the name the call follows, or a default.
+        is_end = len(after) > 2 and after[2].opname.startswith(("CALL", "LOAD_CONST"))
+        return after[1].opname == "LOAD_CONST" and is_end
+    is_item = "_SUBSCR" in after[1].opname or after[1].argrepr == "[]"
+    return after[0].opname == "LOAD_CONST" and is_item
 
 
 def _all_names(code: CodeType) -> Iterator[str]:

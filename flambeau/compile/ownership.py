@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import functools
 import os
@@ -20,11 +21,17 @@ from flambeau.compile.places import MISSING
 _INSTALLED = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")} | {
     each for each in sys.path if Path(each).name in ("site-packages", "dist-packages")
 }
-_LIBRARIES = (*OWN_FOLDERS, sysconfig.get_path("stdlib"), *_INSTALLED, "<frozen")
-_PACKAGES = tuple(each + os.sep for each in _INSTALLED)
+_PACKAGES = tuple(os.path.join(each, "") for each in _INSTALLED)
+# Folders of Python's own library.
+STANDARD = tuple(
+    {os.path.join(each, "") for each in (sysconfig.get_path("stdlib"), Path(os.__file__).parent)}
+)
+_LIBRARIES = (*OWN_FOLDERS, *STANDARD, *_PACKAGES, "<frozen")
 # Packages that programs are made with, and that hold no settings of the user's.
 _MACHINERY = ("absl", "chex", "flambeau", "jax", "jaxlib", "ml_dtypes", "numpy", "optax", "scipy")
-_LAYERS = str(Path(OWN_FOLDERS[0]) / "nn")
+_LAYERS = os.path.join(OWN_FOLDERS[0], "nn", "")
+# Of classes that can be changed, which Python's own cannot.
+_HEAP = 1 << 9
 #: The attributes of objects that have none.
 NO_STATE: dict[str, Any] = {}
 
@@ -56,7 +63,18 @@ def is_of_library_module(name: str) -> bool:
 
 def is_of_library_class(cls: type) -> bool:
     """Whether a class is defined in an installed package, Python or flambeau."""
-    return is_of_library_module(cls.__module__)
+    return is_of_library_module(module_of(cls))
+
+
+def module_of(cls: type) -> str:
+    """The name of the module that defines a class; "" for code that runs outside of a module.
+
+    Such code, a text given to ``exec`` for one, finds the name "builtins" for itself.
+    """
+    name = cls.__module__
+    if name == "builtins" and cls.__flags__ & _HEAP:
+        return name if vars(builtins).get(cls.__name__) is cls else ""
+    return name
 
 
 def is_own(cls: type) -> bool:
@@ -85,7 +103,7 @@ def attributes_of(value: Any) -> dict[str, Any]:
     found = {}
     for cls in type(value).__mro__:
         for name, each in vars(cls).items():
-            if isinstance(each, MemberDescriptorType):
+            if isinstance(each, MemberDescriptorType) and name != "__dict__":
                 with contextlib.suppress(AttributeError):
                     found[name] = each.__get__(value)
     return {**found, **state_of(value)}

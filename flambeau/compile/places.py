@@ -125,7 +125,9 @@ def _bound(function: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 def _set_attribute(holder: Any, name: str, value: Any) -> None:
     """Put ``value`` where ``holder`` has its attribute ``name``, past its ``__setattr__``."""
     attributes = getattr(holder, "__dict__", {})
-    if value is MISSING:
+    if name == "__class__":
+        holder.__class__ = value
+    elif value is MISSING:
         delete = type.__delattr__ if isinstance(holder, type) else object.__delattr__
         with contextlib.suppress(AttributeError):
             delete(holder, name)
@@ -135,6 +137,8 @@ def _set_attribute(holder: Any, name: str, value: Any) -> None:
         attributes[name] = value
     else:
         owner = next((cls for cls in type(holder).__mro__ if name in vars(cls)), None)
+        if owner is not None and isinstance(vars(owner)[name], property):
+            return  # It follows from what is put back elsewhere.
         if owner is None or isinstance(vars(owner)[name], MemberDescriptorType):
             object.__setattr__(holder, name, value)
         else:
@@ -211,6 +215,24 @@ class Returned(Outside):
             return self.root()
         except LookupError:
             return MISSING
+
+    def set(self, value: Any) -> None:
+        """Nothing: what a call gives cannot be put anywhere."""
+
+
+class Variable(Returned):
+    """The value of a context variable.
+
+    Args:
+        root: Its ``get``.
+    """
+
+    __slots__ = ()
+
+    def set(self, value: Any) -> None:
+        """Set the variable; `MISSING` leaves it, since only a token takes its value away."""
+        if value is not MISSING:
+            self.root.__self__.set(value)
 
 
 def check_of(places: Iterable[tuple[Outside, Any]]) -> Callable[[], bool]:

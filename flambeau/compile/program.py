@@ -22,6 +22,7 @@ from flambeau.compile.sharing import Joined, Operand, Places, owners_after
 from flambeau.compile.slots import CellSlot, GradSlot, Slot, spec_of, tensors_in
 from flambeau.compile.split import Split, without_constants
 from flambeau.core import finishing, jit_core, tape, world
+from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell
 from flambeau.core.donation import owned
 from flambeau.core.node import Node
@@ -30,21 +31,20 @@ from flambeau.core.tensor import Tensor
 
 _SPENT = tape.SpentNode(())
 _array_of = attrgetter("array")
-_new = object.__new__
 
 
 class _Found(NamedTuple):
     """What a call finds before it writes.
 
     Attributes:
-        standing: The tensors in slots that are returned.
+        in_slots: The tensors in slots that are returned.
         containers: The containers that change.
         exchanged: The tensors that are given other Cells, and those whose Cells they take.
         cells: The Cells of outputs that stand in several places, once they are made.
         tensors: The tensors made of these, by the id of their `Result`.
     """
 
-    standing: dict[Any, Any]
+    in_slots: dict[Any, Any]
     containers: list[Any]
     exchanged: list[exchanging.Found]
     cells: dict[int, Cell]
@@ -89,7 +89,7 @@ class Program:
         self.new_grads = [(slot.tensor, result.output) for slot, result in plain]
         self.slots = [each for each in slots if not self._is_plain_gradient(*each)]
         # Tensors that the results are, where those stand that may be others at each call.
-        self.standing = [each.slot for each in (*self.results, *grads) if each.slot]
+        self.returned_slots = [each.slot for each in (*self.results, *grads) if each.slot]
         self.moved, self.flags = recording.moved, recording.flags
         # The modes in which the function leaves modules that it switches.
         self.switched = [(module, module.training) for module in trace.switched]
@@ -124,7 +124,7 @@ class Program:
         #: Whether it writes anything at all.
         self.changes = bool(self.written or self.writes_more)
         self.looks_first = bool(
-            self.keeping.slots or self.standing or self.flags or self.exchanges or self.shared
+            self.keeping.slots or self.returned_slots or self.flags or self.exchanges or self.shared
         )
 
     def _bind(self, recording: Recording, closed: Any) -> None:
@@ -156,7 +156,7 @@ class Program:
         self.bound_cells = {*read, *recording.cells} - slot_of.keys() if self.loose else set()
         self.slot_specs = [(slot, spec_of(slot.get())) for slot in self.slots_read]
         self.slot_specs += [(slot, spec_of(before)) for slot, before in recording.slot_before]
-        self._bind_to_standing(recording, slot_of)
+        self._bind_to_slots(recording, slot_of)
         order: dict[Any, int] = {}
         for each in (*self.donated, *self.kept):
             order.setdefault(each, len(order))
@@ -201,11 +201,11 @@ class Program:
             return executable
         return lambda *arrays: jax.block_until_ready(executable(*arrays))
 
-    def _bind_to_standing(self, recording: Recording, slot_of: dict[Cell, Slot]) -> None:
+    def _bind_to_slots(self, recording: Recording, slot_of: dict[Cell, Slot]) -> None:
         """Find out which tensors in slots must be those that the trace has found there."""
-        # Slots that must hold the same tensor as others, and slots with the tensor that they hold.
-        self.twins: list[tuple[Any, Any]] = []
-        self.bound: list[tuple[Any, Tensor]] = []
+        # Slots that must hold the same tensor as others, and slots with what they must hold.
+        self.shared_slots: list[tuple[Any, Any]] = []
+        self.bound: list[tuple[Any, Any]] = [*recording.staying]
         used = recording.trace.reads.keys() | recording.looked_up
         first: dict[Any, Tensor] = {}
         for holder, before in recording.slot_before:
@@ -214,7 +214,7 @@ class Program:
                 if owner == slot or tensor._cell not in used:
                     first.setdefault(owner, tensor)
                 elif owner is not None and first.get(owner) is tensor:
-                    self.twins.append((slot, owner))
+                    self.shared_slots.append((slot, owner))
                 else:
                     self.bound.append((slot, tensor))
 
@@ -273,8 +273,7 @@ class Program:
             outputs, node = write(finishing.run_beside(self.executable, read, None))
         sole = self.sole
         if sole is not None and node is None:
-            made = _new(Tensor)
-            made._cell = Cell(outputs[sole.output])
+            made = handle_on(Cell(outputs[sole.output]), Tensor)
             if sole.requires_grad:
                 made._requires_grad = True
                 if sole.number is not None:
@@ -293,11 +292,12 @@ class Program:
         """Run, and write to Cells, containers and attributes, all or, after an interrupt, none."""
         containers = [] if found is None else found.containers
         done: list[Any] = []
+        new = self.keeping.begin() if self.keeping.made else None
 
         def write_all(results: Any) -> Any:
             outputs, node = write(results)
             made = self._make_all(outputs, leaves, node, found)
-            return self.keeping.carry_out(containers, made, leaves, done)
+            return self.keeping.carry_out(containers, made, leaves, done, new)
 
         if self.donated:
             return finishing.run(self.executable, self.donated, read, write_all)
@@ -322,7 +322,7 @@ class Program:
                 tensor._requires_grad = flag
                 world.bump()
         return _Found(
-            {slot: slot.get() for slot in self.standing},
+            {slot: slot.get() for slot in self.returned_slots},
             self.keeping.find(),
             exchanging.look_up(self.exchanges, leaves, self.joined.owners),
             {},
@@ -341,8 +341,7 @@ class Program:
             tensor._grad = None
             world.gradients += 1
         for tensor, output in self.new_grads:
-            tensor._grad = grad = _new(Tensor)
-            grad._cell = Cell(outputs[output])
+            tensor._grad = handle_on(Cell(outputs[output]), Tensor)
         world.gradients += len(self.new_grads)
         for slot, result in self.slots:
             slot.set(self._make(result, outputs, leaves, node, found))
@@ -390,7 +389,7 @@ class Program:
         tensor = result.tensor
         if result.slot:
             assert found is not None
-            tensor = found.standing[result.slot]
+            tensor = found.in_slots[result.slot]
         elif result.argument >= 0:
             tensor = leaves[result.argument]
         if tensor is not None and result.is_alias:
@@ -403,8 +402,7 @@ class Program:
         shared = None if found is None or result.output not in self.shared else found.tensors
         if shared is not None and id(result) in shared:
             return shared[id(result)]
-        made = _new(Tensor)
-        made._cell = self._cell_of(outputs, found, result.output)
+        made = handle_on(self._cell_of(outputs, found, result.output), Tensor)
         if result.cls is not Tensor:
             made = made.as_subclass(result.cls)
         made._requires_grad = result.requires_grad
@@ -431,7 +429,7 @@ class Program:
             self.guard.holds()
             and all(spec_of(slot.get()) == spec for slot, spec in self.slot_specs)
             and all(slot.get() is tensor for slot, tensor in self.bound)
-            and all(slot.get() is owner.get() for slot, owner in self.twins)
+            and all(slot.get() is owner.get() for slot, owner in self.shared_slots)
             and self.keeping.holds()
             and self._are_apart()
         )

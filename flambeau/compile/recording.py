@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,12 +11,14 @@ from jax.core import Tracer
 
 from flambeau.compile import arguments, errors, exchanging, guard, settings, sharing
 from flambeau.compile.asking import NewHook
-from flambeau.compile.containers import is_of_trace
 from flambeau.compile.exchanging import Exchange
+from flambeau.compile.hidden import hidden_objects
 from flambeau.compile.history import Arrival, Root, trace_backward
-from flambeau.compile.keeping import Keeping, Writer, drop_counters
+from flambeau.compile.keeping import Keeping, Origin, Writer, drop_counters
 from flambeau.compile.members import noticing_attributes
-from flambeau.compile.places import AttributeSlot, Outside
+from flambeau.compile.places import AttributeSlot, Outside, Returned, Variable
+from flambeau.compile.reaching import reaches_trace
+from flambeau.compile.replaced_objects import objects_that_stay
 from flambeau.compile.results import Result
 from flambeau.compile.sharing import Joined
 from flambeau.compile.slots import KINDS, GradSlot, tensors_in
@@ -84,6 +87,9 @@ class Recording:
         # Tensors that it takes off the tape and then requires gradients of, as results.
         self.new_leaves: dict[Tensor, int] = {}
         self.refusal: Exception | None = None
+        self.failed = False
+        # The slots that it changes, with what stood there.
+        self.changed: list[tuple[Any, Any]] = []
         self.count = 0
         # Each write-back, as the position of its output and how many writes it stands for.
         self.cells: dict[Cell, tuple[int, int]] = {}
@@ -99,6 +105,8 @@ class Recording:
         self.slot_before: list[tuple[Any, Any]] = []
         # The Cells of the tensors in slots that matter as objects, and not by their values.
         self.looked_up: set[Cell] = set()
+        # Those of them that must hold the same object.
+        self.staying: list[tuple[Any, Any]] = []
         # The slots that the function itself puts something into, with that.
         self.assigned: list[tuple[Any, Any]] = []
         # Gradients that it leaves and that consist of several tensors.
@@ -115,6 +123,8 @@ class Recording:
     def record(self) -> Any:
         """Trace the function and give the closed jaxpr.
 
+        Where the function or the trace fails, whatever it had changed is as it was before.
+
         Raises:
             CompileError: The function needs a value that is not known yet.
         """
@@ -126,17 +136,21 @@ class Recording:
         before = modes.trace
         if before is not None:
             raise errors.CompileError("a compiled function cannot be traced inside another trace")
+        put_settings_back = settings.keep()
         try:
             classes = arguments.classes_in(self.structure)
             self.trace.begin(self.function, self.leaves, classes)
             modes.trace = self.trace
             with noticing_attributes():
-                return jax.make_jaxpr(self._run)(*arrays)
+                # What it puts into context variables is gone with this copy.
+                return contextvars.copy_context().run(jax.make_jaxpr(self._run), *arrays)
         except BaseException as error:
+            self.failed = True
             self.trace.log.reset()
             for undo in reversed(self.trace.undo):
                 undo()
             self.trace.reset()
+            put_settings_back()
             if isinstance(error, errors.VALUE_ERRORS):
                 raise errors.explain(error) from error
             raise
@@ -151,11 +165,13 @@ class Recording:
         before = settings.now()
         with self.trace.noting(), world.traced():
             returned = self.function(*args, **kwargs)
+        if self.trace.refused is not None:
+            raise errors.explain(self.trace.refused)
         settings.warn_of_changes(before)
         self.trace.warn()
         self._warn_of_arguments(args, kwargs)
         self.trace.log.restore()
-        self._collect_slots()
+        self._collect_slots(returned)
         self._collect_sparse_gradients()
         self._collect_kept(returned)
         self._collect_writes()
@@ -199,9 +215,15 @@ class Recording:
     def _collect_kept(self, returned: Any) -> None:
         holders = {*map(id, self.trace.modules)}
         holders |= {id(slot.root) for slot, _ in self.assigned if isinstance(slot, Outside)}
-        writer = Writer(self.trace.log, self._keep, holders)
+        hidden, knows = hidden_objects(self, returned), self.trace.reads_outside.knows
+        origin = Origin(
+            self.trace.log, self._keep, lambda value: knows(value) or id(value) in hidden,
+            holders, self.stand_ins,
+        )  # fmt: skip
+        writer = Writer(origin)
         assigned = [*self.assigned, *self.trace.facts.new_attributes(), *self.sparse_gradients]
         self.keeping = Keeping(writer, self.active, assigned, returned)
+        self._settle_objects(holders)
         is_one = isinstance(returned, Tensor) and type(returned) not in OWN_PARTS
         is_one = is_one and not self.keeping.leaves_more
         self.sole = self.results[0] if is_one and self.results[0].is_new else None
@@ -210,6 +232,26 @@ class Recording:
                 f"the compiled function leaves Python numbers in {', '.join(writer.numbers_in)}, "
                 "which are those of its trace at every call; leave tensors there"
             )
+
+    def _settle_objects(self, holders: set[int]) -> None:
+        """Refuse objects that would keep a tensor of the trace where no call sets it."""
+        objects = self.trace.reads_outside.own
+        objects.settle(self._reaches_trace, holders)
+        strays = objects.strays(self._reaches_trace)
+        if not strays:
+            return
+        places = [slot for slot, _ in self.assigned if isinstance(slot, Outside)]
+        known = {
+            (id(each.holder().get()), each.attributes[-1]) for each in places if each.attributes
+        }
+        known |= {(id(each.root), each.key) for each in places if not each.attributes}
+        for value, name in strays:
+            if known.isdisjoint([(id(value), name), (id(vars(value)), name)]):
+                raise errors.CompileError(
+                    f"the compiled function sets {type(value).__name__}.{name} to a tensor in a "
+                    "way that it cannot follow, such as object.__setattr__(); set it as an "
+                    "attribute, or return the tensor"
+                )
 
     def _add(self, array: Any) -> int:
         self.outputs.append(array)
@@ -315,6 +357,8 @@ class Recording:
         try:
             with trace.noting(), world.traced():
                 arrivals = trace_backward(self.roots, trace.first_sequence, trace.histories)
+            if trace.refused is not None:
+                raise errors.explain(trace.refused)
             if written != self._written():
                 raise errors.CompileError(
                     "a backward hook or a custom Function inside a compiled function writes to a "
@@ -431,7 +475,7 @@ class Recording:
         """How a tensor from outside is found at each call; see `Program`."""
         return self.own[tensor] if tensor in self.own else self.slot_of(tensor) or tensor
 
-    def _collect_slots(self) -> None:
+    def _collect_slots(self, returned: Any) -> None:
         """Find what the function leaves behind, and what that depends on."""
         trace, log = self.trace, self.trace.log
         log.refuse_strays()
@@ -444,9 +488,11 @@ class Recording:
         for snapshot in snapshots:
             slots = [slot for slot in snapshot.changed() if slot not in modes]
             for slot in slots:
-                side_effects += self._look_at_change(slot, snapshot.before(slot))
+                self.changed.append((slot, snapshot.before(slot)))
+                side_effects += self._look_at_change(*self.changed[-1])
             snapshot.ignore(slots)
         side_effects += self._collect_active()
+        self.staying = objects_that_stay(self, returned)
         if side_effects:
             errors.warn(
                 f"the compiled function changes {', '.join(side_effects)} while it is traced; "
@@ -459,11 +505,19 @@ class Recording:
         value = slot.get()
         # A container that was only found while the function ran may be its own, or anything else.
         is_unknown = type(before) in KINDS and not self.trace.log.watches_in(before)
-        if is_unknown or not (isinstance(value, Tensor) or is_of_trace(value)):
+        if is_unknown or not (isinstance(value, Tensor) or self._reaches_trace(value)):
             return [str(slot)]
+        if isinstance(slot, Returned) and not isinstance(slot, Variable):
+            raise errors.CompileError(
+                f"the compiled function changes what {slot} gives to a tensor without a value, "
+                "which no program can put there; return the tensor"
+            )
         self.assigned.append((slot, value))
         self.slot_before.append((slot, before))
         return []
+
+    def _reaches_trace(self, value: Any) -> bool:
+        return reaches_trace(value, self.trace.reads_outside.knows)
 
     def _collect_active(self) -> list[str]:
         """Find the containers that change; give the names of those that Python counts in."""
@@ -484,7 +538,10 @@ class Recording:
         return names
 
     def _restore(self) -> None:
-        """Put back what the trace assigned, so that no tracer is left anywhere."""
+        """Put back what the trace assigned, so that no tracer is left anywhere.
+
+        Once it has failed, what it assigned besides tensors is put back as well.
+        """
         self.trace.log.restore()
         for tensor, handle in self.trace.handles.items():
             handle.put_back(tensor)
@@ -497,8 +554,15 @@ class Recording:
         snapshots: list[Any] = [*trace.all_snapshots(), trace.seen, trace.members]
         for snapshot in snapshots:
             for slot in snapshot.changed():
-                if is_of_trace(slot.get()):
+                if snapshot is trace.seen and trace.is_of_entered(slot):
+                    continue
+                if self.failed or self._reaches_trace(slot.get()):
                     slot.set(snapshot.before(slot))
+        if self.failed:
+            for slot, before in self.changed:
+                slot.set(before)
+            for module, mode in trace.switched.items():
+                AttributeSlot(module, guard.TRAINING).set(mode)
         trace.members.drop_tracers()
         trace.hooks.put_back()
         for tensor, history in self.trace.histories.items():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from flambeau.compile import errors
 from flambeau.core import device, dtype
-from flambeau.core.modes import modes
+from flambeau.core.modes import kept_modes, modes
 
 
 def now() -> dict[str, Any]:
@@ -19,6 +20,20 @@ def now() -> dict[str, Any]:
         "set_default_dtype()": dtype._default,
         "set_default_device()": modes.device or device._global_default,
     }
+
+
+def keep() -> Callable[[], None]:
+    """What puts the settings back as they are now."""
+    kept = kept_modes()
+    kept.__enter__()
+    default_dtype, default_device = dtype._default, device._global_default
+
+    def put_back() -> None:
+        kept.__exit__()
+        dtype.set_default_dtype(default_dtype)
+        device.set_default_device(default_device)
+
+    return put_back
 
 
 def warn_of_changes(before: dict[str, Any]) -> None:

@@ -112,7 +112,7 @@ class Joined:
         view, array, base = leaf._view, leaf._cell.array, None
         look: tuple[Any, ...] = (array.shape, array.dtype, leaf.requires_grad, leaf.is_leaf)
         if view is not None:
-            look += (view.steps, view.names, view.starts is None, view.origin, view.made)
+            look += (view.steps, view.names, view.starts is None, view.origin, view.ban)
             base = view.base
         if base is not None and (known := self._identity(base, owner)) is not None:
             base = known
@@ -209,7 +209,7 @@ class _StandIns:
                 self.trace.note(base)
             made._view = View(
                 view.steps, view.names, starts, view.shape, view.numpy_dtype, base, view.origin,
-                view.made,
+                view.ban,
             )  # fmt: skip
         return made
 

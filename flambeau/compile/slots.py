@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any, NamedTuple
 
 from flambeau.compile import guard
+from flambeau.compile.ownership import attributes_of
 from flambeau.compile.places import MISSING, AttributeSlot, Outside
+from flambeau.compile.structure import fields_of
 from flambeau.core import world
+from flambeau.core.attributes import handle_on
+from flambeau.core.identity import Same
 from flambeau.core.pytree import is_tuple
 from flambeau.core.tensor import Tensor
 
@@ -48,9 +52,7 @@ class CellSlot:
         tensor = self.tensor
         if tensor._view is None:
             return tensor
-        whole = object.__new__(Tensor)
-        whole._cell = tensor._cell
-        return whole
+        return handle_on(tensor._cell, Tensor)
 
 
 class ItemSlot(NamedTuple):
@@ -86,6 +88,25 @@ class ItemSlot(NamedTuple):
         return f"{self.parent}[{self.key!r}]"
 
 
+class FieldSlot(NamedTuple):
+    """An attribute of an object of a dataclass that stands in another slot.
+
+    Attributes:
+        parent: Where the object stands.
+        name: The name of the attribute.
+    """
+
+    parent: Any
+    name: str
+
+    def get(self) -> Any:
+        """What stands in the slot now."""
+        return attributes_of(self.parent.get()).get(self.name, MISSING)
+
+    def __str__(self) -> str:
+        return f"{self.parent}.{self.name}"
+
+
 class Asked(NamedTuple):
     """A fact about a container: no slot, but looked up at each call in the same way.
 
@@ -117,30 +138,60 @@ class Asked(NamedTuple):
 #: The containers whose content programs look up, and change, at each call.
 KINDS = (list, dict, OrderedDict, defaultdict, deque)
 
-Slot = AttributeSlot | CellSlot | GradSlot | ItemSlot | Outside
+Slot = AttributeSlot | CellSlot | FieldSlot | GradSlot | ItemSlot | Outside
+
+# Objects of dataclasses that are farther inside each other are compared by identity.
+_DEEPEST = 4
 
 
-def tensors_in(value: Any, slot: Any) -> Iterator[tuple[Any, Tensor]]:
-    """The tensors in what stands in ``slot``, tuples taken apart, each with its own slot."""
+def _is_object(value: Any) -> bool:
+    """Whether ``value`` is of a dataclass, and has attributes and nothing else."""
+    return is_dataclass(value) and fields_of(value) is not None
+
+
+def objects_in(value: Any, depth: int = 0) -> Iterator[Any]:
+    """The objects of dataclasses in what stands in a slot."""
+    if is_tuple(value):
+        for each in value:
+            yield from objects_in(each, depth)
+    elif depth < _DEEPEST and _is_object(value):
+        yield value
+        for each in attributes_of(value).values():
+            yield from objects_in(each, depth + 1)
+
+
+def tensors_in(value: Any, slot: Any, depth: int = 0) -> Iterator[tuple[Any, Tensor]]:
+    """The tensors in what stands in ``slot``, each with its own slot.
+
+    Tuples and objects of dataclasses are taken apart.
+    """
     if isinstance(value, Tensor):
         yield slot, value
     elif is_tuple(value):
         for i, each in enumerate(value):
-            yield from tensors_in(each, ItemSlot(slot, i))
+            yield from tensors_in(each, ItemSlot(slot, i), depth)
+    elif depth < _DEEPEST and _is_object(value):
+        for name, each in attributes_of(value).items():
+            yield from tensors_in(each, FieldSlot(slot, name), depth + 1)
 
 
-def spec_of(value: Any) -> Any:
+def spec_of(value: Any, depth: int = 0) -> Any:
     """What a program takes for granted of what stands in a slot.
 
     Of a tensor that is shape and dtype, of a container its kind; what a trace asks about the
-    content is compared on its own.
+    content is compared on its own. Containers in an object of a dataclass count by identity.
     """
     if isinstance(value, Tensor) and value._view is None:
         return tuple(value.shape), value.dtype, value.requires_grad
     if is_tuple(value):
-        return type(value), tuple(map(spec_of, value))
+        return type(value), tuple([spec_of(each, depth) for each in value])
     if type(value) in KINDS:
+        if depth:
+            return Same(value)
         return (
             type(value), getattr(value, "maxlen", None), getattr(value, "default_factory", None),
         )  # fmt: skip
+    if depth < _DEEPEST and _is_object(value):
+        fields = attributes_of(value).items()
+        return type(value), tuple([(name, spec_of(each, depth + 1)) for name, each in fields])
     return guard.freeze(value)

@@ -163,7 +163,7 @@ class Split:
         self._cotangents: dict[int, Any] = {}
 
     def gradients(self, inputs: Sequence[Any], cotangents: Sequence[Any]) -> tuple[Any, ...]:
-        """The gradients, the forward computed anew."""
+        """The gradients, the forward computed again."""
         return tuple(self._run(_Evaluation(cotangents), inputs)[self.outputs :])
 
     def forward(self, *inputs: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any
 
 from flambeau.compile import errors, guard
@@ -17,7 +17,7 @@ from flambeau.compile.ownership import is_own
 from flambeau.compile.places import AttributeSlot, Outside, Returned
 from flambeau.compile.reads import Reads, content_of
 from flambeau.compile.slots import KINDS
-from flambeau.core import tensor_class
+from flambeau.core import settings, tensor_class
 from flambeau.core.identity import Same
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import Trace
@@ -52,6 +52,8 @@ class WatchingTrace(Trace):
             leaves: The leaves of its arguments.
             classes: The classes of the containers among these.
         """
+        # The function may change a setting before it asks for it.
+        self.seen.update(map(Returned, settings.known))
         for each in (function, *leaves, *classes):
             self.reads_outside.discover(each)
 
@@ -69,6 +71,13 @@ class WatchingTrace(Trace):
     def warn(self) -> None:
         """Warn of what the program will repeat, and of what it will not see."""
         self.chance.warn()
+        if self.reads_outside.looks_into_script:
+            errors.warn(
+                "the compiled function looks into globals() by names that it computes, so that "
+                "each global of the script counts, but for tensors: one that changes between "
+                "calls makes a program for each call. Put what the function looks up into a "
+                "dictionary of its own"
+            )
         if self.reads_outside.left_out:
             names = ", ".join(self.reads_outside.left_out)
             errors.warn(
@@ -77,19 +86,33 @@ class WatchingTrace(Trace):
                 "that it uses as arguments, or keep what changes in tensors"
             )
 
-    def enter(self, module: Any, anew: bool = False) -> None:
-        """Note that ``module`` was called, or with ``anew`` that it has changed for good."""
+    def enter(self, module: Any, renewed: bool = False) -> None:
+        """Note that ``module`` was called, or with ``renewed`` that it has changed for good."""
         # Several handles on a module have one dictionary.
         key = id(vars(module))
-        if anew or key not in self.snapshots:
+        if renewed or key not in self.snapshots:
             with self._paused():
+                if renewed:
+                    self.seen.renew(module)
                 self.log.restore()
                 snapshot = self.snapshots[key] = ModuleSnapshot(module)
+                for place, holder in self.reads_outside.members.items():
+                    if holder is module and place in self.seen.values:
+                        name = place.attributes[0] if place.attributes else place.key
+                        snapshot.amend(name, self.seen.values[place])
                 self.log.replace_again()
                 if module in self.switched:
                     # The function has chosen the mode itself.
                     snapshot.ignore([AttributeSlot(module, guard.TRAINING)])
                 self.reads_outside.enter(module)
+
+    def is_of_entered(self, place: Outside) -> bool:
+        """Whether ``place`` is an attribute of a module whose own snapshot says what was there.
+
+        What the function has read there may be what `functional_call` lends the module.
+        """
+        module = self.reads_outside.members.get(place)
+        return module is not None and self._is_entered(module)
 
     def _is_entered(self, module: Any) -> bool:
         return id(vars(module)) in self.snapshots
@@ -160,6 +183,11 @@ class WatchingTrace(Trace):
             # An entry of a dictionary that announces its changes.
             self.watched.pop((id(slot.root), slot.key), None)
 
+    def note_setting(self, read: Callable[[], Any]) -> None:
+        """See `Trace.note_setting`."""
+        with self._paused():
+            self.reads_outside.note_setting(read)
+
     def watch(self, owner: Any, snapshot: Callable[[], Any], name: Any = None) -> bool:
         """See `Trace.watch`; hooks for all modules come from outside."""
         is_new = super().watch(owner, snapshot, name)
@@ -182,6 +210,10 @@ class WatchingTrace(Trace):
     def touch(self, table: Any) -> None:
         """See `Trace.touch`."""
         self.members.touch(table)
+
+    def touch_hooks(self, table: Any) -> None:
+        """See `Trace.touch_hooks`."""
+        self.members.touch_hooks(table)
 
     def touch_attributes(self, tensor: Tensor) -> None:
         """Note that an attribute of ``tensor`` is about to be set by the user."""
@@ -236,7 +268,9 @@ class WatchingTrace(Trace):
                 self.ignore(slot)
 
     def reset(self) -> None:
-        """Leave members, attributes and hooks as they were before the trace."""
+        """Leave members, attributes, hooks and generators as they were before the trace."""
+        self.chance.put_back()
+        self.reads_outside.own.put_back()
         self.members.put_back()
         self.hooks.put_back()
 
@@ -244,13 +278,19 @@ class WatchingTrace(Trace):
         """The snapshots of the modules that were entered."""
         return [*self.snapshots.values()]
 
-    def tensors_elsewhere(self) -> set[int]:
-        """The ids of the tensors that stand in watched places, where they are always the same."""
+    def values_elsewhere(self, left_out: Set[Outside] = frozenset()) -> list[Any]:
+        """What stands in watched places, but for those left out, where it is always the same."""
         found: list[Any] = []
         for snapshot in self.all_snapshots():
             found += [snapshot.values[place] for place in snapshot.entries]
-        found += [self.outside.values[place] for place in self.outside.entries]
+        places = (place for place in self.outside.entries if place not in left_out)
+        found += [self.outside.values[place] for place in places]
         found += [value.value for _, _, value in self.watched.values() if isinstance(value, Same)]
+        return found
+
+    def tensors_elsewhere(self) -> set[int]:
+        """The ids of the tensors that stand in watched places, where they are always the same."""
+        found = self.values_elsewhere()
         leaves = leaves_in(found, left_out=self.members.tables)
         return {id(leaf) for leaf in leaves if isinstance(leaf, Tensor)}
 

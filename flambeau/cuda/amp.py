@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from flambeau import amp
 from flambeau.core.dtype import dtype, float16
+from flambeau.core.warning import warn
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 
 def _warn(name: str, instead: str) -> None:
-    warnings.warn(
+    warn(
         f"cuda.amp.{name}() is deprecated; use flambeau.amp.{name}({instead})",
         FutureWarning,
-        stacklevel=3,
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.core.device import device as _device
-from flambeau.core.generator import generator_for
 from flambeau.core.tensor import Tensor
 from flambeau.cuda.devices import device_count, jax_device, place_of
+from flambeau.random.generator import generator_for
 
 __all__ = [
     "get_rng_state", "get_rng_state_all", "initial_seed", "manual_seed", "manual_seed_all", "seed",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Size, Tensor
+from flambeau.core.warning import warn
 from flambeau.distributions import constraints
 from flambeau.distributions.utils import is_known, lazy_property
 
@@ -127,10 +127,9 @@ class Distribution:
 
     def sample_n(self, n: int) -> Any:
         """``sample((n,))``, as older programs call it."""
-        warnings.warn(
+        warn(
             "`sample_n(n)` will be deprecated. Use `sample((n,))` instead.",
             FutureWarning,
-            stacklevel=2,
         )
         return self.sample((n,))
 
@@ -168,11 +167,10 @@ class Distribution:
             arg_constraints = self.arg_constraints
         except NotImplementedError:
             arg_constraints = {}
-            warnings.warn(
+            warn(
                 f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = "
                 "{}` or initialize the distribution with `validate_args=False` to turn off "
                 "validation.",
-                stacklevel=3,
             )
         for name, constraint in arg_constraints.items():
             is_computed = isinstance(getattr(type(self), name, None), lazy_property)
@@ -211,10 +209,9 @@ class Distribution:
         try:
             support = self.support
         except NotImplementedError:
-            warnings.warn(
+            warn(
                 f"{type(self)} does not define `support` to enable sample validation. Please "
                 "initialize the distribution with `validate_args=False` to turn off validation.",
-                stacklevel=3,
             )
             return
         valid = support.check(value)

@@ -7,12 +7,12 @@ their formulas here; those of different families are in `flambeau.distributions.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from flambeau import ops
 from flambeau.autograd.backward import grad
+from flambeau.core.warning import warn
 from flambeau.distributions.categories import Categorical, OneHotCategorical
 from flambeau.distributions.compositions import Independent, TransformedDistribution
 from flambeau.distributions.continuous import Cauchy, Laplace, Normal, Uniform
@@ -74,11 +74,10 @@ def _formula_for(type_p: type, type_q: type) -> Any:
     by_second = min(matches, key=lambda match: match[1::-1])[2]
     if _formulas[nearest] is not _formulas[by_second]:
         one, other = (f"{p.__name__}, {q.__name__}" for p, q in (nearest, by_second))
-        warnings.warn(
+        warn(
             f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}): the formulas for "
             f"({one}) and ({other}) match; the first is taken. Please register_kl the pair itself",
             RuntimeWarning,
-            stacklevel=3,
         )
     return _formulas[nearest]
 

@@ -7,12 +7,12 @@ D. Nagar, "Matrix variate distributions", 2000, chapter 3, for what is known.
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from flambeau import ops
 from flambeau.core.dtype import finfo
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.distributions import constraints
 from flambeau.distributions.covariances import WithCovariance, given_matrix, log_diagonal
 from flambeau.distributions.exp_family import ExponentialFamily
@@ -83,10 +83,9 @@ class Wishart(WithCovariance, ExponentialFamily):
                 f"Value of df={self.df} expected to be greater than ndim - 1 = {n - 1}."
             )
         if self.df.lt(n).any():
-            warnings.warn(
+            warn(
                 "Low df values detected. Singular samples are highly likely to occur for "
                 "ndim - 1 < df < ndim.",
-                stacklevel=3,
             )
 
     @property
@@ -141,7 +140,7 @@ class Wishart(WithCovariance, ExponentialFamily):
             if known and not singular.any():
                 break
             if known and attempt == 0:
-                warnings.warn("Singular sample detected.", stacklevel=2)
+                warn("Singular sample detected.")
             sample = ops.where(singular[..., None, None], self._draw(sample_shape), sample)
         return sample
 

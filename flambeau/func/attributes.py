@@ -21,7 +21,7 @@ def kept_attributes(module: Module) -> Iterator[None]:
     """Let no value that exists only during a transformation stay in a module.
 
     Such values are taken out again at the end of the block. Those that a forward pre-hook computes
-    anew before each call, as `nn.utils.weight_norm` does, are no loss.
+    again before each call, as `nn.utils.weight_norm` does, are no loss.
 
     Args:
         module: The module; those below it count as well.

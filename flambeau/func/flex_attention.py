@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from flambeau import ops
 from flambeau.core import dtype as dtypes
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.func.block_mask import (
     LARGE_BLOCK_SIZE,
     BlockMask,
@@ -87,10 +87,9 @@ def flex_attention(
     if return_lse and return_aux is not None:
         raise ValueError("Cannot specify both return_lse and return_aux; give return_aux alone")
     if return_lse:
-        warnings.warn(
+        warn(
             "return_lse is deprecated; use return_aux=AuxRequest(lse=True) instead",
             FutureWarning,
-            stacklevel=2,
         )
     groups = query.shape[1] // key.shape[1]
     if groups > 1:

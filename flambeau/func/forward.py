@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flambeau.core.drawing import Descent
 from flambeau.core.kernel import Kernel
 from flambeau.core.pushing import push
 from flambeau.core.tensor import Tensor
@@ -20,6 +19,7 @@ from flambeau.func import recording
 from flambeau.func.reverse import chosen, jacrev, require_real
 from flambeau.func.tree import LEAF, as_tensor, flatten, flatten_as, unflatten
 from flambeau.func.vmap import vmap
+from flambeau.random.drawing import Descent
 
 __all__ = ["hessian", "jacfwd", "jvp", "linearize"]
 

@@ -37,7 +37,7 @@ def functional_call(
 
     The module itself is as before afterwards, also if the call raises. A value that is a Tensor and
     that the module writes in place, such as a running mean, is changed for the caller; one that the
-    module assigns anew (``self.steps = self.steps + 1``) is put into the caller's dictionary.
+    module assigns again (``self.steps = self.steps + 1``) is put into the caller's dictionary.
 
     Given `jax.Array`s, in the dictionaries or as arguments, it gives `jax.Array`s back, so that it
     can be used in functions that `jax.jit`, `jax.grad` and `jax.vmap` transform. A `jax.Array`

@@ -28,7 +28,7 @@ def rearrange(tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: i
 
     Args:
         tensor: The tensor; several of one shape are stacked first.
-        pattern: Names of the dimensions as they are, ``->``, and as they shall be. A dimension in
+        pattern: Names of the dimensions as they are, ``->``, and as they are to be. A dimension in
             parentheses is made of several, ``...`` stands for any number of them, and ``1`` or
             ``()`` for a dimension of size 1.
         axes_lengths: The sizes of dimensions that the shape of the tensor does not tell.

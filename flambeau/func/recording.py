@@ -14,7 +14,6 @@ import numpy as np
 
 from flambeau.core import tape
 from flambeau.core.cell import is_abstract
-from flambeau.core.drawing import Descent
 from flambeau.core.dual import suspended, tangent_of
 from flambeau.core.kernel import INEXACT, Kernel, pull_back
 from flambeau.core.modes import enable_grad, modes, no_grad
@@ -22,6 +21,7 @@ from flambeau.core.node import Edge, Node
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Capture, lifted
 from flambeau.core.upload import beside
+from flambeau.random.drawing import Descent
 
 Arrays = tuple[Any, ...]
 

@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.drawing import Descent
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Capture, lifted
@@ -17,6 +16,7 @@ from flambeau.core.writing import put
 from flambeau.func import recording
 from flambeau.func.tree import Structure, as_tensor, broadcast, flatten, unflatten
 from flambeau.ops.shape import cat, stack
+from flambeau.random.drawing import Descent
 
 __all__ = ["vmap"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
-import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
+from flambeau.core.warning import warn
 from flambeau.fx.codegen import CodeGen, PythonCode
 from flambeau.fx.graph_printing import GraphPrinting
 from flambeau.fx.names import Namespace, name_of_target
@@ -183,11 +183,10 @@ class Graph(GraphPrinting):
             type_expr: Its type.
         """
         if self.owning_module is not None and not _has_member(self.owning_module, qualified_name):
-            warnings.warn(
+            warn(
                 f"the GraphModule has no parameter, buffer or module '{qualified_name}', which a "
                 "get_attr node refers to; add it with add_submodule, register_parameter or "
                 "register_buffer",
-                stacklevel=2,
             )
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
@@ -319,7 +318,7 @@ class Graph(GraphPrinting):
         if to_erase.graph is not self:
             raise RuntimeError(f"cannot erase node '{to_erase}' from another graph than its own")
         if to_erase._erased:
-            warnings.warn(f"node '{to_erase}' is erased already", stacklevel=2)
+            warn(f"node '{to_erase}' is erased already")
             return
         to_erase._remove_from_list()
         to_erase._erased = True

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 from flambeau.assertions import _assert
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.fx.assertions import _assert_is_none
 from flambeau.fx.node import base_types
 from flambeau.fx.tree_codegen import _PyTreeCodeGen, _PyTreeInfo
@@ -124,10 +124,9 @@ class Placeholders:
                 says = f"{name} has been specialized to have value {leaf} but got another value"
                 _assert(made == leaf, says)
             else:
-                warnings.warn(
+                warn(
                     f"the traced function is specialized to the given '{name}', a "
                     f"{type(leaf).__name__}, and will not notice another one",
-                    stacklevel=6,
                 )
             return leaf
 

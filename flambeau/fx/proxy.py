@@ -6,6 +6,7 @@ import copy
 import enum
 import opcode
 import operator
+import os
 import sys
 import threading
 import traceback
@@ -31,7 +32,7 @@ __all__ = [
 
 _UNPACK = opcode.opmap["UNPACK_SEQUENCE"]
 _EXTENDED = opcode.opmap["EXTENDED_ARG"]
-_FOLDER = str(Path(__file__).parent.parent)
+_FOLDER = os.path.join(Path(__file__).parent.parent, "")
 
 
 class _Expected(threading.local):

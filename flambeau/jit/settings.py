@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from flambeau.core.settings import setting
+
 __all__ = [
     "enable_onednn_fusion", "fuser", "onednn_fusion_enabled", "optimized_execution",
     "set_fusion_strategy", "strict_fusion",
@@ -47,6 +49,7 @@ def enable_onednn_fusion(enabled: bool) -> None:
     _chosen["onednn"] = bool(enabled)
 
 
+@setting
 def onednn_fusion_enabled() -> bool:
     """What `enable_onednn_fusion` was told."""
     return _chosen["onednn"]

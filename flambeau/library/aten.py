@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau
@@ -27,11 +27,22 @@ def _to_copy(self: Any, *, dtype: Any = None, device: Any = None, **layout: Any)
     return self.to(device=device or self.device, dtype=dtype or self.dtype, copy=True)
 
 
+def _index(self: Any, indices: Sequence[Any]) -> Any:
+    return self[tuple(slice(None) if each is None else each for each in indices)]
+
+
+def _sparse_addmm(self: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    return flambeau.sparse.addmm(self, mat1, mat2, beta=beta, alpha=alpha)
+
+
 _OWN: dict[str, Callable[..., Any]] = {
     "_softmax": _softmax,
     "_log_softmax": _log_softmax,
+    "index": _index,
     "slice": _slice,
+    "_sparse_addmm": _sparse_addmm,
     "_to_copy": _to_copy,
+    "_pin_memory": lambda self, device=None: self.pin_memory(device),
     "_unsafe_view": flambeau.reshape,
     "alias": lambda self: self.view_as(self),
 }

@@ -11,7 +11,7 @@ import numpy as np
 from flambeau.compile.errors import CompileError
 from flambeau.core.modes import modes, no_grad
 from flambeau.core.tensor import Tensor
-from flambeau.core.trace import TracedValueError
+from flambeau.core.trace import TracedValueError, current
 from flambeau.core.tracers import Tracer
 
 # What a kernel meets that asks a traced tensor for its numbers.
@@ -54,6 +54,8 @@ def run_traced(
     Raises:
         RuntimeError: The kernel needs the numbers, and there is no ``fake``.
     """
+    trace = current()
+    refused = None if trace is None else trace.refused
     try:
         return call(kernel, values)
     except _NOT_KNOWN as error:
@@ -63,6 +65,9 @@ def run_traced(
                 "being traced. Register a fake implementation (register_fake) that gives the "
                 "shapes of its results: the program then calls the kernel when it runs"
             ) from error
+    if trace is not None:
+        # The program calls the kernel, which then finds the numbers that it has asked for.
+        trace.refused = refused
     return _called_back(name, kernel, fake, values, call)
 
 

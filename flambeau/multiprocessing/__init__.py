@@ -8,6 +8,7 @@ import multiprocessing as _multiprocessing
 from multiprocessing import *  # pyright: ignore[reportWildcardImportFromLibrary]
 
 from flambeau._absent import Absent as _Absent
+from flambeau.core.settings import setting
 from flambeau.multiprocessing.reductions import init_reductions as init_reductions
 from flambeau.multiprocessing.spawn import ProcessContext as ProcessContext
 from flambeau.multiprocessing.spawn import ProcessExitedException as ProcessExitedException
@@ -34,6 +35,7 @@ def get_all_sharing_strategies() -> set[str]:
     return set(_STRATEGIES)
 
 
+@setting
 def get_sharing_strategy() -> str:
     """What `set_sharing_strategy` was told."""
     return _strategy

@@ -10,10 +10,11 @@ import sys
 import tempfile
 import time
 import traceback
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from flambeau.core.warning import warn
 
 __all__ = [
     "ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException",
@@ -211,9 +212,8 @@ def spawn(
 ) -> ProcessContext | None:
     """`start_processes`, by ``"spawn"``."""
     if start_method != "spawn":
-        warnings.warn(
+        warn(
             f"spawn() starts processes by 'spawn', not by {start_method!r}; see start_processes()",
             FutureWarning,
-            stacklevel=2,
         )
     return start_processes(fn, args, nprocs, join, daemon, start_method="spawn")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.handle import RemovableHandle
 from flambeau.core.modes import modes
+from flambeau.core.warning import warn
 from flambeau.nn.gradient_hooks import GradientHooks
 from flambeau.nn.hooks import (
     _global_backward_hooks,
@@ -259,10 +259,9 @@ def _run_always_called_hooks(
             try:
                 result = _run_forward_hook(module, hook_id, hook, args, kwargs, result)
             except Exception as error:  # noqa: BLE001 - one error is on its way already
-                warnings.warn(
+                warn(
                     f"a forward hook of {type(module).__name__} with always_call=True raised "
                     f"while another error was on its way, which is raised instead: {error}",
-                    stacklevel=5,
                 )
 
 

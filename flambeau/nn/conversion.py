@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
 from flambeau.core.modes import modes, no_grad
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.nn.parameter import Parameter, is_lazy
 from flambeau.nn.traversal import Traversal
 from flambeau.ops.conversion import parse_to
@@ -26,7 +26,7 @@ class Conversion(Traversal):
         if not isinstance(mode, bool):
             raise ValueError(f"the training mode is True or False, but got {mode!r}")
         if modes.trace is not None:
-            modes.trace.switch(self)
+            modes.trace.switch(self, self.training)
         self.training = mode
         for module in self.children():
             module.train(mode)
@@ -101,9 +101,8 @@ class Conversion(Traversal):
                 f"a module can only be cast to a floating point or complex dtype, not to {dtype}"
             )
         if dtype is not None and dtype.is_complex:
-            warnings.warn(
+            warn(
                 "layers that were written for real numbers may not work with complex parameters",
-                stacklevel=2,
             )
         memory_format = kwargs.get("memory_format")
 

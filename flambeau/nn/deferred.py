@@ -28,7 +28,7 @@ class DeferredInitialization:
         takes nothing from the random numbers of the others. What is drawn on a device that the
         constructor names itself is drawn there and then, from that device's generator.
 
-        A module that is cast, copied or initialized anew after the block remembers that as well.
+        A module that is cast, copied or initialized again after the block remembers that as well.
         Gradients on the meta device are forgotten.
 
         Args:

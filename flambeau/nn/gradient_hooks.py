@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from flambeau.core.modes import is_grad_enabled
 from flambeau.core.tape import IdentityNode, identity_node
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import hides_gradients
+from flambeau.core.warning import warn
 from flambeau.nn import hooks
 from flambeau.nn.hooks import BoundHook, _global_backward_pre_hooks
 from flambeau.ops.creation import zeros
@@ -37,11 +37,10 @@ class GradientHooks:
         """What the call must return for the ``result`` of `forward`."""
         if self.around is not None:
             if not isinstance(result, Tensor | tuple):
-                warnings.warn(
+                warn(
                     "full backward hooks see the gradients of a Tensor or of the Tensors in a "
                     f"tuple, but {type(self.module).__name__} returned a "
                     f"{type(result).__name__}: they will not be called",
-                    stacklevel=7,
                 )
             result = self.around.setup_output_hook(result)
         if hides_gradients() and not _requires_grad(result):
@@ -95,11 +94,10 @@ def _warn_of_partial_gradients(args: Any, result: Any, node: Any) -> None:
     """
     reason = _why_partial(args, result, node)
     if reason:
-        warnings.warn(
+        warn(
             f"a non-full backward hook will miss some gradients: {reason}; "
             "register_full_backward_hook sees them all",
             FutureWarning,
-            stacklevel=9,
         )
 
 
@@ -176,10 +174,9 @@ class BackwardHook:
 
     def _call_without_input_gradients(self, grad_outputs: tuple[Any, ...]) -> None:
         # No input node will run in this backward, so the hooks have their only chance now.
-        warnings.warn(
+        warn(
             f"no input of {type(self.module).__name__} requires grad, so its full backward hook is "
             "called when the gradients of its outputs are known, with None for every grad_input",
-            stacklevel=5,
         )
         grads = (None,) * self._inputs.size
         for hook in self.user_hooks:

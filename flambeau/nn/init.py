@@ -7,7 +7,6 @@ On the meta device shapes are checked and nothing is drawn.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +14,12 @@ from flambeau.autograd.grad_mode import no_grad
 from flambeau.core.op import function
 from flambeau.core.plan import following, has_plan, is_recording
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.ops.creation import eye as identity
 from flambeau.ops.matrices.factorization import orthonormal_columns
 from flambeau.ops.ranges import arange
-from flambeau.ops.sampling import permutations, real, redraw, truncated_normal_
+from flambeau.ops.redrawing import real, redraw, truncated_normal_
+from flambeau.ops.sampling import permutations
 
 __all__ = [
     "calculate_gain",
@@ -52,7 +53,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """By how much weights must be scaled to make up for what a nonlinearity takes away.
 
     Args:
-        nonlinearity: ``"linear"``, ``"conv1d"`` and its kin, ``"sigmoid"``, ``"tanh"``, ``"relu"``,
+        nonlinearity: ``"linear"``, ``"conv1d"`` (2d, 3d), ``"sigmoid"``, ``"tanh"``, ``"relu"``,
             ``"leaky_relu"`` or ``"selu"``.
         param: The negative slope of ``"leaky_relu"``, 0.01 by default.
 
@@ -136,10 +137,9 @@ def trunc_normal_(
     if _leaves_empty(tensor):
         return tensor
     if mean < a - 2 * std or mean > b + 2 * std:
-        warnings.warn(
+        warn(
             f"trunc_normal_(): the interval from {a} to {b} is more than two deviations from the "
             "mean, where few numbers are normal",
-            stacklevel=4,
         )
     return truncated_normal_(tensor, mean, std, a, b, generator)
 
@@ -320,9 +320,7 @@ def kaiming_normal_(
 def _warned_of_emptiness(tensor: Tensor) -> bool:
     if 0 not in tensor.shape:
         return False
-    warnings.warn(
-        f"a weight of shape {list(tensor.shape)} has no elements to initialize", stacklevel=4
-    )
+    warn(f"a weight of shape {list(tensor.shape)} has no elements to initialize")
     return True
 
 
@@ -418,10 +416,9 @@ def _deprecated(new: Callable[..., Tensor]) -> Callable[..., Tensor]:
     old_name = new.__name__[:-1]
 
     def old(*args: Any, **kwargs: Any) -> Tensor:
-        warnings.warn(
+        warn(
             f"nn.init.{old_name} is deprecated; call nn.init.{new.__name__}",
             FutureWarning,
-            stacklevel=2,
         )
         return new(*args, **kwargs)
 

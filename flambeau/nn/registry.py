@@ -7,82 +7,67 @@ user who reaches for ``module._modules`` directly.
 
 from __future__ import annotations
 
-import functools
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Any, TypeVar
 
+from flambeau.core.announcing import Announcing, announced
 from flambeau.core.modes import modes
 from flambeau.core.world import bump
 
 Member = TypeVar("Member")
 
 
-def _announced(method: Callable[..., Any]) -> Any:
-    """``method`` of a dictionary, followed by a bump, also when it fails half way."""
-
-    @functools.wraps(method)
-    def change(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return method(self, *args, **kwargs)
-        finally:
-            bump()
-
-    return change
-
-
-def _traced(method: Callable[..., Any]) -> Any:
-    """`_announced` of a ``method`` that changes members, of which a trace is told before."""
-    announced = _announced(method)
-
-    @functools.wraps(method)
-    def change(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if modes.trace is not None:
-            modes.trace.touch(self)
-        return announced(self, *args, **kwargs)
-
-    return change
-
-
-class Registry(dict[str, Member]):
+class Registry(Announcing, dict[str, Member]):
     """Members of a module by name."""
 
     __slots__ = ()
     announces_changes = True
 
+    def _before_change(self) -> None:
+        if modes.trace is not None:
+            modes.trace.touch(self)
+
+    def _after_change(self) -> None:
+        bump()
+
+    # Without the wrapper, since every assignment of a member comes here.
     def __setitem__(self, key: str, value: Member) -> None:
         if modes.trace is not None:
             modes.trace.touch(self)
         dict.__setitem__(self, key, value)
         bump()
 
-    __delitem__ = _traced(dict.__delitem__)
-    __ior__ = _traced(dict.__ior__)
-    clear = _traced(dict.clear)
-    pop = _traced(dict.pop)
-    popitem = _traced(dict.popitem)
-    setdefault = _traced(dict.setdefault)
-    update = _traced(dict.update)
+    __delitem__ = announced(dict.__delitem__)
+    __ior__ = announced(dict.__ior__)
+    clear = announced(dict.clear)
+    pop = announced(dict.pop)
+    popitem = announced(dict.popitem)
+    setdefault = announced(dict.setdefault)
+    update = announced(dict.update)
 
 
-class HookRegistry(OrderedDict[int, Any]):
+class HookRegistry(Announcing, OrderedDict[int, Any]):
     """Hooks, or marks on hooks, by the ``id`` of their `RemovableHandle`, in order of calling."""
 
     __slots__ = ()
     announces_changes = True
 
-    def __setitem__(self, key: int, value: Any) -> None:
-        OrderedDict.__setitem__(self, key, value)
+    def _before_change(self) -> None:
+        if modes.trace is not None:
+            modes.trace.touch_hooks(self)
+
+    def _after_change(self) -> None:
         bump()
 
-    __delitem__ = _announced(OrderedDict.__delitem__)
-    __ior__ = _announced(OrderedDict.__ior__)
-    clear = _announced(OrderedDict.clear)
-    pop = _announced(OrderedDict.pop)
-    popitem = _announced(OrderedDict.popitem)
-    setdefault = _announced(OrderedDict.setdefault)
-    update = _announced(OrderedDict.update)
-    move_to_end = _announced(OrderedDict.move_to_end)
+    __setitem__ = announced(OrderedDict.__setitem__)
+    __delitem__ = announced(OrderedDict.__delitem__)
+    __ior__ = announced(OrderedDict.__ior__)
+    clear = announced(OrderedDict.clear)
+    pop = announced(OrderedDict.pop)
+    popitem = announced(OrderedDict.popitem)
+    setdefault = announced(OrderedDict.setdefault)
+    update = announced(OrderedDict.update)
+    move_to_end = announced(OrderedDict.move_to_end)
 
 
 class ModuleState:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from itertools import chain
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 from flambeau.core.handle import RemovableHandle
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.nn import load_report
 from flambeau.nn.hooks import BoundHook, add_hook
 from flambeau.nn.parameter import Parameter, is_lazy
@@ -69,10 +69,9 @@ class Persistence(ModuleState):
         ['0.steps']
         """
         if args:
-            warnings.warn(
+            warn(
                 "positional arguments of state_dict() are deprecated; name them",
                 FutureWarning,
-                stacklevel=2,
             )
             destination, prefix, keep_vars = _with_positional(args, destination, prefix, keep_vars)
         if destination is None:
@@ -308,10 +307,9 @@ def _load_member(
     if given.is_complex() and not member.is_complex() and not assign:
         return load_report.kind_mismatch(key, given, member)
     if member.is_meta and not given.is_meta and not assign:
-        warnings.warn(
+        warn(
             f"{key} is on the meta device and has no elements to load into: use assign=True to "
             "take the given tensors over, or to_empty() first",
-            stacklevel=2,
         )
     try:
         if assign:

@@ -46,6 +46,7 @@ from flambeau.ops.powers import *
 from flambeau.ops.quantile import *
 from flambeau.ops.questions import *
 from flambeau.ops.ranges import *
+from flambeau.ops.redrawing import *
 from flambeau.ops.reduction import *
 from flambeau.ops.sampling import *
 from flambeau.ops.scattering import *

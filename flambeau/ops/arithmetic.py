@@ -8,15 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core.dtype import BOOLEAN, FLOATING, INTEGER
-from flambeau.core.op import (
-    Array,
-    Number,
-    Operand,
-    TensorOperand,
-    function,
-    make_in_place,
-    op,
-)
+from flambeau.core.kinds import Array, Number, Operand, TensorOperand
+from flambeau.core.op import function, make_in_place, op
 from flambeau.core.promotion import check_broadcast, promote, promote_to_float, result_dtype
 from flambeau.core.python_operators import operand
 from flambeau.core.tensor import Tensor, method
@@ -50,13 +43,15 @@ def _scaled(name: str, alpha: Any, to: Any) -> Any:
 # Sums and differences
 
 
-@op(name="add", operator="add", inplace=True, promote="type", widen=True, linear=True)
+@op(
+    name="add", operator="add", inplace=True, promote="type", widen=True, numbers=True, linear=True
+)  # fmt: skip
 def _add(input: Operand, other: Operand) -> Array:
     """The sum of two tensors, or of a tensor and a number."""
     return input + other
 
 
-@op(name="add", widen=True, linear=True)
+@op(name="add", widen=True, numbers=True, linear=True)
 def add_scaled(input: Operand, other: Operand, alpha: Array | Number) -> Array:
     alpha = _scaled("add", alpha, result_dtype((input, other)))
     left, right = promote(input, other)
@@ -64,11 +59,11 @@ def add_scaled(input: Operand, other: Operand, alpha: Array | Number) -> Array:
 
 
 @function(method=True)
-def add(input: Tensor, other: Any, *, alpha: Any = 1) -> Any:
+def add(input: Tensor | complex, other: Any, *, alpha: Any = 1) -> Any:
     """``input + alpha * other``, elementwise and broadcast.
 
     Args:
-        input: A tensor.
+        input: A tensor or number.
         other: A tensor or number.
         alpha: A number to multiply ``other`` by.
 
@@ -86,7 +81,7 @@ def _subtraction(*operands: Any) -> None:
         )
 
 
-@op(name="sub", operator="sub", inplace=True, widen=True, linear=True)
+@op(name="sub", operator="sub", inplace=True, widen=True, numbers=True, linear=True)
 def _sub(input: Operand, other: Operand) -> Array:
     """The difference of two tensors, or of a tensor and a number."""
     _subtraction(input, other)
@@ -94,7 +89,7 @@ def _sub(input: Operand, other: Operand) -> Array:
     return left - right
 
 
-@op(name="sub", widen=True, linear=True)
+@op(name="sub", widen=True, numbers=True, linear=True)
 def sub_scaled(input: Operand, other: Operand, alpha: Array | Number) -> Array:
     _subtraction(input, other)
     alpha = _scaled("sub", alpha, result_dtype((input, other)))
@@ -103,7 +98,7 @@ def sub_scaled(input: Operand, other: Operand, alpha: Array | Number) -> Array:
 
 
 @function(method=True)
-def sub(input: Tensor, other: Any, *, alpha: Any = 1) -> Any:
+def sub(input: Tensor | complex, other: Any, *, alpha: Any = 1) -> Any:
     """``input - alpha * other``, elementwise and broadcast.
 
     Raises:
@@ -166,7 +161,7 @@ def positive(input: Tensor) -> Any:
 # Products and quotients
 
 
-@op(method=True, inplace=True, operator="mul", widen=True)
+@op(method=True, inplace=True, operator="mul", widen=True, numbers=True)
 def mul(input: Operand, other: Operand) -> Array:
     """``input * other``, elementwise and broadcast.
 
@@ -178,14 +173,14 @@ def mul(input: Operand, other: Operand) -> Array:
 
 
 @op(
-    method=True, inplace=True, operator="truediv", widen=True,
+    method=True, inplace=True, operator="truediv", widen=True, numbers=True,
     node=lambda rounding_mode: f"DivBackward{2 if rounding_mode else 0}",
 )  # fmt: skip
 def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> Array:
     """``input / other``, elementwise and broadcast.
 
     Args:
-        input: The dividend, a tensor.
+        input: The dividend, a tensor or number.
         other: The divisor, a tensor or number.
         rounding_mode: ``None`` for true division, which gives floats for integers; ``"trunc"``
             rounds the quotient towards zero, ``"floor"`` downwards, both keep integers.
@@ -233,7 +228,7 @@ def _floor_divided(left: Any, right: Any) -> Any:
     return jnp.where(right == 0, left / right, below)
 
 
-@op(method=True, inplace=True, operator="floordiv", node="NotImplemented")
+@op(method=True, inplace=True, operator="floordiv", numbers=True, node="NotImplemented")
 def floor_divide(input: Operand, other: Operand) -> Array:
     """``input // other``: the quotient rounded downwards.
 

@@ -35,7 +35,7 @@ def frombuffer(
         dtype: What the bytes are.
         count: How many elements; by default all.
         offset: How many bytes to leave out at the beginning.
-        requires_grad: Whether `backward` shall accumulate gradients for it.
+        requires_grad: Whether `backward` accumulates gradients for it.
 
     Raises:
         ValueError: ``buffer`` has no such memory, or there is none, or too little.

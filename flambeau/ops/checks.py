@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,9 +17,10 @@ from flambeau.core.dtype import (
     from_numpy_dtype,
     get_default_dtype,
 )
+from flambeau.core.kinds import SIZES
 
 # The dimensions that a reduction runs over: one, several, or ``None`` for all.
-Dims: TypeAlias = int | Sequence[int] | None
+Dims: TypeAlias = Annotated[int | Sequence[int] | None, SIZES]
 
 _WORDS = {BOOLEAN: "bool", INTEGER: "integer", FLOATING: "floating point", COMPLEX: "complex"}
 

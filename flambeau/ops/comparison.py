@@ -6,7 +6,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from flambeau.core.op import Array, Number, Operand, TensorOperand, function, op
+from flambeau.core.kinds import Array, Number, Operand, TensorOperand
+from flambeau.core.op import function, op
 from flambeau.core.promotion import check_broadcast, is_number, result_dtype
 from flambeau.core.tensor import Tensor
 from flambeau.ops.aliases import also_method

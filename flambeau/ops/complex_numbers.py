@@ -8,7 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.op import Array, Operand, function, op
+from flambeau.core.kinds import Array, Operand
+from flambeau.core.op import function, op
 from flambeau.core.promotion import check_broadcast, promote, promote_to_float
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_floating, same_dtype

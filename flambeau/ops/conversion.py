@@ -1,4 +1,4 @@
-"""Copies, dtypes and devices: `clone`, `copy_`, `to` and its kin."""
+"""Copies, dtypes and devices: `clone`, `copy_`, `to` and the like."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from flambeau.core import naming, plan, tape
 from flambeau.core.convert import place
 from flambeau.core.device import as_device, device
 from flambeau.core.dual import tangent_of
+from flambeau.core.kinds import Array
 from flambeau.core.layout import memory_format
 from flambeau.core.modes import modes
-from flambeau.core.op import Array, function, op
+from flambeau.core.op import function, op
 from flambeau.core.single_precision import spread
 from flambeau.core.strides import is_in_order
 from flambeau.core.tensor import Tensor, method

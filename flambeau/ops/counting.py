@@ -14,11 +14,12 @@ import numpy as np
 
 from flambeau.core.convert import place
 from flambeau.core.dtype import INTEGER, float32, float64
-from flambeau.core.op import Array, Number, function, op
+from flambeau.core.kinds import Array, Number
+from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_floating, wrap_dim
 from flambeau.ops.known import is_traced, known_values
-from flambeau.ops.values import at_hand
+from flambeau.ops.values import concrete_values
 
 __all__ = ["bincount", "histc", "unique", "unique_consecutive"]
 
@@ -237,7 +238,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     """
     if bins < 1:
         raise RuntimeError(f"histc(): the number of bins must be positive, got {bins}")
-    found = at_hand(input) if min == max else None
+    found = concrete_values(input) if min == max else None
     ends = (min, max) if found is None or not found.size else (found.min(), found.max())
     if not all(map(math.isfinite, ends)):
         raise RuntimeError(f"histc(): the range from {ends[0]} to {ends[1]} is not finite")

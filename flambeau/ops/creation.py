@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from flambeau.core import dtype as dtypes
 from flambeau.core import plan
 from flambeau.core.device import META, as_device, device
+from flambeau.core.kinds import Array, Number
 from flambeau.core.modes import modes
-from flambeau.core.op import Array, Number, function, op
+from flambeau.core.op import function, op
 from flambeau.core.overrides import asks
 from flambeau.core.single_precision import spread
 from flambeau.core.tensor import Tensor
@@ -64,7 +65,7 @@ def zeros(
         layout: Dense tensors are the only ones.
         device: Where to put it; by default `get_default_device`.
         pin_memory: Accepted for PyTorch's sake; JAX decides how it moves memory.
-        requires_grad: Whether `backward` shall accumulate gradients for it.
+        requires_grad: Whether `backward` accumulates gradients for it.
 
     Raises:
         TypeError: A size is not an integer.

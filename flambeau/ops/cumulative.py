@@ -18,7 +18,8 @@ import numpy as np
 from flambeau import return_types
 from flambeau.core import dtype as dtypes
 from flambeau.core.compiler import only_cpu
-from flambeau.core.op import Array, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import op
 from flambeau.ops.checks import (
     cast_real,
     category,

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core.dtype import FLOATING, get_default_dtype
-from flambeau.core.op import Array, Number, function, op
+from flambeau.core.kinds import Array, Number
+from flambeau.core.op import function, op
 from flambeau.core.promotion import promote, result_dtype
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import category, wrap_dim

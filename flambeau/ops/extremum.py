@@ -9,7 +9,8 @@ import jax.numpy as jnp
 
 from flambeau import return_types
 from flambeau.core.dtype import BOOLEAN
-from flambeau.core.op import Array, function, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import (
     Dims,

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau.core import dtype as dtypes
+from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell
 from flambeau.core.device import device
 from flambeau.core.dtype import BOOLEAN, COMPLEX, FLOATING
@@ -102,8 +103,7 @@ def wrap_new(name: str, array: Any, requires_grad: bool = False, out: Any = None
     Raises:
         RuntimeError: ``requires_grad`` for a dtype that cannot.
     """
-    made = object.__new__(Tensor)
-    made._cell = Cell(array)
+    made = handle_on(Cell(array), Tensor)
     if out is not None:
         return put_out(out, made, name)
     if modes.inference:

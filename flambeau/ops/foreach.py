@@ -1,4 +1,4 @@
-"""Operators over lists of tensors: `flambeau._foreach_add_` and its kin, by PyTorch's names.
+"""Operators over lists of tensors: `flambeau._foreach_add_` and the like, by PyTorch's names.
 
 What a call computes for the tensors of a list is one program, where they are on one device.
 """
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.core import dtype as dtypes
+from flambeau.core import finishing
 from flambeau.core.dispatch import run
 from flambeau.core.generations import remembered
 from flambeau.core.kernel import Kernel
@@ -17,7 +18,7 @@ from flambeau.core.modes import modes
 from flambeau.core.overrides import OverrideNeeded
 from flambeau.core.tensor import Tensor
 from flambeau.core.viewing import leaf_error
-from flambeau.core.writing import check_fit, put
+from flambeau.core.writing import all_or_none, check_fit, put
 from flambeau.ops.arithmetic import add_scaled, sub_scaled
 from flambeau.ops.matrices.norms import vector_norm
 from flambeau.ops.selection import clamp_max, clamp_min
@@ -85,8 +86,12 @@ def foreach(name: str) -> Callable[..., Any]:
     def function(self: Any, *args: Any, **kwargs: Any) -> Any:
         rows = _rows(full, self, _operands(full, stem, args, kwargs))
         if stem in _IN_PLACE_ONLY:
-            for tensor, *others in rows:
-                getattr(tensor, stem)(*others)
+
+            def change() -> None:
+                for tensor, *others in rows:
+                    getattr(tensor, stem)(*others)
+
+            all_or_none(self, change)
             return self
         if not name.endswith("_"):
             return _computed(stem, rows)
@@ -97,8 +102,12 @@ def foreach(name: str) -> Callable[..., Any]:
         # All or none of them.
         for each, result in zip(self, results, strict=True):
             check_fit(each, result, full)
-        for each, result in zip(self, results, strict=True):
-            put(each, result, full)
+
+        def write(_: Any) -> None:
+            for each, result in zip(self, results, strict=True):
+                put(each, result, full)
+
+        finishing.finish(write)
         return self
 
     function.__name__ = function.__qualname__ = full

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import jax
@@ -18,6 +17,7 @@ from flambeau.core.op import function
 from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
 from flambeau.core.upload import upload
+from flambeau.core.warning import warn
 from flambeau.ops.factory import checked_dtype, wrap_new
 
 __all__ = [
@@ -47,7 +47,7 @@ def tensor(
         dtype: The element type; by default that of arrays and tensors, int64 for Python integers,
             bool for bools, and the default dtype for floats.
         device: Where to put it; by default `get_default_device`, or where ``data`` is.
-        requires_grad: Whether `backward` shall accumulate gradients for it.
+        requires_grad: Whether `backward` accumulates gradients for it.
         pin_memory: Accepted for PyTorch's sake; JAX decides how it moves memory.
 
     Raises:
@@ -61,9 +61,8 @@ def tensor(
     """
     dtype = checked_dtype("tensor", dtype)
     if isinstance(data, Tensor):
-        warnings.warn(
+        warn(
             "tensor() copies a tensor outside the tape; source.detach().clone() says so better",
-            stacklevel=2,
         )
     return wrap_new("tensor", _copied(data, dtype, device), requires_grad)
 
@@ -263,9 +262,8 @@ def new_tensor(
     """A new leaf tensor with a copy of ``data``, with this tensor's dtype and device."""
     dtype = checked_dtype("new_tensor", dtype, layout)
     if isinstance(data, Tensor):
-        warnings.warn(
+        warn(
             "new_tensor() copies a tensor outside the tape; source.detach().clone() says so better",
-            stacklevel=3,
         )
     dtype = self.dtype if dtype is None else dtype
     where = self.device if device is None else device

@@ -16,8 +16,9 @@ from flambeau.core.convert import place
 from flambeau.core.dispatch import run_with_constants
 from flambeau.core.generations import remembered
 from flambeau.core.kernel import Kernel
+from flambeau.core.kinds import Array
 from flambeau.core.modes import modes
-from flambeau.core.op import Array, function, op
+from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.derivatives import moved
@@ -49,7 +50,7 @@ def _at_flat(input: Any, index: Any) -> Any:
 
 
 def check_gathering(input: Any, dim: Any, index: Any, name: str) -> int:
-    """Check the index tensor of `gather` and its kin.
+    """Check the index tensor of `gather` and the like.
 
     Returns:
         The dimension, counted from the front.

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core.dtype import COMPLEX, FLOATING
-from flambeau.core.op import Array, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import op
 from flambeau.ops.checks import Dims, category, wrap_dims
 
 __all__ = ["hash_tensor"]

@@ -9,11 +9,12 @@ from typing import Any
 import jax.numpy as jnp
 
 from flambeau import return_types
-from flambeau.core.op import Array, Arrays, function, op
+from flambeau.core.kinds import Array, Arrays
+from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_floating
 from flambeau.ops.shape import stack
-from flambeau.ops.values import at_hand
+from flambeau.ops.values import concrete_values
 
 __all__ = ["histogram", "histogramdd"]
 
@@ -92,7 +93,7 @@ def _equal_bins(name: str, column: Tensor, bins: int, ends: Any) -> Tensor:
         low, high = column.min(), column.max()
     else:
         low, high = column.new_zeros(()), column.new_ones(())
-    known = at_hand(stack((low, high)))
+    known = concrete_values(stack((low, high)))
     if known is not None:
         if not math.isfinite(float(known.sum())):
             raise RuntimeError(f"{name}(): the range from {known[0]} to {known[1]} is not finite")

@@ -18,7 +18,8 @@ from flambeau.core import writing
 from flambeau.core.dispatch import run_with_constants
 from flambeau.core.generations import remembered
 from flambeau.core.kernel import Kernel
-from flambeau.core.op import Array, Operand, function, op
+from flambeau.core.kinds import Array, Operand
+from flambeau.core.op import function, op
 from flambeau.core.promotion import check_broadcast
 from flambeau.core.steps import Step
 from flambeau.core.tensor import Tensor
@@ -55,7 +56,7 @@ def _in_place_too(declared: Callable[..., Any]) -> Callable[..., Any]:
 def _check_slices(
     input: Tensor, dim: Any, index: Tensor, source: Tensor | None, error: type[Exception], name: str
 ) -> int:
-    """Check the arguments of `index_add` and its kin; gives the dimension from the front."""
+    """Check the arguments of `index_add` and the like; gives the dimension from the front."""
     dim = wrap_dim(dim, input.ndim, name)
     if index.ndim > 1:
         raise IndexError(f"{name}(): index must be a vector, got shape {list(index.shape)}")

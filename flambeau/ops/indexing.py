@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from jax.core import Tracer
 from flambeau.core.dispatch import run_with_constants
 from flambeau.core.generations import remembered
 from flambeau.core.kernel import Kernel
+from flambeau.core.kinds import SIZES
 from flambeau.core.misfits import require_tensors
 from flambeau.core.modes import modes
 from flambeau.core.op import function
@@ -36,7 +37,7 @@ from flambeau.ops.subscript import (
 
 __all__ = ["index_put", "index_put_"]
 
-Dims = tuple[int, ...]
+Dims: TypeAlias = Annotated[tuple[int, ...], SIZES]
 
 
 def _getitem(self: Tensor, index: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from flambeau.core import dtype as dtypes
 from flambeau.core import naming
+from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell
 from flambeau.core.convert import legacy_array
 from flambeau.core.dtype import dtype
@@ -30,9 +31,7 @@ class _TensorType(type):
         if len(args) == 1 and isinstance(args[0], Tensor):
             return cls._alias(args[0])
         array = legacy_array(args, kwargs, cls.dtype, cls.__name__)
-        made = object.__new__(Tensor)
-        made._cell = Cell(array)
-        return made
+        return handle_on(Cell(array), Tensor)
 
     def _alias(cls, source: Tensor) -> Tensor:
         if source.dtype is not cls.dtype:

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core.dtype import INTEGER
-from flambeau.core.op import Array, Operand, TensorOperand, op
+from flambeau.core.kinds import Array, Operand, TensorOperand
+from flambeau.core.op import op
 from flambeau.core.promotion import check_broadcast
 from flambeau.core.tensor import Tensor, method
 from flambeau.ops.checks import needs_discrete, needs_integer, needs_ordered

@@ -6,7 +6,8 @@ import functools
 
 import jax.numpy as jnp
 
-from flambeau.core.op import Array, Arrays, Number, op
+from flambeau.core.kinds import Array, Arrays, Number
+from flambeau.core.op import op
 
 __all__: list[str] = []
 

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core.dtype import FLOATING, from_numpy_dtype
-from flambeau.core.op import Array, Arrays, Number, op
+from flambeau.core.kinds import Array, Arrays, Number
+from flambeau.core.op import op
 from flambeau.ops.checks import category, needs_floating
 
 __all__: list[str] = []

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from flambeau.core.dtype import INTEGER, get_default_dtype, int64, set_default_dtype
 from flambeau.core.op import function
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.ops.conversion import TYPE_NAMES
 from flambeau.ops.from_data import tensor
 from flambeau.ops.matrices.matrix_functions import matrix_norm
@@ -56,7 +56,7 @@ def range(
     Raises:
         RuntimeError: The step is zero or leads away from ``end``.
     """
-    warnings.warn("range() is deprecated; use arange(), which leaves `end` out", stacklevel=2)
+    warn("range() is deprecated; use arange(), which leaves `end` out")
     if end is None:
         start, end = 0, start
     if step == 0:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from flambeau.core.kinds import SIZES
 from flambeau.core.tensor import Tensor
 from flambeau.ops.known import is_unknown
 
 __all__: list[str] = []
 
-Dims = tuple[int, ...]
+Dims: TypeAlias = Annotated[tuple[int, ...], SIZES]
 
 
 def full_subscript(ndim: int, dims: Dims, indices: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 
 from flambeau import return_types
 from flambeau.core.dtype import FLOATING
-from flambeau.core.op import Array, Operand, TensorOperand, op
+from flambeau.core.kinds import Array, Operand, TensorOperand
+from flambeau.core.op import op
 from flambeau.core.promotion import promote_to_float
 from flambeau.core.tensor import Tensor, method
 from flambeau.ops.aliases import also_method

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.dtype import FLOATING, INTEGER, from_numpy_dtype
-from flambeau.core.op import Array, Operand, function, make_in_place, op
+from flambeau.core.kinds import Array, Operand
+from flambeau.core.op import function, make_in_place, op
 from flambeau.core.promotion import promote
 from flambeau.core.python_operators import operand
 from flambeau.core.tensor import Tensor, method

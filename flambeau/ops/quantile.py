@@ -10,8 +10,9 @@ import numpy as np
 from jax.core import Tracer
 
 from flambeau.core.cell import is_abstract
+from flambeau.core.kinds import Array, Number
 from flambeau.core.modes import modes
-from flambeau.core.op import Array, Number, function, op
+from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.arithmetic import interpolated
 from flambeau.ops.checks import wrap_dim

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.dtype import FLOATING, INTEGER, from_numpy_dtype
-from flambeau.core.op import Array, function, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import function, op
 from flambeau.core.single_precision import single
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import Dims, cast_real, category, needs_ordered, wrap_dims
@@ -154,7 +155,7 @@ def prod(
 def spread_arguments(
     name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, float, bool]:
-    """The dimensions, correction and keepdim of a call of `var` or one of its kin.
+    """The dimensions, correction and keepdim of a call of `var` or an operator like it.
 
     PyTorch takes ``(dim=None, *, correction=1, keepdim=False)``, the older
     ``(dim, unbiased=True, keepdim=False)``, and ``(unbiased)``.

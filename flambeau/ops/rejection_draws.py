@@ -18,14 +18,15 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
-from flambeau.core.generator import Generator
+from flambeau.core.kinds import Array
 from flambeau.core.misfits import require_tensors
-from flambeau.core.op import Array, function, op
+from flambeau.core.op import function, op
 from flambeau.ops.derivatives import with_derivatives
 from flambeau.ops.gamma import polygamma_of
 from flambeau.ops.neural.softmax import softmax
 from flambeau.ops.pointwise import exp
 from flambeau.ops.sampling import randint
+from flambeau.random.generator import Generator
 
 __all__ = ["_sample_dirichlet", "_standard_gamma", "binomial", "log_standard_gamma", "von_mises"]
 

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 from flambeau.core.cell import Cell
 from flambeau.core.convert import legacy_array
 from flambeau.core.history import is_part
+from flambeau.core.kinds import Array
 from flambeau.core.modes import modes
-from flambeau.core.op import Array, function, op
+from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.creation import empty
 from flambeau.ops.factory import shape_of, wrap_new

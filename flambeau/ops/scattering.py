@@ -12,7 +12,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.op import Array, Operand, function, op
+from flambeau.core.kinds import Array, Operand
+from flambeau.core.op import function, op
 from flambeau.core.single_precision import spread
 from flambeau.core.tensor import Tensor
 from flambeau.core.writing import check_fits, put

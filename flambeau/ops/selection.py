@@ -6,10 +6,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from flambeau.core.dtype import finfo, from_numpy_dtype, uint8
-from flambeau.core.op import Array, Operand, TensorOperand, function, op
+from flambeau.core.kinds import Array, Operand, TensorOperand
+from flambeau.core.op import function, op
 from flambeau.core.promotion import (
+    as_number,
     check_broadcast,
     is_number,
     promote,
@@ -114,7 +117,7 @@ def clamp(input: TensorOperand, min: Operand = None, max: Operand = None) -> Arr
 
     Raises:
         RuntimeError: Neither bound is given, or the shapes do not broadcast.
-        TypeError: One bound is a number and the other a tensor.
+        TypeError: One bound is a number and the other a tensor with dimensions.
 
     >>> import flambeau
     >>> flambeau.clamp(flambeau.tensor([-2.0, 0.5, 3.0]), -1, 1)
@@ -126,9 +129,13 @@ def clamp(input: TensorOperand, min: Operand = None, max: Operand = None) -> Arr
 def _clamped(name: str, input: Any, low: Any, high: Any) -> Any:
     if low is None and high is None:
         raise RuntimeError(f"{name}() needs a lower or an upper bound, min or max")
-    if low is not None and high is not None and is_number(low) != is_number(high):
-        raise TypeError(f"{name}(): min and max must both be numbers or both be Tensors")
     bounds = [each for each in (low, high) if each is not None]
+    if len({is_number(each) for each in bounds}) == 2:
+        # A tensor without dimensions counts as a number beside one.
+        if any(np.ndim(each) for each in bounds):
+            raise TypeError(f"{name}(): min and max must both be numbers or both be Tensors")
+        to = result_dtype((input, *map(as_number, bounds)))
+        bounds = [jnp.asarray(each, to.numpy) for each in bounds]
     input, *bounds = promote(input, *bounds)
     needs_ordered(name, input)
     if high is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,12 +14,14 @@ import numpy as np
 from flambeau.core.dispatch import run_with_constants
 from flambeau.core.generations import remembered
 from flambeau.core.kernel import Kernel
+from flambeau.core.kinds import Array, Arrays
 from flambeau.core.misfits import require_tensors
-from flambeau.core.op import Array, Arrays, function, op
+from flambeau.core.op import function, op
 from flambeau.core.promotion import result_dtype
 from flambeau.core.steps import Reshape
 from flambeau.core.tensor import Size, Tensor
 from flambeau.core.viewing import make_view
+from flambeau.core.warning import warn
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.derivatives import moved
 from flambeau.ops.dims import as_int, sizes_of
@@ -432,7 +433,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
     """
     vectors = _listed(tensors)
     if indexing is None:
-        warnings.warn("meshgrid(): pass indexing='ij' or 'xy'; 'ij' is taken", stacklevel=3)
+        warn("meshgrid(): pass indexing='ij' or 'xy'; 'ij' is taken")
     elif indexing not in ("ij", "xy"):
         raise RuntimeError(f"meshgrid(): indexing must be 'ij' or 'xy', got {indexing!r}")
     if not vectors:
@@ -449,7 +450,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
         vectors = _first_two_swapped(vectors)
     shape = tuple([each.numel() for each in vectors])
     grids = [
-        expanded(_with_ones(each, _standing(len(shape), d, shape[d])), shape, "meshgrid")
+        expanded(_with_ones(each, _shape_along(len(shape), d, shape[d])), shape, "meshgrid")
         for d, each in enumerate(vectors)
     ]
     return _first_two_swapped(grids) if swapped else tuple(grids)
@@ -459,7 +460,7 @@ def _first_two_swapped(items: Sequence[Any]) -> tuple[Any, ...]:
     return (items[1], items[0], *items[2:])
 
 
-def _standing(ndim: int, dim: int, size: int) -> tuple[int, ...]:
+def _shape_along(ndim: int, dim: int, size: int) -> tuple[int, ...]:
     """The shape of a vector that lies along one of ``ndim`` dimensions."""
     return (1,) * dim + (size,) + (1,) * (ndim - dim - 1)
 

@@ -14,7 +14,8 @@ from typing import Any
 from jax import lax
 
 from flambeau.core.dtype import INTEGER
-from flambeau.core.op import Array, function, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import function, op
 from flambeau.core.steps import Cut, Diagonal, Slice, Strided, Windows
 from flambeau.core.strides import is_in_order
 from flambeau.core.tensor import Tensor

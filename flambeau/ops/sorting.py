@@ -8,13 +8,14 @@ import jax
 import jax.numpy as jnp
 
 from flambeau import return_types
-from flambeau.core.op import Array, Number, Operand, function, op
+from flambeau.core.kinds import Array, Number, Operand
+from flambeau.core.op import function, op
 from flambeau.core.promotion import result_dtype
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_ordered, wrap_dim
 from flambeau.ops.extremum import of_scalar, picked
 from flambeau.ops.ordering import sorting_order
-from flambeau.ops.values import at_hand
+from flambeau.ops.values import concrete_values
 
 __all__ = [
     "argsort", "bucketize", "kthvalue", "msort", "searchsorted", "sort", "topk",
@@ -218,7 +219,7 @@ def searchsorted(
         RuntimeError: The shapes do not fit, ``side`` contradicts ``right``, or ``sorter`` has an
             index that is out of range.
     """
-    places = at_hand(sorter)
+    places = concrete_values(sorter)
     if places is not None and places.size:
         size = sorted_sequence.shape[-1]
         if not 0 <= places.min() <= places.max() < size:

@@ -10,7 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.op import Array, Operand, TensorOperand, function, op
+from flambeau.core.kinds import Array, Operand, TensorOperand
+from flambeau.core.op import function, op
 from flambeau.core.promotion import promote_to_float
 from flambeau.core.tensor import Tensor
 from flambeau.ops.aliases import also_method

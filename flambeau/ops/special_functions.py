@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flambeau.core.op import Array, Operand, op
+from flambeau.core.kinds import Array, Operand
+from flambeau.core.op import op
 from flambeau.core.promotion import promote_to_float
 from flambeau.ops.checks import needs_floating
 from flambeau.ops.derivatives import with_derivatives

@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core.dtype import FLOATING, INTEGER, get_default_dtype
-from flambeau.core.op import Array, function, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import category, needs_numeric
-from flambeau.ops.values import at_hand
+from flambeau.ops.values import concrete_values
 
 __all__ = ["corrcoef", "cov"]
 
@@ -83,7 +84,7 @@ def cov(
         RuntimeError: There are more than two dimensions, or the weights do not fit or are negative.
     """
     for name, weights in (("fweights", fweights), ("aweights", aweights)):
-        found = at_hand(weights)
+        found = concrete_values(weights)
         if found is not None and found.size and found.min() < 0:
             raise RuntimeError(f"cov(): {name} must not be negative, got {found.min()}")
     return _cov(input, correction, fweights, aweights)

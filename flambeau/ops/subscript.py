@@ -8,7 +8,6 @@ index that view. As in PyTorch, and unlike NumPy, an integer beside an index arr
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from flambeau.core.modes import modes
 from flambeau.core.steps import Cut, Reshape, Slice, Step
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import TracedValueError
+from flambeau.core.warning import warn
 from flambeau.ops.placement import first_outside
 from flambeau.ops.slicing import slice_bounds, wrap_index
 
@@ -78,11 +78,10 @@ def _as_tuple(subscript: Any) -> tuple[Any, ...]:
         return (subscript,)
     kinds = Tensor | np.ndarray | slice | Sequence | None
     if any(each is ... or isinstance(each, kinds) for each in subscript):
-        warnings.warn(
+        warn(
             "a list that holds lists, tensors, slices or None is read as a tuple of subscripts; "
             "write x[tuple(list)] for that, or x[flambeau.tensor(list)] for one index tensor",
             UserWarning,
-            stacklevel=4,
         )
         return tuple(subscript)
     return (subscript,)
@@ -141,9 +140,7 @@ def _same(array: Any) -> Any:
 def _checked(array: Any) -> Any:
     """An index array of int64, int32 or bool."""
     if array.dtype == np.uint8:
-        warnings.warn(
-            "indexing with a uint8 mask is deprecated, use a bool mask", UserWarning, stacklevel=6
-        )
+        warn("indexing with a uint8 mask is deprecated, use a bool mask", UserWarning)
         return array.astype(np.bool_)
     if array.dtype not in (np.int64, np.int32, np.bool_):
         found = dtypes.from_numpy_dtype(array.dtype)

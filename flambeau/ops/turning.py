@@ -11,7 +11,8 @@ import numpy as np
 
 from flambeau.core.dispatch import run_with_constants
 from flambeau.core.kernel import Kernel
-from flambeau.core.op import Array, Operand, function, op
+from flambeau.core.kinds import Array, Operand
+from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
 from flambeau.core.writing import put
 from flambeau.ops.checks import wrap_dim
@@ -207,7 +208,7 @@ def _with_diagonal(input: Array, value: Operand, wrap: bool) -> Array:
         for d, n in enumerate(input.shape)
     ]
     if wrap and input.ndim == 2:
-        # After a row without any, the diagonal of a tall matrix starts anew.
+        # After a row without any, the diagonal of a tall matrix starts again.
         along[0] = along[0] % (input.shape[1] + 1)
     on = functools.reduce(operator.and_, (along[0] == each for each in along[1:]))
     return jnp.where(on, jnp.asarray(value, input.dtype), input)
@@ -215,7 +216,7 @@ def _with_diagonal(input: Array, value: Operand, wrap: bool) -> Array:
 
 @function(method=True)
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Any:
-    """Fill the main diagonal in place; with ``wrap`` it starts anew further down a tall matrix.
+    """Fill the main diagonal in place; with ``wrap`` it starts again further down a tall matrix.
 
     Raises:
         RuntimeError: There are fewer than two dimensions, or more and of different sizes.

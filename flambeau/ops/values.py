@@ -19,7 +19,7 @@ from flambeau.core.tensor import Tensor
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
-def at_hand(tensor: Any) -> np.ndarray | None:
+def concrete_values(tensor: Any) -> np.ndarray | None:
     """The elements, if they are in this process's memory and not a matter of a running trace."""
     if modes.trace is not None or not isinstance(tensor, Tensor):
         return None
@@ -56,7 +56,7 @@ def check_below(
     Raises:
         IndexError: One is not; or another ``error``.
     """
-    elements = at_hand(indices)
+    elements = concrete_values(indices)
     if elements is None or elements.size == 0 or elements.dtype.kind not in "iu":
         return
     # Seen as unsigned, negative numbers are large: one pass finds both kinds of errors.

@@ -6,16 +6,17 @@ A view shares its elements with its base: writing to one shows in the other, and
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.convert import make, to_numpy
-from flambeau.core.op import Array, function, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import function, op
 from flambeau.core.steps import Bitcast, ComplexPairs, ComplexPart, Expand, Permute, Reshape
 from flambeau.core.strides import can_reshape, is_in_order
 from flambeau.core.tensor import Tensor
 from flambeau.core.viewing import become_view, make_view
+from flambeau.core.warning import warn
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.dims import fill_in_size, sizes_of, wrap_listed
 
@@ -328,11 +329,10 @@ def _transposing(source: Tensor, name: str) -> Permute:
 def _get_T(self: Tensor) -> Any:
     """All dimensions in reverse order; for other than two dimensions PyTorch deprecates it."""
     if self.ndim not in (0, 2):
-        warnings.warn(
+        warn(
             f"T of a tensor with {self.ndim} dimensions is deprecated; use mT to transpose "
             "matrices, or permute() to reverse all dimensions",
             UserWarning,
-            stacklevel=3,
         )
     return make_view(self, Permute(tuple(range(self.ndim))[::-1]), "permute")
 
@@ -486,7 +486,7 @@ def view_as_complex(input: Tensor) -> Any:
     """Pairs in the last dimension as complex numbers.
 
     Raises:
-        RuntimeError: The last dimension is not of size 2, or the dtype has no complex kin.
+        RuntimeError: The last dimension is not of size 2, or the dtype has no complex counterpart.
     """
     if not input.is_floating_point() or input.dtype.to_complex().to_real() is not input.dtype:
         raise RuntimeError(

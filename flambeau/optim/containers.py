@@ -18,6 +18,7 @@ import numpy as np
 from jax.core import Tracer
 
 from flambeau.core import world
+from flambeau.core.announcing import Announcing, announced
 from flambeau.core.cell import Cell
 from flambeau.core.identity import Same, exactly
 from flambeau.core.modes import modes
@@ -115,20 +116,17 @@ def frozen(value: Any) -> Any:
     return exactly(value) if isinstance(value, int | float | complex | str) else Same(value)
 
 
-def _announced(method: Callable[..., Any]) -> Any:
-    """``method`` of a container, followed by a note of the change."""
+class _OfStructure(Announcing):
+    """A container whose changes are changes of an optimizer's `Structure`."""
 
-    @functools.wraps(method)
-    def change(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return method(self, *args, **kwargs)
-        finally:
-            self.structure.change()
+    __slots__ = ()
+    structure: Structure
 
-    return change
+    def _after_change(self) -> None:
+        self.structure.change()
 
 
-class AnnouncedList(list[Any]):
+class AnnouncedList(_OfStructure, list[Any]):
     """A list, of parameters or of groups, that announces every change.
 
     Args:
@@ -149,19 +147,19 @@ class AnnouncedList(list[Any]):
         self.convert = convert or _unchanged
         super().__init__(map(self.convert, elements))
 
-    @_announced
+    @announced
     def append(self, element: Any) -> None:
         super().append(self.convert(element))
 
-    @_announced
+    @announced
     def extend(self, elements: Iterable[Any]) -> None:
         super().extend(map(self.convert, elements))
 
-    @_announced
+    @announced
     def insert(self, index: Any, element: Any) -> None:
         super().insert(index, self.convert(element))
 
-    @_announced
+    @announced
     def __setitem__(self, index: Any, value: Any) -> None:
         converted = list(map(self.convert, value)) if isinstance(index, slice) else None
         super().__setitem__(index, self.convert(value) if converted is None else converted)
@@ -170,13 +168,13 @@ class AnnouncedList(list[Any]):
         self.extend(elements)
         return self
 
-    __delitem__ = _announced(list.__delitem__)
-    __imul__ = _announced(list.__imul__)
-    clear = _announced(list.clear)
-    pop = _announced(list.pop)
-    remove = _announced(list.remove)
-    reverse = _announced(list.reverse)
-    sort = _announced(list.sort)
+    __delitem__ = announced(list.__delitem__)
+    __imul__ = announced(list.__imul__)
+    clear = announced(list.clear)
+    pop = announced(list.pop)
+    remove = announced(list.remove)
+    reverse = announced(list.reverse)
+    sort = announced(list.sort)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (list(self),)
@@ -186,24 +184,7 @@ def _unchanged(element: Any) -> Any:
     return element
 
 
-def _touch(table: dict[Any, Any]) -> None:
-    """Tell a trace that ``table`` is about to change; each call then changes it so."""
-    if modes.trace is not None:
-        modes.trace.touch(table)
-
-
-def _touching(method: Callable[..., Any]) -> Callable[..., Any]:
-    """``method`` of a dictionary, of which a trace is told first."""
-
-    @functools.wraps(method)
-    def change(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _touch(self)
-        return method(self, *args, **kwargs)
-
-    return change
-
-
-class ParameterState(dict[Any, Any]):
+class ParameterState(_OfStructure, dict[Any, Any]):
     """The state of one parameter, by name: ``exp_avg``, ``step`` and the like."""
 
     __slots__ = ("structure",)
@@ -212,7 +193,12 @@ class ParameterState(dict[Any, Any]):
         self.structure = structure
         super().__init__(entries)
 
-    @_announced
+    def _before_change(self) -> None:
+        # A program that is traced then makes the change at each call.
+        if modes.trace is not None:
+            modes.trace.touch(self)
+
+    @announced
     def __setitem__(self, name: Any, value: Any) -> None:
         if isinstance(value, Tensor) and isinstance(value._cell.array, Tracer) and name not in self:
             raise MadeInsideError(
@@ -220,7 +206,6 @@ class ParameterState(dict[Any, Any]):
                 "calls, so its value would not outlive them; make it once, or in the "
                 "optimizer's __init__"
             )
-        _touch(self)
         super().__setitem__(name, value)
 
     def update(self, *args: Any, **entries: Any) -> None:
@@ -238,16 +223,16 @@ class ParameterState(dict[Any, Any]):
         self.update(entries)
         return self
 
-    __delitem__ = _announced(_touching(dict.__delitem__))
-    clear = _announced(_touching(dict.clear))
-    pop = _announced(_touching(dict.pop))
-    popitem = _announced(_touching(dict.popitem))
+    __delitem__ = announced(dict.__delitem__)
+    clear = announced(dict.clear)
+    pop = announced(dict.pop)
+    popitem = announced(dict.popitem)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return dict, (dict(self),)
 
 
-class OptimizerState(defaultdict[Any, Any]):
+class OptimizerState(_OfStructure, defaultdict[Any, Any]):
     """The state of every parameter; one that is asked for and has none gets an empty one."""
 
     def __init__(self, entries: Any, structure: Structure) -> None:
@@ -293,7 +278,7 @@ class OptimizerState(defaultdict[Any, Any]):
             dict.update(mine, entries)
         self.structure.change()
 
-    @_announced
+    @announced
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(value, dict) and not isinstance(value, ParameterState):
             entries, value = value, ParameterState((), self.structure)
@@ -316,16 +301,16 @@ class OptimizerState(defaultdict[Any, Any]):
             self[key] = default
         return self[key]
 
-    __delitem__ = _announced(defaultdict.__delitem__)
-    clear = _announced(defaultdict.clear)
-    pop = _announced(defaultdict.pop)
-    popitem = _announced(defaultdict.popitem)
+    __delitem__ = announced(defaultdict.__delitem__)
+    clear = announced(defaultdict.clear)
+    pop = announced(defaultdict.pop)
+    popitem = announced(defaultdict.popitem)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return dict, (dict(self),)
 
 
-class ParameterGroup(dict[str, Any]):
+class ParameterGroup(_OfStructure, dict[str, Any]):
     """Parameters with common options. A dictionary; what varies is mirrored in a Cell.
 
     ``group["lr"]`` is the number, or the tensor, that was put there. All numbers of the group also
@@ -437,10 +422,10 @@ class ParameterGroup(dict[str, Any]):
         self.update(entries)
         return self
 
-    __delitem__ = _announced(dict.__delitem__)
-    clear = _announced(dict.clear)
-    pop = _announced(dict.pop)
-    popitem = _announced(dict.popitem)
+    __delitem__ = announced(dict.__delitem__)
+    clear = announced(dict.clear)
+    pop = announced(dict.pop)
+    popitem = announced(dict.popitem)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return dict, (dict(self),)

@@ -87,7 +87,7 @@ class LBFGS(Optimizer):
         """Make up to ``max_iter`` iterations.
 
         Args:
-            closure: Computes the loss anew, with gradients, and returns it.
+            closure: Computes the loss again, with gradients, and returns it.
 
         Returns:
             The loss before the first iteration.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, TypeAlias
 
-from flambeau.core import world
+from flambeau.core import finishing, world
 from flambeau.core.handle import RemovableHandle
 from flambeau.core.identity import Same
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.nn.registry import HookRegistry
 from flambeau.optim.containers import (
     AnnouncedList,
@@ -215,7 +215,7 @@ class Optimizer:
         """Update the parameters; to be defined by subclasses.
 
         Args:
-            closure: Computes the loss anew, with gradients, and returns it.
+            closure: Computes the loss again, with gradients, and returns it.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define step()")
 
@@ -290,9 +290,8 @@ class Optimizer:
                 )
         own = set(map(id, params))
         if len(own) != len(params):
-            warnings.warn(
+            warn(
                 "a parameter group holds the same parameter more than once; it is updated as often",
-                stacklevel=4,
             )
         for i, group in enumerate(self.param_groups):
             for param in group["params"]:
@@ -405,7 +404,8 @@ class Optimizer:
             replaced = hook(self, state_dict)
             state_dict = state_dict if replaced is None else replaced
         loaded: Loaded = check_and_convert(self.param_groups, state_dict, self._expected_shapes)
-        self.__setstate__({"state": loaded.state, "param_groups": loaded.groups})
+        found = {"state": loaded.state, "param_groups": loaded.groups}
+        finishing.finish(lambda _: self.__setstate__(found))
         for hook in tuple(self._optimizer_load_state_dict_post_hooks.values()):
             hook(self)
 

@@ -10,6 +10,7 @@ import jax
 from jax.core import Tracer
 
 from flambeau.core import dispatch, finishing
+from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.donation import owned
 from flambeau.core.kernel import Kernel
@@ -141,13 +142,6 @@ def place_of(tensor: Tensor) -> Any:
     return frozenset(array.devices()) if array.committed else "anywhere"
 
 
-def _handle(cell: Cell) -> Tensor:
-    """A tensor on ``cell``."""
-    made = object.__new__(Tensor)
-    made._cell = cell
-    return made
-
-
 class Plan:
     """A program and the tensors that go through it.
 
@@ -231,7 +225,8 @@ class Plan:
             self.kernel = Kernel(self._flat_update, "step", "OptimizerStepBackward0")
         changed = [*self.params, *self.states]
         grads = [each.to_dense() for each in grads]
-        inputs = (*changed, *grads, *map(_handle, self.cells), *self.tensors)
+        cells = [handle_on(each, Tensor) for each in self.cells]
+        inputs = (*changed, *grads, *cells, *self.tensors)
         with enable_grad():
             results = dispatch.run(self.kernel, inputs)
             for tensor, result in zip(changed, results, strict=True):

@@ -121,7 +121,7 @@ class RuleOptimizer(Optimizer):
         """Update all parameters that have a gradient.
 
         Args:
-            closure: Computes the loss anew, with gradients, and returns it.
+            closure: Computes the loss again, with gradients, and returns it.
 
         Returns:
             The loss, if there is a closure.

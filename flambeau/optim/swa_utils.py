@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from flambeau.core.modes import modes, no_grad
 from flambeau.core.programs import compiled
 from flambeau.core.tensor import Tensor
+from flambeau.core.writing import all_or_none, store_all
 from flambeau.nn import Module
 from flambeau.nn.modules.batchnorm import _BatchNorm
 from flambeau.ops import tensor, where
@@ -147,8 +148,7 @@ def _update(function: Any, averages: Tensors, values: Tensors, number: Any) -> N
     arrays = function(
         [each._read() for each in averages], [each._read() for each in values], number
     )
-    for average, array in zip(averages, arrays, strict=True):
-        average._store(array)
+    store_all(averages, arrays)
 
 
 class AveragedModel(Module):
@@ -228,11 +228,16 @@ class AveragedModel(Module):
         ]
         averages = [average.detach() for average in averages[: len(values)]]
         _check_shapes(averages, values)
-        self._average(averages, values)
-        if not self.use_buffers:
-            for mine, other in zip(self.module.buffers(), model.buffers(), strict=True):
-                mine.detach().copy_(other.detach().to(mine.device))
-        self.n_averaged.add_(1)
+        buffers = [] if self.use_buffers else [each.detach() for each in self.module.buffers()]
+
+        def change() -> None:
+            self._average(averages, values)
+            if not self.use_buffers:
+                for mine, other in zip(buffers, model.buffers(), strict=True):
+                    mine.copy_(other.detach().to(mine.device))
+            self.n_averaged.add_(1)
+
+        all_or_none([*averages, *buffers, self.n_averaged], change)
 
     def _average(self, averages: list[Tensor], values: list[Tensor]) -> None:
         if self.multi_avg_fn is not None:
@@ -288,7 +293,7 @@ def _by_kind(averages: Tensors, values: Tensors) -> list[tuple[list[Tensor], lis
 
 @no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Compute the running statistics of the batch normalizations in ``model`` anew.
+    """Compute the running statistics of the batch normalizations in ``model`` again.
 
     Needed for an averaged model, whose statistics are nobody's.
 

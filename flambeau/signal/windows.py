@@ -1,7 +1,7 @@
 """Window functions under PyTorch's names: `torch.signal.windows`.
 
 They are symmetric by default; ``sym=False`` leaves out the last of one sample more, as Fourier
-transforms want it. The factories `flambeau.hann_window` and kin do so by default.
+transforms want it. The factories `flambeau.hann_window` and the like do so by default.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau.core import dtype as dtypes
+from flambeau.core.kinds import Array
 from flambeau.core.layout import sparse_coo
-from flambeau.core.op import Array, op
+from flambeau.core.op import op
 from flambeau.core.steps import Reshape
 from flambeau.core.tensor import Tensor
 from flambeau.core.viewing import make_view

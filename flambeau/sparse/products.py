@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flambeau.core.op import Array, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.known import known_values
 from flambeau.ops.matrices.linalg import mm as dense_mm

@@ -7,7 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.op import Array, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import wrap_dim
 from flambeau.sparse.creation import coalesce

@@ -13,6 +13,7 @@ from jax.core import Tracer
 
 from flambeau.core import dtype as dtypes
 from flambeau.core import format, layout, naming
+from flambeau.core.attributes import WithoutFields
 from flambeau.core.modes import modes
 from flambeau.core.pytree import OwnParts
 from flambeau.core.tensor import Size, Tensor
@@ -28,7 +29,7 @@ _PARTS = OwnParts(
 )
 
 
-class SparseTensor(Tensor, parts=_PARTS):
+class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
     """A tensor in coordinate format (COO).
 
     Gradients flow to `_values_`: whether this tensor requires grad, and where it comes from, is
@@ -266,9 +267,6 @@ class SparseTensor(Tensor, parts=_PARTS):
     def _cell(self) -> Any:  # type: ignore[override]
         # Whoever looks into the box takes the tensor for a dense one.
         self.refuse("this operation")
-
-    _view = None
-    _grad_fn = None
 
     def refuse(self, name: str) -> NoReturn:
         """Fail: ``name`` has no form for sparse tensors.

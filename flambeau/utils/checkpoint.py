@@ -10,14 +10,16 @@ from typing import Any
 from flambeau.autograd.saved_tensors import saved_tensors_hooks
 from flambeau.compile.recomputation import Region
 from flambeau.core import packing, tape
-from flambeau.core.generator import default_generators
 from flambeau.core.modes import autocast_by, enable_grad, modes
 from flambeau.core.tensor import Tensor
 from flambeau.random import fork_rng
+from flambeau.random.generator import default_generators
+from flambeau.utils.device_states import get_device_states, set_device_states
 
 __all__ = [
-    "CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn",
-    "set_checkpoint_debug_enabled", "set_checkpoint_early_stop",
+    "CheckpointError", "checkpoint", "checkpoint_sequential", "get_device_states",
+    "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop",
+    "set_device_states",
 ]  # fmt: skip
 
 Contexts = Callable[[], tuple[contextlib.AbstractContextManager, contextlib.AbstractContextManager]]

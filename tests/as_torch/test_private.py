@@ -4,10 +4,12 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.as_torch.private import _C, _custom_ops, _dynamo, _prims_common
+from flambeau.as_torch.private import _C, _custom_ops, _dynamo, _prims_common, _tensor_str
 from flambeau.as_torch.private._dynamo import _trace_wrapped_higher_order_op as trace_wrapped
+from flambeau.as_torch.private._higher_order_ops.associative_scan import associative_scan
 from flambeau.as_torch.private._inductor import config as inductor_config
 from flambeau.as_torch.private._subclasses import fake_tensor
+from flambeau.core.format import printoptions
 from tests.as_torch.test_installation import run
 
 
@@ -23,6 +25,7 @@ def test_they_are_there_under_the_name_torch_only():
         from torch._dynamo.eval_frame import OptimizedModule
         from torch._subclasses.fake_tensor import is_fake
         from torch._tensor import Tensor
+        from torch._tensor_str import PRINT_OPTS
         from torch._jit_internal import _copy_to_script_wrapper
         from torch.multiprocessing.spawn import ProcessRaisedException
         import torch._inductor.config
@@ -162,3 +165,49 @@ def test_private_names_that_packages_import():
     with pytest.raises(RuntimeError, match="'relu' or 'gelu'"):
         _get_activation_fn("tanh")
     assert _DEFAULT_SPARSE_BLOCK_SIZE == 128
+
+
+def test_a_class_writes_the_parts_of_a_tensor_s_text():
+    x = flambeau.tensor([[1.0, 2.5], [3.0, 4.0]], requires_grad=True)
+    inner = _tensor_str._tensor_str(x, 7)
+    assert _tensor_str._add_suffixes(f"tensor({inner}", ["requires_grad=True"], 7, False) == repr(x)
+    assert _tensor_str._add_suffixes("Own(1", ["dtype=int"], 4, True) == "Own(1,\n    dtype=int)"
+    with printoptions(threshold=5):
+        assert _tensor_str.PRINT_OPTS.threshold == 5
+
+
+def test_the_class_of_the_class_of_tensors():
+    assert isinstance(flambeau.Tensor, _C._TensorMeta)
+
+
+@pytest.mark.parametrize("length", [1, 2, 5, 8])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_associative_scan_gives_all_prefixes_and_their_gradients(length, reverse):
+    factors = flambeau.linspace(0.5, 1.5, 2 * length).reshape(2, length)
+    values = flambeau.arange(2.0 * length).reshape(2, length).requires_grad_()
+
+    def after(one, other):
+        return one[0] * other[0], other[0] * one[1] + other[1]
+
+    _, found = associative_scan(after, (factors, values), 1, reverse=reverse)
+    order = range(length)[::-1] if reverse else range(length)
+    state, expected = flambeau.zeros(2), [flambeau.zeros(2)] * length
+    for each in order:
+        state = expected[each] = factors[:, each] * state + values[:, each]
+    flambeau.testing.assert_close(found, flambeau.stack(expected, 1))
+    gradients = [
+        flambeau.autograd.grad(each.square().sum(), values)[0]
+        for each in (found, flambeau.stack(expected, 1))
+    ]
+    flambeau.testing.assert_close(*gradients)
+
+
+def test_associative_scan_combines_elements_with_dimensions():
+    matrices = flambeau.linspace(-1, 1, 3 * 2 * 2).reshape(3, 2, 2)
+    found = associative_scan(lambda one, other: {"m": one["m"] @ other["m"]}, {"m": matrices}, 0)
+    first, second, third = matrices
+    flambeau.testing.assert_close(found["m"][2], first @ second @ third)
+    with pytest.raises(ValueError, match="combine_mode must be"):
+        associative_scan(lambda one, other: one, matrices, 0, combine_mode="other")
+    with pytest.raises(ValueError, match="at least one tensor"):
+        associative_scan(lambda one, other: one, (), 0)

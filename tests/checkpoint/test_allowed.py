@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau import serialization
+from flambeau import nn, serialization
 from flambeau.checkpoint import CheckpointError, RefusedContentError
 
 
@@ -104,6 +104,55 @@ def test_objects_of_every_make_are_read(obj, allowed):
         return
     with serialization.safe_globals([allowed]):
         assert flambeau.load(written(obj)) == obj
+
+
+class Network(nn.Module):
+    """Layers of several kinds, a buffer and a module's own attribute."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(2, 2)
+        self.recurrent = nn.LSTM(2, 2)
+        self.others = nn.ModuleList([nn.Dropout(0.1), nn.LayerNorm(2)])
+        self.register_buffer("offset", flambeau.ones(2))
+        self.rate = 0.5
+
+    def forward(self, x):
+        return self.others[1](self.recurrent(self.first(x) + self.offset)[0])
+
+
+OF_NETWORK = [Network, nn.Linear, nn.LSTM, nn.ModuleList, nn.Dropout, nn.LayerNorm]
+
+
+def test_a_whole_module_is_read_where_its_classes_are_allowed():
+    network = Network()
+    network.first.register_forward_hook(build)
+    for missing in OF_NETWORK:
+        others = [each for each in OF_NETWORK if each is not missing]
+        with (
+            serialization.safe_globals([*others, build]),
+            pytest.raises(RefusedContentError, match=missing.__name__),
+        ):
+            flambeau.load(written(network))
+    with serialization.safe_globals(OF_NETWORK), pytest.raises(RefusedContentError, match="build"):
+        flambeau.load(written(network))
+    with serialization.safe_globals([*OF_NETWORK, build]):
+        found = flambeau.load(written(network))
+    assert list(found.first._forward_hooks.values()) == [build]
+    for table, value in vars(network.first).items():
+        assert type(getattr(found.first, table)) is type(value)
+    found.first._forward_hooks.clear()
+    network.first._forward_hooks.clear()
+    x = flambeau.arange(4.0).reshape(2, 2)
+    assert flambeau.equal(found(x), network(x))
+    assert found.rate == 0.5
+
+
+def test_the_tables_of_a_module_hold_only_what_is_allowed():
+    for table in (nn.Linear(1, 1)._modules, nn.Linear(1, 1)._forward_hooks):
+        table["print"] = print
+        with pytest.raises(RefusedContentError, match="print"):
+            flambeau.load(written(table))
 
 
 def test_an_object_sets_its_own_state():

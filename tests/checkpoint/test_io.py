@@ -324,3 +324,19 @@ def test_an_attribute_of_a_dict_comes_back() -> None:
     state: Any = OrderedDict(weight=flambeau.ones(1))
     state.note = "kept"
     assert there_and_back(state).note == "kept"
+
+
+def test_an_interrupt_while_an_entry_is_begun_is_raised_as_it_is(tmp_path, monkeypatch):
+    path = tmp_path / "model.pt"
+    flambeau.save(flambeau.ones(3), path)
+
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    # The archive counts the entry as open by then.
+    monkeypatch.setattr(zipfile._ZipWriteFile, "__init__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        flambeau.save(flambeau.zeros(3), path)
+    monkeypatch.undo()
+    assert flambeau.load(path).tolist() == [1, 1, 1]
+    assert list(tmp_path.iterdir()) == [path]

@@ -8,7 +8,7 @@ from flambeau.compile.program import Program
 
 @pytest.fixture(autouse=True)
 def no_value_is_frozen(monkeypatch):
-    """Each array that was there before a trace belongs to a Cell, which each call reads anew.
+    """Each array that was there before a trace belongs to a Cell, which each call reads again.
 
     Gives the list of those that do not, for tests that make constants on purpose.
     """

@@ -3,12 +3,14 @@
 import copy
 import pickle
 import warnings
+from typing import ClassVar
 
+import numpy as np
 import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.compile.errors import CompileWarning
+from flambeau.compile.errors import CompileError, CompileWarning
 
 KEPT: dict[str, list[flambeau.Tensor]] = {"losses": []}
 
@@ -89,3 +91,48 @@ def test_errors_of_the_function_are_its_own():
 
     with pytest.raises(KeyError, match="mine"):
         flambeau.compile(wrong, fullgraph=False)(flambeau.ones(2))
+
+
+def test_arrays_of_numpy_among_the_arguments_run_eagerly_with_one_warning():
+    def run(x, array):
+        return x * float(array[0])
+
+    x, array = flambeau.ones(2), np.full(2, 3.0)
+    with pytest.raises(TypeError, match="a compiled function got a ndarray"):
+        flambeau.compile(run)(x, array)
+    fast = flambeau.compile(run, fullgraph=False)
+    with pytest.warns(CompileWarning, match="a compiled function got a ndarray") as told:
+        assert fast(x, array).tolist() == [3.0, 3.0]
+    assert told[0].filename == __file__
+    assert fast(x, array * 2).tolist() == [6.0, 6.0]
+
+
+class Silent:
+    """Says of itself what ``told`` says."""
+
+    told: ClassVar = {"rate": 2.0}
+
+    def __getattribute__(self, name):
+        return Silent.told[name]
+
+
+class Loud:
+    rate = 2.0
+
+
+def test_objects_that_do_not_say_what_they_are_run_eagerly():
+    silent, loud = Silent(), Loud()
+    x = flambeau.ones(1)
+    with pytest.raises(CompileError, match="__getattribute__ of Silent"):
+        flambeau.compile(lambda x: x * silent.rate)(x)
+    with pytest.warns(CompileWarning, match="__getattribute__ of Silent"):
+        assert flambeau.compile(lambda x: x * silent.rate, fullgraph=False)(x).item() == 2.0
+    fast = flambeau.compile(lambda x: x * loud.rate, fullgraph=False)
+    assert fast(x).item() == 2.0
+    Loud.__getattribute__ = lambda self, name: {"rate": 5.0}[name]
+    try:
+        with pytest.warns(CompileWarning, match="__getattribute__ of Loud"):
+            assert fast(x).item() == 5.0
+    finally:
+        del Loud.__getattribute__
+    assert fast(x).item() == 2.0

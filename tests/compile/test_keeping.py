@@ -586,3 +586,31 @@ def test_a_change_of_an_argument_is_told():
     with pytest.warns(CompileWarning, match="among its arguments"):
         flambeau.compile(run)(flambeau.ones(1), batch)
     assert batch == {"scale": 2.0}
+
+
+class Keeping(flambeau.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.state = None
+        self.kept = []
+
+    def forward(self, x):
+        return x * 2 if self.state is None else x * self.state
+
+
+@pytest.mark.parametrize("wrap", [lambda function: function, flambeau.compile])
+def test_attributes_of_a_module_that_are_set_before_it_is_called(wrap):
+    module = Keeping()
+
+    @wrap
+    def function(x):
+        module.state = x.sum()
+        module.kept = [x, module.state]
+        module.later = {"x": x * 3}
+        return module(x)
+
+    for factor in (1, 2):
+        assert function(flambeau.ones(2) * factor).tolist() == [2 * factor**2] * 2
+        assert module.state.item() == 2 * factor
+        assert [each.sum().item() for each in module.kept] == [2 * factor] * 2
+        assert module.later["x"].tolist() == [3 * factor] * 2

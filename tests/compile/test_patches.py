@@ -56,7 +56,7 @@ def finds_seven(self, name):
 
 
 class Family:
-    """A module, its class and the classes above it, made anew for each test."""
+    """A module, its class and the classes above it, made again for each test."""
 
     def __init__(self):
         class Mixin:

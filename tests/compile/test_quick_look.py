@@ -12,7 +12,7 @@ from flambeau.compile.places import Outside
 
 
 class Settings:
-    """Makes the list anew at each look, and holds a number."""
+    """Makes the list again at each look, and holds a number."""
 
     def __init__(self):
         self.rates = [1.0, 2.0]

@@ -3,6 +3,7 @@
 import io
 import os
 import threading
+import time
 
 import pytest
 
@@ -171,3 +172,29 @@ def test_a_forked_process_does_not_wait_for_a_step_of_its_parent():
     ends.set()
     thread.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning")
+def test_a_process_that_is_forked_during_a_step_has_all_values():
+    weight, begun = flambeau.zeros(3), threading.Event()
+
+    def program(array):
+        begun.set()
+        time.sleep(0.2)
+        return array + 1
+
+    def write(array):
+        weight._cell.array = array
+
+    step = threading.Thread(
+        target=finishing.run, args=(program, [weight._cell], lambda taken: taken, write)
+    )
+    step.start()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if weight.tolist() == [1.0, 1.0, 1.0] else 1)
+    step.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert weight.tolist() == [1.0, 1.0, 1.0]

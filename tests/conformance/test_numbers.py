@@ -50,11 +50,7 @@ MORE = {
 }  # fmt: skip
 # Combinations that PyTorch takes.
 FEWER = {
-    **dict.fromkeys(
-        ["add", "div", "divide", "floor_divide", "mul", "multiply", "sub", "subtract",
-         "true_divide"],
-        "two numbers are Python's matter; the factor of `add` and `sub` has a name",
-    ),
+    **dict.fromkeys(["add", "sub", "subtract"], "the factor has a name"),
     "nn.functional.elu_": "the other factors are SELU's",
 }  # fmt: skip
 SPACES = ["", "linalg", "special", "nn.functional"]
@@ -134,3 +130,53 @@ def test_operators_still_take_numbers_on_both_sides() -> None:
     assert (5 % x).tolist() == [0, 1, 2]
     assert (2 - x).tolist() == [1, 0, -1]
     assert flambeau.rsub(x, 2, 2).tolist() == [0, -2, -4]
+
+
+NUMBERS: list[Any] = [True, 7, -2.5, 1j]
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda lib, x, y: lib.add(x, y),
+        lambda lib, x, y: lib.subtract(x, y, alpha=2),
+        lambda lib, x, y: lib.multiply(x, y),
+        lambda lib, x, y: lib.true_divide(x, y),
+        lambda lib, x, y: lib.div(x, y, rounding_mode="trunc"),
+        lambda lib, x, y: lib.floor_divide(x, y),
+        lambda lib, x, y: lib.add(x, y) + lib.ones((), dtype=lib.int8),
+    ],
+)
+def test_sums_and_products_of_two_numbers_are_tensors(compute: Any) -> None:
+    for x, y in itertools.product(NUMBERS, repeat=2):
+        _check_same(lambda lib, x=x, y=y: compute(lib, x, y), (RuntimeError, NotImplementedError))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float32", "float16"])
+def test_clamp_takes_a_tensor_without_dimensions_for_a_number(dtype: str) -> None:
+    bounds: list[Any] = [
+        (0, [2, "int64"]), ([1.5, "float64"], 3), (0.5, [2, "int32"]), ([True, "bool"], 3),
+        ([1, "int8"], [2.5, "float64"]), ([1.5, "float64"], None),
+    ]  # fmt: skip
+    for low, high in bounds:
+
+        def clamped(lib: Any, low: Any = low, high: Any = high) -> Any:
+            low, high = (
+                lib.tensor(each[0], dtype=getattr(lib, each[1])) if isinstance(each, list) else each
+                for each in (low, high)
+            )
+            return lib.arange(5).to(getattr(lib, dtype)).clamp(low, high)
+
+        _check_same(clamped, ())
+
+
+def _check_same(compute: Any, refusals: tuple[type[Exception], ...]) -> None:
+    try:
+        expected = compute(torch)
+    except refusals:
+        with pytest.raises(refusals):
+            compute(flambeau)
+        return
+    found = compute(flambeau)
+    assert str(found.dtype).split(".")[1] == str(expected.dtype).split(".")[1]
+    assert found.tolist() == expected.tolist()

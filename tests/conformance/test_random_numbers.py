@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flambeau.core import draws
-from flambeau.core.mersenne import MersenneTwister
+from flambeau.random import draws
+from flambeau.random.mersenne import MersenneTwister
 
 pytestmark = pytest.mark.skipif(
     torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"),

@@ -424,7 +424,7 @@ def test_the_parameter_that_is_frozen_in_some_models_is_named():
 
 
 class Stepping(nn.Module):
-    """A module that assigns its buffer anew at each call."""
+    """A module that assigns its buffer again at each call."""
 
     def __init__(self):
         super().__init__()

@@ -305,6 +305,7 @@ EAGER = [
         r"|derivative for aten::\w+ is not implemented)",
         ours="^no error|Trying to backward through the graph a second time",
     ),
+    Known("matrix_exp in half precision", source=r"(half|float16).*matrix_exp", what="elements"),
     Known(
         "operators that PyTorch lacks in half precision work, also of several dtypes",
         theirs="^NotImplementedError at .* not implemented for '(Half|BFloat16)'"

@@ -268,6 +268,10 @@ def test_aten():
     assert ops.aten.sum.dim_IntList(x, [1]).tolist() == [3.0]
     assert ops.aten._softmax.default(x, 1, False).equal(x.softmax(1))
     assert ops.aten.slice.Tensor(x, 1, 0, 1).tolist() == [[1.0]]
+    assert ops.aten.index.Tensor(x, [None, flambeau.tensor([1])]).tolist() == [[2.0]]
+    assert ops.aten._pin_memory.default(x) is x
+    eye = flambeau.sparse_coo_tensor([[0, 1], [0, 1]], [1.0, 1.0], (2, 2))
+    assert ops.aten._sparse_addmm.default(x.T, eye, x.T, beta=2).equal(x.T * 3)
     with pytest.raises(AttributeError, match="no function of flambeau has that name"):
         _ = ops.aten.no_such_operator
 

@@ -122,6 +122,9 @@ class RecordingTrace:
     def touch(self, table):
         pass
 
+    def touch_hooks(self, table):
+        pass
+
 
 @pytest.fixture
 def trace():

@@ -233,7 +233,7 @@ def initialize(module):
 # What users do to a model between building and filling it.
 LATER = {
     "cast": lambda model: model.double(),
-    "initialized anew": lambda model: model.apply(initialize),
+    "initialized again": lambda model: model.apply(initialize),
     "written": lambda model: model.linear.weight.data.fill_(2.0).add_(1.0),
     "copied into": lambda model: model.linear.bias.data.copy_(flambeau.arange(4.0)),
     "drawn": lambda model: model.linear.weight.data.normal_(),

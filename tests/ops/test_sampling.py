@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.core import sample
 from flambeau.ops.sampling import keep_mask
+from flambeau.random import sample
 
 SIZE = 4000
 

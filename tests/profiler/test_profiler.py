@@ -187,3 +187,12 @@ def test_record_function_decorates():
         exp(flambeau.ones(2))
     assert counts(recorded)["named"] == 1
     assert ProfilerAction.RECORD.value == 2
+
+
+@pytest.mark.parametrize("name", ["emit_nvtx", "emit_itt"])
+def test_ranges_for_other_tools_can_be_named_and_switched_off(name):
+    kind = getattr(flambeau.autograd.profiler, name)
+    with kind(enabled=False):
+        pass
+    with pytest.raises(NotImplementedError, match=rf"{name} .* jax\.profiler\.trace"), kind():
+        pass

@@ -8,7 +8,9 @@ import pytest
 
 import flambeau
 from flambeau import nn
+from flambeau.utils import device_states
 from flambeau.utils.checkpoint import CheckpointError, checkpoint, checkpoint_sequential
+from flambeau.utils.device_states import get_device_states, set_device_states
 
 X = flambeau.linspace(-1.0, 1.0, 6).reshape(2, 3)
 
@@ -231,3 +233,18 @@ def test_an_argument_inside_another_checkpoint_is_not_kept():
     y.sum().backward()
     inner = x.detach().cos().exp()
     flambeau.testing.assert_close(x.grad, -inner.cos() * inner * x.detach().sin())
+
+
+def test_states_of_accelerators_are_those_of_the_tensors_devices(monkeypatch):
+    assert get_device_states(flambeau.ones(2), {"x": [flambeau.ones(1, device="meta")]}) == ([], [])
+    set_device_states([], [])
+    generator = flambeau.Generator()
+    asked = []
+    monkeypatch.setattr(
+        device_states, "generator_for", lambda place: asked.append(str(place)) or generator
+    )
+    state = generator.get_state()
+    first = flambeau.rand(3, generator=generator)
+    set_device_states([1], [state], device_type="cuda")
+    assert flambeau.rand(3, generator=generator).equal(first)
+    assert asked == ["cuda:1"]

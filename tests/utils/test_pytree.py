@@ -184,3 +184,9 @@ def test_trees_are_taken_apart_inside_compiled_functions():
     assert found["b"].tolist() == [3, 3]
     assert found["a"][0].tolist() == [2, 2]
     assert list(found) == ["b", "a"]
+
+
+def test_packages_ask_for_the_type_of_a_node():
+    point = collections.namedtuple("point", "x y")
+    found = [pytree._get_node_type(each) for each in ([], point(1, 2), 3)]
+    assert found == [list, collections.namedtuple, int]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 
 
 def resolved(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
@@ -15,16 +14,13 @@ def resolved(size_average: bool | None, reduce: bool | None, reduction: str) -> 
         found = "none"
     else:
         found = "mean" if size_average is None or size_average else "sum"
-    warnings.warn(
-        f"size_average and reduce are deprecated; pass reduction={found!r} instead", stacklevel=3
-    )
+    warn(f"size_average and reduce are deprecated; pass reduction={found!r} instead")
     return found
 
 
 def warn_of_broadcast(input: Tensor, target: Tensor) -> None:
     """Warn that input and target differ in shape."""
-    warnings.warn(
+    warn(
         f"a target of shape {list(target.shape)} and an input of shape {list(input.shape)} "
         "differ, and will be broadcast; make them the same",
-        stacklevel=3,
     )

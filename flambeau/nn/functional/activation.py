@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 from flambeau.core.dtype import dtype as DType
 from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.nn.functional._in_place import stored, stored_irreversibly
 from flambeau.ops.arithmetic import neg
 from flambeau.ops.creation import empty_like
@@ -26,7 +26,8 @@ from flambeau.ops.neural.activation import (
 from flambeau.ops.neural.softmax import log_softmax as _log_softmax
 from flambeau.ops.neural.softmax import softmax as _softmax
 from flambeau.ops.pointwise import sigmoid, tanh
-from flambeau.ops.sampling import exponential_, leaky_slopes
+from flambeau.ops.redrawing import exponential_
+from flambeau.ops.sampling import leaky_slopes
 
 __all__ = [
     "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid",
@@ -168,11 +169,10 @@ def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
 # Over a dimension, which PyTorch still lets be left out
 
 
-def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
-    warnings.warn(
+def _implicit_dim(name: str, ndim: int) -> int:
+    warn(
         f"{name}() without dim is deprecated; pass dim=1 for a batch of class scores, "
-        "or the dimension that you mean",
-        stacklevel=stacklevel,
+        "or the dimension that you mean"
     )
     return 0 if ndim in (0, 1, 3) else 1
 
@@ -189,7 +189,7 @@ def softmax(
         dtype: Convert to this dtype first.
     """
     if dim is None:
-        dim = _implicit_dim("softmax", input.dim(), _stacklevel)
+        dim = _implicit_dim("softmax", input.dim())
     return _softmax(input, dim, dtype)
 
 
@@ -199,7 +199,7 @@ def softmin(
 ) -> Tensor:
     """`softmax` of ``-input``."""
     if dim is None:
-        dim = _implicit_dim("softmin", input.dim(), _stacklevel)
+        dim = _implicit_dim("softmin", input.dim())
     return _softmax(neg(input), dim, dtype)
 
 
@@ -215,7 +215,7 @@ def log_softmax(
         dtype: Convert to this dtype first.
     """
     if dim is None:
-        dim = _implicit_dim("log_softmax", input.dim(), _stacklevel)
+        dim = _implicit_dim("log_softmax", input.dim())
     return _log_softmax(input, dim, dtype)
 
 
@@ -236,7 +236,7 @@ def gumbel_softmax(
         dim: The dimension of the classes.
     """
     if eps != 1e-10:
-        warnings.warn("gumbel_softmax(): eps is deprecated and has no effect", stacklevel=2)
+        warn("gumbel_softmax(): eps is deprecated and has no effect")
     noise = exponential_(empty_like(logits.detach()))
     return ops.gumbel_softmax(logits, noise, tau, bool(hard), dim)
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from flambeau.core.misfits import require_tensors
 from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.nn.functional._reductions import resolved
 from flambeau.ops.neural import loss as ops
 from flambeau.ops.neural.linear_cross_entropy import linear_cross_entropy as _linear_cross_entropy
 from flambeau.ops.neural.loss import REDUCTIONS
-from flambeau.ops.values import at_hand, check_below
+from flambeau.ops.values import check_below, concrete_values
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy",
@@ -118,10 +118,9 @@ def linear_cross_entropy(
         check_below("linear_cross_entropy", "target", target, scores[0], ignore_index)
     chunk = None
     if options is not None and not _can_chunk(scores, soft, reduction, label_smoothing):
-        warnings.warn(
+        warn(
             "linear_cross_entropy(): options are ignored, since they are for class indices of one "
             "output per sample, without label_smoothing",
-            stacklevel=2,
         )
     elif options is not None:
         count = input.shape[0] if input.dim() == 2 else 1
@@ -187,7 +186,7 @@ def binary_cross_entropy(
 
 
 def _check_probabilities(argument: str, tensor: Tensor, advice: str) -> None:
-    elements = at_hand(tensor)
+    elements = concrete_values(tensor)
     if elements is not None and not ((elements >= 0) & (elements <= 1)).all():
         raise RuntimeError(
             f"binary_cross_entropy(): the elements of {argument} must be from 0 to 1, got "
@@ -247,10 +246,9 @@ def kl_div(
     if size_average is not None or reduce is not None:
         reduction = resolved(size_average, reduce, reduction)
     elif reduction == "mean":
-        warnings.warn(
+        warn(
             "kl_div() with reduction='mean' divides by the number of elements, not of samples; "
             "reduction='batchmean' gives the divergence",
-            stacklevel=2,
         )
     return ops.kl_div(input, target, reduction, log_target)
 
@@ -345,5 +343,5 @@ def _check_classes(name: str, input: Tensor, target: Tensor, ignore_index: int) 
 
 def _lowest(tensor: Tensor) -> float:
     """The least element where it is known, else 0."""
-    elements = at_hand(tensor)
+    elements = concrete_values(tensor)
     return 0.0 if elements is None else float(elements.min(initial=0.0))

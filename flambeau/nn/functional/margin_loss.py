@@ -11,7 +11,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.nn.functional._reductions import resolved
 from flambeau.ops.neural import margin_loss as ops
 from flambeau.ops.neural.distance import pairwise_distance
-from flambeau.ops.values import at_hand
+from flambeau.ops.values import concrete_values
 
 __all__ = [
     "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
@@ -190,7 +190,7 @@ def multilabel_margin_loss(
 
 
 def _check_classes(name: str, input: Tensor, target: Tensor, lowest: int) -> None:
-    elements = at_hand(target)
+    elements = concrete_values(target)
     if elements is None or elements.size == 0 or elements.dtype.kind not in "iu":
         return
     classes = input.shape[-1] if input.shape else 1

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 from flambeau.core.dtype import bool as BOOL
 from flambeau.core.dtype import dtype
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.ops.creation import zeros_like
 
 __all__: list[str] = []
@@ -25,10 +24,9 @@ def check_masks(
             raise AssertionError(f"{name} must be bool or floating point, got {each.dtype}")
     if padding is None or mask is None or padding.dtype == mask.dtype:
         return padding, mask
-    warnings.warn(
+    warn(
         f"{padding_name} is {padding.dtype} and {mask_name} is {mask.dtype}, which is deprecated: "
         "give both as bool, or both as floating point",
-        stacklevel=5,
     )
     return _as_numbers(padding, to), _as_numbers(mask, to)
 

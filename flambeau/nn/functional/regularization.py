@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from flambeau.core.misfits import require_tensors
 from flambeau.core.overrides import asks
 from flambeau.core.strides import memory_order
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.nn.functional._in_place import stored
 from flambeau.ops.neural.masking import keep_scaled, keep_self_normalizing
 from flambeau.ops.sampling import keep_mask
@@ -99,10 +99,9 @@ def dropout2d(
     """
     _check_probability("dropout2d", p)
     if input.dim() == 3:
-        warnings.warn(
+        warn(
             "dropout2d() takes a 3-d input as (N, C, L) and drops its channels; "
             "use dropout1d() to say so, or unsqueeze(0) for a single (C, H, W)",
-            stacklevel=2,
         )
     elif input.dim() != 4:
         _warn_of_shape("dropout2d", "(N, C, H, W)", input, "two dimensions are batch and channels")
@@ -127,9 +126,8 @@ def dropout3d(
 
 
 def _warn_of_shape(name: str, expected: str, input: Tensor, first: str) -> None:
-    warnings.warn(
+    warn(
         f"{name}() takes an input of shape {expected}, got {list(input.shape)}; its first {first}",
-        stacklevel=3,
     )
 
 

@@ -10,7 +10,7 @@ from flambeau.core.modes import no_grad
 from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
 from flambeau.ops.neural import embedding as ops
-from flambeau.ops.values import at_hand, check_below
+from flambeau.ops.values import check_below, concrete_values
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 
@@ -181,7 +181,7 @@ def _check_bags(
 def _check_offsets(offsets: Tensor, input: Tensor) -> None:
     if offsets.dim() != 1:
         raise ValueError(f"embedding_bag(): offsets must be 1-d, got {list(offsets.shape)}")
-    starts = at_hand(offsets)
+    starts = concrete_values(offsets)
     if starts is None or not starts.size:
         return
     if starts[0] != 0:
@@ -221,7 +221,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         raise TypeError(f"one_hot(): num_classes must be an int, got {kind}: {num_classes!r:.80}")
     if tensor.dtype is not int64:
         raise RuntimeError(f"one_hot() takes int64 class indices, got {tensor.dtype}")
-    classes = at_hand(tensor)
+    classes = concrete_values(tensor)
     if num_classes == -1:
         if classes is None:
             classes = tensor.numpy(force=True)

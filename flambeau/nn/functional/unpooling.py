@@ -9,7 +9,7 @@ from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
 from flambeau.ops.neural.unpooling import fractional_max_pool, max_unpool
 from flambeau.ops.sampling import rand
-from flambeau.ops.values import at_hand
+from flambeau.ops.values import concrete_values
 
 __all__ = [
     "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
@@ -61,7 +61,7 @@ def _unpooled(
 
 
 def _check_places(name: str, indices: Tensor, sizes: list[int]) -> None:
-    places = at_hand(indices)
+    places = concrete_values(indices)
     limit = 1
     for size in sizes:
         limit *= size

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import operator
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.ops.neural import pooling
 from flambeau.ops.neural.folding import (
     channel_shuffle,
@@ -220,7 +220,7 @@ def upsample_bilinear(
 
 
 def _deprecated(name: str) -> None:
-    warnings.warn(f"{name}() is deprecated; use interpolate()", stacklevel=3)
+    warn(f"{name}() is deprecated; use interpolate()")
 
 
 # Grids
@@ -263,9 +263,8 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 
 
 def _warn_of_corners(name: str) -> None:
-    warnings.warn(
+    warn(
         f"{name}() takes align_corners=False by default; give it to say which you mean",
-        stacklevel=3,
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.module import Module
@@ -193,10 +193,10 @@ class Hardtanh(_InPlace):
     ) -> None:
         super().__init__(inplace)
         if min_value is not None:
-            warnings.warn("min_value is deprecated; name it min_val", FutureWarning, stacklevel=2)
+            warn("min_value is deprecated; name it min_val", FutureWarning)
             min_val = min_value
         if max_value is not None:
-            warnings.warn("max_value is deprecated; name it max_val", FutureWarning, stacklevel=2)
+            warn("max_value is deprecated; name it max_val", FutureWarning)
             max_val = max_value
         if max_val <= min_val:
             raise AssertionError(f"max_val={max_val} must be greater than min_val={min_val}")
@@ -513,7 +513,7 @@ class Softmax(_AlongDim):
 
     def forward(self, input: Tensor) -> Tensor:
         """``exp(input) / sum(exp(input))``."""
-        return F.softmax(input, self.dim, _stacklevel=5)
+        return F.softmax(input, self.dim)
 
 
 class Softmin(_AlongDim):
@@ -525,7 +525,7 @@ class Softmin(_AlongDim):
 
     def forward(self, input: Tensor) -> Tensor:
         """``exp(-input) / sum(exp(-input))``."""
-        return F.softmin(input, self.dim, _stacklevel=5)
+        return F.softmin(input, self.dim)
 
 
 class LogSoftmax(_AlongDim):
@@ -537,7 +537,7 @@ class LogSoftmax(_AlongDim):
 
     def forward(self, input: Tensor) -> Tensor:
         """``input - log(sum(exp(input)))``."""
-        return F.log_softmax(input, self.dim, _stacklevel=5)
+        return F.log_softmax(input, self.dim)
 
 
 class Softmax2d(Module):
@@ -556,4 +556,4 @@ class Softmax2d(Module):
             raise ValueError(
                 f"Softmax2d takes (N, C, H, W) or (C, H, W), got shape {list(input.shape)}"
             )
-        return F.softmax(input, -3, _stacklevel=5)
+        return F.softmax(input, -3)

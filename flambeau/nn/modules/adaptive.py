@@ -13,7 +13,7 @@ from flambeau.nn.modules.container import ModuleList, Sequential
 from flambeau.nn.modules.linear import Linear
 from flambeau.ops import cat, where
 from flambeau.ops.known import is_unknown
-from flambeau.ops.values import at_hand
+from flambeau.ops.values import concrete_values
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 
@@ -82,7 +82,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
-        """Draw the parameters of head and tail anew."""
+        """Draw the parameters of head and tail again."""
         self.head.reset_parameters()
         for to_features, to_classes in self.tail:
             to_features.reset_parameters()
@@ -114,7 +114,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         do not depend on the targets, and one compiled program serves for all. A cluster that is
         seen to have no target at all is left out, and takes no gradient.
         """
-        seen = at_hand(target)
+        seen = concrete_values(target)
         head = F.log_softmax(self.head(input), dim=1)
         entry = target
         output = None

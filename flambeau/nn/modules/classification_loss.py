@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.nn import functional as F
 from flambeau.nn.modules.linear import Linear
 from flambeau.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
@@ -67,7 +67,7 @@ class NLLLoss2d(NLLLoss):
         reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
-        warnings.warn("NLLLoss2d is deprecated; use NLLLoss", FutureWarning, stacklevel=2)
+        warn("NLLLoss2d is deprecated; use NLLLoss", FutureWarning)
         super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections import OrderedDict
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from itertools import chain, islice
 from typing import Any, Self
 
+from flambeau.core.warning import warn
 from flambeau.nn.module import Module, indented
 from flambeau.nn.modules.parameter_container import ParameterDict, ParameterList, pairs_of
 
@@ -31,7 +31,7 @@ class Container(Module):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()
-        warnings.warn("nn.Container is deprecated; subclass nn.Module", FutureWarning, stacklevel=2)
+        warn("nn.Container is deprecated; subclass nn.Module", FutureWarning)
         for name, module in kwargs.items():
             self.add_module(name, module)
 

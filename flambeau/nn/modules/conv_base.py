@@ -70,7 +70,7 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
+        """Draw weight and bias again."""
         init._reset_affine(self.weight, self.bias)
 
     def extra_repr(self) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.nn import functional as F
 from flambeau.nn.modules.batchnorm import _LazyNormBase, _NormBase
 
@@ -87,7 +87,7 @@ class _InstanceNorm(_NormBase):
         )
         if self.affine:
             raise ValueError(found)
-        warnings.warn(f"{found}, which affine=False makes no use of", stacklevel=3)
+        warn(f"{found}, which affine=False makes no use of")
 
     def _load_from_state_dict(
         self,

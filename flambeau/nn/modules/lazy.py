@@ -59,23 +59,23 @@ class LazyModuleMixin(Module):
     def _infer_parameters(
         self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
     ) -> None:
-        # Parameters outlive the program that is perhaps being compiled: they are made for real.
+        # All of this outlives the program that is perhaps being compiled, and is done for real.
         with outside():
             module.initialize_parameters(*args, **(kwargs or {}))
-        if module.has_uninitialized_params():
-            raise RuntimeError(
-                f"initialize_parameters() of {type(module).__name__} has left parameters or "
-                "buffers uninitialized; it must materialize() them all"
-            )
-        module._initialize_hook.remove()
-        module._load_hook.remove()
-        del module._initialize_hook
-        del module._load_hook
-        if module.cls_to_become is not None:
-            module.__class__ = module.cls_to_become
+            if module.has_uninitialized_params():
+                raise RuntimeError(
+                    f"initialize_parameters() of {type(module).__name__} has left parameters or "
+                    "buffers uninitialized; it must materialize() them all"
+                )
+            module._initialize_hook.remove()
+            module._load_hook.remove()
+            del module._initialize_hook
+            del module._load_hook
+            if module.cls_to_become is not None:
+                module.__class__ = module.cls_to_become
         trace = current()
         if trace is not None:
-            trace.enter(module, anew=True)
+            trace.enter(module, renewed=True)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         for name, member in saved_members(self).items():

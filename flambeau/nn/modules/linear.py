@@ -78,7 +78,7 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
+        """Draw weight and bias again."""
         init._reset_affine(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -143,7 +143,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
+        """Draw weight and bias again."""
         if self.in1_features <= 0:
             raise ValueError(f"in1_features must be positive, got {self.in1_features}")
         bound = 1 / math.sqrt(self.weight.size(1))
@@ -184,7 +184,7 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew, once they have a shape."""
+        """Draw weight and bias again, once they have a shape."""
         if not self.has_uninitialized_params() and self.in_features != 0:
             super().reset_parameters()
 

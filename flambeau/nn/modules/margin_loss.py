@@ -31,7 +31,7 @@ class HingeEmbeddingLoss(_Loss):
     Shapes: any, twice the same.
 
     Args:
-        margin: The distance that those with target -1 shall have.
+        margin: The distance that those with target -1 should have.
         size_average: Deprecated; see ``reduction``.
         reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
@@ -79,7 +79,7 @@ class MultiMarginLoss(_WeightedLoss):
 
     Args:
         p: 1 or 2.
-        margin: By how much the score of the target shall be greater.
+        margin: By how much the score of the target should be greater.
         weight: ``(C,)``, a factor for each class of the target.
         size_average: Deprecated; see ``reduction``.
         reduce: Deprecated; see ``reduction``.
@@ -198,7 +198,7 @@ class MarginRankingLoss(_Loss):
     Shapes: any, three times the same.
 
     Args:
-        margin: By how much it shall be greater.
+        margin: By how much it should be greater.
         size_average: Deprecated; see ``reduction``.
         reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
@@ -231,7 +231,7 @@ class TripletMarginLoss(_Loss):
     Shapes: three times ``(N, D)`` or ``(D,)``.
 
     Args:
-        margin: By how much it shall be nearer; positive.
+        margin: By how much it should be nearer; positive.
         p: Which norm the distance ``d`` is.
         eps: Added to differences, to keep them from 0.
         swap: Use the distance of the two examples if the negative one is nearer to the positive one
@@ -284,7 +284,7 @@ class TripletMarginWithDistanceLoss(_Loss):
 
     Args:
         distance_function: Takes two tensors; by default a `PairwiseDistance`.
-        margin: By how much the positive example shall be nearer; positive.
+        margin: By how much the positive example should be nearer; positive.
         swap: Use the distance of the two examples if the negative one is nearer to the positive one
             than to the anchor.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.

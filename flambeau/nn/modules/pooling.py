@@ -469,7 +469,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """The maxima of as many windows as the output shall have elements.
+    """The maxima of as many windows as the output has elements.
 
     Shapes: ``(N, C, H, W)`` or ``(C, H, W)`` to ``(N, C, *output_size)`` or ``(C, *output_size)``.
 
@@ -519,7 +519,7 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """The means of as many windows as the output shall have elements.
+    """The means of as many windows as the output has elements.
 
     Shapes: ``(N, C, H, W)`` or ``(C, H, W)`` to ``(N, C, *output_size)`` or ``(C, *output_size)``.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.nn import init
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
@@ -144,7 +144,7 @@ class RNNBase(Module):
         """Nothing: XLA lays out memory by itself."""
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Draw all parameters again."""
         bound = 1.0 / math.sqrt(self.hidden_size)
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -322,10 +322,9 @@ def _check_dropout(dropout: Any, num_layers: int) -> None:
     if not 0 <= dropout <= 1:  # type: ignore[operator]
         raise ValueError(f"dropout must be from 0 to 1, got {dropout}")
     if dropout > 0 and num_layers == 1:  # type: ignore[operator]
-        warnings.warn(
+        warn(
             f"dropout={dropout} does nothing with num_layers=1: it drops the outputs of all layers "
             "but the last",
-            stacklevel=4,
         )
 
 

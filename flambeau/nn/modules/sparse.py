@@ -37,7 +37,7 @@ class _Table(Module):
         self.weight = Parameter(given, requires_grad=not frozen)
 
     def reset_parameters(self) -> None:
-        """Draw all rows anew, but the padding row, which becomes 0."""
+        """Draw all rows again, but the padding row, which becomes 0."""
         init.normal_(self.weight)
         self._fill_padding_idx_with_zero()
 

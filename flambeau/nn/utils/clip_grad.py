@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import types
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
+from flambeau.core.writing import store_all
 from flambeau.ops.from_data import tensor
 from flambeau.ops.many import (
     clipped_to_norm,
@@ -62,7 +63,7 @@ def clip_grad_norm_(
     >>> weight.grad
     tensor([0.6000, 0.8000])
     """
-    parameters = _listed(parameters, warn=True)
+    parameters = _listed(parameters, tell=True)
     grads = _grads(parameters)
     max_norm, order = float(max_norm), float(norm_type)
     with no_grad():
@@ -85,9 +86,7 @@ def clip_grad_norm(
     foreach: bool | None = None,
 ) -> Tensor:
     """`clip_grad_norm_` under its older name, which is deprecated."""
-    warnings.warn(
-        "clip_grad_norm() is deprecated, use clip_grad_norm_()", FutureWarning, stacklevel=2
-    )
+    warn("clip_grad_norm() is deprecated, use clip_grad_norm_()", FutureWarning)
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
@@ -163,15 +162,14 @@ def clip_grad_value_(parameters: _Tensors, clip_value: float, foreach: bool | No
             _store(group, clipped_to_value(group, float(clip_value)))
 
 
-def _listed(tensors: Any, warn: bool = False) -> list[Tensor]:
+def _listed(tensors: Any, tell: bool = False) -> list[Tensor]:
     if isinstance(tensors, Tensor):
         return [tensors]
     listed = list(tensors)
-    if warn and not listed and isinstance(tensors, types.GeneratorType):
-        warnings.warn(
+    if tell and not listed and isinstance(tensors, types.GeneratorType):
+        warn(
             "clip_grad_norm_() got an empty generator of parameters, perhaps one that has been "
             "used up: no gradient is clipped",
-            stacklevel=3,
         )
     return listed
 
@@ -188,8 +186,7 @@ def _by_device(tensors: list[Tensor]) -> list[list[Tensor]]:
 
 
 def _store(targets: list[Tensor], results: Any) -> None:
-    for target, result in zip(targets, results, strict=True):
-        target._store(result._read())
+    store_all(targets, [each._read() for each in results])
 
 
 def _check_finite(total: Tensor, order: float) -> None:

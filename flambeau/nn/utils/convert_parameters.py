@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from flambeau.core import finishing
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
 from flambeau.ops.many import split_to_shapes
@@ -50,11 +52,15 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         )
     with no_grad():
         values = split_to_shapes(vec.detach(), tuple([tuple(each.shape) for each in parameters]))
-        for each, value in zip(parameters, values, strict=True):
-            if each.dtype == value.dtype:
-                each._store(value._read())
-            else:
-                each.data = value
+
+        def write(_: Any) -> None:
+            for each, value in zip(parameters, values, strict=True):
+                if each.dtype == value.dtype:
+                    each._store(value._read())
+                else:
+                    each.data = value
+
+        finishing.finish(write)
 
 
 def _check_devices(parameters: list[Tensor]) -> None:

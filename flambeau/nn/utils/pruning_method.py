@@ -27,7 +27,7 @@ class BasePruningMethod(ABC):
     _tensor_name: str
 
     def __call__(self, module: Module, inputs: Any) -> None:
-        """Compute the pruned parameter anew."""
+        """Compute the pruned parameter again."""
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     @abstractmethod

@@ -104,7 +104,7 @@ class SpectralNorm:
         module.register_parameter(self.name, Parameter(weight.detach()))
 
     def __call__(self, module: Module, inputs: Any) -> None:
-        """Compute the weight anew."""
+        """Compute the weight again."""
         setattr(module, self.name, self.compute_weight(module, module.training))
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.nn.module import Module
 
 __all__ = ["functional_call"]
@@ -24,11 +24,10 @@ def functional_call(
     # That package stands on this one.
     from flambeau.func import functional_call as call
 
-    warnings.warn(
+    warn(
         "flambeau.nn.utils.stateless.functional_call is deprecated, use "
         "flambeau.func.functional_call",
         FutureWarning,
-        stacklevel=2,
     )
     return call(
         module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, TypeVar
 
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter, UninitializedParameter
 from flambeau.ops.neural import reparametrization
@@ -62,7 +62,7 @@ class WeightNorm:
         setattr(module, self.name, Parameter(weight.data))
 
     def __call__(self, module: Module, inputs: Any) -> None:
-        """Compute the weight anew."""
+        """Compute the weight again."""
         setattr(module, self.name, self.compute_weight(module))
 
 
@@ -86,11 +86,10 @@ def weight_norm(module: AnyModule, name: str = "weight", dim: int | None = 0) ->
         ValueError: The weight has no shape yet.
         IndexError: There is no such dimension.
     """
-    warnings.warn(
+    warn(
         "flambeau.nn.utils.weight_norm is deprecated, use "
         "flambeau.nn.utils.parametrizations.weight_norm",
         FutureWarning,
-        stacklevel=2,
     )
     WeightNorm.apply(module, name, dim)
     return module

@@ -15,10 +15,11 @@ import numpy as np
 from jax import lax
 
 from flambeau import return_types
-from flambeau.core.op import Array, function, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_inexact
-from flambeau.ops.values import at_hand
+from flambeau.ops.values import concrete_values
 
 __all__ = ["cholesky", "qr", "svd"]
 
@@ -46,10 +47,10 @@ def check_found(name: str, inputs: tuple[Any, ...], result: Any, reason: str) ->
     Raises:
         LinAlgError: It did not, for ``reason``.
     """
-    found = at_hand(result)
+    found = concrete_values(result)
     if found is None or np.isfinite(found).all():
         return
-    given = [at_hand(each) for each in inputs]
+    given = [concrete_values(each) for each in inputs]
     if all(each is not None and np.isfinite(each).all() for each in given):
         raise LinAlgError(f"{name}(): {reason}")
 
@@ -65,7 +66,7 @@ def needs_finite(face: Any) -> Any:
     @functools.wraps(face)
     def checked(*args: Any, **kwargs: Any) -> Any:
         given = args[0] if args else kwargs.get("A", kwargs.get("input"))
-        found = at_hand(given)
+        found = concrete_values(given)
         if found is not None and found.dtype.kind in "fc" and not np.isfinite(found).all():
             raise LinAlgError(
                 f"{declared.name}(): the matrix of shape {list(found.shape)} contains NaN or "
@@ -270,7 +271,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
     """`lu_factor` and, for each matrix, 0 or the first zero on the diagonal of U."""
     factors, pivots = lu_factor(A, pivot=pivot)
     info = _first_zero(factors)
-    found = at_hand(info)
+    found = concrete_values(info)
     if check_errors and found is not None and found.any():
         raise LinAlgError(f"lu_factor_ex(): diagonal element {found.max()} of U is zero")
     return return_types.linalg_lu_factor_ex(factors, pivots, info)

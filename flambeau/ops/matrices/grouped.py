@@ -10,7 +10,8 @@ import numpy as np
 from jax import lax
 
 from flambeau.core import dtype as dtypes
-from flambeau.core.op import Array, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import op
 
 __all__ = ["grouped_mm"]
 

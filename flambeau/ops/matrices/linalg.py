@@ -10,7 +10,8 @@ import numpy as np
 from jax import lax
 
 from flambeau.core.compiler import only_cpu
-from flambeau.core.op import Array, Number, Operand, function, op
+from flambeau.core.kinds import Array, Number, Operand
+from flambeau.core.op import function, op
 from flambeau.core.promotion import result_dtype
 from flambeau.core.single_precision import spread
 from flambeau.core.tensor import Tensor

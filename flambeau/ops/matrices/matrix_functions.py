@@ -13,8 +13,9 @@ from jax import lax
 
 from flambeau import return_types
 from flambeau.core import dtype as dtypes
+from flambeau.core.kinds import Array, Arrays
 from flambeau.core.misfits import require_tensors
-from flambeau.core.op import Array, Arrays, function, op
+from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import wrap_dim, wrap_dims
 from flambeau.ops.derivatives import magnitude

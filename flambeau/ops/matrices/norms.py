@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
-from flambeau.core.op import Array, Number, TensorOperand, function, make_in_place, op
+from flambeau.core.kinds import Array, Number, TensorOperand
+from flambeau.core.op import function, make_in_place, op
 from flambeau.core.promotion import promote
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import Dims, wrap_dim, wrap_dims

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from flambeau import return_types
-from flambeau.core.op import Array, function, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.matrices.factorization import (
     check_matrix,

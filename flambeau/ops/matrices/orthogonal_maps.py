@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from flambeau.core.op import Array, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import op
 from flambeau.ops.matrices.exponential import matrix_exponential
 
 __all__: list[str] = []

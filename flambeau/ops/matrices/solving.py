@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau import return_types
-from flambeau.core.op import Array, function, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.matrices.factorization import (
     check_found,
@@ -19,7 +20,7 @@ from flambeau.ops.matrices.factorization import (
     needs_finite,
 )
 from flambeau.ops.matrices.linalg import one_dtype
-from flambeau.ops.values import at_hand
+from flambeau.ops.values import concrete_values
 
 __all__ = ["cholesky_inverse", "cholesky_solve", "inverse", "pinverse", "triangular_solve"]
 
@@ -345,7 +346,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         raise RuntimeError(f"lstsq(): driver {driver!r} is none of gels, gelsy, gelsd, gelss")
     solution, errors = _least_squares(A, B, rcond)
     rank, values = _rank_of(A.detach(), rcond)
-    known = at_hand(rank)
+    known = concrete_values(rank)
     kept = driver in ("gels", "gelsd", "gelss")
     full = kept and A.size(-2) > A.size(-1) and (known is None or bool(np.all(known == A.size(-1))))
     return return_types.linalg_lstsq(

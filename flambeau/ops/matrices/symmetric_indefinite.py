@@ -13,10 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau import return_types
-from flambeau.core.op import Array, function, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.matrices.factorization import LinAlgError, check_matrix
-from flambeau.ops.values import at_hand
+from flambeau.ops.values import concrete_values
 
 __all__ = ["ldl_factor", "ldl_factor_ex", "ldl_solve"]
 
@@ -57,7 +58,7 @@ def _factors(input: Array, hermitian: bool) -> Array:
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
     """`ldl_factor` and, for each matrix, 0 or the number of the first zero block of D."""
     factors, pivots, infos = _factors(A, hermitian)
-    found = at_hand(infos)
+    found = concrete_values(infos)
     if check_errors and found is not None and found.any():
         raise LinAlgError(f"ldl_factor_ex(): block {found.max()} of D is zero")
     return return_types.linalg_ldl_factor_ex(factors, pivots, infos)

@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
-from flambeau.core.op import Array, Number, op
+from flambeau.core.kinds import Array, Number
+from flambeau.core.op import op
 from flambeau.ops.checks import (
     needs_floating,
     needs_inexact,

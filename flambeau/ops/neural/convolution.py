@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from jax import lax
 
-from flambeau.core.op import Array, op
+from flambeau.core.kinds import SIZES, Array
+from flambeau.core.op import op
 from flambeau.core.single_precision import spread
 from flambeau.ops.matrices.linalg import one_dtype
 from flambeau.ops.neural.convolution_forms import convolve, convolve_transposed
@@ -16,7 +17,7 @@ __all__ = [
     "conv_transpose3d",
 ]  # fmt: skip
 
-Sizes: TypeAlias = int | tuple[int, ...] | list[int]
+Sizes: TypeAlias = Annotated[int | tuple[int, ...] | list[int], SIZES]
 
 
 def per_dimension(name: str, argument: str, value: Any, spatial: int) -> tuple[int, ...]:

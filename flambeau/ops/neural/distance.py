@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flambeau.core.op import Array, Operand, TensorOperand, op
+from flambeau.core.kinds import Array, Operand, TensorOperand
+from flambeau.core.op import op
 from flambeau.ops.checks import floating, needs_floating, wrap_dim
 from flambeau.ops.derivatives import magnitude
 from flambeau.ops.matrices.norms import norm_of_magnitudes

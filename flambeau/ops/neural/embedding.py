@@ -8,7 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.op import Array, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import op
 from flambeau.core.single_precision import single
 from flambeau.ops.derivatives import moved, where_chosen, with_derivatives
 

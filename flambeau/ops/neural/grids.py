@@ -8,7 +8,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from flambeau.core.op import Array, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import op
 from flambeau.ops.checks import needs_floating, same_dtype
 
 __all__ = ["affine_grid_generator"]

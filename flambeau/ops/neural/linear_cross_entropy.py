@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from flambeau.core.op import Array, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import op
 from flambeau.core.single_precision import spread
 from flambeau.ops.matrices.linalg import one_dtype
 from flambeau.ops.neural.loss import (

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.op import Array, Operand, TensorOperand, op
+from flambeau.core.kinds import Array, Operand, TensorOperand
+from flambeau.core.op import op
 from flambeau.ops.checks import floating, needs_floating, same_dtype
 
 __all__: list[str] = []

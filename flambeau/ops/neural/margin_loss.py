@@ -7,7 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.op import Array, Operand, TensorOperand, op
+from flambeau.core.kinds import Array, Operand, TensorOperand
+from flambeau.core.op import op
 from flambeau.ops.checks import floating, needs_floating
 from flambeau.ops.neural.distance import norm_of
 from flambeau.ops.neural.loss import reduced

@@ -7,7 +7,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from flambeau.core.op import Array, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import op
 
 __all__: list[str] = []
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from flambeau.core.op import Array, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import op
 from flambeau.core.single_precision import spread
 from flambeau.ops.checks import needs_floating, same_dtype
 from flambeau.ops.neural.attention import attention, softmax_of_scores

@@ -6,14 +6,15 @@ Half precisions are normalized in float32 and rounded once, as PyTorch does.
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from flambeau.core.dtype import from_numpy_dtype
-from flambeau.core.op import Array, Number, op
+from flambeau.core.kinds import LISTED, SIZES, Array, Number
+from flambeau.core.op import op
 from flambeau.ops.checks import cast_real, floating, needs_floating, needs_inexact, wrap_dims
 from flambeau.ops.derivatives import magnitude
 from flambeau.ops.matrices.norms import norm_of_magnitudes
@@ -22,9 +23,9 @@ from flambeau.ops.neural.standardization import standardized_groups, standardize
 __all__ = ["rms_norm"]
 
 
-Shape: TypeAlias = int | tuple[int, ...] | list[int]
+Shape: TypeAlias = Annotated[int | tuple[int, ...] | list[int], SIZES]
 # As `Shape`, but never a single number.
-Listed: TypeAlias = tuple[int, ...] | list[int]
+Listed: TypeAlias = Annotated[tuple[int, ...] | list[int], LISTED]
 
 
 def _widened(input: Any) -> Any:

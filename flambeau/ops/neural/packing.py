@@ -16,8 +16,9 @@ import numpy as np
 from jax.core import Tracer
 
 from flambeau.core.cell import is_abstract
+from flambeau.core.kinds import Array, Arrays, Operand
 from flambeau.core.modes import modes
-from flambeau.core.op import Array, Arrays, Operand, op
+from flambeau.core.op import op
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import outside
 from flambeau.ops.from_data import from_numpy

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from flambeau.core.op import Array, op
+from flambeau.core.kinds import SIZES, Array
+from flambeau.core.op import op
 from flambeau.ops.checks import needs_real_number
 from flambeau.ops.neural.convolution import Sizes
 from flambeau.ops.neural.linear_maps import LinearMap
@@ -19,7 +20,7 @@ from flambeau.ops.neural.windows import Windows
 
 __all__ = ["avg_pool1d", "max_pool1d", "max_pool2d", "max_pool3d"]
 
-OutputSize: TypeAlias = int | tuple[int | None, ...] | list[int | None] | None
+OutputSize: TypeAlias = Annotated[int | tuple[int | None, ...] | list[int | None] | None, SIZES]
 
 # Up to this many taps a window is unrolled into one slice per tap, which XLA fuses into one loop.
 _UNROLLED_TAPS = 32

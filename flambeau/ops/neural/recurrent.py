@@ -8,7 +8,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from flambeau.core.op import Array, Arrays, function, op
+from flambeau.core.kinds import Array, Arrays
+from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_floating, same_dtype
 from flambeau.ops.from_data import from_numpy

@@ -8,7 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.op import Array, Operand, op
+from flambeau.core.kinds import Array, Operand
+from flambeau.core.op import op
 from flambeau.ops.checks import floating, needs_floating
 from flambeau.ops.derivatives import magnitude
 from flambeau.ops.neural.loss import reduced

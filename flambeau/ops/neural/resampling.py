@@ -16,7 +16,8 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
-from flambeau.core.op import Array, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import op
 from flambeau.ops.derivatives import moved
 
 __all__: list[str] = []

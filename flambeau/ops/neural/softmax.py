@@ -10,7 +10,8 @@ import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.dtype import COMPLEX, FLOATING, from_numpy_dtype, get_default_dtype
-from flambeau.core.op import Array, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import op
 from flambeau.ops.checks import Dims, cast_real, category, needs_floating, wrap_dim, wrap_dims
 from flambeau.ops.neural.linear_maps import LinearMap
 

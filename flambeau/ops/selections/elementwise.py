@@ -13,7 +13,7 @@ from flambeau.core.promotion import result_type
 from flambeau.core.tensor import Tensor
 from flambeau.ops.selection import where
 from flambeau.ops.selections.calls import agreeing, mapped, refuse_length_of_other
-from flambeau.ops.selections.selection import Selection, standing
+from flambeau.ops.selections.selection import Selection, broadcastable
 
 __all__: list[str] = []
 
@@ -82,7 +82,7 @@ def broadcast(
         return value
     if common is not None and not value.ndim:
         value = value.to(common)
-    return where(standing(selection.mask, depth), value, 1)
+    return where(broadcastable(selection.mask, depth), value, 1)
 
 
 def _common_dtype(operands: tuple[Any, ...]) -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 import jax.numpy as jnp
 
 from flambeau.core.dtype import FLOATING, dtype, iinfo
-from flambeau.core.op import Array, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import op
 from flambeau.core.single_precision import single
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import Dims, wrap_dims
@@ -176,12 +177,14 @@ def mean(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     dims = wrap_dims(given["dim"], selection.ndim, "mean")
     if selection.hidden not in dims:
         return beside(func, given, selection, () if given["keepdim"] else dims)
-    return _mean(selection.lanes, selection.standing_mask(), dims, given["keepdim"], given["dtype"])
+    return _mean(
+        selection.lanes, selection.broadcastable_mask(), dims, given["keepdim"], given["dtype"]
+    )
 
 
 def mean_of_all(selection: Selection) -> Tensor:
     """The mean of all elements."""
-    return _mean(selection.lanes, selection.standing_mask(), None, False, None)
+    return _mean(selection.lanes, selection.broadcastable_mask(), None, False, None)
 
 
 @op(name="var", widen=True)
@@ -210,7 +213,7 @@ def variance(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         found = func(selection.lanes, dims, correction=correction, keepdim=keepdim)
         return mapped(lambda lanes: selection.like(lanes, hidden), found)
     compute = _deviation if name.startswith("std") else _variance
-    found = compute(selection.lanes, selection.standing_mask(), dims, correction, keepdim)
+    found = compute(selection.lanes, selection.broadcastable_mask(), dims, correction, keepdim)
     return found if name.endswith("_mean") else found[0]
 
 

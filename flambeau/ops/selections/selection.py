@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 import numpy as np
 from jax.core import Tracer
 
+from flambeau.core.attributes import WithoutFields
 from flambeau.core.jax_core import computes_the_same
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Size, Tensor
@@ -39,7 +40,7 @@ _KEEP_THE_SHAPE = (
 )
 
 
-class Selection(Tensor):
+class Selection(WithoutFields, Tensor):
     """Some lanes of a tensor, in order; see the module.
 
     Attributes:
@@ -92,13 +93,13 @@ class Selection(Tensor):
         """How many lanes count, as a 0-d tensor."""
         return self.mask.sum()
 
-    def standing_mask(self) -> Tensor:
+    def broadcastable_mask(self) -> Tensor:
         """The mask in a shape that broadcasts over the lanes."""
-        return standing(self.mask, self.depth)
+        return broadcastable(self.mask, self.depth)
 
     def filled(self, neutral: Any) -> Tensor:
         """The lanes with ``neutral`` in the place of those that do not count."""
-        return where(self.standing_mask(), self.lanes, neutral)
+        return where(self.broadcastable_mask(), self.lanes, neutral)
 
     @classmethod
     def __torch_function__(  # type: ignore[override]
@@ -256,7 +257,7 @@ class HiddenLength:
         return "?"
 
 
-def standing(mask: Tensor, depth: int) -> Tensor:
+def broadcastable(mask: Tensor, depth: int) -> Tensor:
     """A vector of bools in a shape that broadcasts over dimension ``-depth``."""
     return mask if depth == 1 else mask.reshape(-1, *(1,) * (depth - 1))
 
@@ -285,7 +286,7 @@ def entered(lanes: Tensor, mask: Tensor, hidden: int, line: str) -> Selection:
     """A Selection of lanes that are other tensors' too: gradients come back from selected ones."""
     harmless = 1 if lanes.is_floating_point() or lanes.is_complex() else 0
     fill = False if lanes.dtype.name == "bool" else harmless
-    inside = where(standing(mask, lanes.ndim - hidden), lanes, fill)
+    inside = where(broadcastable(mask, lanes.ndim - hidden), lanes, fill)
     return Selection.of(inside, mask, hidden, line)
 
 

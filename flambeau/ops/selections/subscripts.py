@@ -18,7 +18,7 @@ from flambeau.ops.selections.calls import (
     refuse_operator,
 )
 from flambeau.ops.selections.elementwise import broadcast, elementwise
-from flambeau.ops.selections.selection import Selection, entered, standing
+from flambeau.ops.selections.selection import Selection, broadcastable, entered
 from flambeau.ops.subscript import is_mask, parse
 
 __all__: list[str] = []
@@ -302,7 +302,7 @@ def _overwrite_part(target: Selection, entries: list[Any], value: Any) -> None:
             value = value.lanes
         elif isinstance(value, Tensor):
             value = broadcast("__setitem__", refined, value)
-        written = where(standing(refined.mask, refined.depth), value, target.lanes)
+        written = where(broadcastable(refined.mask, refined.depth), value, target.lanes)
         target.lanes = written.to(target.dtype)
         return
     if any(isinstance(each, _NO_VIEW) for each in entries) or isinstance(value, Tensor):

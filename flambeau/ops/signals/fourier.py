@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.device import as_device
-from flambeau.core.op import Array, function, op
+from flambeau.core.kinds import SIZES, Array
+from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.factory import checked_dtype, produce, wrap_new
@@ -26,7 +27,7 @@ __all__ = [
     "rfftfreq", "rfftn",
 ]  # fmt: skip
 
-_Sizes: TypeAlias = tuple[int, ...]
+_Sizes: TypeAlias = Annotated[tuple[int, ...], SIZES]
 _OPPOSITE = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
 _LAST_TWO = (-2, -1)
 

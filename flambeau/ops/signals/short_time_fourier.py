@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import jax.numpy as jnp
 
 from flambeau.core.dtype import BOOLEAN, INTEGER
-from flambeau.core.op import Array, function, op
+from flambeau.core.kinds import Array
+from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
 from flambeau.ops.neural.padding import constant_pad_nd, pad_by_rule
 from flambeau.ops.signals.fourier import fft, ifft, irfft, rfft
-from flambeau.ops.values import at_hand
+from flambeau.ops.values import concrete_values
 from flambeau.ops.views import view_as_real
 
 __all__ = ["istft", "stft"]
@@ -88,10 +89,9 @@ def stft(
     found = transform(frames, norm="ortho" if normalized else None).transpose(-1, -2)
     found = found[0] if input.ndim == 1 else found
     if return_complex is False:
-        warnings.warn(
+        warn(
             "stft(return_complex=False) is deprecated; view_as_real() of the complex result is "
             "the same",
-            stacklevel=3,
         )
         return view_as_real(found)
     return found
@@ -160,7 +160,7 @@ def istft(
     signal = _overlap_add(frames * weights, hop_length)
     covered = _overlap_add((weights * weights).expand(frames.size(1), n_fft)[None], hop_length)
     signal, covered = _trimmed(signal, covered, n_fft // 2 if center else 0, length)
-    known = at_hand(covered)
+    known = concrete_values(covered)
     if known is not None and known.size and abs(known).min() < 1e-11:
         raise RuntimeError("istft(): the windows leave a part of the signal uncovered")
     signal = signal / covered
@@ -184,9 +184,8 @@ def _check_signal(input: Any, window: Any) -> None:
             f"stft() takes (time,) or (batch, time), got a tensor of shape {list(input.shape)}"
         )
     if window is None:
-        warnings.warn(
+        warn(
             "stft() without a window leaks between frequencies; pass one such as hann_window(n)",
-            stacklevel=4,
         )
 
 

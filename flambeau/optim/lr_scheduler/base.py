@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import types
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from flambeau.core.modes import modes, no_grad
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import TracedValueError
+from flambeau.core.warning import warn
+from flambeau.optim.lr_scheduler.undoing import whole
 from flambeau.optim.optimizer import Optimizer
 
 Rate: TypeAlias = Any  # a float, or a tensor of one element
@@ -131,6 +132,7 @@ class LRScheduler:
         """The rates for ``last_epoch``, one per group; to be called by `step` only."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_lr()")
 
+    @whole
     def step(self, epoch: int | None = None) -> None:
         """Set the rates for the next epoch (or batch, or whatever is counted).
 
@@ -139,11 +141,10 @@ class LRScheduler:
         """
         refuse_in_trace()
         if self._step_count == 1 and not _has_stepped(self.optimizer):
-            warnings.warn(
+            warn(
                 "the scheduler's step() was called before the optimizer's; the first learning rate "
                 "of the schedule is skipped that way. Call optimizer.step() first",
                 UserWarning,
-                stacklevel=2,
             )
         self._step_count += 1
         if epoch is not None:
@@ -169,10 +170,9 @@ class LRScheduler:
 
     def _warn_outside_step(self) -> None:
         if not self._get_lr_called_within_step:
-            warnings.warn(
+            warn(
                 "get_lr() computes the next learning rate; use get_last_lr() for the current one",
                 UserWarning,
-                stacklevel=3,
             )
 
     def _current(self) -> list[Rate]:
@@ -210,15 +210,14 @@ def refuse_in_trace() -> None:
     if modes.trace is not None:
         raise TracedValueError(
             "a scheduler's step() inside a compiled function would run once, while tracing, and "
-            "not at every call; call it outside. A new learning rate compiles nothing anew"
+            "not at every call; call it outside. A new learning rate recompiles nothing"
         )
 
 
 def warn_about_epoch() -> None:
     """Warn that ``step(epoch)`` is deprecated."""
-    warnings.warn(
+    warn(
         "the argument epoch of a scheduler's step() is deprecated: the closed form is used, where "
         "there is one. Call step() without it",
         UserWarning,
-        stacklevel=3,
     )

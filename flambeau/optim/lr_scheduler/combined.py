@@ -8,6 +8,7 @@ from typing import Any
 
 from flambeau.optim.lr_scheduler.base import LRScheduler, assign, current, refuse_in_trace
 from flambeau.optim.lr_scheduler.plateau import ReduceLROnPlateau
+from flambeau.optim.lr_scheduler.undoing import whole
 from flambeau.optim.optimizer import Optimizer
 
 
@@ -105,7 +106,8 @@ class SequentialLR(_Combined):
         elif hasattr(scheduler, "last_epoch"):
             scheduler.last_epoch -= 1
 
-    def step(self) -> None:  # type: ignore[override]
+    @whole
+    def step(self) -> None:
         """Let the scheduler whose turn it is set the rates."""
         refuse_in_trace()
         self.last_epoch += 1
@@ -143,7 +145,8 @@ class ChainedScheduler(_Combined):
         self.optimizer = owner
         self._last_lr = current(owner)
 
-    def step(self) -> None:  # type: ignore[override]
+    @whole
+    def step(self) -> None:
         """Let each scheduler set the rates."""
         for scheduler in self._schedulers:
             scheduler.step()

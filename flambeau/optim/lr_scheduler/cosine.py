@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from flambeau.optim.lr_scheduler.base import LRScheduler, Rate, refuse_in_trace
+from flambeau.optim.lr_scheduler.undoing import whole
 from flambeau.optim.optimizer import Optimizer
 
 
@@ -102,6 +103,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         height = 1 + math.cos(math.pi * self.T_cur / self.T_i)
         return [self.eta_min + (rate - self.eta_min) * height / 2 for rate in self.base_lrs]
 
+    @whole
     def step(self, epoch: float | None = None) -> None:
         """Set the rates for the next epoch, or for a given one, which may be a fraction.
 

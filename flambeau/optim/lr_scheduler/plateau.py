@@ -13,6 +13,7 @@ from flambeau.optim.lr_scheduler.base import (
     refuse_in_trace,
     warn_about_epoch,
 )
+from flambeau.optim.lr_scheduler.undoing import whole
 from flambeau.optim.optimizer import Optimizer
 
 
@@ -99,7 +100,8 @@ class ReduceLROnPlateau(LRScheduler):
             down, up = best - self.threshold, best + self.threshold
         return value < down if self.mode == "min" else value > up
 
-    def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
+    @whole
+    def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:
         """Take note of an epoch's value, and reduce the rates if it is time.
 
         Args:

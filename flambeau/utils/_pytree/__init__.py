@@ -12,6 +12,7 @@ from flambeau.utils._pytree.nodes import *
 from flambeau.utils._pytree.nodes import _dict_flatten as _dict_flatten
 from flambeau.utils._pytree.nodes import _dict_flatten_with_keys as _dict_flatten_with_keys
 from flambeau.utils._pytree.nodes import _dict_unflatten as _dict_unflatten
+from flambeau.utils._pytree.nodes import _get_node_type as _get_node_type
 from flambeau.utils._pytree.nodes import _list_flatten as _list_flatten
 from flambeau.utils._pytree.nodes import _list_unflatten as _list_unflatten
 from flambeau.utils._pytree.nodes import _register_pytree_node as _register_pytree_node

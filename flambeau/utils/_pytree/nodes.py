@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from flambeau.core.pytree import OwnParts, kind_of, register_parts
 from flambeau.core.tensor import Size
+from flambeau.core.warning import warn
 from flambeau.utils._pytree.keys import GetAttrKey, MappingKey, SequenceKey
 from flambeau.utils._pytree.named_tuples import is_namedtuple_class
 
@@ -135,10 +135,9 @@ def _register_pytree_node(
     cls: type[Any], flatten_fn: FlattenFn, unflatten_fn: UnflattenFn, **options: Any
 ) -> None:
     """`register_pytree_node`, under an older name."""
-    warnings.warn(
+    warn(
         "_register_pytree_node is deprecated; use register_pytree_node",
         FutureWarning,
-        stacklevel=2,
     )
     register_pytree_node(cls, flatten_fn, unflatten_fn, **options)
 
@@ -271,6 +270,10 @@ def node_type_of(tree: Any) -> Any:
     if kind not in SUPPORTED_NODES and is_namedtuple_class(kind):
         return namedtuple
     return kind
+
+
+# PyTorch's name, which packages import.
+_get_node_type = node_type_of
 
 
 # Python's own containers

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import os
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
-from flambeau.core.generator import Generator
+from flambeau.core.warning import warn
+from flambeau.random.generator import Generator
 from flambeau.utils.data import workers
 from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.dataset import IterableDataset
@@ -196,7 +196,7 @@ class DataLoader(Generic[SampleT_co]):
                 return WorkersIterator(self, seed)
             except CannotBeSentError as error:
                 reason = str(error)
-        warnings.warn(f"DataLoader prepares batches in this process: {reason}", stacklevel=3)
+        warn(f"DataLoader prepares batches in this process: {reason}")
         return HereIterator(self, seed)
 
     def __iter__(self) -> Any:
@@ -224,10 +224,9 @@ class DataLoader(Generic[SampleT_co]):
         affinity = getattr(os, "sched_getaffinity", None)
         there = len(affinity(0)) if affinity else os.cpu_count()
         if self.num_workers and there is not None and self.num_workers > there:
-            warnings.warn(
+            warn(
                 f"num_workers={self.num_workers} is more than the {there} CPUs that there are, "
                 "which makes loading slower",
-                stacklevel=3,
             )
 
 
@@ -303,11 +302,10 @@ class LoaderIterator:
         data = self._next_data()
         self._given += 1
         if self._is_iterable and self._announced is not None and self._given > self._announced:
-            warnings.warn(
+            warn(
                 f"the length of {type(self._dataset).__name__} is {self._announced}, but "
                 f"{self._given} have come; with workers, each must give a part of them (see "
                 "get_worker_info)",
-                stacklevel=2,
             )
         return data
 
@@ -415,3 +413,9 @@ class WorkersIterator(LoaderIterator):
         reply = self._workers.receive(asked, self._timeout)
         self._under_way.remove(reply[0])
         return reply
+
+
+# PyTorch's names of these classes, which programs ask for.
+_BaseDataLoaderIter = LoaderIterator
+_SingleProcessDataLoaderIter = HereIterator
+_MultiProcessingDataLoaderIter = WorkersIterator

@@ -5,12 +5,12 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from flambeau.core.generator import Generator, default_generator
 from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
+from flambeau.random.generator import Generator, default_generator
 from flambeau.utils.data.sampler import permutation
 
 __all__ = [
@@ -277,5 +277,5 @@ def _sizes_of_fractions(fractions: list[float], total: int) -> list[int]:
         sizes[i % len(sizes)] += 1
     for i, size in enumerate(sizes):
         if not size:
-            warnings.warn(f"part {i} of the dataset has no samples", stacklevel=3)
+            warn(f"part {i} of the dataset has no samples")
     return sizes

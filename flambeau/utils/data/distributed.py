@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from flambeau.core.generator import Generator
+from flambeau.random.generator import Generator
 from flambeau.utils.data.sampler import Sampler, permutation
 
 __all__ = ["DistributedSampler"]

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, TypeVar
 
 from flambeau.core import dtype as dtypes
-from flambeau.core.generator import Generator
 from flambeau.ops.creation import empty
 from flambeau.ops.from_data import as_tensor
 from flambeau.ops.sampling import multinomial, randint, randperm
+from flambeau.random.generator import Generator
 
 __all__ = [
     "BatchSampler", "RandomSampler", "Sampler", "SequentialSampler", "SubsetRandomSampler",
@@ -63,7 +63,7 @@ class RandomSampler(Sampler[int]):
 
     Args:
         data_source: The dataset, whose length counts.
-        replacement: Whether indices are drawn anew each time, and so may repeat.
+        replacement: Whether indices are drawn again each time, and so may repeat.
         num_samples: How many; by default as many as there are samples. Without replacement, more
             than that go on with another order.
         generator: What is drawn from. By default each iteration has a generator of its own, whose

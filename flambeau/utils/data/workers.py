@@ -29,7 +29,7 @@ __all__ = ["WorkerInfo", "get_worker_info"]
 
 #: The kinds of reply.
 DATA, FAILED, ENDED = "data", "failed", "ended"
-# What is sent in place of an index, to begin with the dataset anew.
+# What is sent in place of an index, to begin with the dataset again.
 _RESTART = "restart"
 _SECONDS_TO_END = 5
 
@@ -207,7 +207,7 @@ class Workers:
         self._send(worker, ("index", index))
 
     def restart(self) -> None:
-        """Let all workers begin with the dataset anew."""
+        """Let all workers begin with the dataset again."""
         for worker in range(len(self._processes)):
             self._send(worker, (_RESTART, None))
 

@@ -66,7 +66,7 @@ TORCH = {
     DISPATCH: """
         AVG AggregationType BenchmarkConfig BenchmarkExecutionStats DisableTorchFunction
         DisableTorchFunctionSubclass DispatchKey DispatchKeySet ExcludeDispatchKeyGuard
-        LockingLogger LoggerBase NoopLogger PRIVATE_OPS PyTorchFileReader PyTorchFileWriter SUM Tag
+        LockingLogger LoggerBase NoopLogger PRIVATE_OPS PyTorchFileWriter SUM Tag
         ThroughputBenchmark USE_GLOBAL_DEPS USE_RTLD_GLOBAL_WITH_LIBTORCH compiled_with_cxx11_abi
         get_file_path has_lapack has_mkl has_openmp has_spectral init_num_threads
         is_vulkan_available prepare_multiprocessing_environment

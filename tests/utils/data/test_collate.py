@@ -5,6 +5,8 @@ import pytest
 
 import flambeau
 from flambeau.utils.data import DataLoader, TensorDataset, default_collate, default_convert
+from flambeau.utils.data import collate as collating
+from flambeau.utils.data._utils import collate as private
 from flambeau.utils.data.collate import collate, default_collate_fn_map, rows_of
 from flambeau.utils.data.dataset import Subset
 
@@ -134,3 +136,11 @@ def test_samples_are_converted_one_by_one():
     assert converted["x"].tolist() == [0, 1]
     assert (converted["y"][0].dtype, converted["y"][1:]) == (flambeau.float32, ["a"])
     assert converted["z"] == 3
+
+
+def test_functions_for_single_kinds_have_pytorch_s_private_names():
+    pair = [flambeau.ones(2), flambeau.zeros(2)]
+    assert private.collate_tensor_fn(pair).tolist() == [[1, 1], [0, 0]]
+    assert private.default_collate_fn_map is collating.default_collate_fn_map
+    found = [bool(private.np_str_obj_array_pattern.search(each)) for each in ("<U3", "|O", "<f4")]
+    assert found == [True, True, False]

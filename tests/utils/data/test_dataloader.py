@@ -10,6 +10,7 @@ import pytest
 
 import flambeau
 from flambeau.utils.data import DataLoader, IterableDataset, TensorDataset, get_worker_info
+from flambeau.utils.data import dataloader as its_module
 
 X, Y = flambeau.arange(10.0).reshape(5, 2), flambeau.arange(5)
 
@@ -145,3 +146,10 @@ def test_it_is_imported_when_it_is_first_asked_for():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False DataLoader\n"
+
+
+def test_iterators_have_pytorch_s_classes():
+    loader = DataLoader([1, 2])
+    assert isinstance(iter(loader), its_module._BaseDataLoaderIter)
+    assert isinstance(iter(loader), its_module._SingleProcessDataLoaderIter)
+    assert not isinstance(iter(loader), its_module._MultiProcessingDataLoaderIter)

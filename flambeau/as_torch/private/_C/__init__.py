@@ -11,9 +11,9 @@ from flambeau.accelerator import current_accelerator
 from flambeau.amp.autocast_mode import autocast
 from flambeau.as_torch.private._C import _nn as _nn
 from flambeau.as_torch.private._C.dispatch_keys import DispatchKey, DispatchKeySet
+from flambeau.checkpoint.file_reader import PyTorchFileReader
 from flambeau.core.device import as_device, device, get_default_device
 from flambeau.core.dtype import dtype
-from flambeau.core.generator import Generator
 from flambeau.core.layout import layout, memory_format
 from flambeau.core.modes import modes
 from flambeau.core.overrides import DisableTorchFunctionSubclass
@@ -21,17 +21,19 @@ from flambeau.core.tensor import Size, Tensor, _disabled_torch_function_impl
 from flambeau.futures import Future
 from flambeau.jit.script_module import CompilationUnit, ScriptFunction, ScriptModule
 from flambeau.linalg import LinAlgError as _LinAlgError
+from flambeau.random.generator import Generator
 
 __all__ = [
     "CompilationUnit", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet", "Function",
-    "Future", "Generator", "Graph", "Node", "ScriptFunction", "ScriptModule", "Size", "Value",
-    "_LinAlgError", "_TensorBase", "_disabled_torch_function_impl", "device", "dtype", "layout",
-    "memory_format",
+    "Future", "Generator", "Graph", "Node", "PyTorchFileReader", "ScriptFunction", "ScriptModule",
+    "Size", "Value", "_LinAlgError", "_TensorBase", "_TensorMeta", "_disabled_torch_function_impl",
+    "device", "dtype", "layout", "memory_format",
 ]  # fmt: skip
 
 __getattr__ = _Absent("flambeau._C")
 
 _TensorBase = TensorBase = Tensor
+_TensorMeta = type(Tensor)
 
 
 class Graph:

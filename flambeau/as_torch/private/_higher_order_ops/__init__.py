@@ -1,0 +1,1 @@
+"""Functions of functions that PyTorch has not made public."""

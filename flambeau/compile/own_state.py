@@ -1,0 +1,115 @@
+"""The attributes of objects before a trace, which one that fails puts back.
+
+Of flambeau's own objects, such as a GradScaler, that a traced function changes by their methods,
+users do not read the attributes, so no program follows those. A trace that succeeds may fill what
+was missing, as a distribution does that computes its variance when it is first asked, and that is
+taken away again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+from typing import Any
+
+from flambeau.compile.errors import CompileError
+from flambeau.compile.ownership import state_of
+from flambeau.compile.places import MISSING
+
+# Packages whose objects go on by themselves, or describe programs.
+_OTHERS = ("compile", "core", "futures", "multiprocessing", "nn", "profiler", "utils")
+
+
+class OwnState:
+    """The attributes of flambeau's own objects, and what is in their containers, before a trace."""
+
+    def __init__(self) -> None:
+        self._objects: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self._containers: dict[int, tuple[Any, Any]] = {}
+        self._users: dict[int, tuple[Any, dict[str, Any]]] = {}
+
+    def know_users(self, value: Any) -> None:
+        """Remember an object of the user's, whose attributes programs follow where they can."""
+        state = state_of(value)
+        is_plain = type(state) is dict and not isinstance(value, type | ModuleType | FunctionType)
+        if is_plain and id(value) not in self._users:
+            self._users[id(value)] = value, dict(state)
+
+    def know(self, value: Any) -> None:
+        """Remember an object."""
+        room = type(value).__module__.split(".")[1:2]
+        if id(value) in self._objects or (room and room[0] in _OTHERS):
+            return
+        self._objects[id(value)] = value, dict(state_of(value))
+        waiting = [*state_of(value).values()]
+        for each in waiting:
+            if type(each) in (dict, list, set) and id(each) not in self._containers:
+                self._containers[id(each)] = each, each.copy()
+                waiting += each.values() if isinstance(each, dict) else each
+
+    def put_back(self) -> None:
+        """Leave everything as it was."""
+        for container, before in self._containers.values():
+            if not _has_same(container, before):
+                container.clear()
+                (container.extend if type(container) is list else container.update)(before)
+        for value, before in (*self._objects.values(), *self._users.values()):
+            state = state_of(value)
+            if not _has_same(state, before):
+                state.clear()
+                state.update(before)
+
+    def settle(self, is_of_trace: Callable[[Any], bool], kept: set[int]) -> None:
+        """Take away what a trace has filled in that belongs to it.
+
+        Args:
+            is_of_trace: Whether a value does.
+            kept: The ids of objects whose attributes each call sets.
+
+        Raises:
+            CompileError: It has replaced what was there before.
+        """
+        for value, before in self._objects.values():
+            state = state_of(value)
+            if not kept.isdisjoint((id(value), id(state))) or _has_same(state, before):
+                continue
+            for name, each in [*state.items()]:
+                if each is before.get(name, MISSING) or not is_of_trace(each):
+                    continue
+                if name in before:
+                    self._refuse(value, name)
+                del state[name]
+        for container, before in self._containers.values():
+            if not _has_same(container, before) and is_of_trace(container):
+                self._refuse(*self._holder_of(container))
+
+    def strays(self, is_of_trace: Callable[[Any], bool]) -> list[tuple[Any, str]]:
+        """The attributes of the user's objects that now belong to a trace, by object and name."""
+        return [
+            (value, name)
+            for value, before in self._users.values()
+            for name, each in state_of(value).items()
+            if each is not before.get(name, MISSING) and is_of_trace(each)
+        ]
+
+    def _holder_of(self, container: Any) -> tuple[Any, str]:
+        for value, before in self._objects.values():
+            for name, each in before.items():
+                if each is container:
+                    return value, name
+        return container, "member"
+
+    def _refuse(self, value: Any, name: str) -> None:
+        raise CompileError(
+            f"the compiled function changes {type(value).__name__}.{name} to a tensor without a "
+            f"value, and a program does not set what {type(value).__name__} keeps for itself; "
+            "call its method outside of the compiled function"
+        )
+
+
+def _has_same(now: Any, before: Any) -> bool:
+    """Whether a container holds the very objects that it held."""
+    if isinstance(now, dict):
+        now, before = [*now.items()], [*before.items()]
+        return [(id(k), id(v)) for k, v in now] == [(id(k), id(v)) for k, v in before]
+    return [*map(id, now)] == [*map(id, before)]

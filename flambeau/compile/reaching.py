@@ -1,0 +1,93 @@
+"""Whether an object leads to something that only belongs to a trace, whatever its class is.
+
+Python's garbage collector knows what objects of any class hold: iterators, generators that wait,
+views of dictionaries, exceptions. What came from outside is not looked into, for a trace puts that
+back itself.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Container, Iterable, Iterator
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+from jax.core import Tracer
+
+from flambeau.compile.ownership import state_of
+from flambeau.compile.stand_ins import STAND_INS
+from flambeau.core.pytree import OWN_PARTS
+from flambeau.core.tensor import Tensor
+
+#: So many objects are looked into; those near the value come first.
+MOST = 10_000
+_PLAIN = {int, float, bool, complex, str, bytes, type(None), range, bytearray}
+_STAND_INS = {*STAND_INS.values()}
+# JAX's own objects hold what they need; tracers are told apart before.
+_MACHINERY = ("jax", "jaxlib")
+
+
+def reaches_trace(
+    value: Any, is_outside: Callable[[Any], bool], clean: dict[int, Any] | None = None
+) -> bool:
+    """Whether ``value`` is, or leads to, something that only belongs to a trace.
+
+    Args:
+        value: Any object.
+        is_outside: Whether an object was there before the trace.
+        clean: Objects, by id, that are known to lead to nothing; those found are added.
+    """
+    clean = {} if clean is None else clean
+    visited: list[Any] = []
+    for each in led_to([value], is_outside, clean):
+        is_tensor = isinstance(each, Tensor) and type(each) not in OWN_PARTS
+        found = each._cell.array if is_tensor else each
+        if isinstance(found, Tracer) or type(found) in _STAND_INS:
+            return True
+        visited.append(each)
+    clean.update((id(each), each) for each in visited)
+    return False
+
+
+def led_to(
+    values: list[Any], is_outside: Callable[[Any], bool], left_out: Container[int] = ()
+) -> Iterator[Any]:
+    """All that some objects lead to, themselves first, without what their values are made of.
+
+    Args:
+        values: The objects, which are looked into in any case.
+        is_outside: Whether an object was there before the trace, and is not looked into.
+        left_out: The ids of objects that are passed over.
+    """
+    waiting, known = [*values], {*map(id, values)}
+    first = len(waiting)
+    for i, each in enumerate(waiting):
+        if type(each) in _PLAIN or id(each) in left_out:
+            continue
+        yield each
+        if isinstance(each, Tensor) and type(each) not in OWN_PARTS:
+            continue
+        if i < first or not is_outside(each):
+            new = [inner for inner in _held(each) if id(inner) not in known]
+            known.update(map(id, new))
+            waiting += new[: max(MOST - len(waiting), 0)]
+
+
+def _held(value: Any) -> Iterable[Any]:
+    """What an object holds, but for what all of a program shares."""
+    if isinstance(value, type | ModuleType | CodeType):
+        return ()
+    if type(value).__module__.partition(".")[0] in _MACHINERY:
+        return ()
+    if type(value) in OWN_PARTS:
+        return OWN_PARTS[type(value)].take_apart(value)[0]
+    if isinstance(value, FunctionType):
+        # Not its globals.
+        return (
+            *(value.__closure__ or ()), *(value.__defaults__ or ()),
+            *(value.__kwdefaults__ or {}).values(), *state_of(value).values(),
+        )  # fmt: skip
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return value.flat
+    return gc.get_referents(value)

@@ -1,0 +1,268 @@
+"""What code that runs finds by the names in it: globals, closures, imports, and their attributes.
+
+Python does not tell when code reads a global, so the names in code are looked up when it starts.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import sys
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+from flambeau.compile import interception
+from flambeau.compile.discovery import (
+    CONTAINERS,
+    Discovery,
+    functions_in,
+    labelled,
+    named_in,
+)
+from flambeau.compile.names import Names, names_of
+from flambeau.compile.ownership import (
+    in_class,
+    is_module,
+    is_of_library,
+    is_of_library_class,
+    is_of_library_module,
+)
+from flambeau.compile.places import MISSING, Outside, Returned
+from flambeau.core.tensor import Tensor
+
+# What finds attributes by names that are computed, globals by text, and runs code given as text.
+_COMPUTING = {
+    "getattr", "hasattr", "vars", "dir", "eval", "exec", "attrgetter", "methodcaller", "__dict__",
+    "__getattribute__", "copy", "deepcopy", "asdict", "replace", "fields", "format", "format_map",
+}  # fmt: skip
+_IMPORTING = {"__import__", "import_module", "modules"}
+_OF_FUNCTIONS = {
+    "__closure__", "__globals__", "__defaults__", "__kwdefaults__", "__code__", "signature",
+    "getfullargspec",
+}  # fmt: skip
+_BY_TEXT = {"globals", "eval", "exec", "vars", "locals"}
+_FEW = 256
+# Flambeau's own objects with settings as attributes.
+_WITH_SETTINGS = "flambeau.backends"
+# Packages keep functions, classes and tables in their globals, which stay as they are.
+_SETTINGS = (bool, int, float, complex, str, type(None))
+
+
+class ReadsByName(Discovery):
+    """What one trace has read outside by names that stand in code.
+
+    Takes what `Discovery` takes.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        #: Whether code looks up globals of the script by names that it computes.
+        self.looks_into_script = False
+        # Numbers and texts among the globals of packages, with what they were.
+        self._settings: dict[Outside, Any] = {}
+        # The names in the code that ran, and whether this may have computed others.
+        self._names: set[str] = set()
+        self._computes_names = False
+
+    def _start(self, code: CodeType, namespace: dict[str, Any]) -> None:
+        if code not in self._ran:
+            self._ran[code] = None
+            for function in self._functions.get(code, ()):
+                self._note_function(function)
+            for cls, name in self._of_class.get(code, ()):
+                self.note_of_class(cls, name)
+        if namespace.get("__name__", "").startswith("namedtuple_"):
+            # Python's own, although no file says so.
+            return
+        names = names_of(code)
+        self._note_globals(names, namespace)
+        self._note_uncommon(names, namespace)
+
+    def _note_globals(self, names: Names, namespace: dict[str, Any]) -> None:
+        """Note the globals that code names, what it imports, and their attributes in its chains."""
+        for name in names.globals:
+            if name in namespace:
+                self._note_and_discover(Outside(namespace, name))
+            else:
+                self._note(Outside(namespace, name))
+                self._find_builtin(name)
+        self._note_all(
+            Outside(sys.modules, name)
+            for name in names.imports
+            if name not in sys.modules or not is_of_library_module(name)
+        )
+        for root, steps in names.chains:
+            self._follow(self._root(root, namespace, root in names.imports), root, steps)
+        for root in names.bare:
+            found = self._root(root, namespace, root in names.imports)
+            if isinstance(found, ModuleType):
+                self.discover(found, root)
+
+    def _note_uncommon(self, names: Names, namespace: dict[str, Any]) -> None:
+        """Note what code may find by names that it has as text, or past the objects themselves."""
+        if not _BY_TEXT.isdisjoint(names.globals):
+            # Globals, and names in source code, that are asked for by a text.
+            for name in names.attributes:
+                if name.isidentifier() and not hasattr(builtins, name):
+                    self._note_and_discover(Outside(namespace, name))
+        if names.computes_globals and not is_of_library_module(namespace.get("__name__", "")):
+            self._note_all_globals(namespace)
+        new = names.attributes - self._names
+        if new:
+            self._names |= new
+            for value, label in [*self._named]:
+                self._note_named(value, label, new)
+        if not _COMPUTING.isdisjoint(names.attributes):
+            self._expect_names()
+        if "__getattribute__" in names.attributes and not self._passes_by:
+            self._passes_by = True
+            for value, label in [*self._telling]:
+                self._find_by_name(value, label)
+        if not _IMPORTING.isdisjoint(names.attributes):
+            self._note_all(Outside(sys.modules, name) for name in names.attributes)
+            if "__name__" in names.globals and "__name__" in namespace:
+                self._note_and_discover(Outside(sys.modules, namespace["__name__"]))
+        if not _OF_FUNCTIONS.isdisjoint(names.attributes):
+            self._looks_into_functions = True
+            for function in [each for found in self._functions.values() for each in found]:
+                self._note_function(function)
+                found = self._names.intersection(function.__globals__)
+                self._note_all(Outside(function.__globals__, name) for name in found)
+
+    def _note_all_globals(self, namespace: dict[str, Any]) -> None:
+        """Note whatever code may find in the globals of a module by names that it computes."""
+        is_script = namespace.get("__name__") == "__main__"
+        self.states[id(namespace)] = namespace
+        for name, value in [*namespace.items()]:
+            # A script binds tensors and losses again at each step.
+            if not (name.startswith("__") or (is_script and isinstance(value, Tensor))):
+                self._note_and_discover(Outside(namespace, name))
+        self.looks_into_script = self.looks_into_script or is_script
+
+    def _find_builtin(self, name: str) -> None:
+        self._chance.meet(getattr(builtins, name, None))
+        self._note_and_discover(Outside(vars(builtins), name))
+
+    def _expect_names(self) -> None:
+        if not self._computes_names:
+            self._computes_names = True
+            for value, label in [*self._named]:
+                self._note_named(value, label)
+
+    def _start_layer(self, code: CodeType, namespace: dict[str, Any]) -> None:
+        """Note the functions of modules, such as ``nn.functional``, that a layer calls by name."""
+        if code.co_name == "forward":
+            for root, steps in names_of(code).chains:
+                if isinstance(namespace.get(root), ModuleType):
+                    self._follow(namespace[root], root, steps[:1])
+
+    def _note_forward(self, frame: FrameType) -> None:
+        """Note the ``forward`` of a library's layer that starts, whoever calls it and how."""
+        code = frame.f_code
+        module = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        if is_module(module):
+            kind = type(module)
+            self._note(Outside(kind, None, ("forward",)))
+            for cls in kind.__mro__:
+                if getattr(vars(cls).get("forward"), "__code__", None) is code:
+                    self._note(Outside(cls, None, ("forward",)))
+
+    def _note_settings(self, code: CodeType, namespace: dict[str, Any]) -> None:
+        """Note the numbers and texts among the globals that code of an installed package names."""
+        for name in names_of(code).globals:
+            value = namespace.get(name, MISSING)
+            if isinstance(value, _SETTINGS):
+                place = Outside(namespace, name)
+                self._settings.setdefault(place, value)
+                self._note(place)
+
+    def _run_ahead(self, function: FunctionType) -> bool:
+        """Take ``function`` for one that runs, and the functions that it calls by name too.
+
+        Returns:
+            Whether they ask objects for attributes, which are only known when they run.
+        """
+        waiting, seen, asks = [function], set(), False
+        for each in waiting:
+            code, namespace = each.__code__, each.__globals__
+            if is_of_library(code) or code in seen:
+                continue
+            seen.add(code)
+            names = names_of(code)
+            roots = [self._root(r, namespace, r in names.imports) for r, _ in names.chains]
+            is_plain = not names.asks_others and all(isinstance(r, ModuleType) for r in roots)
+            asks = asks or not is_plain
+            if code not in self._ran:
+                self._functions.setdefault(code, []).append(each)
+                self._start(code, namespace)
+            found = (namespace.get(name) for name in names.globals)
+            waiting += [value for value in found if isinstance(value, FunctionType)]
+        return asks
+
+    def _root(self, name: str, namespace: dict[str, Any], is_import: bool) -> Any:
+        if not is_import:
+            return namespace.get(name)
+        package = namespace.get("__package__") or ""
+        while name not in sys.modules and package:
+            if f"{package}.{name}" in sys.modules:
+                return sys.modules[f"{package}.{name}"]
+            package = package.rpartition(".")[0]
+        return sys.modules.get(name)
+
+    def _follow(self, value: Any, label: str, steps: tuple[str, ...]) -> None:
+        """Note the attributes of modules, classes and functions that ``steps`` lead through."""
+        for name in steps:
+            label = f"{label}.{name}"
+            if isinstance(value, ModuleType):
+                self._note_of_module(value, name, label)
+            elif isinstance(value, FunctionType) and not is_of_library(value.__code__):
+                self._note_and_discover(labelled(Outside(vars(value), name), label))
+            elif isinstance(value, type) and not is_of_library_class(value):
+                self._note_and_discover(labelled(Outside(value, None, (name,)), label))
+            elif isinstance(value, type) and interception.can_tell(value):
+                self._note_of_class(value, name)
+            elif type(value).__module__.startswith(_WITH_SETTINGS):
+                self._note(labelled(Outside(value, None, (name,)), label))
+                return
+            else:
+                self._chance.meet_date(value, name)
+                return
+            value = in_class(value, name) if isinstance(value, type) else vars(value).get(name)
+
+    def _note_of_class(self, cls: type, name: str) -> None:
+        """Note what a class, or one above it, gives its instances under a name."""
+        found = in_class(cls, name)
+        if found is not MISSING and not issubclass(cls, Tensor):
+            more = ("__func__",) if isinstance(found, classmethod) else ()
+            place = labelled(Outside(cls, None, (name, *more)), f"{cls.__name__}.{name}")
+            self._note_and_discover(place)
+
+    def _note_of_module(self, module: ModuleType, name: str, label: str) -> None:
+        found = vars(module).get(name, MISSING)
+        if isinstance(found, CONTAINERS) and is_of_library_module(module.__name__):
+            # What libraries collect in large ones is their own affair.
+            if len(found) <= _FEW:
+                place = Returned(functools.partial(getattr, module, name))
+                self._note(labelled(place, label))
+            return
+        if found is MISSING and is_of_library_module(module.__name__):
+            if in_class(type(module), name) is not MISSING and not name.startswith("__"):
+                # A property of a module with a class of its own.
+                self._note(labelled(Outside(module, None, (name,)), label))
+            return
+        self._note_and_discover(labelled(Outside(vars(module), name), label))
+
+    def _note_named(self, value: Any, label: str, names: frozenset[str] | None = None) -> None:
+        """Note the attributes of an object that cannot tell which are read."""
+        state = named_in(value)
+        all_of_it = self._computes_names and not isinstance(value, ModuleType)
+        for name in (
+            [*state] if all_of_it else (self._names if names is None else names).intersection(state)
+        ):
+            if name.startswith("__") and name.endswith("__"):
+                continue
+            if isinstance(value, ModuleType):
+                self._note_of_module(value, name, f"{label}.{name}")
+            elif not isinstance(value, type) or not functions_in(state[name]):
+                place = Outside(value, None, (name,))
+                self._note_and_discover(labelled(place, f"{label}.{name}" if label else ""))

@@ -1,0 +1,68 @@
+"""Objects of dataclasses that stand where the function puts another one at each call.
+
+Such as a state: ``self.state = State(self.state.hidden + x)``. A program then looks for the tensors
+in whatever object stands there, unless something else leads to the object that the trace has found.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.compile.containers import leaves_in
+from flambeau.compile.ownership import attributes_of, state_of
+from flambeau.compile.places import Outside
+from flambeau.compile.reaching import led_to
+from flambeau.compile.slots import objects_in
+
+
+def objects_that_stay(recording: Any, returned: Any) -> list[tuple[Any, Any]]:
+    """The slots that must hold the object that the trace found there, with that object.
+
+    What was read of the other objects is looked up from now on where they stand.
+
+    Args:
+        recording: The trace, with the slots that the function puts something into.
+        returned: What the function has returned.
+    """
+    trace = recording.trace
+    in_slots = [(slot, [*objects_in(before)], before) for slot, before in recording.slot_before]
+    if not any(objects for _, objects, _ in in_slots):
+        return []
+    fields = {
+        id(each): [Outside(each, None, (name,)) for name in attributes_of(each)]
+        for _, objects, _ in in_slots
+        for each in objects
+    }
+    own = {place for places in fields.values() for place in places}
+    roots = [slot.root for slot, _ in recording.assigned if isinstance(slot, Outside)]
+    elsewhere = [*trace.values_elsewhere(own), *recording.leaves]
+    ids = {*map(id, roots), *map(id, left_by(recording, returned))}
+    staying: list[tuple[Any, Any]] = []
+    while True:
+        ids |= {id(each) for each in leaves_in(elsewhere)}
+        new = [each for each in in_slots if _is_known(each[1], ids)]
+        if not new:
+            break
+        in_slots = [each for each in in_slots if not _is_known(each[1], ids)]
+        for slot, objects, before in new:
+            staying.append((slot, before))
+            elsewhere += [attributes_of(each) for each in objects]
+    for _, objects, _ in in_slots:
+        for each in objects:
+            for place in fields[id(each)]:
+                trace.ignore(place)
+    return staying
+
+
+def _is_known(objects: list[Any], ids: set[int]) -> bool:
+    known = [id(each) for each in (*objects, *map(state_of, objects))]
+    return not ids.isdisjoint(known) or len({*map(id, objects)}) < len(objects)
+
+
+def left_by(recording: Any, returned: Any) -> list[Any]:
+    """All that the function leaves behind, or returns."""
+    log = recording.trace.log
+    left = [returned, *(value for _, value in recording.assigned)]
+    left += [each.args for each in log.changes]
+    left += [each.content() for each in log.watches.values() if each.rewritten]
+    return [*led_to([left], recording.trace.reads_outside.knows)]

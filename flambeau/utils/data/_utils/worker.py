@@ -1,0 +1,5 @@
+"""What a worker knows of itself, by the name of PyTorch's private module."""
+
+from flambeau.utils.data.workers import WorkerInfo, get_worker_info
+
+__all__ = ["WorkerInfo", "get_worker_info"]

@@ -1,0 +1,51 @@
+"""Where the random numbers of accelerators go on, for functions that run again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+
+from flambeau.core.device import device
+from flambeau.core.tensor import Tensor
+from flambeau.random.generator import generator_for
+
+__all__ = ["get_device_states", "set_device_states"]
+
+_WITHOUT_STATES = ("cpu", "meta")
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """The accelerators of the tensors among some arguments, and their generators' states.
+
+    >>> import flambeau
+    >>> get_device_states(flambeau.ones(2), [flambeau.ones(3)])
+    ([], [])
+
+    Args:
+        *args: Tensors, containers of them, and anything else.
+
+    Returns:
+        The numbers of the devices, each once, and the state of the default generator of each.
+    """
+    leaves = jax.tree.leaves(args, is_leaf=lambda each: isinstance(each, Tensor))
+    places = [each.device for each in leaves if isinstance(each, Tensor)]
+    found = {each.index or 0: each for each in places if each.type not in _WITHOUT_STATES}
+    return list(found), [generator_for(each).get_state() for each in found.values()]
+
+
+def set_device_states(
+    devices: Iterable[int], states: Iterable[Tensor], *, device_type: str | None = None
+) -> None:
+    """Let the default generators of accelerators continue from states.
+
+    Args:
+        devices: The numbers of the devices.
+        states: The state for each, as `get_device_states` gives it.
+        device_type: The type of the devices, by default ``"cuda"``.
+    """
+    if device_type == "meta":
+        return
+    for number, state in zip(devices, states, strict=True):
+        generator_for(device(device_type or "cuda", number)).set_state(state)
