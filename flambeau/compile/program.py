@@ -193,7 +193,16 @@ class Program:
             return tuple(eval_jaxpr(jaxpr, values[:count], *values[count:]))
 
         positions = tuple(range(len(self.donated)))
-        self.executable = self._waiting(compiled(program, "compiled_step", donate=positions))
+        like = self._as_written(order, len(jaxpr.outvars))
+        found = compiled(program, "compiled_step", donate=positions, like=like)
+        self.executable = self._waiting(found)
+
+    def _as_written(self, order: dict[Any, int], count: int) -> Callable[..., Any]:
+        """Gives, for each output that is written to a Cell, the array that the Cell held."""
+        places: list[Any] = [None] * count
+        for written, output, _ in (*self.written, *self.slot_writes):
+            places[output] = order.get(written)
+        return lambda *arrays: tuple(None if each is None else arrays[each] for each in places)
 
     def _waiting(self, executable: Callable[..., Any]) -> Callable[..., Any]:
         """``executable``; if it calls Python, it gives its results once it cannot fail any more."""

@@ -16,6 +16,7 @@ from flambeau.core import forward, packing, tape
 from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.kernel import INEXACT, Kernel
+from flambeau.core.meshes import settled
 from flambeau.core.modes import modes
 from flambeau.core.overrides import OverrideNeeded, overrides
 from flambeau.core.plan import on_meta
@@ -159,7 +160,7 @@ def _operand(kernel: Kernel, value: Any) -> Any:
     if isinstance(value, bool | int | float | complex):
         return value
     if isinstance(value, Array):
-        return Tensor._wrap(value)
+        return Tensor._wrap(settled(value))
     if isinstance(value, np.ndarray):
         raise TypeError(
             f"{kernel.name}() takes Tensors and numbers, got a numpy.ndarray of shape "

@@ -22,12 +22,12 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import SingleDeviceSharding
+from jax.sharding import NamedSharding, SingleDeviceSharding
 from jaxlib import lapack
 from jaxlib._jax import ArrayImpl
 
 from flambeau.core import dtype as dtypes
-from flambeau.core import jit_core
+from flambeau.core import jit_core, meshes
 from flambeau.core.compiler import cores, cuda_capability
 from flambeau.core.description import IndescribableError, describe
 from flambeau.core.device import available_devices
@@ -41,6 +41,8 @@ from flambeau.core.store import Store, note_for, store
 
 # What was traced for programs is forgotten this often while as many are made as there is room for.
 _CLEARINGS = 4
+# A function keeps this many programs for arguments that are copied to a mesh at each call.
+_MOST_GATHERED = 64
 
 _found = itertools.count(1)
 
@@ -51,6 +53,7 @@ def compiled(
     *,
     donate: tuple[int, ...] = (),
     options: dict[str, Any] | None = None,
+    like: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """``function`` as programs of XLA, compiled when they are first called for.
 
@@ -59,13 +62,16 @@ def compiled(
         name: What profiles, compiler dumps and `statistics` call it; its own name by default.
         donate: The positions of arguments whose arrays may be overwritten.
         options: XLA's options for these programs.
+        like: Takes the arguments and gives those that the results lie like, where they lie on
+            several devices: the structure of the results, with ``None`` for any that XLA decides.
 
     Returns:
         A function of the same arguments, all of them positional. Inside of JAX's transformations,
-        and for arrays on several devices, it is `jax.jit`'s.
+        and for arrays on devices of several processes, it is `jax.jit`'s. Where an argument lies
+        on a mesh, those on one of its devices are copied to all; see `meshes.together`.
     """
     name = function.__name__ if name is None else name
-    misses = _Misses(function, name, donate, options)
+    misses = _Misses(function, name, donate, options, like)
     return jit_core.pjit(name, named(function, name), misses, _cache())
 
 
@@ -88,7 +94,10 @@ def alive() -> int:
 class _Misses:
     """What a function does for arguments that it has no program for in memory."""
 
-    __slots__ = ("__weakref__", "_description", "_traced", "donate", "function", "name", "options")
+    __slots__ = (
+        "__weakref__", "_description", "_gathered", "_traced", "donate", "function", "like", "name",
+        "options",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -96,29 +105,56 @@ class _Misses:
         name: str,
         donate: tuple[int, ...],
         options: dict[str, Any] | None,
+        like: Callable[..., Any] | None,
     ) -> None:
         self.function = function
         self.name = name
         self.donate = donated(donate)
         self.options = options
+        self.like = like
+        # Programs for arguments that had to be brought together first.
+        self._gathered: dict[Any, Any] = {}
         self._description: str | None = None
         self._traced: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
         """The results, and the program for the fast way if there is one."""
-        call = None
-        if jit_core.is_outside():
-            leaves, tree = jax.tree.flatten(arguments)
-            place = _place(leaves)
-            if place is not None:
-                with statistics.working(self.name):
-                    call = jit_core.call_of(self._find(place, leaves, tree, arguments))
+        if not jit_core.is_outside():
+            return self.traced()(*arguments), None, False
+        leaves, tree = jax.tree.flatten(arguments)
+        gathered = meshes.together(leaves)
+        if gathered is not None:
+            return self._run_gathered(gathered, tree), None, False
+        call = self._call(leaves, tree, arguments)
         if call is None:
+            if any(map(meshes.mesh_of, leaves)):
+                return self._run_gathered(leaves, tree), None, False
             return self.traced()(*arguments), None, False
         # Nothing has been overwritten until here, and what has been is not lost from here on.
         return (
             shielded(call._cache_miss, arguments) if self.donate else call._cache_miss(*arguments)
         )
+
+    def _run_gathered(self, leaves: list[Any], tree: Any) -> Any:
+        """The results for arguments that JAX's C++ finds no program for, whatever it has kept."""
+        arguments = tree.unflatten(leaves)
+        key = (tree, jit_core.context(), *map(_facts, leaves))
+        call = self._gathered.get(key)
+        with meshes.surroundings():
+            if call is None:
+                call = self._call(leaves, tree, arguments) or self._jitted(arguments)
+                if len(self._gathered) >= _MOST_GATHERED:
+                    self._gathered.clear()
+                self._gathered[key] = call
+            return shielded(call, arguments) if self.donate else call(*arguments)
+
+    def _call(self, leaves: list[Any], tree: Any, arguments: tuple[Any, ...]) -> Any:
+        """The call of the program for arguments; ``None`` where JAX must look itself."""
+        place = _place(leaves)
+        if place is None:
+            return None
+        with statistics.working(self.name):
+            return jit_core.call_of(self._find(place, leaves, tree, arguments))
 
     def traced(self) -> Any:
         """The function under `jax.jit`."""
@@ -126,10 +162,17 @@ class _Misses:
             self._traced = self._jitted()
         return self._traced
 
-    def _jitted(self) -> Any:
+    def _jitted(self, arguments: tuple[Any, ...] = ()) -> Any:
         # A function of its own each time: JAX keeps what belongs to a function while it lives.
+        function = self.function
+        if self.like is not None and any(map(meshes.mesh_of, jax.tree.leaves(arguments))):
+            wanted = self.like(*arguments)
+
+            def function(*given: Any) -> Any:
+                return meshes.constrained(self.function(*given), wanted)
+
         return jax.jit(
-            named(self.function, self.name),
+            named(function, self.name),
             donate_argnums=self.donate,
             compiler_options=self.options,
         )
@@ -148,8 +191,8 @@ class _Misses:
             key = _key(description, signature)
             found = _known(kept, key, place)
         if found is None:
-            with jit_core.tracing():
-                traced = self._jitted().trace(*arguments)
+            with jit_core.tracing(), meshes.surroundings():
+                traced = self._jitted(arguments).trace(*arguments)
                 lowered = traced.lower()
             # What is not known by its code is known by the program that it lowers to.
             if kept is not None and not key and (text := jit_core.text_of(traced, lowered)):
@@ -169,7 +212,8 @@ class _Misses:
         """The description of the function; empty if it has none."""
         if self._description is None:
             try:
-                self._description = describe((self.name, self.function, self.donate, self.options))
+                bound = self.name, self.function, self.donate, self.options, self.like
+                self._description = describe(bound)
             except (IndescribableError, RecursionError):
                 self._description = ""
         return self._description
@@ -186,17 +230,24 @@ def named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _place(leaves: list[Any]) -> Any:
-    """The one device that a program for these runs on; ``None`` where JAX must look itself."""
+    """The device that a program for these runs on, or a mesh's in their order, as a tuple.
+
+    ``None`` where JAX must look itself.
+    """
     found = None
     for each in leaves:
         if type(each) is ArrayImpl:
-            if type(each.sharding) is not SingleDeviceSharding:
+            kind = type(each.sharding)
+            if kind is NamedSharding and each.is_fully_addressable:
+                place = meshes.devices_of(each)
+            elif kind is SingleDeviceSharding:
+                (place,) = each.sharding.device_set
+            else:
                 return None
-            (device,) = each.sharding.device_set
             if each._committed:
-                if found not in (None, device):
+                if found not in (None, place):
                     return None
-                found = device
+                found = place
         elif not isinstance(each, np.ndarray | np.generic | bool | int | float | complex):
             return None
     if found is not None:
@@ -205,12 +256,19 @@ def _place(leaves: list[Any]) -> Any:
     return default if isinstance(default, jax.Device) else jax.local_devices()[0]
 
 
+def _facts(leaf: Any) -> Any:
+    """What tells apart arguments that need different programs, quickly."""
+    return (leaf.aval, leaf.sharding, leaf._committed) if type(leaf) is ArrayImpl else _text(leaf)
+
+
 def _text(leaf: Any) -> str:
     """What a program depends on of one of its arguments."""
     if type(leaf) is ArrayImpl:
-        aval, memory = leaf.aval, leaf.sharding.memory_kind
+        aval, sharding = leaf.aval, leaf.sharding
+        spread = type(sharding) is NamedSharding
+        lies = meshes.text_of(sharding) if spread else sharding.memory_kind
         weak = "weak " if aval.weak_type else ""
-        return f"{weak}{aval.dtype}{list(aval.shape)} {memory} {leaf._committed}"
+        return f"{weak}{aval.dtype}{list(aval.shape)} {lies} {leaf._committed}"
     if isinstance(leaf, np.ndarray | np.generic):
         return f"numpy {leaf.dtype}{list(leaf.shape)}"
     return type(leaf).__name__
@@ -273,12 +331,13 @@ def _load(kept: Store, key: str, place: Any) -> jax.stages.Compiled | None:
         return None
     from jax.experimental.serialize_executable import deserialize_and_load
 
+    devices = [*place] if isinstance(place, tuple) else [place]
     try:
         if b"lapack_" in program:
             # JAX looks LAPACK up when it traces a call; without that a loaded program crashes.
             lapack.prepare_lapack_call("getrf", np.float32)
         return deserialize_and_load(
-            *pickle.loads(program), backend=place.client, execution_devices=[place]
+            *pickle.loads(program), backend=devices[0].client, execution_devices=devices
         )
     except Exception:  # noqa: BLE001 - whatever is wrong with it, it can be compiled again.
         kept.discard(key)

@@ -12,6 +12,7 @@ from flambeau.core import dtype as dtypes
 from flambeau.core import plan
 from flambeau.core.convert import copied, place, to_numpy
 from flambeau.core.device import CPU, as_device, device, get_default_device
+from flambeau.core.meshes import settled
 from flambeau.core.modes import modes
 from flambeau.core.op import function
 from flambeau.core.overrides import asks
@@ -104,7 +105,7 @@ def _on_device(array: np.ndarray, where: device) -> Any:
 def _supported(array: jax.Array) -> jax.Array:
     """``array`` itself, unless its type is weak; an error for what no tensor holds."""
     found = dtypes.from_numpy_dtype(array.dtype)
-    return array.astype(found.numpy) if array.weak_type else array
+    return settled(array.astype(found.numpy) if array.weak_type else array)
 
 
 @asks
@@ -201,7 +202,8 @@ def from_numpy(ndarray: Any) -> Any:
 def from_jax(array: jax.Array) -> Any:
     """A tensor that holds this very `jax.Array`, without a copy.
 
-    `Tensor.jax` gives it back.
+    `Tensor.jax` gives it back. One that lies on a mesh with Explicit axes comes to lie in the same
+    way on that mesh with Auto axes, where operators leave the division of their results to XLA.
 
     Raises:
         TypeError: ``array`` is no JAX array, or no tensor has its dtype.

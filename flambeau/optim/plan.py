@@ -123,7 +123,13 @@ def _count_tensors(place: Any) -> int:
 
 @functools.lru_cache(maxsize=256)
 def _compiled(specs: tuple[GroupSpec, ...]) -> Any:
-    return compiled(functools.partial(update, specs), "optimizer_step", donate=(0, 2))
+    function = functools.partial(update, specs)
+    return compiled(function, "optimizer_step", donate=(0, 2), like=_as_before)
+
+
+def _as_before(params: list[Any], grads: list[Any], states: list[Any], *numbers: Any) -> Any:
+    """Where parameters and state lie is where the new ones do."""
+    return params, states
 
 
 def _cells_of(tensors: list[Tensor]) -> list[Cell]:

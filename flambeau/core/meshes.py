@@ -1,0 +1,121 @@
+"""Arrays on several devices: what programs take of them, and how one-device arrays come to them.
+
+JAX knows meshes with axes of two types. Along Auto axes, XLA decides how results are divided; along
+Explicit ones, which `jax.make_mesh` has by default, the types of arrays say so, and a function must
+name the division of a result wherever it does not follow. Operators name none, so all their arrays
+lie on meshes with Auto axes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import Any
+
+import jax
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jaxlib._jax import ArrayImpl
+
+
+@functools.lru_cache(maxsize=256)
+def auto(mesh: Any) -> Any:
+    """``mesh``, concrete or abstract, with Auto axes only; itself if it has no others."""
+    if all(each == AxisType.Auto for each in mesh.axis_types):
+        return mesh
+    types = (AxisType.Auto,) * len(mesh.axis_names)
+    if isinstance(mesh, Mesh):
+        return Mesh(mesh.devices, mesh.axis_names, axis_types=types)
+    return mesh.update_axis_types(dict(zip(mesh.axis_names, types, strict=True)))
+
+
+def settled(array: Any) -> Any:
+    """``array``, lying as it does on a mesh with Auto axes; anything else as it is."""
+    if type(array) is not ArrayImpl or type(array.sharding) is not NamedSharding:
+        return array
+    sharding = array.sharding
+    mesh = auto(sharding.mesh)
+    if mesh is sharding.mesh:
+        return array
+    spec = PartitionSpec(*sharding.spec)
+    if getattr(sharding.spec, "unreduced", None):
+        array = jax.sharding.reshard(array, NamedSharding(sharding.mesh, spec))
+    return jax.device_put(array, NamedSharding(mesh, spec, memory_kind=sharding.memory_kind))
+
+
+def surroundings() -> contextlib.AbstractContextManager[Any]:
+    """A block in which a mesh with Explicit axes that the user has set has Auto axes."""
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty or auto(mesh) is mesh:
+        return contextlib.nullcontext()
+    return jax.sharding.use_abstract_mesh(auto(mesh))
+
+
+def mesh_of(array: Any) -> Any:
+    """JAX's mesh on which a concrete array lies; ``None`` for all others."""
+    if type(array) is ArrayImpl and type(array.sharding) is NamedSharding:
+        return array.sharding.mesh
+    return None
+
+
+def devices_of(array: Any) -> tuple[Any, ...]:
+    """The devices of a concrete array, in the order in which programs number them."""
+    mesh = mesh_of(array)
+    return tuple(array.sharding.device_set if mesh is None else mesh.devices.flat)
+
+
+def together(leaves: list[Any]) -> list[Any] | None:
+    """``leaves`` with all arrays on the devices of one mesh; ``None`` if they are or cannot be.
+
+    The mesh with the most devices stays; arrays on some of its devices are copied to all of them,
+    whole. So a number or a mask on one device can be used beside what is spread over several.
+    """
+    arrays = [each for each in leaves if type(each) is ArrayImpl]
+    widest = max((each for each in arrays if mesh_of(each)), key=_width, default=None)
+    if widest is None:
+        return None
+    order, mesh = devices_of(widest), auto(mesh_of(widest))
+    inside = {*order}
+    if not all(inside.issuperset(each.sharding.device_set) for each in arrays if each._committed):
+        return None
+    moved = [_beside(each, mesh, order) if type(each) is ArrayImpl else each for each in leaves]
+    same = all(new is old for new, old in zip(moved, leaves, strict=True))
+    return None if same else moved
+
+
+def _width(array: Any) -> int:
+    return len(array.sharding.device_set)
+
+
+def _beside(array: Any, mesh: Mesh, order: tuple[Any, ...]) -> Any:
+    if not array._committed:
+        return array
+    if devices_of(array) == order:
+        return settled(array)
+    return jax.device_put(array, NamedSharding(mesh, PartitionSpec()))
+
+
+def text_of(sharding: Any) -> str:
+    """All that a program depends on of how an array lies on a mesh."""
+    mesh = sharding.mesh
+    ids = [each.id for each in mesh.devices.flat]
+    facts = mesh.axis_names, mesh.devices.shape, ids, sharding.spec, sharding.memory_kind
+    return repr(facts)
+
+
+def constrained(results: Any, like: Any) -> Any:
+    """The results of a function that is being traced, lying as other arrays do.
+
+    Args:
+        results: Arrays in tuples and lists.
+        like: The same structure, with an array or ``None`` for each; one that lies on no mesh, or
+            has another shape, says nothing.
+    """
+    leaves, tree = jax.tree.flatten(results)
+    others = jax.tree.leaves(like, is_leaf=lambda each: each is None)
+    return tree.unflatten([_like(*each) for each in zip(leaves, others, strict=True)])
+
+
+def _like(result: Any, other: Any) -> Any:
+    if mesh_of(other) is None or other.shape != result.shape:
+        return result
+    return jax.lax.with_sharding_constraint(result, other.sharding)
