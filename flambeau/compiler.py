@@ -6,6 +6,7 @@ from typing import Any as _Any
 
 from flambeau._absent import Absent as _Absent
 from flambeau.compile import compile
+from flambeau.compile.function import CompiledFunction as _CompiledFunction
 from flambeau.core import programs as _programs
 from flambeau.core.finishing import between_steps
 from flambeau.core.limits import programs_at_once as _programs_at_once
@@ -14,8 +15,9 @@ from flambeau.core.statistics import statistics as _statistics
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "between_steps", "compile",
-    "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling", "is_exporting",
-    "list_backends", "nested_compile_region", "reset", "stats", "substitute_in_graph",
+    "cudagraph_mark_step_begin", "disable", "explain", "is_compiling", "is_dynamo_compiling",
+    "is_exporting", "list_backends", "nested_compile_region", "reset", "stats",
+    "substitute_in_graph",
 ]  # fmt: skip
 
 __getattr__ = _Absent(__name__)
@@ -63,6 +65,46 @@ def stats() -> dict[str, _Any]:
         "bound": _programs_at_once(),
         "by_name": by_name,
     }
+
+
+def explain(function: _Any, file: _Any = None) -> None:
+    """Print why a compiled function has the programs that it has.
+
+    For each program: the arguments and modes that it is for, and what it takes for granted of
+    modules, globals, attributes and gradients. For each but the first: what had changed since the
+    program that was used last, with the old and the new value. Whatever differs from call to call
+    there costs a program for each value; pass it as a Tensor, or keep it in one.
+
+    Args:
+        function: What `compile` gave.
+        file: Where to print, as in `print`; ``sys.stdout`` by default.
+
+    Raises:
+        TypeError: ``function`` is not a compiled function or module.
+
+    >>> import flambeau
+    >>> double = flambeau.compile(lambda x: x + x)
+    >>> _ = double(flambeau.ones(2)), double(flambeau.ones(3))
+    >>> flambeau.compiler.explain(double)
+    <lambda>: 2 programs
+    <BLANKLINE>
+    program 1
+      for calls in which
+        x is a Tensor of float32[2]
+    <BLANKLINE>
+    program 2
+      made because program 1 did not fit:
+        the shape of x was [2], and is [3]
+      for calls in which
+        x is a Tensor of float32[3]
+    """
+    calls = getattr(function, "_calls", function)
+    if not isinstance(calls, _CompiledFunction):
+        raise TypeError(
+            f"explain() needs what flambeau.compile() returned, got {type(function).__name__}; "
+            "compile the function, call it, and pass the compiled function"
+        )
+    print(calls.explanation(), file=file)
 
 
 def is_compiling() -> bool:

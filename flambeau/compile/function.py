@@ -9,8 +9,9 @@ from typing import Any
 
 from jaxlib._jax import ArrayImpl
 
-from flambeau.compile import arguments
+from flambeau.compile import arguments, explaining
 from flambeau.compile.errors import CompileError, CompileWarning, NotYetMadeError
+from flambeau.compile.explaining import Origin, Situation
 from flambeau.compile.program import Program
 from flambeau.core import device, dtype, naming, world
 from flambeau.core.modes import modes
@@ -138,8 +139,9 @@ class CompiledFunction:
         self.programs: OrderedDict[Any, list[Program]] = OrderedDict()
         self._recent: _Recent | None = None
         self._eager_calls = 0
-        # What calls have in common that run eagerly, since they cannot become one program.
-        self._eager: set[Any] = set()
+        # What calls have in common that run eagerly, since they cannot become one program; and why.
+        self._eager: dict[Any, str] = {}
+        self._made = 0
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -180,9 +182,12 @@ class CompiledFunction:
         else:
             if key in self._eager:
                 return self.function(*args, **kwargs)
+            origin = self._origin(key, leaves)
             program = self._compiled(key, leaves, structure)
             if program is None:
                 return self.function(*args, **kwargs)
+            program.origin = origin
+            self._made = origin.number
             self._eager_calls = 0
             programs.insert(0, program)
             self._warn_of_situations(len(programs))
@@ -216,6 +221,27 @@ class CompiledFunction:
                 raise
         return None
 
+    def _origin(self, key: Any, leaves: list[Any]) -> Origin:
+        """Why a program is made for a call, beside the one that was used last."""
+        number, situation = self._made + 1, Situation.of(self.function, key)
+        same = self.programs[key]
+        if same:
+            reasons = explaining.differences(same[0], leaves)
+            return Origin(number, situation, same[0].origin.number, tuple(reasons))
+        others = [each[0].origin for each in reversed(self.programs.values()) if each]
+        if not others:
+            return Origin(number, situation)
+        nearest = min(others, key=lambda each: situation.distance(each.situation))
+        reasons = tuple(situation.differences(nearest.situation))
+        return Origin(number, situation, nearest.number, reasons)
+
+    def explanation(self) -> str:
+        """Why there are the programs that there are; see `flambeau.compiler.explain`."""
+        programs = [each for kind in self.programs.values() for each in kind]
+        programs.sort(key=lambda each: each.origin.number)
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        return explaining.page(name, programs, self._eager.values())
+
     def _refuse_arguments(self, error: TypeError) -> None:
         """Raise the error of arguments that no program can take, or let their calls run eagerly."""
         if self.fullgraph:
@@ -233,7 +259,7 @@ class CompiledFunction:
             return
         if len(self._eager) == MOST_PROGRAMS:
             self._eager.clear()
-        self._eager.add(key)
+        self._eager[key] = str(error)
         warn(
             f"{getattr(self.function, '__name__', self.function)!r} runs eagerly for arguments "
             f"like these, since it cannot become one program: {error}. "

@@ -9,7 +9,7 @@ lists, dictionaries, sets and NumPy arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,10 @@ class ModuleSnapshot:
         for slot in slots:
             self.ignored.add(slot.place)
             self.entries.pop(slot.place, None)
+
+    def now(self) -> dict[Place, Any]:
+        """The attributes as they are now, in a form that compares."""
+        return _entries(self.module)
 
     def holds(self) -> bool:
         """Whether the module is as it was."""
@@ -254,6 +258,11 @@ class OutsideSnapshot:
         """What the trace found at a place."""
         return self.values[place]
 
+    @staticmethod
+    def found_at(place: Outside) -> tuple[Any, Any]:
+        """What is at a place now, in a form that compares."""
+        return _freeze_plain(place.get())
+
     def ignore(self, places: Iterable[Outside]) -> None:
         """Stop watching places that the traced function itself changes."""
         for place in places:
@@ -359,21 +368,20 @@ class Guard:
         ]  # fmt: skip
         #: What tensors are that the trace has only looked at, or that it exchanges.
         self.looked_at = [
-            (tensor, _face_of(tensor, tensor in trace.free))
+            (tensor, face_of(tensor, tensor in trace.free))
             for tensor in trace.looked_at
             if tensor not in trace.tensors or tensor in trace.loose
         ]
         for tensor in (*trace.tensors, *trace.looked_at):
             tensor._watched = True
-        self.watched: list[tuple[Callable[[], Any], Any]] = [
-            (snapshot, value) for _, snapshot, value in trace.watched.values()
-        ]
+        #: Other objects whose state counts, what gives it, and what it was.
+        self.watched = [*trace.watched.values()]
         grads = trace.grads_read.items()
         #: Tensors that must not have a gradient.
         self.without_grad = [tensor for tensor, grad in grads if grad is None]
         self.with_grad = [(tensor, grad) for tensor, grad in grads if grad is not None]
         # What the trace itself changed after it was looked at counts from the next call on.
-        unchanged = all(snapshot() == value for snapshot, value in self.watched)
+        unchanged = all(snapshot() == value for _, snapshot, value in self.watched)
         unchanged = unchanged and all(module.holds() for module in modules)
         self.version = world.version if unchanged and not (trace.switched or trace.flags) else -1
         self.gradients = -1
@@ -412,13 +420,13 @@ class Guard:
                 and tensor._leaf_hooks() == hooks
                 for tensor, flag, cell, view, hooks in self.tensors
             )
-            and all(_face_of(tensor, face[0] is None) == face for tensor, face in self.looked_at)
-            and all(snapshot() == value for snapshot, value in self.watched)
+            and all(face_of(tensor, face[0] is None) == face for tensor, face in self.looked_at)
+            and all(snapshot() == value for _, snapshot, value in self.watched)
             and all(module.holds() for module in self.modules)
         )
 
 
-def _face_of(tensor: Any, has_any_flag: bool) -> tuple[Any, ...]:
+def face_of(tensor: Any, has_any_flag: bool) -> tuple[Any, ...]:
     """What a function sees that looks at a tensor, without its elements."""
     flag = None if has_any_flag else tensor.requires_grad
     retains = tensor.retains_grad

@@ -13,6 +13,7 @@ from jax.core import eval_jaxpr
 from flambeau.compile import exchanging
 from flambeau.compile.callbacks import calls_back
 from flambeau.compile.exchanging import find
+from flambeau.compile.explaining import Origin
 from flambeau.compile.guard import Guard
 from flambeau.compile.history import Arrival, CompiledFunctionBackward, History, Source
 from flambeau.compile.recomputation import expanded
@@ -58,7 +59,12 @@ class Program:
         function: The user's function.
         leaves: The leaves of the arguments of the call that asks for it, and their gradients.
         structure: Their structure.
+
+    Attributes:
+        origin: Why it was made.
     """
+
+    origin: Origin
 
     def __init__(self, function: Callable[..., Any], leaves: list[Any], structure: Any) -> None:
         recording, closed = _record(function, leaves, structure)
