@@ -513,7 +513,7 @@ class Softmax(_AlongDim):
 
     def forward(self, input: Tensor) -> Tensor:
         """``exp(input) / sum(exp(input))``."""
-        return F.softmax(input, self.dim)
+        return F.softmax(input, self.dim, _stacklevel=5)
 
 
 class Softmin(_AlongDim):
@@ -525,7 +525,7 @@ class Softmin(_AlongDim):
 
     def forward(self, input: Tensor) -> Tensor:
         """``exp(-input) / sum(exp(-input))``."""
-        return F.softmin(input, self.dim)
+        return F.softmin(input, self.dim, _stacklevel=5)
 
 
 class LogSoftmax(_AlongDim):
@@ -537,7 +537,7 @@ class LogSoftmax(_AlongDim):
 
     def forward(self, input: Tensor) -> Tensor:
         """``input - log(sum(exp(input)))``."""
-        return F.log_softmax(input, self.dim)
+        return F.log_softmax(input, self.dim, _stacklevel=5)
 
 
 class Softmax2d(Module):
@@ -556,4 +556,4 @@ class Softmax2d(Module):
             raise ValueError(
                 f"Softmax2d takes (N, C, H, W) or (C, H, W), got shape {list(input.shape)}"
             )
-        return F.softmax(input, -3)
+        return F.softmax(input, -3, _stacklevel=5)
