@@ -11,7 +11,7 @@ instead of being bound to the one that the trace found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,20 +59,6 @@ class Exchange(NamedTuple):
     starts: int
     cls: type | None
     steps: tuple[tuple[Step, str, Any], ...] = ()
-
-
-class Found(NamedTuple):
-    """The tensors of an `Exchange` in one call.
-
-    Attributes:
-        target: The tensor that is given another Cell or view.
-        cell: The Cell that it takes over, if it is not to have one of its own.
-        before: The view of the argument that this Cell is taken from.
-    """
-
-    target: Tensor
-    cell: Cell | None
-    before: View | None
 
 
 def collect(
@@ -146,55 +132,14 @@ def _shape(handle: Handle) -> Sequence[int]:
     return handle.cell.array.shape if handle.view is None else handle.view.shape
 
 
-def look_up(
-    exchanges: Iterable[Exchange], leaves: Sequence[Any], joined: Container[int]
-) -> list[Found]:
-    """Find the tensors of some exchanges, before a call changes anything.
-
-    Args:
-        exchanges: The exchanges.
-        leaves: The leaves of the arguments.
-        joined: The positions of arguments whose views the trace knows.
-    """
-    found = []
-    for each in exchanges:
-        source: Any = None if each.output >= 0 else find(each.source, leaves)
-        # The view of a tensor that is no argument is known to the trace.
-        is_part = isinstance(each.source, int) and each.source not in joined
-        before = source._view if is_part else None
-        cell = None if source is None else source._cell
-        found.append(Found(find(each.target, leaves), cell, before))
-    return found
+def become_views(tensor: Tensor, steps: Iterable[tuple[Step, str, Any]]) -> None:
+    """Let a tensor become a view of its former self, on the tape; see `Exchange`."""
+    with enable_grad():
+        for step, name, own_starts in steps:
+            become_view(tensor, step, name, own_starts)
 
 
-def carry_out(
-    exchanges: Iterable[Exchange],
-    found: Iterable[Found],
-    outputs: Any,
-    cell_of: Callable[[int], Cell],
-) -> None:
-    """Give tensors their new Cells and views.
-
-    Args:
-        exchanges: The exchanges.
-        found: Their tensors.
-        outputs: The results of the program.
-        cell_of: The Cell for an output.
-    """
-    for each, (target, cell, before) in zip(exchanges, found, strict=True):
-        if each.steps:
-            with enable_grad():
-                for step, name, own_starts in each.steps:
-                    become_view(target, step, name, own_starts)
-            continue
-        own = cell_of(each.output) if cell is None else cell
-        starts = outputs[each.starts] if each.starts >= 0 else None
-        target._become(own, _joined(before, each.view, starts))
-        if each.cls is not None:
-            target.__class__ = each.cls
-
-
-def _joined(before: View | None, view: View | None, starts: Any) -> View | None:
+def joined_view(before: View | None, view: View | None, starts: Any) -> View | None:
     """``view`` with these ``starts``, as seen through a view ``before``."""
     if view is None and before is None:
         return None

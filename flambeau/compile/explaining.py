@@ -12,7 +12,7 @@ import contextlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import is_dataclass
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
 from flambeau.compile.freezing import freeze
@@ -21,7 +21,9 @@ from flambeau.compile.ownership import is_module, is_own
 from flambeau.compile.places import MISSING
 from flambeau.compile.slots import CellSlot, GradSlot, spec_of
 from flambeau.compile.value_text import Plain, text_of, text_of_content, text_of_tensor
+from flambeau.core.cell import Cell
 from flambeau.core.identity import Same
+from flambeau.core.tensor import Tensor
 from flambeau.core.view import view_key
 
 # As many differences are shown for a new program, and as many terms of one kind for each program.
@@ -395,6 +397,38 @@ class Origin(NamedTuple):
             yield from (f"    {each}" for each in self.reasons)
         yield "  for calls in which"
         yield from [f"    {each}" for each in self.situation.lines()] or ["    nothing is passed"]
+
+
+def source_of(program: Any) -> str:
+    """What a call of a program does besides computing, as Python with its names explained."""
+    names = Names(program.guard)
+    cells = {id(tensor._cell): names.of_tensor(tensor) for tensor, *_ in program.guard.tensors}
+
+    def text(value: Any) -> str:
+        if isinstance(value, Cell):
+            return cells.get(id(value), "a tensor")
+        if isinstance(value, Tensor):
+            return names.of_tensor(value)
+        if isinstance(value, MethodType):
+            return f"{value.__name__} of {names.of_slot(value.__self__)}"
+        if isinstance(value, dict):
+            return f"the names of {value['__name__']}" if "__name__" in value else "a dictionary"
+        return text_of(freeze(value))
+
+    reads = [f"{text(each)}, whose memory the results take" for each in program.donated]
+    reads += map(text, program.kept)
+    reads += [f"leaves[{each.leaf}], its {each.kind}" for each in program.operands]
+    reads += map(names.of_slot, program.slots_read)
+    pages = (program.guard.outside.page, program.page)
+    lines = [f"# arrays[{i}]: {each}" for i, each in enumerate(reads)]
+    for page in pages:
+        lines += ["", "\n\n".join(page.texts), ""]
+        lines += [
+            f"# {name}: {text(value)}"
+            for name, value in page.objects.items()
+            if getattr(value, "__name__", "").rpartition(".")[2] != name
+        ]
+    return "\n".join(lines)
 
 
 def page(name: str, programs: list[Any], eager: Iterable[str]) -> str:

@@ -57,7 +57,7 @@ class _Recent:
     @staticmethod
     def of(program: Program, args: tuple[Any, ...]) -> _Recent | None:
         """The quick way for calls such as this, if they are simple enough."""
-        if arguments.have_many_places() or program.argument_writes or program.looks_at_slots:
+        if arguments.have_many_places() or program.writes_arguments or program.looks_at_slots:
             return None
         if program.facts or program.joined.owners:
             return None

@@ -17,6 +17,7 @@ import numpy as np
 from flambeau.compile.freezing import freeze, has_own_kind, sharing_in
 from flambeau.compile.ownership import is_own
 from flambeau.compile.places import MISSING, AttributeSlot, Outside, Sizes, check_of
+from flambeau.compile.source import Page
 from flambeau.core import world
 from flambeau.core.identity import Same
 from flambeau.core.trace import Trace
@@ -299,7 +300,10 @@ class OutsideSnapshot:
             for _, value, frozen in self.expected
             if frozen[0] is not None
         ]
-        self.are_same = check_of((place, value) for place, value, _ in self.expected)
+        #: Where the check is written; see `Program.source`.
+        self.page = Page()
+        objects = ((place, value) for place, value, _ in self.expected)
+        self.are_same = check_of(objects, self.page)
 
     def holds(self) -> bool:
         """Whether all is as it was."""

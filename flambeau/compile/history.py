@@ -144,6 +144,8 @@ class History:
         self.roots = roots
         self.sources = sources
         self.refusal = refusal
+        #: Whether gradients also go to leaves that the function makes and returns.
+        self.leads_to_results = refusal is None and any(each.result >= 0 for each in sources)
         self.forward = compiled(split.forward, "compiled_forward")
         self.backward = compiled(split.backward, "compiled_backward")
         self.kernel = Kernel(

@@ -1,18 +1,17 @@
 """What a program puts into places outside, and gives back, at each call.
 
 A trace finds out which values its function leaves behind, in containers and attributes, and what it
-returns. These are pickled, with references in place of what is not taken apart: to the tensors of a
-call, which are results of its program; to containers that stand outside; and to what never changes.
-Each call unpickles them with its own tensors.
+returns. These are written as lines of Python that make them again, with names in place of what is
+not made again: the tensors of a call, which are results of its program; containers that stand
+outside; and what never changes.
 """
 
 from __future__ import annotations
 
 import copy
-import io
 import operator
-import pickle
-from collections.abc import Callable, Coroutine, Sequence
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from itertools import starmap
 from typing import Any, NamedTuple
 
@@ -22,30 +21,17 @@ from flambeau.compile import making, structure
 from flambeau.compile.asking import ArgumentAttribute
 from flambeau.compile.containers import Log, Watch, leaves_in
 from flambeau.compile.errors import CompileError
-from flambeau.compile.guard import freeze
-from flambeau.compile.ownership import attributes_of
+from flambeau.compile.freezing import freeze
+from flambeau.compile.ownership import attributes_of, state_of
 from flambeau.compile.places import MISSING
 from flambeau.compile.reaching import reaches_trace
-from flambeau.compile.slots import Asked, ItemSlot
+from flambeau.compile.slots import KINDS, Asked, ItemSlot
+from flambeau.compile.source import Page
 from flambeau.core.pytree import OWN_PARTS
 from flambeau.core.tensor import Tensor
 
 _NUMBERS = (int, float, complex, np.number)
 _PLAIN = {int, float, bool, complex, str, bytes, type(None)}
-
-
-class Reference(NamedTuple):
-    """What is written down in place of something that is not taken apart.
-
-    Attributes:
-        kind: ``"result"``, ``"container"``, ``"argument"``, ``"made"``, ``"copy"`` or
-            ``"constant"``.
-        value: The number of the result, container, argument, or object that is made; what is
-            copied; the constant.
-    """
-
-    kind: str
-    value: Any
 
 
 class Origin(NamedTuple):
@@ -67,52 +53,53 @@ class Origin(NamedTuple):
     leaves: Sequence[Any]
 
 
-class Writer(pickle.Pickler):
-    """Writes down what a trace leaves behind.
+class Writer:
+    """Writes Python that makes what a trace leaves behind.
+
+    The lines name results of the program ``t0``, ``t1``..., containers from outside ``c0``,
+    ``c1``..., and the leaves of the arguments ``leaves``.
 
     Args:
         origin: The trace.
+        page: Has the other objects that the lines name.
     """
 
-    def __init__(self, origin: Origin) -> None:
-        self.file = io.BytesIO()
-        super().__init__(self.file, pickle.HIGHEST_PROTOCOL)
-        self.origin = origin
-        self.log = origin.log
+    def __init__(self, origin: Origin, page: Page) -> None:
+        self.origin, self.log, self.page = origin, origin.log, page
+        #: What makes containers and objects, none of which is seen outside yet.
+        self.lines: list[str] = []
         self.watches: dict[Watch, int] = {}
-        self.references: list[Reference] = []
         #: Where Python numbers are left.
         self.numbers_in: dict[str, None] = {}
-        #: The objects that each call makes.
-        self.made: list[Any] = []
+        #: The variables of what is made.
+        self.made: list[str] = []
         self._where: Any = None
         self._arguments = {id(each): i for i, each in enumerate(origin.leaves)}
-        # The numbers of references, by the ids of objects, which the writer keeps.
-        self._numbers: dict[int, int] = {}
+        # How the lines name objects, by the ids of these, which the writer keeps.
+        self._names: dict[int, str] = {}
         self._kept: list[Any] = []
+        # Containers and objects that are made, but empty yet.
+        self._empty: deque[tuple[str, Any, Callable[[str, Any], None]]] = deque()
         self._clean: dict[int, Any] = {}
         # The ids of objects that are asked for their hash before they have attributes.
         self._hashed: set[int] = set()
 
-    def write(self, value: Any, where: Any) -> None:
-        """Write down ``value``, which is left at ``where``.
+    def write(self, value: Any, where: Any) -> str:
+        """How the lines name ``value``, which is left at ``where``, once they have run.
 
         Raises:
             CompileError: An object in it keeps a tensor of the trace.
         """
         self._where = where
         try:
-            self.dump(value)
+            name = self._name(value)
+            self._fill()
         except RecursionError:
             raise CompileError(
                 f"the compiled function leaves containers in {where} that are inside each other "
                 "too deeply; leave a list of what is in them"
             ) from None
-
-    def write_attributes(self) -> None:
-        """Write down the attributes of the objects that each call makes."""
-        for each in self.made:
-            self.write(attributes_of(each), self._where)
+        return name
 
     def note_key(self, value: Any) -> None:
         """Note that ``value`` is to be the key of a dictionary."""
@@ -127,75 +114,115 @@ class Writer(pickle.Pickler):
         """The number of a container from outside."""
         return self.watches.setdefault(watch, len(self.watches))
 
-    def persistent_id(self, obj: Any) -> int | None:
-        """The number of a reference, for what is not taken apart; see `pickle.Pickler`."""
-        number = self._numbers.get(id(obj))
-        if number is not None:
-            return number
-        reference = self._reference(obj)
-        if reference is None:
-            self._hashed.update(map(id, making.hashed_in(obj)))
-            return None
-        self.references.append(reference)
-        if type(obj) not in _PLAIN:
-            self._numbers[id(obj)] = len(self.references) - 1
-            self._kept.append(obj)
-        return len(self.references) - 1
-
-    def _reference(self, obj: Any) -> Reference | None:
-        """What stands for ``obj``; ``None`` if it is taken apart."""
+    def _name(self, obj: Any) -> str:
         if type(obj) in _PLAIN:
-            return Reference("constant", obj)
+            is_short = obj is None or obj is True or obj is False
+            return repr(obj) if is_short else self.page.name(obj)
+        name = self._names.get(id(obj))
+        if name is None:
+            name = self._names[id(obj)] = self._new_name(obj)
+            self._kept.append(obj)
+        return name
+
+    def _new_name(self, obj: Any) -> str:
         if isinstance(obj, Tensor) and type(obj) not in OWN_PARTS:
-            return Reference("result", self.origin.keep(obj))
+            return f"t{self.origin.keep(obj)}"
         watch = self.log.watch_over(obj)
         if watch is not None:
-            return Reference("container", self.number_of(watch))
+            return f"c{self.number_of(watch)}"
         if id(obj) in self._arguments:
-            return Reference("argument", self._arguments[id(obj)])
+            return f"leaves[{self._arguments[id(obj)]}]"
         if id(obj) in self.origin.holders:
-            return Reference("constant", obj)
+            return self.page.name(obj)
         is_outside = self.origin.is_outside(obj)
         if making.is_container(obj) and not is_outside and type(obj) is not set:
-            return None
+            return self._container(obj)
         holds_tensors = reaches_trace(obj, self.origin.is_outside, self._clean)
         if is_outside and not holds_tensors:
-            return Reference("constant", obj)
+            return self.page.name(obj)
         if making.has_fields(obj):
-            return self._made(obj, holds_tensors)
+            return self._object(obj, holds_tensors)
         if making.has_parts(obj) if not holds_tensors else structure.take_apart(obj) is not None:
-            return None
+            return self._container(obj)
         if holds_tensors:
             self._refuse(obj)
         if type(obj) is set:
-            return None
+            return self._container(obj)
         if making.is_copied(obj):
-            return Reference("copy", copy.copy(obj))
+            return self._variable(f"{self.page.name(copy.copy)}({self.page.name(copy.copy(obj))})")
         if making.has_only_attributes(obj):
-            return self._made(obj, holds_tensors)
+            return self._object(obj, holds_tensors)
         if making.cannot_be_made(obj):
             raise CompileError(
                 f"the compiled function leaves an object of class {type(obj).__name__} in "
                 f"{self._where}, which would be the same one at every call, used up by the first; "
                 "leave a list of what it gives"
             )
-        return Reference("constant", obj)
+        return self.page.name(obj)
 
-    def _made(self, obj: Any, holds_tensors: bool) -> Reference:
+    def _variable(self, expression: str) -> str:
+        name = f"o{len(self.made)}"
+        self.made.append(name)
+        self.lines.append(f"{name} = {expression}")
+        return name
+
+    def _container(self, obj: Any) -> str:
+        """A container that is made from its members, or empty if it can be filled later."""
+        self._hashed.update(map(id, making.hashed_in(obj)))
+        cls = type(obj)
+        if cls is tuple:
+            names = ", ".join([*map(self._name, obj), ""])
+            return self._variable(f"({names.rstrip(' ') if len(obj) < 2 else names[:-2]})")
+        if cls is set or (cls in KINDS and not state_of(obj)):
+            arguments = ""
+            if cls is deque:
+                arguments = f"(), {obj.maxlen!r}"
+            elif hasattr(obj, "default_factory"):
+                arguments = self._name(obj.default_factory)
+            name = self._variable(f"{self.page.name(cls)}({arguments})")
+            self._empty.append((name, obj, self._fill_container))
+            return name
+        found = structure.take_apart(obj)
+        assert found is not None
+        kind, members = found
+        names = ", ".join(map(self._name, members))
+        # It may look at its members.
+        self._fill()
+        return self._variable(
+            f"{self.page.name(structure.put_together)}({self.page.name(kind)}, [{names}])"
+        )
+
+    def _object(self, obj: Any, holds_tensors: bool) -> str:
+        """An object without attributes, which it is given later."""
         if id(obj) in self._hashed:
             if holds_tensors:
                 self._refuse(obj)
-            return Reference("constant", obj)
-        self.made.append(obj)
-        return Reference("made", len(self.made) - 1)
+            return self.page.name(obj)
+        cls = self.page.name(type(obj))
+        name = self._variable(f"{self.page.name(making.empty)}({cls})")
+        self._empty.append((name, obj, self._fill_object))
+        return name
 
-    def reducer_override(self, obj: Any) -> Any:
-        """How to put together what is no container of Python's; see `pickle.Pickler`."""
-        if making.is_container(obj):
-            return NotImplemented
-        found = structure.take_apart(obj)
-        assert found is not None
-        return structure.put_together, found
+    def _fill(self) -> None:
+        while self._empty:
+            name, obj, fill = self._empty.popleft()
+            fill(name, obj)
+
+    def _fill_container(self, name: str, obj: Any) -> None:
+        if isinstance(obj, dict):
+            items = dict.items(obj)
+            members = ", ".join(f"{self._name(key)}: {self._name(each)}" for key, each in items)
+            self.lines += [f"{name}.update({{{members}}})"] if members else []
+        else:
+            members = "".join(f"{self._name(each)}, " for each in obj)
+            add = "update" if isinstance(obj, set) else "extend"
+            self.lines += [f"{name}.{add}(({members}))"] if members else []
+
+    def _fill_object(self, name: str, obj: Any) -> None:
+        attributes = attributes_of(obj).items()
+        items = ", ".join(f"{key!r}: {self._name(each)}" for key, each in attributes)
+        if items:
+            self.lines.append(f"{self.page.name(making.fill)}({name}, {{{items}}})")
 
     def _refuse(self, value: Any) -> None:
         if isinstance(value, Coroutine):
@@ -215,160 +242,80 @@ class Writer(pickle.Pickler):
         )
 
 
-class Reader(pickle.Unpickler):
-    """Makes again, for one call, what a `Writer` has written."""
-
-    references: list[Reference]
-    results: list[Any]
-    containers: list[Any]
-    leaves: Sequence[Any]
-    made: list[Any]
-    copies: dict[int, Any] | None = None
-
-    def persistent_load(self, pid: int) -> Any:
-        """What a reference refers to; see `pickle.Unpickler`."""
-        kind, value = self.references[pid]
-        if kind == "constant":
-            return value
-        if kind == "result":
-            return self.results[value]
-        if kind == "container":
-            return self.containers[value]
-        if kind == "copy":
-            return self._copy(pid, value)
-        return (self.leaves if kind == "argument" else self.made)[value]
-
-    def _copy(self, pid: int, value: Any) -> Any:
-        if self.copies is None:
-            self.copies = {}
-        if pid not in self.copies:
-            self.copies[pid] = copy.copy(value)
-        return self.copies[pid]
-
-
-class Replay(NamedTuple):
-    """A change of a container, to be made at each call, with arguments that are written down.
-
-    Attributes:
-        number: Of the container.
-        method: What to call; ``"rewrite"`` to replace all members, ``"reach"`` if a member is
-            a container that may have to be made.
-        inner: The number of that.
-    """
-
-    number: int
-    method: str
-    inner: int = -1
-
-
 class Keeping:
-    """What a program leaves behind and returns at each call.
+    """What a program leaves behind and returns at each call, as lines of Python.
 
     Args:
-        writer: Where that is written down.
+        writer: Where what is left is written.
         active: The containers that change.
         assigned: The slots that it puts values into, with those of the trace.
         returned: What the function has returned.
+
+    Attributes:
+        making: The lines that make containers and objects, which nobody sees yet.
+        made: Their variables.
+        changes: For each change of a container, in order, the lines that make it. A change is made
+            once, and noted in ``done``, whatever interrupts the call.
+        setting: The lines that put values into slots.
+        returned: The expression for what the function returns.
+        slots: For each container that the lines name, the slots where it stands.
     """
 
     def __init__(
         self, writer: Writer, active: list[Watch], assigned: list[tuple[Any, Any]], returned: Any
     ) -> None:
-        self.replays: list[Replay] = []
+        self.changes: list[list[str]] = []
         for watch, method, args in writer.log.changes:
-            slot = watch.slots[0]
-            inner = writer.number_of(args[1]) if method == "reach" else -1
-            self.replays.append(Replay(writer.number_of(watch), method, inner))
-            if method not in ("reach", "__delitem__"):
-                writer.note_numbers(args[-1:], slot)
-            if method in ("reach", "__setitem__", "__delitem__"):
-                writer.note_key(args[0])
-            writer.write(args[:1] if method == "reach" else args, slot)
+            self.changes.append([*_replay(writer, watch, method, args)])
         for watch in active:
             if watch.rewritten:
                 slot, content = watch.slots[0], watch.content()
-                self.replays.append(Replay(writer.number_of(watch), "rewrite"))
                 writer.note_numbers(content, slot)
-                writer.write((content,), slot)
+                name, value = f"c{writer.number_of(watch)}", writer.write(content, slot)
+                add = "update" if isinstance(watch.raw, dict) else "extend"
+                self.changes.append([f"{name}.clear()", f"{name}.{add}({value})", "done.append(0)"])
+        self.setting: list[str] = []
         for slot, value in assigned:
             writer.note_numbers(value, slot)
-            writer.write(value, slot)
-        #: Whether something is left behind besides what is returned.
-        self.leaves_more = bool(self.replays or assigned)
-        writer.write(returned, "its result")
-        writer.write_attributes()
-        #: The classes of the objects that each call makes.
-        self.made = [type(each) for each in writer.made]
-        self.assigned = [slot for slot, _ in assigned]
+            self.setting.append(_setting(writer.page, slot, writer.write(value, slot)))
+        self.returned = writer.write(returned, "its result")
+        self.making, self.made = writer.lines, writer.made
         self.slots = [each.slots for each in writer.watches]
-        self.references = writer.references
-        self.written = writer.file.getvalue()
+        #: Whether something is left behind besides what is returned.
+        self.leaves_more = bool(self.changes or self.setting)
 
     def holds(self) -> bool:
         """Whether the containers are found where they were, as many different ones as then."""
-        found = self.find()
+        found = [first.get() for first, *_ in self.slots]
         for container, (_, *others) in zip(found, self.slots, strict=True):
             if any(each.get() is not container for each in others):
                 return False
         return len(found) == len({*map(id, found)})
 
-    def find(self) -> list[Any]:
-        """The containers as they stand before a call; those that it is to make are empty ones."""
-        return [first.get() for first, *_ in self.slots]
 
-    def begin(self) -> list[Any]:
-        """The objects that a call makes, without attributes."""
-        return [*map(making.empty, self.made)]
+def _replay(writer: Writer, watch: Watch, method: str, args: tuple[Any, ...]) -> Iterator[str]:
+    """The lines that change a container as the trace has changed it."""
+    slot, number = watch.slots[0], writer.number_of(watch)
+    if method not in ("reach", "__delitem__"):
+        writer.note_numbers(args[-1:], slot)
+    if method in ("reach", "__setitem__", "__delitem__"):
+        writer.note_key(args[0])
+    if method == "reach":
+        # A member that is a container, which may have to be made.
+        inner = writer.number_of(args[1])
+        key = writer.write(args[0], slot)
+        yield f"found[{inner}] = c{inner} = c{number}.setdefault({key}, c{inner})"
+        yield "done.append(0)"
+        return
+    values = "".join(f"{writer.write(each, slot)}, " for each in args)
+    # Python does not interrupt between the change and its note.
+    yield f"done.extend({writer.page.name(starmap)}(c{number}.{method}, (({values}),)))"
 
-    def carry_out(
-        self,
-        containers: list[Any],
-        results: list[Any],
-        leaves: Sequence[Any],
-        done: list[Any] | None = None,
-        made: list[Any] | None = None,
-    ) -> Any:
-        """Leave behind what a call leaves behind, and give what it returns.
 
-        Args:
-            containers: What `find` gave before the call.
-            results: The results of the program.
-            leaves: The leaves of the arguments.
-            done: Has an element for each change of a container that was made before an exception
-                interrupted this; they are not made again.
-            made: What `begin` gave, if an exception may interrupt this.
-        """
-        done = [] if done is None else done
-        reader = Reader(io.BytesIO(self.written))
-        reader.references, reader.results = self.references, results
-        reader.containers, reader.leaves = containers, leaves
-        if self.made:
-            reader.made = self.begin() if made is None else made
-        for i, (number, method, inner) in enumerate(self.replays):
-            container, args = containers[number], reader.load()
-            if i < len(done):
-                continue
-            if method == "rewrite":
-                container.clear()
-                (container.update if isinstance(container, dict) else container.extend)(*args)
-                done.append(None)
-            elif method == "reach":
-                containers[inner] = container.setdefault(*args, containers[inner])
-                done.append(None)
-            else:
-                # Python does not interrupt between the change and its note.
-                done.extend(starmap(getattr(container, method), (args,)))
-        for slot in self.assigned:
-            value = reader.load()
-            if isinstance(slot, ArgumentAttribute):
-                slot.set_in(leaves, value)
-            else:
-                slot.set(value)
-        returned = reader.load()
-        if self.made:
-            for each in reader.made:
-                making.fill(each, reader.load())
-        return returned
+def _setting(page: Page, slot: Any, value: str) -> str:
+    if isinstance(slot, ArgumentAttribute):
+        return f"setattr(leaves[{slot.position}], {slot.name!r}, {value})"
+    return f"{page.name(slot.set)}({value})"
 
 
 def drop_counters(watch: Watch, log: Log) -> list[str]:

@@ -22,6 +22,7 @@ from flambeau.compile.replaced_objects import objects_that_stay
 from flambeau.compile.results import Result
 from flambeau.compile.sharing import Joined
 from flambeau.compile.slots import KINDS, GradSlot, tensors_in
+from flambeau.compile.source import Page
 from flambeau.compile.watching import WatchingTrace
 from flambeau.core import tape, world
 from flambeau.core.cell import Cell
@@ -78,9 +79,9 @@ class Recording:
         self.returned: dict[Tensor, int] = {}
         self.results: list[Result] = []
         self.result_of: dict[Tensor, Result] = {}
-        #: What is left and returned; and the one new tensor that is returned, if that is all.
+        #: Where the program's effects are written; and what is left and returned.
+        self.page = Page()
         self.keeping: Keeping
-        self.sole: Result | None = None
         # The results that need cotangents, where these go, and how many outputs are no gradients.
         self.roots: list[Root] = []
         self.arrivals: list[Arrival] = []
@@ -220,13 +221,10 @@ class Recording:
             self.trace.log, self._keep, lambda value: knows(value) or id(value) in hidden,
             holders, self.stand_ins,
         )  # fmt: skip
-        writer = Writer(origin)
+        writer = Writer(origin, self.page)
         assigned = [*self.assigned, *self.trace.facts.new_attributes(), *self.sparse_gradients]
         self.keeping = Keeping(writer, self.active, assigned, returned)
         self._settle_objects(holders)
-        is_one = isinstance(returned, Tensor) and type(returned) not in OWN_PARTS
-        is_one = is_one and not self.keeping.leaves_more
-        self.sole = self.results[0] if is_one and self.results[0].is_new else None
         if writer.numbers_in:
             errors.warn(
                 f"the compiled function leaves Python numbers in {', '.join(writer.numbers_in)}, "
@@ -422,7 +420,6 @@ class Recording:
                 self.slots.append((GradSlot(tensor), self._result(grad)))
             elif tensor in self.returned:
                 self.result_grads.append((self.returned[tensor], self._keep(grad)))
-                self.sole = None
         self._collect_flags()
 
     def _collect_exchanges(self) -> None:

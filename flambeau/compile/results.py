@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from flambeau.core.tensor import Tensor
@@ -36,21 +34,6 @@ class Result(NamedTuple):
     view: View | None = None
 
     @property
-    def is_new(self) -> bool:
-        """Whether it is a plain tensor that each call makes."""
-        return self.output >= 0 and self.cls is Tensor
-
-    @property
     def is_new_handle(self) -> bool:
         """Whether each call makes a tensor of any class for it, perhaps on a Cell from outside."""
         return self.output >= 0 or self.is_alias
-
-
-def shared_outputs(made: Iterable[Any]) -> set[int]:
-    """The outputs that stand in several places, as the same tensor or as the Cell of several.
-
-    Args:
-        made: Each `Result` and `Exchange`, or ``None``.
-    """
-    times = Counter(each.output for each in made if each is not None)
-    return {output for output, count in times.items() if output >= 0 and count > 1}

@@ -14,8 +14,8 @@ def no_value_is_frozen(monkeypatch):
     """
     bind, frozen = Program._bind, []
 
-    def bind_and_look(self, recording, closed):
-        bind(self, recording, closed)
+    def bind_and_look(self, recording, closed, slot_of):
+        bind(self, recording, closed, slot_of)
         trace = recording.trace
         owners = {id(array): cell for cell, array in trace.reads.items()}
         for constant in closed.consts:

@@ -180,11 +180,28 @@ def test_a_long_chain_is_made_as_it_is():
         assert node.value.tolist() == [2.0 * scale] * 2
 
 
-def test_containers_inside_each_other_beyond_what_python_can_follow_are_an_error():
+def test_lists_may_be_inside_each_other_as_deeply_as_in_python():
     def run(x):
         made = [x * 2]
-        for _ in range(100_000):
+        for _ in range(20_000):
             made = [made]
+        return made
+
+    fast = flambeau.compile(run)
+    for scale in (1.0, 2.0):
+        found, depth = fast(X * scale), 0
+        while type(found) is list:
+            (found,) = found
+            depth += 1
+        assert depth == 20_001
+        assert found.tolist() == [2.0 * scale] * 2
+
+
+def test_tuples_inside_each_other_beyond_what_python_can_follow_are_an_error():
+    def run(x):
+        made = (x * 2,)
+        for _ in range(100_000):
+            made = (made,)
         return made
 
     with pytest.raises(CompileError, match="too deeply"):

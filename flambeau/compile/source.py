@@ -1,0 +1,68 @@
+"""Functions that are written as Python for one program: what a loop would do, line by line."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Callable, Sequence
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+# Whose functions and classes are called what they are called in their own code.
+_OWN = ("builtins", "collections", "copy", "flambeau", "itertools")
+
+
+# What the lines call their own variables, besides a letter with a number.
+_TAKEN = {
+    "arrays", "check", "done", "found", "leaves", "look", "make", "node", "outputs", "residuals",
+    "results", "write", "x",
+}  # fmt: skip
+
+
+class Page:
+    """The objects that some lines of Python name, and functions made of such lines.
+
+    Attributes:
+        objects: The objects by their names.
+        texts: The functions, as text.
+    """
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Any] = {}
+        self.texts: list[str] = []
+        self._names: dict[int, str] = {}
+
+    def name(self, value: Any, prefix: str = "k") -> str:
+        """The name of an object, which is held from now on."""
+        found = self._names.get(id(value))
+        if found is None:
+            found = _own_name(value)
+            if found is None or found in self.objects:
+                found = f"{prefix}{len(self.objects)}"
+            self._names[id(value)] = found
+            self.objects[found] = value
+        return found
+
+    def function(self, head: str, lines: Sequence[str]) -> Callable[..., Any]:
+        """The function with this ``head``, such as ``"look(leaves)"``, and these lines."""
+        body = [f"    {each}" for each in lines or ["pass"]]
+        text = "\n".join([f"def {head}:", *body])
+        self.texts.append(text)
+        # As variables of a function around it, many objects are found as fast as few.
+        around = [f"def make({', '.join(self.objects)}):", *text.splitlines()]
+        name = head.partition("(")[0]
+        made: dict[str, Any] = {}
+        exec("\n    ".join([*around, f"return {name}"]), made)
+        return made["make"](**self.objects)
+
+
+def _own_name(value: Any) -> str | None:
+    """What a function, class or module of flambeau's or Python's is called, if it has a name."""
+    if isinstance(value, ModuleType):
+        home, name = value.__name__, value.__name__.rpartition(".")[2]
+    elif isinstance(value, type | FunctionType | BuiltinFunctionType):
+        home, name = value.__module__ or "", value.__name__
+    else:
+        return None
+    is_plain = name.isidentifier() and not keyword.iskeyword(name)
+    is_plain = is_plain and name not in _TAKEN and not name[1:].isdecimal()
+    return name if is_plain and home.partition(".")[0] in _OWN else None
