@@ -125,16 +125,9 @@ class Program:
             return tuple(eval_jaxpr(jaxpr, values[:count], *values[count:]))
 
         positions = tuple(range(len(self.donated)))
-        like = self._as_written(order, len(jaxpr.outvars))
+        like = _as_written(recording, slot_of, order, len(jaxpr.outvars))
         found = compiled(program, "compiled_step", donate=positions, like=like)
         self.executable = self._waiting(found)
-
-    def _as_written(self, order: dict[Any, int], count: int) -> Callable[..., Any]:
-        """Gives, for each output that is written to a Cell, the array that the Cell held."""
-        places: list[Any] = [None] * count
-        for written, output, _ in (*self.written, *self.slot_writes):
-            places[output] = order.get(written)
-        return lambda *arrays: tuple(None if each is None else arrays[each] for each in places)
 
     def _waiting(self, executable: Callable[..., Any]) -> Callable[..., Any]:
         """``executable``; if it calls Python, it gives its results once it cannot fail any more."""
@@ -233,6 +226,16 @@ def _record(function: Callable[..., Any], leaves: list[Any], structure: Any) -> 
         if owners.items() <= joined.owners.items():
             return recording, closed
         joined = Joined(leaves, owners, recording.trace.tensors)
+
+
+def _as_written(
+    recording: Recording, slot_of: dict[Cell, Slot], order: dict[Any, int], count: int
+) -> Callable[..., Any]:
+    """Gives, for each output that is written to a Cell, the array that the Cell held."""
+    places: list[Any] = [None] * count
+    for cell, (output, _) in recording.cells.items():
+        places[output] = order.get(slot_of.get(cell, cell))
+    return lambda *arrays: tuple(None if each is None else arrays[each] for each in places)
 
 
 def _source_of(

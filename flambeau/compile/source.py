@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 # Whose functions and classes are called what they are called in their own code.
 _OWN = ("builtins", "collections", "copy", "flambeau", "itertools")
 
+
+# What tracebacks and tools that trace call the file of such functions: one of flambeau's.
+_FILE = str(Path(__file__).with_name("<generated>"))
 
 # What the lines call their own variables, besides a letter with a number.
 _TAKEN = {
@@ -51,7 +55,8 @@ class Page:
         around = [f"def make({', '.join(self.objects)}):", *text.splitlines()]
         name = head.partition("(")[0]
         made: dict[str, Any] = {}
-        exec("\n    ".join([*around, f"return {name}"]), made)
+        code = compile("\n    ".join([*around, f"return {name}"]), _FILE, "exec")
+        exec(code, made)
         return made["make"](**self.objects)
 
 

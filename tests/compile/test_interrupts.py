@@ -149,3 +149,32 @@ def test_signals_at_random_moments_lose_nothing(make):
     finally:
         signal.signal(signal.SIGALRM, previous)
     assert interrupted
+
+
+def test_a_tensor_that_is_put_into_two_places_is_one_tensor_after_an_interrupt():
+    kept, last = [], {}
+
+    @flambeau.compile
+    def step(x):
+        found = x * 2
+        kept.append(found)
+        last["all"] = [found, [found]]
+
+    step(X)
+    step(X)
+    raised, at = 0, 0
+    previous = sys.gettrace()
+    while True:
+        at += 1
+        raiser = Raiser(at)
+        try:
+            sys.settrace(raiser)
+            step(X)
+        except Interrupt:
+            raised += 1
+        finally:
+            sys.settrace(previous)
+        assert last["all"][0] is last["all"][1][0] is kept[-1], f"at event {at}"
+        if raiser.left > 0:
+            break
+    assert raised > 20
