@@ -42,4 +42,5 @@ from flambeau.random import manual_seed as manual_seed
 from flambeau.random import seed as seed
 from flambeau.random import set_rng_state as set_rng_state
 from flambeau.random.generator import Generator as Generator
+from flambeau.rare.tensor_types import *
 from flambeau.version import __version__ as __version__

@@ -6,9 +6,11 @@ something else does the work, its message goes on to say what.
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any, NoReturn
 
+from flambeau._names import ADVICE
 from flambeau.core import naming
 
 
@@ -52,10 +54,13 @@ def absent(module: str, name: str) -> AttributeError:
 
 def advice_for(name: str) -> str | None:
     """What to do in the place of a name of `flambeau` that is not there, if anything is known."""
-    # Most programs never need it.
-    from flambeau._advice import advice
-
     return advice().get(name.removeprefix("flambeau."))
+
+
+@functools.cache
+def advice() -> dict[str, str]:
+    """Advice by name, such as ``"nn.grad"``."""
+    return {name: text for text, names in ADVICE.items() for name in names.split()}
 
 
 class _Finder:

@@ -22,8 +22,8 @@ from flambeau.core.device import as_device, device
 from flambeau.core.modes import no_grad
 from flambeau.core.strides import contiguous_strides
 from flambeau.core.tensor import Tensor
-from flambeau.ops.buffers import frombuffer
 from flambeau.ops.conversion import TYPE_NAMES
+from flambeau.rare.buffers import frombuffer
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 

@@ -10,7 +10,7 @@ from flambeau.core.device import device
 from flambeau.core.dtype import dtype
 from flambeau.core.layout import layout
 from flambeau.core.tensor import Size, Tensor
-from flambeau.symbolic import SymBool, SymFloat, SymInt
+from flambeau.rare.symbolic import SymBool, SymFloat, SymInt
 
 __all__ = ["Device", "FileLike", "Number"]
 

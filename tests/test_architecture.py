@@ -20,9 +20,10 @@ BELOW = {
     "optim": {"core", "ops", "autograd", "compile", "nn"},
     "amp": {"core", "ops"},
     "checkpoint": {"core", "ops", "nn"},
-    "fx": {"core", "ops", "nn"},
+    "fx": {"core", "ops", "nn", "rare"},
     "distributions": {"core", "ops", "autograd"},
     "sparse": {"core", "ops"},
+    "rare": {"core", "ops", "nn", "amp", "return_types"},
 }
 # Other names for something that stands on its room.
 OLD_NAMES = {

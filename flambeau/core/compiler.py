@@ -17,6 +17,15 @@ def only_cpu() -> bool:
 
 
 @functools.cache
+def cpu_forms() -> bool:
+    """Whether programs take the forms of `flambeau.ops.cpu_forms`.
+
+    They do where there is only a CPU, unless ``FLAMBEAU_CPU_FORMS=0`` stands in the environment.
+    """
+    return only_cpu() and os.environ.get("FLAMBEAU_CPU_FORMS") != "0"
+
+
+@functools.cache
 def cores() -> int:
     """Over how many cores XLA spreads programs for the CPU."""
     if hasattr(os, "sched_getaffinity"):

@@ -28,7 +28,7 @@ from jaxlib._jax import ArrayImpl
 
 from flambeau.core import dtype as dtypes
 from flambeau.core import jit_core, meshes
-from flambeau.core.compiler import cores, cuda_capability
+from flambeau.core.compiler import cores, cpu_forms, cuda_capability
 from flambeau.core.description import IndescribableError, describe
 from flambeau.core.device import available_devices
 from flambeau.core.donation import donated
@@ -293,7 +293,8 @@ def _environment() -> str:
     # NumPy computes constants, opt_einsum arranges products.
     versions = [jit_core.versions(), *map(metadata.version, ("numpy", "opt_einsum"))]
     flags = {each: os.environ.get(each) for each in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")}
-    return repr((_code(), versions, flags, available_devices(), cores(), cuda_capability()))
+    machine = available_devices(), cores(), cpu_forms(), cuda_capability()
+    return repr((_code(), versions, flags, machine))
 
 
 def _code() -> str:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from flambeau import functional_forms as _functional_forms  # noqa: F401 (knows proxies, too)
 from flambeau.core.tensor import Tensor
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Argument, map_aggregate
@@ -27,6 +26,7 @@ from flambeau.fx.proxy import (
 from flambeau.nn.module import Module
 from flambeau.nn.modules.container import Sequential
 from flambeau.nn.parameter import Parameter
+from flambeau.rare import functional_forms as _functional_forms  # noqa: F401 (knows proxies, too)
 
 __all__ = ["ProxyableClassMeta", "Tracer", "is_fx_symbolic_tracing", "is_fx_tracing"]
 

@@ -12,14 +12,12 @@ from flambeau.ops.conversion import *
 from flambeau.ops.counting import *
 from flambeau.ops.creation import *
 from flambeau.ops.cumulative import *
-from flambeau.ops.deferred_methods import *
 from flambeau.ops.differences import *
 from flambeau.ops.extremum import *
 from flambeau.ops.from_data import *
 from flambeau.ops.gathering import *
 from flambeau.ops.index_writes import *
 from flambeau.ops.indexing import *
-from flambeau.ops.legacy import *
 from flambeau.ops.logic import *
 from flambeau.ops.matrices.factorization import *
 from flambeau.ops.matrices.linalg import *

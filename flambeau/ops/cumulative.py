@@ -1,23 +1,19 @@
 """Running sums, products, maxima and minima along a dimension.
 
-On a CPU they are loops over the dimension, each step for all places beside it at once, which XLA
-makes faster than its own running sums; and along a last dimension, where the places beside are
-far apart, products of matrices. Accelerators have no use for long loops and keep XLA's own.
+On a CPU they are loops and products of matrices (`cpu_forms.running`), elsewhere XLA's own.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from flambeau import return_types
 from flambeau.core import dtype as dtypes
-from flambeau.core.compiler import only_cpu
+from flambeau.core.compiler import cpu_forms
 from flambeau.core.kinds import Array
 from flambeau.core.op import op
 from flambeau.ops.checks import (
@@ -27,6 +23,7 @@ from flambeau.ops.checks import (
     needs_ordered,
     wrap_dim,
 )
+from flambeau.ops.cpu_forms import running
 from flambeau.ops.derivatives import with_derivatives
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
@@ -51,67 +48,12 @@ def _is_half(numpy_dtype: Any) -> bool:
     return jnp.issubdtype(numpy_dtype, jnp.floating) and numpy_dtype.itemsize == 2
 
 
-# How many elements of a row are summed by one product of matrices.
-_BLOCK = 32
-
-
-def _loop(combine: Callable[[Any, Any], Any], start: Any, input: Any, dim: int) -> Any:
-    """What ``combine`` makes of the elements up to and with each, beginning with ``start``."""
-    wide = jnp.float64 if input.dtype == jnp.float32 else input.dtype
-    rows = jnp.moveaxis(input, dim, 0)
-
-    def step(before: Any, row: Any) -> tuple[Any, Any]:
-        after = combine(before, row.astype(wide))
-        return after, after.astype(row.dtype)
-
-    _, found = jax.lax.scan(step, jnp.full(rows.shape[1:], start, wide), rows)
-    return jnp.moveaxis(found, 0, dim)
-
-
 def _sums(input: Any, dim: int) -> Any:
-    if not only_cpu():
-        return jnp.cumsum(input, dim)
-    is_real = jnp.issubdtype(input.dtype, jnp.floating)
-    if is_real and dim == input.ndim - 1 and input.shape[dim] > _BLOCK:
-        return _row_sums(input)
-    return _loop(jnp.add, 0, input, dim)
-
-
-@jax.custom_jvp
-def _row_sums(input: Any) -> Any:
-    """Running sums along the last dimension."""
-    found = _sums_by_blocks(input)
-    # The product has a zero for what is not summed yet, and zero times infinity is not zero.
-    return jax.lax.cond(
-        jnp.isfinite(found[..., -1]).all(),
-        lambda input, found: found,
-        lambda input, found: jnp.cumsum(input, -1),
-        input,
-        found,
-    )
-
-
-@_row_sums.defjvp
-def _row_sums_jvp(primals: Any, tangents: Any) -> Any:
-    return _row_sums(*primals), _sums_by_blocks(*tangents)
-
-
-def _sums_by_blocks(input: Any) -> Any:
-    *lead, size = input.shape
-    count = -(-size // _BLOCK)
-    padded = jnp.pad(input, [(0, 0)] * len(lead) + [(0, count * _BLOCK - size)])
-    triangle = np.triu(np.ones((_BLOCK, _BLOCK), input.dtype))
-    within = jnp.matmul(
-        padded.reshape(*lead, count, _BLOCK), triangle, precision=jax.lax.Precision.HIGHEST
-    )
-    totals = jnp.cumsum(within[..., :-1, -1:], -2)
-    before = jnp.pad(totals, [(0, 0)] * len(lead) + [(1, 0), (0, 0)])
-    found = within + before
-    return found.reshape(*lead, count * _BLOCK)[..., :size]
+    return running.sums(input, dim) if cpu_forms() else jnp.cumsum(input, dim)
 
 
 def _products(input: Any, dim: int) -> Any:
-    return _loop(jnp.multiply, 1, input, dim) if only_cpu() else jnp.cumprod(input, dim)
+    return running.loop(jnp.multiply, 1, input, dim) if cpu_forms() else jnp.cumprod(input, dim)
 
 
 @op(method=True, inplace=True, linear=True)
@@ -139,7 +81,7 @@ def cumprod(input: Array, dim: int, *, dtype: dtypes.dtype | None = None) -> Arr
     return _accumulated(_products, input, wrap_dim(dim, input.ndim, "cumprod"), dtype)
 
 
-def _records(name: str, beats: Any, running: Any, input: Any, dim: int) -> Any:
+def _records(name: str, beats: Any, by_xla: Any, input: Any, dim: int) -> Any:
     """The running extreme elements, and the index of the last that was equal to each."""
     needs_ordered(name, input)
     dim = wrap_dim(dim, input.ndim, name)
@@ -147,33 +89,17 @@ def _records(name: str, beats: Any, running: Any, input: Any, dim: int) -> Any:
         return input, jnp.zeros((), jnp.int64)
     if input.size == 0:
         return input, jnp.zeros(input.shape, jnp.int64)
-    compute = _records_in_a_loop if only_cpu() else _records_by_position
-    return compute(beats, running, input, dim)
+    if cpu_forms():
+        return running.records(beats, input, dim)
+    return _records_by_position(by_xla, input, dim)
 
 
-def _records_in_a_loop(beats: Any, running: Any, input: Any, dim: int) -> Any:
-    del running
-    rows = jnp.moveaxis(input, dim, 0)
-
-    def step(best: Any, given: Any) -> tuple[Any, Any]:
-        row, position = given
-        # A NaN beats everything, and nothing but a NaN beats it.
-        is_record = beats(row, best[0]) | (row != row)
-        best = jnp.where(is_record, row, best[0]), jnp.where(is_record, position, best[1])
-        return best, best
-
-    start = rows[0], jnp.zeros(rows.shape[1:], jnp.int64)
-    _, (values, indices) = jax.lax.scan(step, start, (rows, jnp.arange(rows.shape[0])))
-    return jnp.moveaxis(values, 0, dim), jnp.moveaxis(indices, 0, dim)
-
-
-def _records_by_position(beats: Any, running: Any, input: Any, dim: int) -> Any:
-    del beats
+def _records_by_position(by_xla: Any, input: Any, dim: int) -> Any:
     fixed = jax.lax.stop_gradient(input)
     if fixed.dtype == jnp.bool_:
         fixed = fixed.astype(jnp.int8)
     positions = jax.lax.broadcasted_iota(jnp.int64, input.shape, dim)
-    is_record = (fixed == running(fixed, dim)) | jnp.isnan(fixed)
+    is_record = (fixed == by_xla(fixed, dim)) | jnp.isnan(fixed)
     indices = jax.lax.cummax(jnp.where(is_record, positions, 0), dim)
     return jnp.take_along_axis(input, indices, dim), indices
 
@@ -227,6 +153,8 @@ def logcumsumexp(input: Array, dim: int) -> Array:
     """
     needs_floating("logcumsumexp", input)
     dim = wrap_dim(dim, input.ndim, "logcumsumexp")
-    if only_cpu():
-        return _accumulated(functools.partial(_loop, _log_of_sum, -jnp.inf), input, dim, None)
+    if cpu_forms():
+        return _accumulated(
+            functools.partial(running.loop, _log_of_sum, -jnp.inf), input, dim, None
+        )
     return _accumulated(jax.lax.cumlogsumexp, input, dim, None)

@@ -7,6 +7,6 @@ tensor([0, 1, 2])
 """
 
 from flambeau.ops.from_data import from_dlpack
-from flambeau.ops.older_names import to_dlpack
+from flambeau.rare.older_names import to_dlpack
 
 __all__ = ["from_dlpack", "to_dlpack"]

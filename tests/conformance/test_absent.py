@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import torch
 
-from flambeau._advice import advice
+from flambeau._absent import advice
 
 
 def is_in_pytorch(name: str) -> bool:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import flambeau
-from flambeau.ops.foreach import _OF_ONE, _OPERANDS
+from flambeau.rare.foreach import _OF_ONE, _OPERANDS
 
 RANDOM = np.random.default_rng(0)
 FIRST = [RANDOM.uniform(0.1, 0.9, shape).astype(np.float32) for shape in ((2,), (1, 2))]

@@ -16,6 +16,17 @@ def test_only_cpu_asks_for_all_devices(monkeypatch, devices, expected):
     assert compiler.only_cpu.__wrapped__() is expected
 
 
+@pytest.mark.parametrize(("only_cpu", "setting"), [(True, None), (True, "0"), (False, None)])
+def test_forms_for_cpus_are_for_machines_without_accelerators_and_can_be_turned_off(
+    monkeypatch, only_cpu, setting
+):
+    monkeypatch.setattr(compiler, "only_cpu", lambda: only_cpu)
+    monkeypatch.delenv("FLAMBEAU_CPU_FORMS", raising=False)
+    if setting is not None:
+        monkeypatch.setenv("FLAMBEAU_CPU_FORMS", setting)
+    assert compiler.cpu_forms.__wrapped__() is (only_cpu and setting is None)
+
+
 def test_cores_are_those_of_the_process(monkeypatch):
     monkeypatch.setattr(compiler.os, "sched_getaffinity", lambda pid: {3, 5}, raising=False)
     assert compiler.cores.__wrapped__() == 2

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.core.compiler import only_cpu
-from flambeau.ops.cumulative import _loop, _row_sums
+from flambeau.core.compiler import cpu_forms
+from flambeau.ops.cpu_forms.running import _row_sums, loop
 
 rng = np.random.default_rng(0)
 
@@ -43,7 +43,7 @@ def test_single_precision_is_summed_in_double():
     columns = np.stack([x, x], 1)
     found = flambeau.tensor(columns).cumsum(0).numpy()
     # Accelerators sum in a tree, of single precision but few roundings.
-    tolerance = 1e-7 if only_cpu() else 1e-6
+    tolerance = 1e-7 if cpu_forms() else 1e-6
     np.testing.assert_allclose(found, np.stack([expected, expected], 1), rtol=tolerance)
 
 
@@ -59,7 +59,7 @@ def test_derivatives_of_sums_by_blocks():
 
 def test_second_derivatives_of_a_product_with_zeros():
     x = np.array([2.0, 0.0, 3.0, 0.0])
-    found = jax.hessian(lambda x: _loop(jnp.multiply, 1, x, 0).sum())(x)
+    found = jax.hessian(lambda x: loop(jnp.multiply, 1, x, 0).sum())(x)
     np.testing.assert_allclose(found, jax.hessian(lambda x: jnp.cumprod(x).sum())(x), atol=1e-12)
 
 

@@ -61,7 +61,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
-    """``x`` clamped to ``[min_val, max_val]``.
+    """``x`` clamped to ``[min_val, max_val]``, with no gradient at the bounds.
 
     Raises:
         ValueError: ``min_val`` is greater than ``max_val``.

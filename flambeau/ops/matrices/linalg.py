@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from flambeau.core.compiler import only_cpu
+from flambeau.core.compiler import cpu_forms
 from flambeau.core.kinds import Array, Number, Operand
 from flambeau.core.op import function, op
 from flambeau.core.promotion import result_dtype
 from flambeau.core.single_precision import spread
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import same_dtype, wrap_dim
-from flambeau.ops.matrices.shared_product import shared_product
+from flambeau.ops.cpu_forms.shared_product import shared_product
 
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bilinear", "bmm", "cross", "dot", "ger",
@@ -143,7 +143,7 @@ def matmul(input: Array, other: Array | Number) -> Array:
         RuntimeError: A tensor is 0-d, the sizes do not match, or the dtypes differ.
     """
     _check_matmul(input, other)
-    if input.ndim == 2 and other.ndim > 2 and only_cpu():
+    if input.ndim == 2 and other.ndim > 2 and cpu_forms():
         *lead, inner, columns = other.shape
         found = shared_product(input, other.reshape(math.prod(lead), inner, columns))
         return found.reshape(*lead, input.shape[0], columns)

@@ -80,11 +80,7 @@ def _between(value: Any, low: Any, high: Any) -> Any:
 
 @op
 def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array:
-    """``x`` clamped to ``[min_val, max_val]``, with no gradient at the bounds.
-
-    Raises:
-        ValueError: ``min_val`` is greater than ``max_val``.
-    """
+    """The operator of `nn.functional.hardtanh`; see there."""
     if min_val > max_val:
         raise ValueError(f"hardtanh(): min_val {min_val} is greater than max_val {max_val}")
     return _clamped(input, min_val, max_val)

@@ -9,8 +9,8 @@ from jax import lax
 from flambeau.core.kinds import SIZES, Array
 from flambeau.core.op import op
 from flambeau.core.single_precision import spread
+from flambeau.ops.cpu_forms.convolutions import convolve, convolve_transposed
 from flambeau.ops.matrices.linalg import one_dtype
-from flambeau.ops.neural.convolution_forms import convolve, convolve_transposed
 
 __all__ = [
     "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d",

@@ -48,20 +48,7 @@ def _divided_by_counts(rows: Any, weight: Any, input: Any) -> Any:
 @op(node="EmbeddingBackward0")
 def embedding(input: Array, weight: Array, padding_idx: int | None = None,
               scale_grad_by_freq: bool = False) -> Array:  # fmt: skip
-    """The rows of ``weight`` that ``input`` names.
-
-    Args:
-        input: Integers, any shape.
-        weight: ``(num_embeddings, embedding_dim)``.
-        padding_idx: A row that takes no gradient.
-        scale_grad_by_freq: Divide the gradient of each row by how often ``input`` names it.
-
-    Returns:
-        ``(*input.shape, embedding_dim)``. A row that does not exist is NaN.
-
-    Raises:
-        RuntimeError: ``input`` is neither int64 nor int32, or ``weight`` is no matrix.
-    """
+    """The operator of `nn.functional.embedding`; see there."""
     check_indices("embedding", input)
     if weight.ndim != 2:
         raise RuntimeError(f"embedding(): weight must be 2-d, got shape {list(weight.shape)}")
@@ -106,24 +93,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Array:
-    """Sums, means or maxima of bags of rows of ``weight``.
-
-    Args:
-        input: ``(B, N)``, bags of one size; or ``(L,)``, bags one after the other.
-        weight: ``(num_embeddings, embedding_dim)``.
-        offsets: ``(B,)``, where each bag of a 1-d input begins.
-        per_sample_weights: As ``input``, a factor for each row, for sums.
-        scale_grad_by_freq: Divide the gradient of each row by how often ``input`` names it.
-        mode: ``"sum"``, ``"mean"`` or ``"max"``.
-        include_last_offset: The last of ``offsets`` is where the last bag ends.
-        padding_idx: A row that counts for nothing.
-
-    Returns:
-        ``(B, embedding_dim)``, zeros for empty bags.
-
-    Raises:
-        RuntimeError: A dtype is none that PyTorch takes.
-    """
+    """The operator of `nn.functional.embedding_bag`; see there."""
     if not jnp.issubdtype(input.dtype, jnp.integer):
         raise RuntimeError(f"embedding_bag(): indices must be integers, got {input.dtype}")
     if not jnp.issubdtype(weight.dtype, jnp.floating):

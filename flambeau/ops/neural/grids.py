@@ -48,22 +48,7 @@ def _coordinates(count: int, align_corners: bool, dtype: Any) -> Any:
 def grid_sample(
     input: Array, grid: Array, mode: str, padding_mode: str, align_corners: bool
 ) -> Array:
-    """The image at each point of a grid.
-
-    Args:
-        input: ``(N, C, H, W)`` or ``(N, C, D, H, W)``.
-        grid: ``(N, H', W', 2)`` or ``(N, D', H', W', 3)``; x first, from -1 to 1.
-        mode: ``"bilinear"``, ``"nearest"`` or, for images, ``"bicubic"``.
-        padding_mode: What lies outside: ``"zeros"``, the ``"border"`` repeated, or a
-            ``"reflection"``.
-        align_corners: Let -1 and 1 mean the middles of the outermost pixels, not their edges.
-
-    Returns:
-        ``(N, C, H', W')`` or ``(N, C, D', H', W')``.
-
-    Raises:
-        RuntimeError: Shapes or dtypes do not match.
-    """
+    """The operator of `nn.functional.grid_sample`; see there."""
     _check_grid(input, grid, mode)
     sizes = input.shape[2:]
     spatial = len(sizes)

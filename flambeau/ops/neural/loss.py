@@ -44,21 +44,7 @@ def cross_entropy(
     input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
     reduction: str = "mean", label_smoothing: float = 0.0,
 ) -> Array:  # fmt: skip
-    """The negative log-likelihood of the target classes under the softmax of ``input``.
-
-    Args:
-        input: Logits, ``(C,)``, ``(N, C)`` or ``(N, C, ...)``.
-        target: Class indices, shaped as ``input`` without its class dimension; or probabilities,
-            shaped as ``input``.
-        weight: ``(C,)``, a factor for each class; the mean is then weighted too.
-        ignore_index: A target that counts for nothing.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        label_smoothing: The share, from 0 to 1, of the uniform distribution in the target.
-
-    Raises:
-        RuntimeError: ``label_smoothing`` is out of range, or the shapes do not match.
-        ValueError: The batch sizes differ, or ``reduction`` is unknown.
-    """
+    """The operator of `nn.functional.cross_entropy`; see there."""
     return cross_entropy_of(input, target, weight, ignore_index, reduction, label_smoothing)
 
 
@@ -218,14 +204,7 @@ def _check_target(name: str, input: Any, target: Any, axis: int) -> None:
 @op(widen=True, node="NllLossBackward0")
 def nll_loss(input: Array, target: Array, weight: Array | None = None, ignore_index: int = -100,
              reduction: str = "mean") -> Array:  # fmt: skip
-    """The negative of the log-probabilities in ``input`` of the target classes.
-
-    See `cross_entropy` for the arguments; ``input`` holds log-probabilities here.
-
-    Raises:
-        RuntimeError: The shapes do not match.
-        ValueError: The batch sizes differ, or ``reduction`` is unknown.
-    """
+    """The operator of `nn.functional.nll_loss`; see there."""
     if input.ndim < 1:
         raise ValueError("nll_loss(): input must have at least 1 dimension, got a 0-d tensor")
     axis = min(input.ndim - 1, 1)
@@ -270,12 +249,7 @@ def _check_same_shape(name: str, input: Any, target: Any) -> None:
 def binary_cross_entropy(
     input: Array, target: Array, weight: Array | None = None, reduction: str = "mean"
 ) -> Array:
-    """``-(t * log(x) + (1 - t) * log(1 - x))``, the logarithms bounded below by -100.
-
-    Raises:
-        ValueError: The shapes differ, or ``reduction`` is unknown.
-        RuntimeError: The dtypes differ, or ``weight`` does not broadcast to the shape of ``input``.
-    """
+    """The operator of `nn.functional.binary_cross_entropy`; see there."""
     _check_same_shape("binary_cross_entropy", input, target)
     needs_floating("binary_cross_entropy", input)
     same_dtype("binary_cross_entropy", input, target)
@@ -311,19 +285,7 @@ def binary_cross_entropy_with_logits(
     pos_weight: Array | None = None,
     reduction: str = "mean",
 ) -> Array:
-    """`binary_cross_entropy` of the sigmoid of ``input``, without overflow.
-
-    Args:
-        input: Logits.
-        target: Probabilities, of the same shape.
-        weight: A factor for each loss, broadcast.
-        pos_weight: A factor for the positive part, broadcast.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises:
-        ValueError: The shapes differ, or ``reduction`` is unknown.
-        RuntimeError: ``weight`` or ``pos_weight`` does not broadcast to the shape of ``input``.
-    """
+    """The operator of `nn.functional.binary_cross_entropy_with_logits`; see there."""
     _check_same_shape("binary_cross_entropy_with_logits", input, target)
     needs_floating("binary_cross_entropy_with_logits", input)
     if not jnp.issubdtype(target.dtype, jnp.floating):
@@ -344,17 +306,7 @@ def binary_cross_entropy_with_logits(
 def kl_div(
     input: TensorOperand, target: TensorOperand, reduction: str = "mean", log_target: bool = False
 ) -> Array:
-    """``t * (log(t) - x)``, the divergence of ``exp(x)`` from ``t``.
-
-    Args:
-        input: Log-probabilities.
-        target: Probabilities, or with ``log_target`` their logarithms.
-        reduction: ``"batchmean"`` divides the sum by the size of the first dimension.
-        log_target: See ``target``.
-
-    Raises:
-        NotImplementedError: The tensors are integers or complex.
-    """
+    """The operator of `nn.functional.kl_div`; see there."""
     needs_floating("kl_div", input, target)
     if log_target:
         losses = jnp.exp(target) * (target - input)
@@ -371,10 +323,7 @@ def poisson_nll_loss(
     input: TensorOperand, target: TensorOperand, log_input: bool = True, full: bool = False,
     eps: float = 1e-8, reduction: str = "mean",
 ) -> Array:  # fmt: skip
-    """``exp(x) - t * x``, or without ``log_input`` ``x - t * log(x + eps)``.
-
-    With ``full``, plus Stirling's approximation of ``log(t!)`` where ``t > 1``.
-    """
+    """The operator of `nn.functional.poisson_nll_loss`; see there."""
     input, target = floating(input, target)
     if log_input:
         losses = jnp.exp(input) - target * input
@@ -404,10 +353,7 @@ def gaussian_nll_loss(
     input: TensorOperand, target: Operand, var: Operand, full: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Array:  # fmt: skip
-    """``(log(var) + (x - t) ** 2 / var) / 2``, the variance at least ``eps``.
-
-    The bound has no gradient of its own. With ``full``, plus ``log(2 * pi) / 2``.
-    """
+    """The operator of `nn.functional.gaussian_nll_loss`; see there."""
     bounded = _at_least(var, jnp.asarray(eps, var.dtype))
     losses = 0.5 * (jnp.log(bounded) + jnp.square(input - target) / bounded)
     if full:

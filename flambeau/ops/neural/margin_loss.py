@@ -46,11 +46,7 @@ def soft_margin_loss(input: TensorOperand, target: TensorOperand, reduction: str
 def margin_ranking_loss(
     input1: Operand, input2: Operand, target: Operand, margin: float = 0.0, reduction: str = "mean"
 ) -> Array:
-    """``max(0, margin - t * (x1 - x2))``: the first should be greater where the target is 1.
-
-    Raises:
-        RuntimeError: The tensors differ in their number of dimensions.
-    """
+    """The operator of `nn.functional.margin_ranking_loss`; see there."""
     if not input1.ndim == input2.ndim == target.ndim:
         shapes = [list(each.shape) for each in (input1, input2, target)]
         raise RuntimeError(
@@ -64,18 +60,7 @@ def margin_ranking_loss(
 def cosine_embedding_loss(
     input1: Array, input2: Array, target: Array, margin: float = 0.0, reduction: str = "mean"
 ) -> Array:
-    """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where it is -1.
-
-    Args:
-        input1: ``(N, D)`` or ``(D,)``.
-        input2: As ``input1``.
-        target: ``(N,)`` or 0-d.
-        margin: From -1 to 1.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises:
-        RuntimeError: The shapes do not match.
-    """
+    """The operator of `nn.functional.cosine_embedding_loss`; see there."""
     if target.ndim not in (0, 1) or not input1.ndim == input2.ndim == target.ndim + 1:
         shapes = [list(each.shape) for each in (input1, input2, target)]
         raise RuntimeError(
@@ -118,20 +103,7 @@ def multi_margin_loss(
     weight: Array | None = None,
     reduction: str = "mean",
 ) -> Array:
-    """The mean over classes of ``max(0, margin - x[t] + x[i]) ** p``, for ``i`` other than ``t``.
-
-    Args:
-        input: ``(N, C)`` or ``(C,)``.
-        target: ``(N,)`` or 0-d, class indices.
-        p: 1 or 2.
-        margin: How far the target's score should be above the others.
-        weight: ``(C,)``, a factor for each target class.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises:
-        ValueError: ``p`` is neither 1 nor 2.
-        RuntimeError: The shapes do not match.
-    """
+    """The operator of `nn.functional.multi_margin_loss`; see there."""
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss(): p must be 1 or 2, got {p}")
     _check_classes("multi_margin_loss", input, target, per_class=False)
@@ -157,16 +129,7 @@ def multi_margin_loss(
 
 @op(widen=True, node="MultilabelMarginLossBackward0")
 def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
-    """The mean over classes of ``max(0, 1 - (x[j] - x[i]))``, ``j`` a target and ``i`` none.
-
-    Args:
-        input: ``(N, C)`` or ``(C,)``.
-        target: As ``input``: class indices, of which those before the first -1 count.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises:
-        RuntimeError: The shapes do not match.
-    """
+    """The operator of `nn.functional.multilabel_margin_loss`; see there."""
     _check_classes("multilabel_margin_loss", input, target, per_class=True)
     classes = input.shape[-1] if input.ndim else 1
     rows, targets = input.reshape(-1, classes), target.reshape(-1, classes)
@@ -188,13 +151,7 @@ def multilabel_soft_margin_loss(
     weight: Array | None = None,
     reduction: str = "mean",
 ) -> Array:
-    """The mean over the last dimension of the cross-entropies of independent labels.
-
-    ``-(t * log(sigmoid(x)) + (1 - t) * log(sigmoid(-x))) * weight``.
-
-    Raises:
-        IndexError: ``input`` is 0-d.
-    """
+    """The operator of `nn.functional.multilabel_soft_margin_loss`; see there."""
     if input.ndim == 0:
         raise IndexError("multilabel_soft_margin_loss(): a 0-d input has no dimension of labels")
     labels = input.ndim - 1
@@ -223,11 +180,7 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Array:
-    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)``.
-
-    Raises:
-        RuntimeError: The tensors differ in their number of dimensions.
-    """
+    """The operator of `nn.functional.triplet_margin_loss`; see there."""
     if not anchor.ndim == positive.ndim == negative.ndim:
         shapes = [list(each.shape) for each in (anchor, positive, negative)]
         raise RuntimeError(

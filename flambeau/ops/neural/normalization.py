@@ -381,12 +381,7 @@ def local_response_norm(input: Array, size: int, alpha: float = 1e-4, beta: floa
 
 @op(widen=True, node="DivBackward0")
 def normalize(input: Array, p: float = 2.0, dim: Shape = 1, eps: float = 1e-12) -> Array:
-    """``input`` divided by its ``p``-norm along ``dim``, or by ``eps`` where that is greater.
-
-    Raises:
-        IndexError: There is no such dimension.
-        RuntimeError: ``input`` holds integers.
-    """
+    """The operator of `nn.functional.normalize`; see there."""
     dims = wrap_dims(dim, input.ndim, "normalize")
     if not jnp.issubdtype(input.dtype, jnp.inexact):
         raise RuntimeError(f"normalize() takes floating point tensors, got {input.dtype}")

@@ -14,8 +14,8 @@ from jax import lax
 from flambeau.core.kinds import SIZES, Array
 from flambeau.core.op import op
 from flambeau.ops.checks import needs_real_number
+from flambeau.ops.cpu_forms.linear_maps import LinearMap
 from flambeau.ops.neural.convolution import Sizes
-from flambeau.ops.neural.linear_maps import LinearMap
 from flambeau.ops.neural.windows import Windows
 
 __all__ = ["avg_pool1d", "max_pool1d", "max_pool2d", "max_pool3d"]

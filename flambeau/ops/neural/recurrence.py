@@ -17,9 +17,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from flambeau.ops.neural.linear_maps import LinearMap
+from flambeau.ops.cpu_forms.linear_maps import LinearMap
+from flambeau.ops.cpu_forms.trilinear import trilinear
 from flambeau.ops.neural.recurrent_cells import CELLS, Slopes, State
-from flambeau.ops.trilinear import trilinear
 
 
 class Shapes(NamedTuple):

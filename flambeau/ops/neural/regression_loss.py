@@ -61,11 +61,7 @@ def l1_loss(
 def smooth_l1_loss(
     input: Operand, target: Operand, reduction: str = "mean", beta: float = 1.0
 ) -> Array:
-    """``d ** 2 / 2 / beta`` for differences below ``beta``, ``abs(d) - beta / 2`` beyond.
-
-    Raises:
-        RuntimeError: ``beta`` is negative.
-    """
+    """The operator of `nn.functional.smooth_l1_loss`; see there."""
     if not beta >= 0:
         raise RuntimeError(f"smooth_l1_loss(): beta must not be negative, got {beta}")
     needs_floating("smooth_l1_loss", input)
@@ -100,13 +96,7 @@ def huber_loss(
     delta: float = 1.0,
     weight: Array | None = None,
 ) -> Array:
-    """``d ** 2 / 2`` for differences below ``delta``, ``delta * (abs(d) - delta / 2)`` beyond.
-
-    The result has the dtype of ``input``.
-
-    Raises:
-        RuntimeError: ``delta`` is not positive.
-    """
+    """The operator of `nn.functional.huber_loss`; see there."""
     if not delta > 0:
         raise RuntimeError(f"huber_loss(): delta must be positive, got {delta}")
     needs_floating("huber_loss", input)

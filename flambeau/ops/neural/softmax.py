@@ -13,7 +13,7 @@ from flambeau.core.dtype import COMPLEX, FLOATING, from_numpy_dtype, get_default
 from flambeau.core.kinds import Array
 from flambeau.core.op import op
 from flambeau.ops.checks import Dims, cast_real, category, needs_floating, wrap_dim, wrap_dims
-from flambeau.ops.neural.linear_maps import LinearMap
+from flambeau.ops.cpu_forms.linear_maps import LinearMap
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 

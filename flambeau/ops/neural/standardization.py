@@ -17,8 +17,8 @@ import numpy as np
 from jax import lax
 
 from flambeau.core.compiler import cores
-from flambeau.ops.neural.fused_sum import fused_row_sums
-from flambeau.ops.neural.linear_maps import LinearMap
+from flambeau.ops.cpu_forms.fused_sum import fused_row_sums
+from flambeau.ops.cpu_forms.linear_maps import LinearMap
 
 # How many elements of rows are summed at a time, and from how many of them on where there are
 # several cores, of which the loop over blocks uses one.

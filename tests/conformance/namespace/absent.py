@@ -410,8 +410,7 @@ ABSENT: dict[str, dict[str, str]] = {
 OWN = {
     "": """
         CompileError alias as_torch assertions checkpoint core device_modules from_jax
-        functional_forms install_as_torch numerics ops return_types streams symbolic threads
-        uninstall_as_torch
+        install_as_torch numerics ops rare return_types streams threads uninstall_as_torch
     """,
     # In-place forms of functions, which PyTorch has in `nn.functional` only.
     "Tensor": "celu_ jax selu_ threshold_",

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from flambeau.core.compiler import cores
+from flambeau.ops.cpu_forms.trilinear import trilinear
 from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded
-from flambeau.ops.trilinear import trilinear
 
 __all__: list[str] = []
 

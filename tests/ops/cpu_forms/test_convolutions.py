@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from flambeau.ops.neural import convolution_forms as forms
+from flambeau.ops.cpu_forms import convolutions as forms
 
 # Input, filters, stride, borders, dilation, groups.
 CONVOLUTIONS = {
@@ -64,9 +64,9 @@ def _value_and_gradients(function, shapes, arguments):
 
 def _compare(monkeypatch, function, case):
     input, weight, *arguments = case
-    monkeypatch.setattr(forms, "only_cpu", lambda: False)
+    monkeypatch.setattr(forms, "cpu_forms", lambda: False)
     expected = _value_and_gradients(function, (input, weight), arguments)
-    monkeypatch.setattr(forms, "only_cpu", lambda: True)
+    monkeypatch.setattr(forms, "cpu_forms", lambda: True)
     found = _value_and_gradients(function, (input, weight), arguments)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)

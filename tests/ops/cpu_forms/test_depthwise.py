@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from flambeau.ops.neural.depthwise import Geometry, depthwise
+from flambeau.ops.cpu_forms.depthwise import Geometry, depthwise
 
 rng = np.random.default_rng(0)
 GEOMETRY = Geometry((2, 3, 7, 8), (3, 3, 2), (3, 6), (2, 1), (1, 2))

@@ -3,7 +3,7 @@
 import pytest
 
 import flambeau
-from flambeau.ops import foreach
+from flambeau.rare import foreach
 
 
 def lists():

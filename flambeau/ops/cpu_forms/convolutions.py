@@ -15,11 +15,11 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from flambeau.core.compiler import only_cpu
-from flambeau.ops.matrices.shared_product import shared_product
-from flambeau.ops.neural import volumes
-from flambeau.ops.neural.depthwise import Geometry, depthwise
-from flambeau.ops.neural.plain_convolution import plain_convolution
+from flambeau.core.compiler import cpu_forms
+from flambeau.ops.cpu_forms import volumes
+from flambeau.ops.cpu_forms.depthwise import Geometry, depthwise
+from flambeau.ops.cpu_forms.plain_convolution import plain_convolution
+from flambeau.ops.cpu_forms.shared_product import shared_product
 from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded, taps
 
 __all__: list[str] = []
@@ -51,7 +51,7 @@ def convolve(
         groups: How many groups the channels are split into.
     """
     kernel = weight.shape[2:]
-    if not only_cpu():
+    if not cpu_forms():
         return _one_operator(input, weight, stride, borders, dilation, groups)
     counts = counts_of(input, kernel, stride, borders, dilation)
     copied = (
@@ -175,7 +175,7 @@ def convolve_transposed(
         groups: How many groups the channels are split into.
     """
     kernel = weight.shape[2:]
-    if only_cpu() and max(stride) > 1 and max(dilation) == 1:
+    if cpu_forms() and max(stride) > 1 and max(dilation) == 1:
         return _phase_by_phase(input, weight, stride, borders, groups)
     around = [
         (d * (k - 1) - before, d * (k - 1) - after)
@@ -183,7 +183,7 @@ def convolve_transposed(
     ]
     filters = _mirrored(weight, groups)
     once = (1,) * len(kernel)
-    if only_cpu():
+    if cpu_forms():
         # XLA's operator for gaps is slow, and aborts at some second derivatives.
         spread = padded(input, [(0, 0)] * len(stride), stride)
         return convolve(spread, filters, once, around, dilation, groups)

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from flambeau.ops.neural.fused_sum import fused_sum
+from flambeau.ops.cpu_forms.fused_sum import fused_sum
+from flambeau.ops.cpu_forms.trilinear import trilinear
 from flambeau.ops.neural.taps import taps
-from flambeau.ops.trilinear import trilinear
 
 Numbers = tuple[int, ...]
 

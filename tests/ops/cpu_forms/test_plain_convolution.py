@@ -11,8 +11,8 @@ from jax import lax
 import flambeau
 from flambeau.func import functional_call
 from flambeau.nn import functional as F
-from flambeau.ops.neural import plain_convolution as forms
-from flambeau.ops.neural.plain_convolution import plain_convolution
+from flambeau.ops.cpu_forms import plain_convolution as forms
+from flambeau.ops.cpu_forms.plain_convolution import plain_convolution
 
 # Input, filters, stride, borders, dilation.
 CASES = {
@@ -120,7 +120,7 @@ def test_channels_are_last_for_the_kernels(name):
 
 
 def _lowered(input, filters, arguments):
-    from flambeau.ops.neural import plain_convolution as forms
+    from flambeau.ops.cpu_forms import plain_convolution as forms
 
     geometry = forms.Geometry(
         input.shape, filters.shape, arguments[0], tuple(arguments[1]), arguments[2]

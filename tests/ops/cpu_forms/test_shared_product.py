@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from flambeau.ops.matrices.shared_product import shared_product
+from flambeau.ops.cpu_forms.shared_product import shared_product
 
 # The shapes of the matrix and of the arrays.
 REPEATED = (4, 3), (2, 3, 60)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from flambeau.core.compiler import cores, only_cpu
+from flambeau.core.compiler import cores, cpu_forms
 
 # How long the lines of a block are, and how many they are at most and at least.
 _LANES = (16, 8, 4)
@@ -31,7 +31,7 @@ def fused_sum(array: Any, axis: int) -> Any:
         array: What is summed.
         axis: Not the last one.
     """
-    if not only_cpu():
+    if not cpu_forms():
         return jnp.sum(array, axis)
     axis %= array.ndim
     whole = array.shape[axis] // _LONGEST * _LONGEST
@@ -68,7 +68,7 @@ def fused_row_sums(*arrays: Any) -> tuple[Any, ...]:
     *lead, size = arrays[0].shape
     lanes = next((each for each in _LANES if size % each == 0), 1)
     lines = max(n for n in range(1, _MOST_LINES + 1) if size // lanes % n == 0)
-    if not only_cpu() or lanes == 1 or lines < _LEAST_LINES:
+    if not cpu_forms() or lanes == 1 or lines < _LEAST_LINES:
         return tuple(jnp.sum(each, -1) for each in arrays)
     shape = (*lead, size // (lines * lanes), lines, lanes)
     zeros = tuple(np.zeros((), each.dtype) for each in arrays)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import tree_util
 from jax.interpreters import ad, batching, mlir
 
-from flambeau.core.compiler import only_cpu
+from flambeau.core.compiler import cpu_forms
 from flambeau.core.jax_core import jax_core
 
 Arrays = tuple[Any, ...]
@@ -66,7 +66,7 @@ class _Call(NamedTuple):
         )
 
     def transpose(self, *arrays: Any) -> list[Any]:
-        if not only_cpu():
+        if not cpu_forms():
             return self.plain_transpose(*arrays)
         fixed, cotangents = self.split(arrays)
         found = self.map.transpose(tree_util.tree_unflatten(self.fixed_tree, fixed), cotangents)

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from flambeau.core.compiler import only_cpu
-from flambeau.ops.neural.linear_maps import LinearMap
+from flambeau.core.compiler import cpu_forms
+from flambeau.ops.cpu_forms.linear_maps import LinearMap
 
 rng = np.random.default_rng(0)
 SCALE, FIRST, SECOND = (rng.standard_normal(3) for _ in range(3))
@@ -73,4 +73,4 @@ def test_derivatives_are_those_of_the_map(derivative):
 def test_a_gradient_on_a_cpu_takes_the_transpose_that_was_given():
     transposed.clear()
     jax.jit(lambda *x: gradient(by_hand, *x))(SCALE, FIRST, SECOND + 1)
-    assert bool(transposed) == only_cpu()
+    assert bool(transposed) == cpu_forms()

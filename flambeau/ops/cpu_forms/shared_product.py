@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from flambeau.ops.trilinear import trilinear
+from flambeau.ops.cpu_forms.trilinear import trilinear
 
 __all__: list[str] = []
 

@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from flambeau.ops.neural.plain_convolution import plain_convolution
+from flambeau.ops.cpu_forms.plain_convolution import plain_convolution
+from flambeau.ops.cpu_forms.trilinear import trilinear
 from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded, taps
-from flambeau.ops.trilinear import trilinear
 
 
 class Geometry(NamedTuple):

@@ -112,7 +112,7 @@ def foreach(name: str) -> Callable[..., Any]:
 
     function.__name__ = function.__qualname__ = full
     function.__doc__ = (
-        f"`Tensor.{name}` of each tensor of a list; see `flambeau.ops.foreach.foreach`."
+        f"`Tensor.{name}` of each tensor of a list; see `flambeau.rare.foreach.foreach`."
     )
     return function
 

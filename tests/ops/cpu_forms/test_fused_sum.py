@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from flambeau.ops.neural.fused_sum import fused_row_sums, fused_sum
+from flambeau.ops.cpu_forms.fused_sum import fused_row_sums, fused_sum
 
 
 @pytest.mark.parametrize("size", [0, 5, 32, 70])

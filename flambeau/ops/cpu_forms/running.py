@@ -1,0 +1,88 @@
+"""Running sums, products and extremes as loops, and along a last dimension as matrix products.
+
+A loop goes over the dimension, each step for all places beside it at once, which XLA makes faster
+than its own running sums. Along a last dimension the places beside are far apart, and products of
+matrices are faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+# How many elements of a row are summed by one product of matrices.
+_BLOCK = 32
+
+
+def loop(combine: Callable[[Any, Any], Any], start: Any, input: Any, dim: int) -> Any:
+    """What ``combine`` makes of the elements up to and with each, beginning with ``start``."""
+    wide = jnp.float64 if input.dtype == jnp.float32 else input.dtype
+    rows = jnp.moveaxis(input, dim, 0)
+
+    def step(before: Any, row: Any) -> tuple[Any, Any]:
+        after = combine(before, row.astype(wide))
+        return after, after.astype(row.dtype)
+
+    _, found = jax.lax.scan(step, jnp.full(rows.shape[1:], start, wide), rows)
+    return jnp.moveaxis(found, 0, dim)
+
+
+def sums(input: Any, dim: int) -> Any:
+    """``jnp.cumsum``."""
+    is_real = jnp.issubdtype(input.dtype, jnp.floating)
+    if is_real and dim == input.ndim - 1 and input.shape[dim] > _BLOCK:
+        return _row_sums(input)
+    return loop(jnp.add, 0, input, dim)
+
+
+@jax.custom_jvp
+def _row_sums(input: Any) -> Any:
+    """Running sums along the last dimension."""
+    found = _sums_by_blocks(input)
+    # The product has a zero for what is not summed yet, and zero times infinity is not zero.
+    return jax.lax.cond(
+        jnp.isfinite(found[..., -1]).all(),
+        lambda input, found: found,
+        lambda input, found: jnp.cumsum(input, -1),
+        input,
+        found,
+    )
+
+
+@_row_sums.defjvp
+def _row_sums_jvp(primals: Any, tangents: Any) -> Any:
+    return _row_sums(*primals), _sums_by_blocks(*tangents)
+
+
+def _sums_by_blocks(input: Any) -> Any:
+    *lead, size = input.shape
+    count = -(-size // _BLOCK)
+    padded = jnp.pad(input, [(0, 0)] * len(lead) + [(0, count * _BLOCK - size)])
+    triangle = np.triu(np.ones((_BLOCK, _BLOCK), input.dtype))
+    within = jnp.matmul(
+        padded.reshape(*lead, count, _BLOCK), triangle, precision=jax.lax.Precision.HIGHEST
+    )
+    totals = jnp.cumsum(within[..., :-1, -1:], -2)
+    before = jnp.pad(totals, [(0, 0)] * len(lead) + [(1, 0), (0, 0)])
+    found = within + before
+    return found.reshape(*lead, count * _BLOCK)[..., :size]
+
+
+def records(beats: Any, input: Any, dim: int) -> Any:
+    """The running extreme elements and the index of each; a NaN stays the extreme one."""
+    rows = jnp.moveaxis(input, dim, 0)
+
+    def step(best: Any, given: Any) -> tuple[Any, Any]:
+        row, position = given
+        # A NaN beats everything, and nothing but a NaN beats it.
+        is_record = beats(row, best[0]) | (row != row)
+        best = jnp.where(is_record, row, best[0]), jnp.where(is_record, position, best[1])
+        return best, best
+
+    start = rows[0], jnp.zeros(rows.shape[1:], jnp.int64)
+    _, (values, indices) = jax.lax.scan(step, start, (rows, jnp.arange(rows.shape[0])))
+    return jnp.moveaxis(values, 0, dim), jnp.moveaxis(indices, 0, dim)

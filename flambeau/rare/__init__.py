@@ -1,0 +1,1 @@
+"""PyTorch's rare and old names, each imported when it is first asked for; see `flambeau._names`."""
