@@ -49,6 +49,10 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
 
     #: Whether `__init__` passes its arguments on, for classes that inherit from others as well.
     call_super_init: bool = False
+    #: The attributes that `extra_repr` shows, as ``name=value``. A star before a name leaves it
+    #: out, a question mark behind it shows whether there is a value, and ``!r`` the value's `repr`.
+    #: A pair of a name and a value is shown if the attribute has another value.
+    _repr_attributes: tuple[str | tuple[str, Any], ...] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if (args or kwargs) and not self.call_super_init:
@@ -206,7 +210,13 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
 
     def extra_repr(self) -> str:
         """What `repr` shows of this module besides its submodules; subclasses override it."""
-        return ""
+        return ", ".join(
+            [
+                _shown(self, attribute)
+                for attribute in self._repr_attributes
+                if isinstance(attribute, str) or getattr(self, attribute[0]) != attribute[1]
+            ]
+        )
 
     def __repr__(self) -> str:
         extra = self.extra_repr()
@@ -385,3 +395,14 @@ def _is_tensor_like(value: Any) -> bool:
 
 def _takes_persistent(module: Module) -> bool:
     return "persistent" in inspect.signature(module.register_buffer).parameters
+
+
+def _shown(module: Module, attribute: str | tuple[str, Any]) -> str:
+    """What `Module.extra_repr` shows of an attribute that `Module._repr_attributes` names."""
+    text = attribute if isinstance(attribute, str) else attribute[0]
+    name = text.removesuffix("!r").removesuffix("?").removeprefix("*")
+    value = getattr(module, name)
+    if "?" in text:
+        value = value is not None
+    shown = repr(value) if text.endswith("!r") else f"{value}"
+    return shown if text[0] == "*" else f"{name}={shown}"

@@ -29,13 +29,11 @@ class _InPlace(Module):
     """
 
     __constants__ = ["inplace"]
+    _repr_attributes = (("inplace", False),)
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
-
-    def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
 
 
 class ReLU(_InPlace):
@@ -93,12 +91,11 @@ class Hardsigmoid(_InPlace):
         inplace: Whether to overwrite the input.
     """
 
+    _repr_attributes = ()
+
     def forward(self, input: Tensor) -> Tensor:
         """``min(max(0, input + 3), 6) / 6``."""
         return F.hardsigmoid(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        return ""
 
 
 class Hardswish(_InPlace):
@@ -108,12 +105,11 @@ class Hardswish(_InPlace):
         inplace: Whether to overwrite the input.
     """
 
+    _repr_attributes = ()
+
     def forward(self, input: Tensor) -> Tensor:
         """``input * min(max(0, input + 3), 6) / 6``."""
         return F.hardswish(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        return ""
 
 
 class Threshold(_InPlace):
@@ -126,6 +122,7 @@ class Threshold(_InPlace):
     """
 
     __constants__ = ["threshold", "value", "inplace"]
+    _repr_attributes = ("threshold", "value", ("inplace", False))
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -135,9 +132,6 @@ class Threshold(_InPlace):
     def forward(self, input: Tensor) -> Tensor:
         """``input`` where it is greater than the threshold, else the value."""
         return F.threshold(input, self.threshold, self.value, self.inplace)
-
-    def extra_repr(self) -> str:
-        return _joined(f"threshold={self.threshold}, value={self.value}", super().extra_repr())
 
 
 class RReLU(_InPlace):
@@ -153,6 +147,7 @@ class RReLU(_InPlace):
     """
 
     __constants__ = ["lower", "upper", "inplace"]
+    _repr_attributes = ("lower", "upper", ("inplace", False))
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -162,9 +157,6 @@ class RReLU(_InPlace):
     def forward(self, input: Tensor) -> Tensor:
         """``input`` where positive, a slope times ``input`` elsewhere."""
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
-
-    def extra_repr(self) -> str:
-        return _joined(f"lower={self.lower}, upper={self.upper}", super().extra_repr())
 
 
 class Hardtanh(_InPlace):
@@ -182,6 +174,7 @@ class Hardtanh(_InPlace):
     """
 
     __constants__ = ["min_val", "max_val", "inplace"]
+    _repr_attributes = ("min_val", "max_val", ("inplace", False))
 
     def __init__(
         self,
@@ -207,9 +200,6 @@ class Hardtanh(_InPlace):
         """``input`` clamped."""
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
-    def extra_repr(self) -> str:
-        return _joined(f"min_val={self.min_val}, max_val={self.max_val}", super().extra_repr())
-
 
 class ReLU6(Hardtanh):
     """``min(max(0, x), 6)``, elementwise.
@@ -218,24 +208,21 @@ class ReLU6(Hardtanh):
         inplace: Whether to overwrite the input.
     """
 
+    _repr_attributes = (("inplace", False),)
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
-
-    def extra_repr(self) -> str:
-        return _InPlace.extra_repr(self)
 
 
 class _ScaledExponential(_InPlace):
     """A function with a curve to ``-alpha`` for negative numbers."""
 
     __constants__ = ["alpha", "inplace"]
+    _repr_attributes = ("alpha", ("inplace", False))
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__(inplace)
         self.alpha = alpha
-
-    def extra_repr(self) -> str:
-        return _joined(f"alpha={self.alpha}", super().extra_repr())
 
 
 class ELU(_ScaledExponential):
@@ -275,6 +262,7 @@ class LeakyReLU(_InPlace):
     """
 
     __constants__ = ["inplace", "negative_slope"]
+    _repr_attributes = ("negative_slope", ("inplace", False))
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -283,14 +271,6 @@ class LeakyReLU(_InPlace):
     def forward(self, input: Tensor) -> Tensor:
         """``input`` where positive, ``negative_slope * input`` elsewhere."""
         return F.leaky_relu(input, self.negative_slope, self.inplace)
-
-    def extra_repr(self) -> str:
-        return _joined(f"negative_slope={self.negative_slope}", super().extra_repr())
-
-
-def _joined(*parts: str) -> str:
-    """The parts that are not empty, with commas between."""
-    return ", ".join([part for part in parts if part])
 
 
 class Sigmoid(Module):
@@ -342,6 +322,7 @@ class GELU(Module):
     """
 
     __constants__ = ["approximate"]
+    _repr_attributes = ("approximate!r",)
 
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
@@ -350,9 +331,6 @@ class GELU(Module):
     def forward(self, input: Tensor) -> Tensor:
         """``input`` times the share of normal numbers below it."""
         return F.gelu(input, approximate=self.approximate)
-
-    def extra_repr(self) -> str:
-        return f"approximate={self.approximate!r}"
 
 
 class GLU(Module):
@@ -365,6 +343,7 @@ class GLU(Module):
     """
 
     __constants__ = ["dim"]
+    _repr_attributes = ("dim",)
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
@@ -374,21 +353,16 @@ class GLU(Module):
         """The first half, gated by the second."""
         return F.glu(input, self.dim)
 
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
-
 
 class _Shrink(Module):
     """A function that is 0 up to ``lambd`` on both sides."""
 
     __constants__ = ["lambd"]
+    _repr_attributes = ("*lambd",)
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
         self.lambd = lambd
-
-    def extra_repr(self) -> str:
-        return str(self.lambd)
 
 
 class Hardshrink(_Shrink):
@@ -424,6 +398,7 @@ class Softplus(Module):
     """
 
     __constants__ = ["beta", "threshold"]
+    _repr_attributes = ("beta", "threshold")
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -433,9 +408,6 @@ class Softplus(Module):
     def forward(self, input: Tensor) -> Tensor:
         """``log(1 + exp(beta * input)) / beta``."""
         return F.softplus(input, self.beta, self.threshold)
-
-    def extra_repr(self) -> str:
-        return f"beta={self.beta}, threshold={self.threshold}"
 
 
 class PReLU(Module):
@@ -454,6 +426,7 @@ class PReLU(Module):
     """
 
     __constants__ = ["num_parameters"]
+    _repr_attributes = ("num_parameters",)
 
     def __init__(
         self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
@@ -472,9 +445,6 @@ class PReLU(Module):
         """``input`` where positive, ``weight * input`` elsewhere."""
         return F.prelu(input, self.weight)
 
-    def extra_repr(self) -> str:
-        return f"num_parameters={self.num_parameters}"
-
 
 class _AlongDim(Module):
     """A function of the elements along one dimension.
@@ -484,6 +454,7 @@ class _AlongDim(Module):
     """
 
     __constants__ = ["dim"]
+    _repr_attributes = ("dim",)
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
@@ -492,9 +463,6 @@ class _AlongDim(Module):
     def __setstate__(self, state: Any) -> None:
         super().__setstate__(state)
         self.__dict__.setdefault("dim", None)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
 
 class Softmax(_AlongDim):

@@ -30,6 +30,14 @@ class _NormBase(Module):
     # Version 2 added num_batches_tracked.
     _version = 2
     __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+    _repr_attributes = (
+        "*num_features",
+        "eps",
+        "momentum",
+        "affine",
+        "bias?",
+        "track_running_stats",
+    )
 
     def __init__(
         self,
@@ -81,13 +89,6 @@ class _NormBase(Module):
     def _check_input_dim(self, input: Tensor) -> None:
         """Raise ValueError unless ``input`` has as many dimensions as this layer takes."""
         raise NotImplementedError(f"{type(self).__name__} does not define _check_input_dim()")
-
-    def extra_repr(self) -> str:
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
-            f"affine={self.affine}, bias={self.bias is not None}, "
-            f"track_running_stats={self.track_running_stats}"
-        )
 
     def _load_from_state_dict(
         self,

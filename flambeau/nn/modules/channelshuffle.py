@@ -19,6 +19,7 @@ class ChannelShuffle(Module):
     """
 
     __constants__ = ["groups"]
+    _repr_attributes = ("groups",)
 
     def __init__(self, groups: int) -> None:
         super().__init__()
@@ -27,6 +28,3 @@ class ChannelShuffle(Module):
     def forward(self, input: Tensor) -> Tensor:
         """``input`` with its channels reordered."""
         return F.channel_shuffle(input, self.groups)
-
-    def extra_repr(self) -> str:
-        return f"groups={self.groups}"

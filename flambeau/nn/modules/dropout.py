@@ -32,6 +32,7 @@ class _DropoutNd(Module):
     """
 
     __constants__ = ["p", "inplace"]
+    _repr_attributes = ("p", "inplace")
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
@@ -39,9 +40,6 @@ class _DropoutNd(Module):
             raise ValueError(f"the dropout probability p must be between 0 and 1, got {p}")
         self.p = p
         self.inplace = inplace
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}, inplace={self.inplace}"
 
 
 class Dropout(_DropoutNd):

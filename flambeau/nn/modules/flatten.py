@@ -26,6 +26,7 @@ class Flatten(Module):
     """
 
     __constants__ = ["start_dim", "end_dim"]
+    _repr_attributes = ("start_dim", "end_dim")
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -35,9 +36,6 @@ class Flatten(Module):
     def forward(self, input: Tensor) -> Tensor:
         """``input`` with the dimensions joined."""
         return input.flatten(self.start_dim, self.end_dim)
-
-    def extra_repr(self) -> str:
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
 class Unflatten(Module):
@@ -59,6 +57,7 @@ class Unflatten(Module):
     """
 
     __constants__ = ["dim", "unflattened_size"]
+    _repr_attributes = ("dim", "unflattened_size")
 
     def __init__(self, dim: int, unflattened_size: Any) -> None:
         super().__init__()
@@ -81,6 +80,3 @@ class Unflatten(Module):
     def forward(self, input: Tensor) -> Tensor:
         """``input`` with the dimension split."""
         return input.unflatten(self.dim, self.unflattened_size)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

@@ -26,6 +26,7 @@ class Fold(Module):
     """
 
     __constants__ = ["output_size", "kernel_size", "dilation", "padding", "stride"]
+    _repr_attributes = ("output_size", "kernel_size", "dilation", "padding", "stride")
 
     def __init__(
         self,
@@ -48,12 +49,6 @@ class Fold(Module):
             input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride
         )
 
-    def extra_repr(self) -> str:
-        return (
-            f"output_size={self.output_size}, kernel_size={self.kernel_size}, "
-            f"dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
-        )
-
 
 class Unfold(Module):
     """The sliding blocks of an image, each as a column.
@@ -74,6 +69,7 @@ class Unfold(Module):
     """
 
     __constants__ = ["kernel_size", "dilation", "padding", "stride"]
+    _repr_attributes = ("kernel_size", "dilation", "padding", "stride")
 
     def __init__(
         self, kernel_size: _Sizes, dilation: _Sizes = 1, padding: _Sizes = 0, stride: _Sizes = 1
@@ -87,9 +83,3 @@ class Unfold(Module):
     def forward(self, input: Tensor) -> Tensor:
         """The blocks of ``input`` as columns."""
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
-
-    def extra_repr(self) -> str:
-        return (
-            f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, "
-            f"stride={self.stride}"
-        )

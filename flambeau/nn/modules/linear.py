@@ -58,6 +58,7 @@ class Linear(Module):
     """
 
     __constants__ = ["in_features", "out_features"]
+    _repr_attributes = ("in_features", "out_features", "bias?")
 
     def __init__(
         self,
@@ -84,12 +85,6 @@ class Linear(Module):
     def forward(self, input: Tensor) -> Tensor:
         """``input @ weight.T + bias``."""
         return F.linear(input, self.weight, self.bias)
-
-    def extra_repr(self) -> str:
-        return (
-            f"in_features={self.in_features}, out_features={self.out_features}, "
-            f"bias={self.bias is not None}"
-        )
 
 
 class NonDynamicallyQuantizableLinear(Linear):
@@ -119,6 +114,7 @@ class Bilinear(Module):
     """
 
     __constants__ = ["in1_features", "in2_features", "out_features"]
+    _repr_attributes = ("in1_features", "in2_features", "out_features", "bias?")
 
     def __init__(
         self,
@@ -154,12 +150,6 @@ class Bilinear(Module):
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         """``input1 @ weight[k] @ input2 + bias[k]`` for each output ``k``."""
         return F.bilinear(input1, input2, self.weight, self.bias)
-
-    def extra_repr(self) -> str:
-        return (
-            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
-            f"out_features={self.out_features}, bias={self.bias is not None}"
-        )
 
 
 class LazyLinear(LazyModuleMixin, Linear):

@@ -32,6 +32,7 @@ class LocalResponseNorm(Module):
     """
 
     __constants__ = ["size", "alpha", "beta", "k"]
+    _repr_attributes = ("*size", "alpha", "beta", "k")
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
@@ -43,9 +44,6 @@ class LocalResponseNorm(Module):
     def forward(self, input: Tensor) -> Tensor:
         """``input`` normalized over neighbouring channels."""
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
-
-    def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
 class CrossMapLRN2d(Module):
@@ -59,6 +57,8 @@ class CrossMapLRN2d(Module):
         beta: The power.
         k: Added to the sum.
     """
+
+    _repr_attributes = ("*size", "alpha", "beta", "k")
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__()
@@ -76,9 +76,6 @@ class CrossMapLRN2d(Module):
         if input.dim() != 4:
             raise ValueError(f"CrossMapLRN2d takes (N, C, H, W), got shape {list(input.shape)}")
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
-
-    def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
 class LayerNorm(Module):
@@ -108,6 +105,7 @@ class LayerNorm(Module):
     """
 
     __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
+    _repr_attributes = ("*normalized_shape", "eps", "elementwise_affine", "bias?")
 
     def __init__(
         self,
@@ -141,12 +139,6 @@ class LayerNorm(Module):
         """``input`` normalized over its last dimensions."""
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
-    def extra_repr(self) -> str:
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, "
-            f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
-        )
-
 
 def _as_shape(shape: Any) -> tuple[int, ...]:
     return tuple(shape) if isinstance(shape, Iterable) else (shape,)
@@ -177,6 +169,7 @@ class GroupNorm(Module):
     """
 
     __constants__ = ["num_groups", "num_channels", "eps", "affine"]
+    _repr_attributes = ("*num_groups", "*num_channels", "eps", "affine", "bias?")
 
     def __init__(
         self,
@@ -214,12 +207,6 @@ class GroupNorm(Module):
         """``input`` normalized by group."""
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
-    def extra_repr(self) -> str:
-        return (
-            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
-            f"bias={self.bias is not None}"
-        )
-
 
 class RMSNorm(Module):
     """``x`` divided by its root mean square over its last dimensions, and scaled.
@@ -240,6 +227,7 @@ class RMSNorm(Module):
     """
 
     __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
+    _repr_attributes = ("*normalized_shape", "eps", "elementwise_affine")
 
     def __init__(
         self,
@@ -267,8 +255,3 @@ class RMSNorm(Module):
     def forward(self, x: Tensor) -> Tensor:
         """``x`` normalized over its last dimensions."""
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
-
-    def extra_repr(self) -> str:
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
-        )

@@ -27,6 +27,7 @@ class _PadNd(Module):
     """
 
     __constants__ = ["padding"]
+    _repr_attributes = ("*padding",)
 
     #: How many dimensions are padded.
     _dims = 1
@@ -41,9 +42,6 @@ class _PadNd(Module):
     def forward(self, input: Tensor) -> Tensor:
         """``input`` with elements added on its sides."""
         return F.pad(input, self.padding, self._mode)
-
-    def extra_repr(self) -> str:
-        return str(self.padding)
 
 
 class _CircularPadNd(_PadNd):
@@ -106,6 +104,7 @@ class _ConstantPadNd(_PadNd):
     """
 
     __constants__ = ["padding", "value"]
+    _repr_attributes = ("padding", "value")
 
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(padding)
@@ -114,9 +113,6 @@ class _ConstantPadNd(_PadNd):
     def forward(self, input: Tensor) -> Tensor:
         """``input`` with ``value`` added on its sides."""
         return F.pad(input, self.padding, "constant", self.value)
-
-    def extra_repr(self) -> str:
-        return f"padding={self.padding}, value={self.value}"
 
 
 class ConstantPad1d(_ConstantPadNd):
@@ -159,31 +155,28 @@ class ConstantPad3d(_ConstantPadNd):
 class ZeroPad1d(ConstantPad1d):
     """Padding of the last dimension with zeros; see `ConstantPad1d`."""
 
+    _repr_attributes = ("*padding",)
+
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(padding, 0.0)
-
-    def extra_repr(self) -> str:
-        return str(self.padding)
 
 
 class ZeroPad2d(ConstantPad2d):
     """Padding of the last two dimensions with zeros; see `ConstantPad2d`."""
 
+    _repr_attributes = ("*padding",)
+
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(padding, 0.0)
-
-    def extra_repr(self) -> str:
-        return str(self.padding)
 
 
 class ZeroPad3d(ConstantPad3d):
     """Padding of the last three dimensions with zeros; see `ConstantPad3d`."""
 
+    _repr_attributes = ("*padding",)
+
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(padding, 0.0)
-
-    def extra_repr(self) -> str:
-        return str(self.padding)
 
 
 class _ReflectionPadNd(_PadNd):

@@ -19,6 +19,7 @@ class PixelShuffle(Module):
     """
 
     __constants__ = ["upscale_factor"]
+    _repr_attributes = ("upscale_factor",)
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
@@ -27,9 +28,6 @@ class PixelShuffle(Module):
     def forward(self, input: Tensor) -> Tensor:
         """``input`` with fewer channels and more pixels."""
         return F.pixel_shuffle(input, self.upscale_factor)
-
-    def extra_repr(self) -> str:
-        return f"upscale_factor={self.upscale_factor}"
 
 
 class PixelUnshuffle(Module):
@@ -42,6 +40,7 @@ class PixelUnshuffle(Module):
     """
 
     __constants__ = ["downscale_factor"]
+    _repr_attributes = ("downscale_factor",)
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
@@ -50,6 +49,3 @@ class PixelUnshuffle(Module):
     def forward(self, input: Tensor) -> Tensor:
         """``input`` with more channels and fewer pixels."""
         return F.pixel_unshuffle(input, self.downscale_factor)
-
-    def extra_repr(self) -> str:
-        return f"downscale_factor={self.downscale_factor}"

@@ -7,6 +7,7 @@ instead of down with ``ceil_mode``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.tensor import Tensor
@@ -28,6 +29,7 @@ class _MaxPoolNd(Module):
     __constants__ = [
         "kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode",
     ]  # fmt: skip
+    _repr_attributes = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
     def __init__(
         self,
@@ -51,12 +53,6 @@ class _MaxPoolNd(Module):
             self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode,
             self.return_indices,
         )  # fmt: skip
-
-    def extra_repr(self) -> str:
-        return (
-            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
-            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
-        )
 
 
 class MaxPool1d(_MaxPoolNd):
@@ -108,12 +104,15 @@ class MaxPool3d(_MaxPoolNd):
 class _MaxUnpoolNd(Module):
     """What the unpoolings share; see `MaxUnpool2d` for the arguments."""
 
-    kernel_size: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
+    _repr_attributes = ("kernel_size", "stride", "padding")
 
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+    _sizes: Callable[[Any], tuple[int, ...]]
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+        super().__init__()
+        self.kernel_size = self._sizes(kernel_size)
+        self.stride = self._sizes(kernel_size if stride is None else stride)
+        self.padding = self._sizes(padding)
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
@@ -122,11 +121,7 @@ class MaxUnpool1d(_MaxUnpoolNd):
     Shapes: twice ``(N, C, L)`` or ``(C, L)`` to the same dimensions.
     """
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
-        super().__init__()
-        self.kernel_size = _single(kernel_size)
-        self.stride = _single(kernel_size if stride is None else stride)
-        self.padding = _single(padding)
+    _sizes = staticmethod(_single)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         """``input`` at the positions ``indices`` of zeros."""
@@ -147,11 +142,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
         padding: What the pooling added on both sides.
     """
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
-        super().__init__()
-        self.kernel_size = _pair(kernel_size)
-        self.stride = _pair(kernel_size if stride is None else stride)
-        self.padding = _pair(padding)
+    _sizes = staticmethod(_pair)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         """``input`` at the positions ``indices`` of zeros."""
@@ -166,11 +157,7 @@ class MaxUnpool3d(_MaxUnpoolNd):
     Shapes: twice ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to the same dimensions.
     """
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
-        super().__init__()
-        self.kernel_size = _triple(kernel_size)
-        self.stride = _triple(kernel_size if stride is None else stride)
-        self.padding = _triple(padding)
+    _sizes = staticmethod(_triple)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         """``input`` at the positions ``indices`` of zeros."""
@@ -183,13 +170,11 @@ class _AvgPoolNd(Module):
     """What the average poolings share; see `AvgPool2d` for the arguments."""
 
     __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
+    _repr_attributes = ("kernel_size", "stride", "padding")
 
     kernel_size: Any
     stride: Any
     padding: Any
-
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class AvgPool1d(_AvgPoolNd):
@@ -297,13 +282,25 @@ class _FractionalMaxPool(Module):
 
     __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
 
-    def _set_sizes(self, sizes: Any, kernel_size: Any, output_size: Any, output_ratio: Any) -> None:
-        """Check and keep the sizes, made tuples by ``sizes``."""
+    _sizes: Callable[[Any], tuple[int, ...]]
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
         if (output_size is None) == (output_ratio is None):
             raise ValueError(
                 f"{type(self).__name__} takes an output_size or an output_ratio, and not both; "
                 f"got output_size={output_size}, output_ratio={output_ratio}"
             )
+        sizes = self._sizes
         self.kernel_size = sizes(kernel_size)
         if any(size <= 0 for size in self.kernel_size):
             raise ValueError(f"kernel_size must be positive, got {kernel_size}")
@@ -332,18 +329,7 @@ class FractionalMaxPool2d(_FractionalMaxPool):
             of range.
     """
 
-    def __init__(
-        self,
-        kernel_size: Any,
-        output_size: Any = None,
-        output_ratio: Any = None,
-        return_indices: bool = False,
-        _random_samples: Tensor | None = None,
-    ) -> None:
-        super().__init__()
-        self.return_indices = return_indices
-        self.register_buffer("_random_samples", _random_samples)
-        self._set_sizes(_pair, kernel_size, output_size, output_ratio)
+    _sizes = staticmethod(_pair)
 
     def forward(self, input: Tensor) -> Any:
         """The maxima, with ``return_indices`` also their positions."""
@@ -359,18 +345,7 @@ class FractionalMaxPool3d(_FractionalMaxPool):
     Shapes: ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to the same dimensions.
     """
 
-    def __init__(
-        self,
-        kernel_size: Any,
-        output_size: Any = None,
-        output_ratio: Any = None,
-        return_indices: bool = False,
-        _random_samples: Tensor | None = None,
-    ) -> None:
-        super().__init__()
-        self.return_indices = return_indices
-        self.register_buffer("_random_samples", _random_samples)
-        self._set_sizes(_triple, kernel_size, output_size, output_ratio)
+    _sizes = staticmethod(_triple)
 
     def forward(self, input: Tensor) -> Any:
         """The maxima, with ``return_indices`` also their positions."""
@@ -384,6 +359,7 @@ class _LPPoolNd(Module):
     """What the norm poolings share; see `LPPool2d` for the arguments."""
 
     __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
+    _repr_attributes = ("norm_type", "kernel_size", "stride", "ceil_mode")
 
     def __init__(
         self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
@@ -396,12 +372,6 @@ class _LPPoolNd(Module):
 
     def _arguments(self) -> tuple[Any, ...]:
         return float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
-
-    def extra_repr(self) -> str:
-        return (
-            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
-            f"ceil_mode={self.ceil_mode}"
-        )
 
 
 class LPPool1d(_LPPoolNd):
@@ -447,14 +417,12 @@ class _AdaptiveMaxPoolNd(Module):
     """What the adaptive maximum poolings share; see `AdaptiveMaxPool2d` for the arguments."""
 
     __constants__ = ["output_size", "return_indices"]
+    _repr_attributes = ("output_size",)
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__()
         self.output_size = output_size
         self.return_indices = return_indices
-
-    def extra_repr(self) -> str:
-        return f"output_size={self.output_size}"
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
@@ -498,13 +466,11 @@ class _AdaptiveAvgPoolNd(Module):
     """What the adaptive average poolings share; see `AdaptiveAvgPool2d` for the arguments."""
 
     __constants__ = ["output_size"]
+    _repr_attributes = ("output_size",)
 
     def __init__(self, output_size: Any) -> None:
         super().__init__()
         self.output_size = output_size
-
-    def extra_repr(self) -> str:
-        return f"output_size={self.output_size}"
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
