@@ -28,6 +28,7 @@ HOMES = {
     "autograd.anomaly_mode": "is_anomaly_check_nan_enabled is_anomaly_enabled",
     "checkpoint.file_reader": "PyTorchFileReader",
     "device_modules": "get_device_module",
+    "distributed.sharding": "shard",
     "futures": "Future",
     "jit": "fork wait",
     "jit.script_module": "CompilationUnit ScriptFunction ScriptModule",
@@ -235,19 +236,16 @@ ADVICE = {
         serialization.validate_hpu_device
     """,
     # Devices
-    "several devices work together by JAX's sharding: place the batch, and each parameter, as in "
-    "param.data = flambeau.from_jax(jax.device_put(param.jax(), sharding))": """
-        cuda.comm cuda.nccl distributed.DeviceMesh distributed.ReduceOp distributed.all_gather
+    "one process owns several devices, and XLA communicates between them: place a model by "
+    "flambeau.shard(model, mesh, rules), and tensors by distributed.tensor.distribute_tensor": """
+        cuda.comm cuda.nccl distributed.ReduceOp distributed.all_gather
         distributed.all_reduce distributed.barrier distributed.broadcast distributed.checkpoint
-        distributed.destroy_process_group distributed.device_mesh.init_device_mesh
-        distributed.elastic
-        distributed.fsdp distributed.get_rank distributed.get_world_size
-        distributed.init_device_mesh distributed.init_process_group distributed.nn.all_gather
+        distributed.destroy_process_group distributed.elastic
+        distributed.get_rank distributed.get_world_size
+        distributed.init_process_group distributed.nn.all_gather
         distributed.nn.all_reduce distributed.nn.reduce distributed.nn.broadcast
         distributed.optim distributed.pipelining distributed.rpc.init_rpc
         distributed.rpc.rpc_async distributed.rpc.rpc_sync distributed.rpc.shutdown
-        distributed.tensor.Partial distributed.tensor.Replicate distributed.tensor.Shard
-        distributed.tensor.distribute_module distributed.tensor.distribute_tensor
     """,
     'devices are JAX\'s: "cpu", "cuda" and "tpu"; flambeau.accelerator asks which there is': """
         mps.empty_cache mps.synchronize mtia.synchronize xpu.current_device xpu.device

@@ -13,8 +13,20 @@ import functools
 from typing import Any
 
 import jax
+from jax.core import Tracer
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxlib._jax import ArrayImpl
+
+from flambeau.core.modes import modes
+
+#: Whether any array of this process has been met on a mesh; until then nobody has to look.
+in_use = False
+
+
+def note_use() -> None:
+    """Let writes in place look where arrays lie, from now on."""
+    global in_use
+    in_use = True
 
 
 @functools.lru_cache(maxsize=256)
@@ -32,6 +44,7 @@ def settled(array: Any) -> Any:
     """``array``, lying as it does on a mesh with Auto axes; anything else as it is."""
     if type(array) is not ArrayImpl or type(array.sharding) is not NamedSharding:
         return array
+    note_use()
     sharding = array.sharding
     mesh = auto(sharding.mesh)
     if mesh is sharding.mesh:
@@ -92,6 +105,28 @@ def _beside(array: Any, mesh: Mesh, order: tuple[Any, ...]) -> Any:
     if devices_of(array) == order:
         return settled(array)
     return jax.device_put(array, NamedSharding(mesh, PartitionSpec()))
+
+
+def placed(array: Any, sharding: Any) -> Any:
+    """``array`` as ``sharding`` divides it; a tracer is told to lie so when the program runs.
+
+    On the meta device, what is made of it later will lie so.
+    """
+    note_use()
+    if isinstance(array, jax.ShapeDtypeStruct):
+        return array.update(sharding=sharding)
+    if isinstance(array, Tracer) or modes.trace is not None:
+        return jax.lax.with_sharding_constraint(array, sharding)
+    return jax.device_put(array, sharding)
+
+
+def lying_as(array: Any, other: Any) -> Any:
+    """``array`` as the array lies that it is to replace; as it is where that lies on no mesh."""
+    sharding = getattr(other, "sharding", None)
+    if type(sharding) is not NamedSharding or type(array) is not ArrayImpl:
+        return array
+    same = array.shape != other.shape or array.sharding == sharding
+    return array if same else jax.device_put(array, sharding)
 
 
 def text_of(sharding: Any) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 from flambeau.core.cell import abstract, is_abstract
 from flambeau.core.device import META, device, get_default_device
 from flambeau.core.kernel import Kernel
+from flambeau.core.meshes import placed
 from flambeau.core.modes import modes
 from flambeau.core.upload import upload
 
@@ -47,10 +48,16 @@ class Planned(jax.ShapeDtypeStruct):
 
     __slots__ = ("part", "plan")
 
-    def __init__(self, shape: Any, dtype: Any, plan: Plan, part: int | None = None) -> None:
-        super().__init__(shape, dtype)
+    def __init__(
+        self, shape: Any, dtype: Any, plan: Plan, part: int | None = None, sharding: Any = None
+    ) -> None:
+        super().__init__(shape, dtype, sharding=sharding)
         self.plan = plan
         self.part = part
+
+    def update(self, **changes: Any) -> Planned:
+        """The same plan for an array that lies elsewhere."""
+        return Planned(self.shape, self.dtype, self.plan, self.part, changes["sharding"])
 
 
 def is_recording() -> bool:
@@ -133,7 +140,10 @@ def carry_out(value: Planned, where: device) -> Any:
             # Otherwise the next step would be begun before the inputs of this one are let go.
             results[plan] = jax.block_until_ready(plan.compute(where, *inputs))
             del inputs
-    return _placed(_take(value, results, uses), where)
+    array = _take(value, results, uses)
+    if value.sharding is not None:
+        return placed(array, value.sharding)
+    return _placed(array, where)
 
 
 def _take(value: Any, results: dict[Plan, Any], uses: dict[Plan, int]) -> Any:

@@ -239,6 +239,7 @@ def _place(leaves: list[Any]) -> Any:
         if type(each) is ArrayImpl:
             kind = type(each.sharding)
             if kind is NamedSharding and each.is_fully_addressable:
+                meshes.note_use()
                 place = meshes.devices_of(each)
             elif kind is SingleDeviceSharding:
                 (place,) = each.sharding.device_set

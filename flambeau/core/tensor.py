@@ -15,7 +15,7 @@ from jax.core import Tracer
 
 from flambeau.core import device as devices
 from flambeau.core import dtype as dtypes
-from flambeau.core import format, naming, pytree, world
+from flambeau.core import format, meshes, naming, pytree, world
 from flambeau.core.attributes import Attributes, handle_on
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.dual import tangent_of
@@ -211,13 +211,16 @@ class Tensor(Attributes, History, HostAccess, metaclass=TensorMeta):
             place = modes.place
             if place is None or cell.born < place.epoch:
                 raise _outside_error()
+        if meshes.in_use:
+            array = meshes.lying_as(array, cell.array)
         cell.write(array)
         if view is not None:
             view.remember(part, cell.version)
 
     def _store_later(self, make: Callable[[], Any]) -> None:
         """`_store` the array that ``make()`` gives, when it is first read if possible."""
-        if self._view is None and modes.trace is None and not modes.entered:
+        alone = self._view is None and modes.trace is None and not modes.entered
+        if alone and not (meshes.in_use and meshes.mesh_of(self._cell.array)):
             self._cell.write_later(make)
         else:
             self._store(make())

@@ -1,7 +1,7 @@
-"""What a script asks before it talks to other processes: there are none.
+"""Models and tensors on many devices, and what a script asks before it talks to other processes.
 
-Several devices work together by JAX's sharding, within one program; several machines by
-``jax.distributed``.
+One process owns all its devices, and one program runs on them: what XLA must know is where tensors
+lie, and it communicates by itself. So there are no groups of processes yet.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from typing import Any
 from flambeau._absent import Absent as _Absent
 from flambeau._absent import advice_for as _advice_for
 from flambeau.distributed import device_mesh as device_mesh
+from flambeau.distributed.device_mesh import DeviceMesh as DeviceMesh
+from flambeau.distributed.device_mesh import init_device_mesh as init_device_mesh
 
-__all__ = ["ProcessGroup", "is_available", "is_initialized"]
+__all__ = ["DeviceMesh", "ProcessGroup", "init_device_mesh", "is_available", "is_initialized"]
 
 __getattr__ = _Absent(__name__)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
+from flambeau.core import meshes
 from flambeau.core.handle import RemovableHandle
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
@@ -335,11 +336,25 @@ def _load_uninitialized(
 
 def _in_place_of(member: Any, given: Any) -> Any:
     """``given`` as what takes the place of ``member`` in a module."""
+    if meshes.in_use:
+        given = _on_its_mesh(member, given)
     if not isinstance(member, Parameter):
         return given
     if isinstance(given, Parameter):
         return given.requires_grad_(member.requires_grad)
     return Parameter(given, requires_grad=member.requires_grad)
+
+
+def _on_its_mesh(member: Any, given: Any) -> Any:
+    """``given``, divided as ``member`` is, or as it was to be while it is on the meta device."""
+    array = given._read()
+    placed = meshes.lying_as(array, member._cell.array)
+    if placed is array:
+        return given
+    moved = Tensor._wrap(placed)
+    if isinstance(given, Parameter):
+        return Parameter(moved, requires_grad=given.requires_grad)
+    return moved.requires_grad_(given.requires_grad)
 
 
 def _load_extra_state(

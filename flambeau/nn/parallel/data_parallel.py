@@ -57,8 +57,8 @@ def check_one(device_ids: Any) -> list[Any]:
     if len(found) > 1:
         raise RuntimeError(
             f"a batch is not cut for the devices {found}: they work together by JAX's sharding; "
-            "place the batch, and each parameter, as in param.data = "
-            "flambeau.from_jax(jax.device_put(param.jax(), sharding))"
+            "place the model by flambeau.shard(model, mesh, rules), and the batch by "
+            "distributed.tensor.distribute_tensor"
         )
     return found
 

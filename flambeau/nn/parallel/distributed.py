@@ -20,6 +20,6 @@ class DistributedDataParallel(Module):
         super().__init__()
         raise RuntimeError(
             "there are no groups of processes, so no module is spread over them: several devices "
-            "work together by JAX's sharding; place the batch, and each parameter, as in "
-            "param.data = flambeau.from_jax(jax.device_put(param.jax(), sharding))"
+            "work together by JAX's sharding; place the model by flambeau.shard(model, mesh, "
+            "rules), and the batch by distributed.tensor.distribute_tensor"
         )

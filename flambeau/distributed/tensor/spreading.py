@@ -1,0 +1,328 @@
+"""Tensors on several devices: how they come there, and what they then can be asked."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax.core import Tracer
+from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
+from jaxlib._jax import ArrayImpl
+
+from flambeau.core import meshes, tape, world
+from flambeau.core.dispatch import run
+from flambeau.core.dual import tangent_of
+from flambeau.core.kernel import Kernel
+from flambeau.core.modes import modes
+from flambeau.core.tensor import Tensor
+from flambeau.core.tensor_class import TensorMeta
+from flambeau.distributed.device_mesh import DeviceMesh, as_mesh
+from flambeau.distributed.tensor.placements import (
+    Partial,
+    Placement,
+    Replicate,
+    Shard,
+    placements_of,
+    sharding_of,
+)
+from flambeau.ops.shape import cat
+
+__all__ = ["DTensor", "distribute_tensor"]
+
+
+def lies(tensor: Tensor) -> NamedSharding | None:
+    """How a tensor lies on a mesh, or is to lie when it is made; ``None`` for all others."""
+    array = tensor._cell.array
+    if type(array) is ArrayImpl and tensor._view is not None:
+        array = tensor._read()
+    sharding = None if isinstance(array, Tracer) else getattr(array, "sharding", None)
+    return sharding if isinstance(sharding, NamedSharding) else None
+
+
+class _DTensorMeta(TensorMeta):
+    """Counts tensors whose elements are on a mesh."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if cls is not DTensor:
+            return super().__instancecheck__(instance)
+        if not isinstance(instance, Tensor) or instance.is_sparse:
+            return False
+        return lies(instance) is not None
+
+
+class DTensor(Tensor, metaclass=_DTensorMeta):
+    """A tensor whose elements are on the devices of a mesh.
+
+    It is no class of its own: every tensor that lies on a mesh counts as one, parameters included,
+    and has `placements`, `device_mesh`, `redistribute`, `full_tensor` and `to_local`.
+
+    >>> import flambeau
+    >>> from flambeau.distributed.device_mesh import init_device_mesh
+    >>> mesh = init_device_mesh("cpu", (1,), mesh_dim_names=("data",))
+    >>> x = distribute_tensor(flambeau.ones(4), mesh)
+    >>> isinstance(x, DTensor), isinstance(flambeau.ones(4), DTensor)
+    (True, False)
+    >>> x.placements
+    (Replicate(),)
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> DTensor:
+        raise TypeError(
+            "a DTensor is made by distribute_tensor(tensor, mesh, placements) or "
+            "DTensor.from_local(tensor, mesh, placements)"
+        )
+
+    @staticmethod
+    def from_local(
+        local_tensor: Tensor,
+        device_mesh: Any = None,
+        placements: Sequence[Placement] | None = None,
+        *,
+        run_check: bool = False,
+        shape: Any = None,
+        stride: Any = None,
+        grad_placements: Any = None,
+    ) -> Any:
+        """The tensor of which each device of a mesh has ``local_tensor`` as its part.
+
+        One process speaks for all its devices, so all parts are equal: along a dimension with
+        `Shard`, the parts follow each other; with `Partial`, they are added up.
+
+        Args:
+            local_tensor: The part.
+            device_mesh: The mesh; by default all devices.
+            placements: One for each dimension of the mesh; by default `Replicate`.
+            run_check: Accepted for PyTorch's sake, like ``shape``, ``stride`` and
+                ``grad_placements``.
+        """
+        mesh = as_mesh(device_mesh)
+        whole: Any = local_tensor
+        settled: list[Placement] = []
+        given = [Replicate()] * mesh.ndim if placements is None else placements
+        for count, each in zip(mesh.shape, given, strict=True):
+            if isinstance(each, Shard):
+                whole = cat([whole] * count, each.dim)
+            elif isinstance(each, Partial) and each.reduce_op == "sum":
+                whole = whole * count
+            settled.append(Replicate() if isinstance(each, Partial) else each)
+        return put(whole, sharding_of(mesh, settled, whole.shape))
+
+
+def distribute_tensor(
+    tensor: Tensor,
+    device_mesh: Any = None,
+    placements: Sequence[Placement] | None = None,
+    *,
+    src_data_rank: int | None = 0,
+) -> Any:
+    """The elements of a leaf on the devices of a mesh.
+
+    Args:
+        tensor: A leaf, on one device, on a mesh or on the meta device.
+        device_mesh: A `DeviceMesh`, a slice of one, or JAX's mesh; by default all devices.
+        placements: One for each dimension of the mesh; by default `Replicate`.
+        src_data_rank: Accepted for PyTorch's sake: one process speaks for all its devices.
+
+    Raises:
+        RuntimeError: ``tensor`` is no leaf, or a placement is `Partial`.
+        ValueError: The placements do not fit, or a size is not divisible by the devices that cut
+            it.
+
+    >>> import flambeau
+    >>> from flambeau.distributed.device_mesh import init_device_mesh
+    >>> mesh = init_device_mesh("cpu", (1,))
+    >>> distribute_tensor(flambeau.ones(4, 2), mesh, [Shard(0)]).placements
+    (Shard(dim=0),)
+    """
+    if not tensor.is_leaf:
+        raise RuntimeError(
+            "`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf "
+            "tensor; use tensor.redistribute(mesh, placements) or DTensor.from_local()"
+        )
+    sharding = sharding_of(as_mesh(device_mesh), placements, tensor.shape, before=lies(tensor))
+    made = put(tensor.detach(), sharding)
+    made = made.detach() if made is tensor else made
+    return made.requires_grad_(tensor.requires_grad)
+
+
+def put(tensor: Tensor, sharding: Any) -> Any:
+    """``tensor`` as JAX's sharding divides it; gradients flow back to where it was."""
+    inside = modes.trace is not None or modes.capture is not None
+    if inside or isinstance(tensor._cell.array, Tracer):
+        return run(_constraint(sharding), (tensor,))
+    array = tensor._read()
+    if getattr(array, "sharding", None) == sharding:
+        return tensor
+    made = Tensor._wrap(meshes.placed(array, sharding))
+    if tensor.requires_grad and modes.grad_enabled:
+        node = _RedistributeBackward((tape.edge_of(tensor),))
+        node.origin = array.sharding
+        made._grad_fn, made._requires_grad = node, True
+    if modes.dual is not None and (tangent := tangent_of(tensor)) is not None:
+        modes.dual.attach(made, put(tangent, sharding))
+    return made
+
+
+class _RedistributeBackward(tape.Node):
+    """Sends the cotangent back to where the input lies."""
+
+    __slots__ = ("origin",)
+
+    def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
+        """See `Node.pull`."""
+        (cotangent,) = cotangents
+        return ((put if as_tensors else meshes.placed)(cotangent, self.origin),)
+
+
+@functools.lru_cache(maxsize=1024)
+def _constraint(sharding: Any) -> Kernel:
+    function = functools.partial(_constrained, sharding)
+    return Kernel(function, "redistribute", "RedistributeBackward0", linear=True)
+
+
+def _constrained(sharding: Any, array: Any) -> Any:
+    return jax.lax.with_sharding_constraint(array, sharding)
+
+
+def place(tensor: Tensor, sharding: Any) -> None:
+    """Move a tensor itself, with its gradient, to where ``sharding`` says."""
+    if tensor._view is None:
+        cell = tensor._cell
+        cell.write(meshes.placed(cell.array, sharding))
+    else:
+        tensor.data = put(tensor.detach(), sharding)
+    if tensor._grad is not None and not tensor._grad.is_sparse:
+        place(tensor._grad, sharding)
+    world.bump()
+
+
+def constrain(tensor: Tensor, mesh: DeviceMesh, placements: Sequence[Placement] | Placement) -> Any:
+    """``tensor`` divided along the dimensions of ``mesh`` as said, and along others as it was.
+
+    Inside a compiled function it is not known how the tensor is divided; there the first dimension,
+    the batch, is left to XLA if ``mesh`` is a slice.
+    """
+    before = None if modes.trace is not None else lies(tensor)
+    sharding = sharding_of(mesh, placements, tensor.shape, before=before)
+    if mesh.is_slice and modes.trace is not None and tensor.ndim:
+        spec = [*sharding.spec, *[None] * (tensor.ndim - len(sharding.spec))]
+        if spec[0] is None:
+            spec[0] = PartitionSpec.UNCONSTRAINED
+        sharding = NamedSharding(mesh.jax(), PartitionSpec(*spec))
+    return put(tensor, sharding)
+
+
+def redistribute(
+    self: Tensor,
+    device_mesh: Any = None,
+    placements: Sequence[Placement] | None = None,
+    *,
+    async_op: bool = False,
+    forward_dtype: Any = None,
+    backward_dtype: Any = None,
+) -> Any:
+    """The tensor with other placements; gradients flow back, with the placements of this one.
+
+    Args:
+        device_mesh: The mesh; by default the one that the tensor lies on.
+        placements: One for each dimension of the mesh; by default as before.
+        async_op: Accepted for PyTorch's sake: nothing waits.
+        forward_dtype: A dtype to convert to first.
+        backward_dtype: Accepted for PyTorch's sake.
+
+    Raises:
+        ValueError: The placements do not fit, or a size is not divisible by the devices that cut
+            it.
+        RuntimeError: A placement is `Partial`, or no mesh is known inside a compiled function.
+    """
+    given: Any = self if forward_dtype is None else self.to(forward_dtype)
+    sharding = lies(self)
+    if device_mesh is None and sharding is None:
+        raise RuntimeError(
+            "redistribute(): inside a compiled function it is not known where a tensor lies; pass "
+            "device_mesh"
+        )
+    mesh = as_mesh(sharding.mesh if device_mesh is None and sharding else device_mesh)
+    if placements is None:
+        placements = None if sharding is None else placements_of(sharding)
+    return constrain(given, mesh, [Replicate()] * mesh.ndim if placements is None else placements)
+
+
+def full_tensor(self: Tensor, *, grad_placements: Any = None) -> Any:
+    """The whole tensor on one device, the first of its mesh; a gradient flows back."""
+    sharding = lies(self)
+    if modes.trace is not None or sharding is None:
+        return self
+    if sharding.is_fully_addressable:
+        return put(self, SingleDeviceSharding(meshes.devices_of(self._read())[0]))
+    return put(self, NamedSharding(sharding.mesh, PartitionSpec()))
+
+
+def to_local(self: Tensor, *, grad_placements: Any = None) -> Any:
+    """The part that this process's first device has, on that device; a gradient flows back.
+
+    Inside a compiled function, which computes for all devices, it is the whole tensor.
+    """
+    sharding = lies(self)
+    if modes.trace is not None or sharding is None:
+        return self
+    here = sharding.addressable_devices
+    device = next(each for each in meshes.devices_of(self._read()) if each in here)
+    parts = sharding.devices_indices_map(tuple(self.shape))[device]
+    whole = all(each == slice(None) for each in parts)
+    return put(self if whole else self[parts], SingleDeviceSharding(device))
+
+
+class _OfSpread:
+    """What tensors have that lie on a mesh, and others do not.
+
+    Args:
+        get: Gives it.
+    """
+
+    def __init__(self, get: Callable[[Tensor], Any], name: str) -> None:
+        self.get = get
+        self.name = name
+        self.__doc__ = get.__doc__
+
+    def __get__(self, tensor: Tensor | None, owner: Any = None) -> Any:
+        if tensor is None:
+            return self.get
+        known = not tensor.is_sparse and lies(tensor) is not None
+        if not known and (modes.trace is None or self.name in ("placements", "device_mesh")):
+            raise AttributeError(
+                f"'Tensor' object has no attribute '{self.name}': it lies on no mesh, or in a "
+                "compiled function on one that is not known yet; distribute_tensor() puts it on one"
+            )
+        return self.get(tensor)
+
+
+def _placements(self: Tensor) -> tuple[Placement, ...]:
+    """How the tensor is divided along each dimension of its mesh."""
+    found = lies(self)
+    assert found is not None
+    return placements_of(found)
+
+
+def _device_mesh(self: Tensor) -> DeviceMesh:
+    """The mesh that the tensor lies on, with all its dimensions."""
+    found = lies(self)
+    assert found is not None
+    return as_mesh(found.mesh)
+
+
+def _bound(function: Callable[..., Any]) -> Callable[[Tensor], Any]:
+    return functools.wraps(function)(lambda tensor: types.MethodType(function, tensor))
+
+
+for _name, _get in {
+    "placements": _placements,
+    "device_mesh": _device_mesh,
+    "redistribute": _bound(redistribute),
+    "full_tensor": _bound(full_tensor),
+    "to_local": _bound(to_local),
+}.items():
+    setattr(Tensor, _name, _OfSpread(_get, _name))
