@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import jax.numpy as jnp
 
@@ -12,17 +12,18 @@ from flambeau.core.device import META, as_device, device
 from flambeau.core.kinds import Array, Number
 from flambeau.core.modes import modes
 from flambeau.core.op import function, op
-from flambeau.core.overrides import asks
 from flambeau.core.single_precision import spread
 from flambeau.core.tensor import Tensor
 from flambeau.core.writing import put
 from flambeau.ops.factory import (
+    Options,
+    asked,
     check_number,
     checked_dtype,
     constant,
     dtype_of_number,
+    factory,
     number_in,
-    out_options,
     produce,
     shape_of,
     unfilled,
@@ -45,27 +46,13 @@ __all__ = [
 # Constants
 
 
-@asks
-def zeros(
-    *sizes: Any,
-    size: Any = None,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Any:
+@factory
+def zeros(*sizes: Any, size: Any = None, **options: Unpack[Options]) -> Any:
     """A tensor of zeros.
 
     Args:
         sizes: The shape, as integers or as one sequence of them; ``size=`` works too.
-        out: A tensor to store the result in.
-        dtype: The element type; by default `get_default_dtype`.
-        layout: Dense tensors are the only ones.
-        device: Where to put it; by default `get_default_device`.
-        pin_memory: Accepted for PyTorch's sake; JAX decides how it moves memory.
-        requires_grad: Whether `backward` accumulates gradients for it.
+        options: See `Options`; the dtype is by default `get_default_dtype`.
 
     Raises:
         TypeError: A size is not an integer.
@@ -75,51 +62,36 @@ def zeros(
     >>> flambeau.zeros(2, 3).shape
     flambeau.Size([2, 3])
     """
-    return _sized("zeros", 0, sizes, size, out, dtype, layout, device, requires_grad)
+    return _sized("zeros", 0, sizes, size, **options)
 
 
-@asks
-def ones(
-    *sizes: Any,
-    size: Any = None,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Any:
+@factory
+def ones(*sizes: Any, size: Any = None, **options: Unpack[Options]) -> Any:
     """A tensor of ones; arguments as for `zeros`."""
-    return _sized("ones", 1, sizes, size, out, dtype, layout, device, requires_grad)
+    return _sized("ones", 1, sizes, size, **options)
 
 
-@asks
+@factory
 def empty(
-    *sizes: Any,
-    size: Any = None,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-    memory_format: Any = None,
+    *sizes: Any, size: Any = None, memory_format: Any = None, **options: Unpack[Options]
 ) -> Any:
     """A tensor whose elements nobody relies on: here they are zeros. Arguments as for `zeros`."""
-    return _sized("empty", None, sizes, size, out, dtype, layout, device, requires_grad)
+    return _sized("empty", None, sizes, size, **options)
 
 
 def _sized(
-    name: str, value: int | None, sizes: Any, size: Any, out: Any, dtype: Any, layout: Any,
-    device: Any, requires_grad: bool,
+    name: str, value: int | None, sizes: Any, size: Any, *, out: Any = None, dtype: Any = None,
+    device: Any = None, requires_grad: bool = False, **options: Any,
 ) -> Any:  # fmt: skip
+    # Layers are made of these tensors, so the usual options take a short way.
     shape = shape_of(name, sizes, size)
-    if dtype is not None or layout is not None:
-        dtype = checked_dtype(name, dtype, layout)
-    if out is not None:
-        dtype, device = out_options(name, out, dtype, device)
+    if options or out is not None:
+        new = asked(name, out=out, dtype=dtype, device=device, **options)
+        dtype, where = new.dtype, new.device
+    else:
+        dtype = None if dtype is None else checked_dtype(name, dtype)
+        where = as_device(device)
     dtype = dtypes.get_default_dtype() if dtype is None else dtype
-    where = as_device(device)
     if value is None:
         array = unfilled(shape, dtype, where)
     else:
@@ -127,25 +99,15 @@ def _sized(
     return wrap_new(name, array, requires_grad, out)
 
 
-@asks
-def full(
-    size: Any,
-    fill_value: Any,
-    *,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Any:
+@factory
+def full(size: Any, fill_value: Any, **options: Unpack[Options]) -> Any:
     """A tensor whose elements all are ``fill_value``.
 
     Args:
         size: The shape, a sequence of integers.
         fill_value: A number or a 0-d tensor.
-        out: See `zeros`, as all further arguments.
-        dtype: By default that of ``fill_value``: bool, int64, or the default dtype, complex or not.
+        options: See `Options`; the dtype is by default that of ``fill_value``: bool, int64, or the
+            default dtype, complex or not.
 
     Raises:
         TypeError: ``size`` is no sequence, or ``fill_value`` no number.
@@ -154,12 +116,10 @@ def full(
     if not isinstance(size, list | tuple):
         raise TypeError(f"full(): size must be a sequence of integers, got {type(size).__name__}")
     shape = shape_of("full", (size,))
-    dtype = checked_dtype("full", dtype, layout)
+    new = asked("full", **options)
     value = check_number("full", "fill_value", fill_value)
-    dtype, device = out_options("full", out, dtype, device)
-    dtype = dtype_of_number(value) if dtype is None else dtype
-    array = _filled_with("full", shape, value, dtype, as_device(device))
-    return wrap_new("full", array, requires_grad, out)
+    dtype = dtype_of_number(value) if new.dtype is None else new.dtype
+    return new.tensor(_filled_with("full", shape, value, dtype, new.device))
 
 
 def _filled_with(
@@ -174,25 +134,15 @@ def _filled_with(
     return constant(shape, number_in(value, dtype, name), dtype, where)
 
 
-@asks
-def eye(
-    n: Any,
-    m: Any = None,
-    *,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Any:
+@factory
+def eye(n: Any, m: Any = None, **options: Unpack[Options]) -> Any:
     """A matrix with ones on the diagonal and zeros elsewhere, of shape ``(n, m)`` or ``(n, n)``."""
     shape = shape_of("eye", (n, n if m is None else m))
-    dtype = checked_dtype("eye", dtype, layout)
-    dtype, device = out_options("eye", out, dtype, device)
-    dtype = dtypes.get_default_dtype() if dtype is None else dtype
-    array = produce(shape, dtype, as_device(device), lambda lib: lib.eye(*shape, dtype=dtype.numpy))
-    return wrap_new("eye", array, requires_grad, out)
+    new = asked("eye", **options)
+    dtype = new.default_dtype()
+    return new.tensor(
+        produce(shape, dtype, new.device, lambda lib: lib.eye(*shape, dtype=dtype.numpy))
+    )
 
 
 # Like another tensor

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -15,15 +16,94 @@ import numpy as np
 from flambeau.core import dtype as dtypes
 from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell
-from flambeau.core.device import device
+from flambeau.core.device import as_device, device
 from flambeau.core.dtype import BOOLEAN, COMPLEX, FLOATING
 from flambeau.core.modes import modes
+from flambeau.core.overrides import asks
 from flambeau.core.plan import planned
 from flambeau.core.tensor import Tensor
 from flambeau.core.upload import upload
 from flambeau.core.writing import put_out
 
 __all__: list[str] = []
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Options(TypedDict, total=False):
+    """The keyword arguments that all factories of new tensors share.
+
+    Attributes:
+        out: A tensor to store the result in.
+        dtype: The element type.
+        layout: Dense tensors are the only ones.
+        device: Where to put the tensor; by default `get_default_device`.
+        pin_memory: Accepted for PyTorch's sake; JAX decides how it moves memory.
+        requires_grad: Whether `backward` accumulates gradients for the tensor.
+    """
+
+    out: Any
+    dtype: Any
+    layout: Any
+    device: Any
+    pin_memory: bool
+    requires_grad: bool
+
+
+_FLAGS = {"pin_memory": False, "requires_grad": False}
+_SHARED_PARAMETERS = [
+    inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=False if name in _FLAGS else None
+    )
+    for name in Options.__annotations__
+]
+
+
+def factory(function: F) -> F:
+    """Declare a factory, which takes ``**options: Unpack[Options]`` and shows them by name."""
+    signature = inspect.signature(function)
+    own = [each for each in signature.parameters.values() if each.name != "options"]
+    shown = signature.replace(parameters=[*own, *_SHARED_PARAMETERS])
+    function.__signature__ = shown
+    return asks(function)
+
+
+class New(NamedTuple):
+    """What a factory was asked for: the checked `Options`."""
+
+    name: str
+    dtype: Any
+    device: Any
+    requires_grad: bool
+    out: Any
+
+    def default_dtype(self) -> dtypes.dtype:
+        """The dtype, or the default one where none was asked for."""
+        return dtypes.get_default_dtype() if self.dtype is None else self.dtype
+
+    def tensor(self, array: Any) -> Any:
+        """The new tensor, or ``out`` with the elements of ``array``."""
+        return wrap_new(self.name, array, self.requires_grad, self.out)
+
+
+def asked(
+    name: str, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: bool = False, requires_grad: bool = False, **unknown: Any,
+) -> New:  # fmt: skip
+    """The `Options` of a call of the factory ``name``.
+
+    Raises:
+        TypeError: There is another keyword argument, or ``dtype`` is none.
+        NotImplementedError: ``layout`` is not the dense one.
+        RuntimeError: ``dtype`` does not match ``out``.
+    """
+    if unknown:
+        raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(unknown))}'")
+    if dtype is not None or layout is not None:
+        dtype = checked_dtype(name, dtype, layout)
+    if out is not None:
+        dtype, device = out_options(name, out, dtype, device)
+    return New(name, dtype, as_device(device), requires_grad, out)
 
 
 def shape_of(name: str, sizes: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:

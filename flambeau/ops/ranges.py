@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -13,10 +13,12 @@ from flambeau.core.dtype import FLOATING, INTEGER
 from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
 from flambeau.ops.factory import (
+    Options,
     as_size,
+    asked,
     check_number,
     checked_dtype,
-    out_options,
+    factory,
     produce,
     shape_of,
     wrap_new,
@@ -25,33 +27,24 @@ from flambeau.ops.factory import (
 __all__ = ["arange", "linspace", "logspace", "tril_indices", "triu_indices"]
 
 
-@asks
+@factory
 def arange(
-    *bounds: Any,
-    start: Any = None,
-    end: Any = None,
-    step: Any = None,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
+    *bounds: Any, start: Any = None, end: Any = None, step: Any = None, **options: Unpack[Options]
 ) -> Any:
     """The numbers ``start, start + step, ...`` below ``end``, as a 1-d tensor.
 
     Args:
         bounds: ``end``; or ``start, end``; or ``start, end, step``. Each can be given by name.
-        out: See `zeros`, as all further arguments.
-        dtype: By default int64, or the default dtype if a bound or the step is a float.
+        options: See `factory.Options`; the dtype is by default int64, or the default dtype if a
+            bound or the step is a float.
 
     Raises:
         TypeError: No ``end`` was given, or something is no number.
         RuntimeError: The step is zero or leads away from ``end``; a bound is not finite.
     """
     start, end, step = _range_bounds(bounds, start, end, step)
-    dtype = checked_dtype("arange", dtype, layout)
-    dtype, device = out_options("arange", out, dtype, device)
+    new = asked("arange", **options)
+    dtype = new.dtype
     if dtype is None:
         all_integers = all(isinstance(each, int) for each in (start, end, step))
         dtype = dtypes.int64 if all_integers else dtypes.get_default_dtype()
@@ -70,8 +63,7 @@ def arange(
     def build(lib: Any) -> Any:
         return (start + step * lib.arange(length, dtype=work)).astype(dtype.numpy)
 
-    array = produce((length,), dtype, as_device(device), build)
-    return wrap_new("arange", array, requires_grad, out)
+    return new.tensor(produce((length,), dtype, new.device, build))
 
 
 def _range_bounds(bounds: tuple[Any, ...], start: Any, end: Any, step: Any) -> list[Any]:
@@ -110,57 +102,35 @@ def _range_length(start: Any, end: Any, step: Any) -> int:
     return math.ceil((float(end) - float(start)) / float(step))
 
 
-@asks
-def linspace(
-    start: Any,
-    end: Any,
-    steps: Any,
-    *,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Any:
+@factory
+def linspace(start: Any, end: Any, steps: Any, **options: Unpack[Options]) -> Any:
     """``steps`` numbers at equal distances from ``start`` to ``end``, both included.
 
     Args:
         start: The first: a number or a 0-d tensor.
         end: The last.
         steps: How many, at least 0.
-        out: See `zeros`, as all further arguments.
-        dtype: By default the default dtype, complex if a bound is.
+        options: See `factory.Options`; the dtype is by default the default dtype, complex if a
+            bound is.
 
     Raises:
         TypeError: A bound is no number, or ``steps`` no integer.
         RuntimeError: ``steps`` is negative, or a bound has dimensions.
     """
-    return _spaced("linspace", start, end, steps, None, out, dtype, layout, device, requires_grad)
+    return _spaced("linspace", start, end, steps, None, options)
 
 
-@asks
+@factory
 def logspace(
-    start: Any,
-    end: Any,
-    steps: Any,
-    base: float = 10.0,
-    *,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
+    start: Any, end: Any, steps: Any, base: float = 10.0, **options: Unpack[Options]
 ) -> Any:
     """``base`` to the powers `linspace(start, end, steps)`."""
-    return _spaced("logspace", start, end, steps, base, out, dtype, layout, device, requires_grad)
+    return _spaced("logspace", start, end, steps, base, options)
 
 
 def _spaced(
-    name: str, start: Any, end: Any, steps: Any, base: float | None, out: Any, dtype: Any,
-    layout: Any, device: Any, requires_grad: bool,
-) -> Any:  # fmt: skip
+    name: str, start: Any, end: Any, steps: Any, base: float | None, options: Options
+) -> Any:
     for argument, bound in (("start", start), ("end", end)):
         if isinstance(bound, Tensor) and bound.ndim:
             raise RuntimeError(
@@ -172,8 +142,8 @@ def _spaced(
     steps = as_size(name, steps)
     if steps < 0:
         raise RuntimeError(f"{name}(): steps must not be negative, got {steps}")
-    dtype = checked_dtype(name, dtype, layout)
-    dtype, device = out_options(name, out, dtype, device)
+    new = asked(name, **options)
+    dtype = new.dtype
     if dtype is None:
         dtype = dtypes.get_default_dtype()
         if isinstance(start, complex) or isinstance(end, complex):
@@ -194,7 +164,7 @@ def _spaced(
             values = lib.power(np.float64(base), values)
         return values.astype(dtype.numpy)
 
-    return wrap_new(name, produce((steps,), dtype, as_device(device), build), requires_grad, out)
+    return new.tensor(produce((steps,), dtype, new.device, build))
 
 
 @asks

@@ -7,7 +7,7 @@ devices, draw others of the same distribution; see `flambeau.Generator`.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, Unpack
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.device import as_device
@@ -16,9 +16,8 @@ from flambeau.core.kernel import Kernel
 from flambeau.core.misfits import require_tensors
 from flambeau.core.modes import modes
 from flambeau.core.op import function
-from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
-from flambeau.ops.factory import checked_dtype, out_options, shape_of, wrap_new
+from flambeau.ops.factory import Options, asked, factory, shape_of, wrap_new
 from flambeau.random import sample
 
 __all__ = [
@@ -39,29 +38,15 @@ __all__ = [
 # New tensors
 
 
-@asks
-def rand(
-    *sizes: Any,
-    size: Any = None,
-    generator: Any = None,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Any:
+@factory
+def rand(*sizes: Any, size: Any = None, generator: Any = None, **options: Unpack[Options]) -> Any:
     """Uniform random numbers of [0, 1).
 
     Args:
         sizes: The shape, as integers or as one sequence of them; ``size=`` works too.
         generator: The `Generator` to draw from; by default the device's default generator.
-        out: A tensor to store the result in.
-        dtype: A floating point or complex dtype; by default `get_default_dtype`.
-        layout: Dense tensors are the only ones.
-        device: Where to put it; by default `get_default_device`.
-        pin_memory: Accepted for PyTorch's sake.
-        requires_grad: Whether `backward` accumulates gradients for it.
+        options: See `factory.Options`; the dtype is a floating point or complex one, by default
+            `get_default_dtype`.
 
     Raises:
         TypeError: A size is not an integer.
@@ -69,51 +54,37 @@ def rand(
         RuntimeError: A size is negative, or the generator is for another device.
     """
     shape = shape_of("rand", sizes, size)
-    return _new("rand", "uniform", shape, generator, out, dtype, layout, device, requires_grad)
+    return _new("rand", "uniform", shape, generator, options)
 
 
-@asks
-def randn(
-    *sizes: Any,
-    size: Any = None,
-    generator: Any = None,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Any:
+@factory
+def randn(*sizes: Any, size: Any = None, generator: Any = None, **options: Unpack[Options]) -> Any:
     """Normal random numbers of mean 0 and variance 1; arguments and errors as for `rand`."""
     shape = shape_of("randn", sizes, size)
-    return _new("randn", "normal", shape, generator, out, dtype, layout, device, requires_grad)
+    return _new("randn", "normal", shape, generator, options)
 
 
 def _new(
-    name: str, kind: str, shape: tuple[int, ...], generator: Any, out: Any, dtype: Any,
-    layout: Any, device: Any, requires_grad: bool, **parameters: Any,
-) -> Any:  # fmt: skip
-    dtype = checked_dtype(name, dtype, layout)
-    dtype, device = out_options(name, out, dtype, device)
-    dtype = dtypes.get_default_dtype() if dtype is None else dtype
-    where = as_device(device)
-    array = sample.sample(kind, parameters, shape, dtype.numpy, where, generator)
-    return wrap_new(name, array, requires_grad, out)
+    name: str,
+    kind: str,
+    shape: tuple[int, ...],
+    generator: Any,
+    options: Options,
+    **parameters: Any,
+) -> Any:
+    new = asked(name, **options)
+    dtype = new.default_dtype().numpy
+    return new.tensor(sample.sample(kind, parameters, shape, dtype, new.device, generator))
 
 
-@asks
+@factory
 def randint(
     *args: Any,
     low: Any = None,
     high: Any = None,
     size: Any = None,
     generator: Any = None,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
+    **options: Unpack[Options],
 ) -> Any:
     """Random integers of [low, high).
 
@@ -122,19 +93,18 @@ def randint(
         low: The smallest; 0 by default.
         high: One more than the largest.
         size: The shape, a sequence.
-        generator: See `rand`, as all further arguments.
-        dtype: By default int64.
+        generator: See `rand`.
+        options: See `factory.Options`; the dtype is by default int64.
 
     Raises:
         TypeError: ``high`` or ``size`` is missing, or a bound is no integer.
         RuntimeError: The range is empty, or the dtype cannot hold it.
     """
     low, high, size = _randint_arguments(args, low, high, size)
-    dtype = dtypes.int64 if dtype is None and out is None else dtype
-    return _new(
-        "randint", "integers", shape_of("randint", (size,)), generator, out, dtype, layout, device,
-        requires_grad, low=low, high=high,
-    )  # fmt: skip
+    if options.get("dtype") is None and options.get("out") is None:
+        options["dtype"] = dtypes.int64
+    shape = shape_of("randint", (size,))
+    return _new("randint", "integers", shape, generator, options, low=low, high=high)
 
 
 def _randint_arguments(args: tuple[Any, ...], low: Any, high: Any, size: Any) -> tuple[Any, ...]:
@@ -166,34 +136,22 @@ def _integer(name: str, argument: str, value: Any) -> int:
         ) from None
 
 
-@asks
-def randperm(
-    n: int,
-    *,
-    generator: Any = None,
-    out: Any = None,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Any:
+@factory
+def randperm(n: int, *, generator: Any = None, **options: Unpack[Options]) -> Any:
     """The integers from 0 to n - 1 in random order.
 
     Args:
         n: How many.
-        generator: See `rand`, as all further arguments.
-        dtype: By default int64.
+        generator: See `rand`.
+        options: See `factory.Options`; the dtype is by default int64.
 
     Raises:
         RuntimeError: ``n`` is negative, or the dtype cannot hold n - 1.
     """
-    dtype = checked_dtype("randperm", dtype, layout)
-    dtype, device = out_options("randperm", out, dtype, device)
-    dtype = dtypes.int64 if dtype is None else dtype
+    new = asked("randperm", **options)
+    dtype = dtypes.int64 if new.dtype is None else new.dtype
     count = _integer("randperm", "n", n)
-    array = sample.permutation(count, dtype.numpy, as_device(device), generator)
-    return wrap_new("randperm", array, requires_grad, out)
+    return new.tensor(sample.permutation(count, dtype.numpy, new.device, generator))
 
 
 # Like another tensor
@@ -242,12 +200,11 @@ def _like(
 ) -> Any:  # fmt: skip
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}(): input must be a Tensor, got {type(input).__name__}")
-    dtype = input.dtype if dtype is None else dtype
-    where = input.device if device is None else device
-    return _new(
-        name, kind, tuple(input.shape), generator, None, dtype, layout, where, requires_grad,
-        **parameters,
-    )  # fmt: skip
+    options: Options = {
+        "dtype": input.dtype if dtype is None else dtype, "layout": layout,
+        "device": input.device if device is None else device, "requires_grad": requires_grad,
+    }  # fmt: skip
+    return _new(name, kind, tuple(input.shape), generator, options, **parameters)
 
 
 # From a tensor of parameters
@@ -361,10 +318,11 @@ def normal(
         raise TypeError("normal() takes tensors of means and deviations, or two numbers and a size")
     if not tensors:
         shape = shape_of("normal", (size,))
-        return _new(
-            "normal", "normal", shape, generator, out, dtype, layout, device, requires_grad,
-            mean=mean, std=std,
-        )  # fmt: skip
+        options: Options = {
+            "out": out, "dtype": dtype, "layout": layout, "device": device,
+            "requires_grad": requires_grad,
+        }  # fmt: skip
+        return _new("normal", "normal", shape, generator, options, mean=mean, std=std)
     made = _normal_like(mean, std, tensors, generator)
     return made if out is None else out.copy_(made)
 
@@ -375,9 +333,8 @@ def _normal_like(mean: Any, std: Any, tensors: list[Tensor], generator: Any) -> 
     if lowest < 0:
         raise RuntimeError(f"normal() needs std >= 0; got {lowest}")
     shape = (tensors[0].detach() + tensors[-1].detach()).shape
-    standard = _new(
-        "normal", "normal", tuple(shape), generator, None, first.dtype, None, first.device, False
-    )
+    options: Options = {"dtype": first.dtype, "device": first.device}
+    standard = _new("normal", "normal", tuple(shape), generator, options)
     taking = next((each for each in tensors if each.requires_grad), first)
     made = (standard * _constant(std) + _constant(mean)).to(first.dtype)
     return _drawn_from("normal", taking, made._read())

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -184,7 +184,36 @@ def _unchanged(element: Any) -> Any:
     return element
 
 
-class ParameterState(_OfStructure, dict[Any, Any]):
+class _AnnouncedDict(_OfStructure, dict[Any, Any]):
+    """A dictionary whose entries are all set by ``self[key] = value``."""
+
+    __slots__ = ()
+
+    def update(self, *args: Any, **entries: Any) -> None:
+        """Set several entries."""
+        for key, value in dict(*args, **entries).items():
+            self[key] = value
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        """The entry ``key``, set to ``default`` if there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def __ior__(self, entries: Any) -> Self:
+        self.update(entries)
+        return self
+
+    __delitem__ = announced(dict.__delitem__)
+    clear = announced(dict.clear)
+    pop = announced(dict.pop)
+    popitem = announced(dict.popitem)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
+class ParameterState(_AnnouncedDict):
     """The state of one parameter, by name: ``exp_avg``, ``step`` and the like."""
 
     __slots__ = ("structure",)
@@ -208,31 +237,8 @@ class ParameterState(_OfStructure, dict[Any, Any]):
             )
         super().__setitem__(name, value)
 
-    def update(self, *args: Any, **entries: Any) -> None:
-        """Set several entries."""
-        for name, value in dict(*args, **entries).items():
-            self[name] = value
 
-    def setdefault(self, name: Any, default: Any = None) -> Any:
-        """The entry ``name``, set to ``default`` if there is none."""
-        if name not in self:
-            self[name] = default
-        return self[name]
-
-    def __ior__(self, entries: Any) -> ParameterState:
-        self.update(entries)
-        return self
-
-    __delitem__ = announced(dict.__delitem__)
-    clear = announced(dict.clear)
-    pop = announced(dict.pop)
-    popitem = announced(dict.popitem)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return dict, (dict(self),)
-
-
-class OptimizerState(_OfStructure, defaultdict[Any, Any]):
+class OptimizerState(_AnnouncedDict, defaultdict[Any, Any]):
     """The state of every parameter; one that is asked for and has none gets an empty one."""
 
     def __init__(self, entries: Any, structure: Structure) -> None:
@@ -290,27 +296,8 @@ class OptimizerState(_OfStructure, defaultdict[Any, Any]):
             value.update(entries)
         super().__setitem__(key, value)
 
-    def update(self, *args: Any, **entries: Any) -> None:
-        """Set the state of several parameters."""
-        for key, value in dict(*args, **entries).items():
-            self[key] = value
 
-    def setdefault(self, key: Any, default: Any = None) -> Any:
-        """The state of ``key``, set to ``default`` if there is none."""
-        if key not in self:
-            self[key] = default
-        return self[key]
-
-    __delitem__ = announced(defaultdict.__delitem__)
-    clear = announced(defaultdict.clear)
-    pop = announced(defaultdict.pop)
-    popitem = announced(defaultdict.popitem)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return dict, (dict(self),)
-
-
-class ParameterGroup(_OfStructure, dict[str, Any]):
+class ParameterGroup(_AnnouncedDict):
     """Parameters with common options. A dictionary; what varies is mirrored in a Cell.
 
     ``group["lr"]`` is the number, or the tensor, that was put there. All numbers of the group also
@@ -406,29 +393,6 @@ class ParameterGroup(_OfStructure, dict[str, Any]):
             for name in self.numbers
         )
         return values, layout, tuple(tensors)
-
-    def update(self, *args: Any, **entries: Any) -> None:
-        """Set several options."""
-        for key, value in dict(*args, **entries).items():
-            self[key] = value
-
-    def setdefault(self, key: str, default: Any = None) -> Any:
-        """The option ``key``, set to ``default`` if there is none."""
-        if key not in self:
-            self[key] = default
-        return self[key]
-
-    def __ior__(self, entries: Any) -> ParameterGroup:
-        self.update(entries)
-        return self
-
-    __delitem__ = announced(dict.__delitem__)
-    clear = announced(dict.clear)
-    pop = announced(dict.pop)
-    popitem = announced(dict.popitem)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return dict, (dict(self),)
 
 
 def _is(one: Any, other: Any) -> bool:

@@ -195,3 +195,15 @@ def test_state_of_an_older_version_gets_the_missing_tables():
     assert not model.training
     assert len(model) == 2
     assert type(model._forward_hooks) is type(nn.Module()._forward_hooks)
+
+
+def test_a_module_shows_the_attributes_that_its_class_names():
+    class Layer(nn.Module):
+        _repr_attributes = ("*size", "mode!r", "bias?", ("scale", 1.0))
+
+        def __init__(self, scale):
+            super().__init__()
+            self.size, self.mode, self.scale, self.bias = (2, 3), "sum", scale, None
+
+    assert repr(Layer(1.0)) == "Layer((2, 3), mode='sum', bias=False)"
+    assert repr(Layer(2.0)) == "Layer((2, 3), mode='sum', bias=False, scale=2.0)"

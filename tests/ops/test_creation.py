@@ -1,5 +1,7 @@
 """New tensors: what they share, what they never share, and what they cost."""
 
+import inspect
+
 import jax
 import numpy as np
 import pytest
@@ -233,3 +235,13 @@ def test_empty_tensors_are_independent():
         assert one.tolist() == [count] * 3
         assert other.tolist() == [-count] * 3
     assert flambeau.empty(3).tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("name", ["zeros", "full", "arange", "rand"])
+def test_factories_show_their_shared_options_and_refuse_others(name):
+    factory = getattr(flambeau, name)
+    shared = ["out", "dtype", "layout", "device", "pin_memory", "requires_grad"]
+    assert list(inspect.signature(factory).parameters)[-6:] == shared
+    args = {"full": ((2,), 1.0)}.get(name, (2,))
+    with pytest.raises(TypeError, match=rf"{name}\(\) got an unexpected keyword argument 'colour'"):
+        factory(*args, colour="red")

@@ -169,8 +169,7 @@ def binary_cross_entropy(
         input: Probabilities, any shape.
         target: Probabilities, of the same shape.
         weight: A factor for each loss, broadcast.
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises:
@@ -210,8 +209,7 @@ def binary_cross_entropy_with_logits(
         input: Logits, any shape.
         target: Probabilities, of the same shape.
         weight: A factor for each loss, broadcast.
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         pos_weight: A factor for the positive part, broadcast.
 
@@ -237,8 +235,7 @@ def kl_div(
     Args:
         input: Log-probabilities.
         target: Probabilities, or with ``log_target`` their logarithms.
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"batchmean"`` divides the sum by the size of the first dimension, as the
             mathematical definition has it; ``"mean"``, ``"sum"`` or ``"none"``.
         log_target: See ``target``.

@@ -35,8 +35,7 @@ def hinge_embedding_loss(
         input: Distances, any shape.
         target: 1 or -1.
         margin: How far apart those with target -1 should be.
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
     reduction = resolved(size_average, reduce, reduction)
@@ -114,8 +113,7 @@ def cosine_embedding_loss(
         input2: As ``input1``.
         target: ``(N,)`` or 0-d, 1 or -1.
         margin: From -1 to 1.
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises:
@@ -145,8 +143,7 @@ def multi_margin_loss(
         p: 1 or 2.
         margin: How far the target's score should be above the others.
         weight: ``(C,)``, a factor for each target class.
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises:
@@ -177,8 +174,7 @@ def multilabel_margin_loss(
     Args:
         input: ``(N, C)`` or ``(C,)``.
         target: As ``input``: class indices, of which those before the first -1 count.
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises:
@@ -241,8 +237,7 @@ def triplet_margin_loss(
         p: The norm that is the distance; see `pairwise_distance`.
         eps: Added to the differences.
         swap: Take the negative's distance from the positive where that is less.
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises:

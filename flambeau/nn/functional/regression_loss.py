@@ -24,8 +24,7 @@ def mse_loss(
     Args:
         input: Predictions.
         target: What they should be; another shape broadcasts, with a warning.
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: A factor for each loss; the mean is then weighted too.
 

@@ -209,8 +209,7 @@ class BCELoss(_WeightedLoss):
 
     Args:
         weight: A factor for each element, in a shape that broadcasts.
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
@@ -230,8 +229,7 @@ class BCEWithLogitsLoss(_Loss):
 
     Args:
         weight: A factor for each element, in a shape that broadcasts.
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         pos_weight: A factor for the first term, in a shape that broadcasts.
     """

@@ -11,8 +11,7 @@ class _Loss(Module):
     """What all losses share.
 
     Args:
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
@@ -31,8 +30,7 @@ class _WeightedLoss(_Loss):
 
     Args:
         weight: A factor for each class or element.
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 

@@ -32,8 +32,7 @@ class HingeEmbeddingLoss(_Loss):
 
     Args:
         margin: The distance that those with target -1 should have.
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
@@ -60,8 +59,7 @@ class SoftMarginLoss(_Loss):
     Shapes: any, twice the same.
 
     Args:
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
@@ -81,8 +79,7 @@ class MultiMarginLoss(_WeightedLoss):
         p: 1 or 2.
         margin: By how much the score of the target should be greater.
         weight: ``(C,)``, a factor for each class of the target.
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises:
@@ -126,8 +123,7 @@ class MultiLabelMarginLoss(_Loss):
     Shapes: ``(N, C)`` or ``(C,)``, twice; a target lists its classes and then has a -1.
 
     Args:
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
@@ -147,8 +143,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
     Args:
         weight: ``(C,)``, a factor for each class.
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
@@ -161,17 +156,8 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
         )
 
 
-class CosineEmbeddingLoss(_Loss):
-    """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where it is -1.
-
-    Shapes: twice ``(N, D)`` or ``(D,)``, and targets ``(N,)`` or ``()``.
-
-    Args:
-        margin: The cosine that those with target -1 may have, from -1 to 1.
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-    """
+class _MarginLoss(_Loss):
+    """What the losses of pairs with a margin share."""
 
     __constants__ = ["margin", "reduction"]
 
@@ -184,6 +170,18 @@ class CosineEmbeddingLoss(_Loss):
     ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
+
+
+class CosineEmbeddingLoss(_MarginLoss):
+    """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where it is -1.
+
+    Shapes: twice ``(N, D)`` or ``(D,)``, and targets ``(N,)`` or ``()``.
+
+    Args:
+        margin: The cosine that those with target -1 may have, from -1 to 1.
+        size_average, reduce: Deprecated; see ``reduction``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """How far the cosines are from those wanted, reduced."""
@@ -192,29 +190,16 @@ class CosineEmbeddingLoss(_Loss):
         )
 
 
-class MarginRankingLoss(_Loss):
+class MarginRankingLoss(_MarginLoss):
     """``max(0, -y * (x1 - x2) + margin)``: which of two is greater, for ``y`` of 1 and -1.
 
     Shapes: any, three times the same.
 
     Args:
         margin: By how much it should be greater.
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
-
-    __constants__ = ["margin", "reduction"]
-
-    def __init__(
-        self,
-        margin: float = 0.0,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """``max(0, -target * (input1 - input2) + margin)``, reduced."""
@@ -236,8 +221,7 @@ class TripletMarginLoss(_Loss):
         eps: Added to differences, to keep them from 0.
         swap: Use the distance of the two examples if the negative one is nearer to the positive one
             than to the anchor.
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     Raises:

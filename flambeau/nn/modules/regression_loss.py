@@ -23,8 +23,7 @@ class L1Loss(_Loss):
     Shapes: any, twice the same.
 
     Args:
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
@@ -41,8 +40,7 @@ class MSELoss(_Loss):
     Shapes: any, twice the same.
 
     Args:
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
@@ -59,8 +57,7 @@ class SmoothL1Loss(_Loss):
     Shapes: any, twice the same.
 
     Args:
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         beta: Where the square becomes a line; 0 makes it `L1Loss`.
     """
@@ -186,8 +183,7 @@ class KLDivLoss(_Loss):
     Shapes: any, twice the same.
 
     Args:
-        size_average: Deprecated; see ``reduction``.
-        reduce: Deprecated; see ``reduction``.
+        size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"batchmean"``, the sum divided by the size of the batch, which is what the
             mathematics means; ``"mean"``, ``"sum"`` or ``"none"``.
         log_target: Whether the targets are log-probabilities too.

@@ -62,6 +62,10 @@ class RNNBase(Module):
         "mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout",
         "bidirectional", "proj_size",
     ]  # fmt: skip
+    _repr_attributes = (
+        "*input_size", "*hidden_size", ("proj_size", 0), ("num_layers", 1), ("bias", True),
+        ("batch_first", False), ("dropout", 0), ("bidirectional", False),
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -236,17 +240,6 @@ class RNNBase(Module):
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
         """A state with its batch permuted."""
         return hx if permutation is None else hx.index_select(1, permutation)
-
-    def extra_repr(self) -> str:
-        shown = f"{self.input_size}, {self.hidden_size}"
-        usual = {
-            "proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0,
-            "bidirectional": False,
-        }  # fmt: skip
-        for name, value in usual.items():
-            if getattr(self, name) != value:
-                shown += f", {name}={getattr(self, name)}"
-        return shown
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

@@ -101,6 +101,10 @@ class Embedding(_Table):
         "num_embeddings", "embedding_dim", "padding_idx", "max_norm", "norm_type",
         "scale_grad_by_freq", "sparse",
     ]  # fmt: skip
+    _repr_attributes = (
+        "*num_embeddings", "*embedding_dim", ("padding_idx", None), ("max_norm", None),
+        ("norm_type", 2), ("scale_grad_by_freq", False), ("sparse", False),
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -137,20 +141,6 @@ class Embedding(_Table):
             self.scale_grad_by_freq,
             self.sparse,
         )
-
-    def extra_repr(self) -> str:
-        parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
-        if self.padding_idx is not None:
-            parts.append(f"padding_idx={self.padding_idx}")
-        if self.max_norm is not None:
-            parts.append(f"max_norm={self.max_norm}")
-        if self.norm_type != 2:
-            parts.append(f"norm_type={self.norm_type}")
-        if self.scale_grad_by_freq:
-            parts.append(f"scale_grad_by_freq={self.scale_grad_by_freq}")
-        if self.sparse:
-            parts.append("sparse=True")
-        return ", ".join(parts)
 
     @classmethod
     def from_pretrained(
@@ -224,6 +214,10 @@ class EmbeddingBag(_Table):
         "num_embeddings", "embedding_dim", "max_norm", "norm_type", "scale_grad_by_freq", "mode",
         "sparse", "include_last_offset", "padding_idx",
     ]  # fmt: skip
+    _repr_attributes = (
+        "*num_embeddings", "*embedding_dim", ("max_norm", None), ("norm_type", 2),
+        ("scale_grad_by_freq", False), "mode!r", ("padding_idx", None),
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -278,19 +272,6 @@ class EmbeddingBag(_Table):
             self.include_last_offset,
             self.padding_idx,
         )
-
-    def extra_repr(self) -> str:
-        parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
-        if self.max_norm is not None:
-            parts.append(f"max_norm={self.max_norm}")
-        if self.norm_type != 2:
-            parts.append(f"norm_type={self.norm_type}")
-        if self.scale_grad_by_freq:
-            parts.append(f"scale_grad_by_freq={self.scale_grad_by_freq}")
-        parts.append(f"mode={self.mode!r}")
-        if self.padding_idx is not None:
-            parts.append(f"padding_idx={self.padding_idx}")
-        return ", ".join(parts)
 
     @classmethod
     def from_pretrained(
