@@ -47,12 +47,6 @@ def slice_copy(
 
 
 @function
-def squeeze_copy(input: Tensor, dim: Any = None) -> Any:
-    """A copy of `squeeze`."""
-    return _own(input.squeeze() if dim is None else input.squeeze(dim))
-
-
-@function
 def view_copy(input: Tensor, size: Any = None, *, dtype: Any = None) -> Any:
     """A copy of `Tensor.view` with another shape, or with another dtype."""
     return _own(input.view(size if dtype is None else dtype))
@@ -73,75 +67,15 @@ def as_strided_copy(
 
 
 @function
-def detach_copy(input: Tensor) -> Any:
-    """A copy of `detach`."""
-    return _own(input.detach())
-
-
-@function
-def diagonal_copy(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """A copy of `diagonal`."""
-    return _own(input.diagonal(offset, dim1, dim2))
-
-
-@function
 def expand_copy(input: Tensor, size: Any, *, implicit: bool = False) -> Any:
     """A copy of `Tensor.expand`."""
     return _own(input.expand(size))
 
 
 @function
-def permute_copy(input: Tensor, dims: Any) -> Any:
-    """A copy of `permute`."""
-    return _own(input.permute(dims))
-
-
-@function
-def select_copy(input: Tensor, dim: int, index: int) -> Any:
-    """A copy of `select`."""
-    return _own(input.select(dim, index))
-
-
-@function
 def split_copy(input: Tensor, split_size: int, dim: int = 0) -> Any:
     """A copy of `split`."""
     return _own(input.split(split_size, dim))
-
-
-@function
-def split_with_sizes_copy(input: Tensor, split_sizes: Any, dim: int = 0) -> Any:
-    """A copy of `split_with_sizes`."""
-    return _own(input.split_with_sizes(split_sizes, dim))
-
-
-@function
-def t_copy(input: Tensor) -> Any:
-    """A copy of `t`."""
-    return _own(input.t())
-
-
-@function
-def transpose_copy(input: Tensor, dim0: int, dim1: int) -> Any:
-    """A copy of `transpose`."""
-    return _own(input.transpose(dim0, dim1))
-
-
-@function
-def unbind_copy(input: Tensor, dim: int = 0) -> Any:
-    """A copy of `unbind`."""
-    return _own(input.unbind(dim))
-
-
-@function
-def unfold_copy(input: Tensor, dimension: int, size: int, step: int) -> Any:
-    """A copy of `Tensor.unfold`."""
-    return _own(input.unfold(dimension, size, step))
-
-
-@function
-def unsqueeze_copy(input: Tensor, dim: int) -> Any:
-    """A copy of `unsqueeze`."""
-    return _own(input.unsqueeze(dim))
 
 
 @function
@@ -154,3 +88,27 @@ def view_as_complex_copy(input: Tensor) -> Any:
 def view_as_real_copy(input: Tensor) -> Any:
     """A copy of `view_as_real`."""
     return _own(view_as_real(input))
+
+
+def _copy_of(method: str) -> Any:
+    """The function of the arguments of a method of Tensor that gives a view."""
+
+    def copy(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return _own(getattr(input, method)(*args, **kwargs))
+
+    copy.__name__ = copy.__qualname__ = f"{method}_copy"
+    copy.__doc__ = f"A copy of `{method}`."
+    return function(copy)
+
+
+squeeze_copy = _copy_of("squeeze")
+detach_copy = _copy_of("detach")
+diagonal_copy = _copy_of("diagonal")
+permute_copy = _copy_of("permute")
+select_copy = _copy_of("select")
+split_with_sizes_copy = _copy_of("split_with_sizes")
+t_copy = _copy_of("t")
+transpose_copy = _copy_of("transpose")
+unbind_copy = _copy_of("unbind")
+unfold_copy = _copy_of("unfold")
+unsqueeze_copy = _copy_of("unsqueeze")
