@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent / "many_devices"
-SECONDS = 280
+SECONDS = 500
 
 
 @pytest.mark.parametrize("file", sorted(each.name for each in FOLDER.glob("on_eight_*.py")))

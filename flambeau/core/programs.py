@@ -124,11 +124,11 @@ class _Misses:
         leaves, tree = jax.tree.flatten(arguments)
         gathered = meshes.together(leaves)
         if gathered is not None:
-            return self._run_gathered(gathered, tree), None, False
+            return self._run_gathered(gathered, tree)
         call = self._call(leaves, tree, arguments)
         if call is None:
             if any(map(meshes.mesh_of, leaves)):
-                return self._run_gathered(leaves, tree), None, False
+                return self._run_gathered(leaves, tree)
             return self.traced()(*arguments), None, False
         # Nothing has been overwritten until here, and what has been is not lost from here on.
         return (
@@ -146,7 +146,11 @@ class _Misses:
                 if len(self._gathered) >= _MOST_GATHERED:
                     self._gathered.clear()
                 self._gathered[key] = call
-            return shielded(call, arguments) if self.donate else call(*arguments)
+
+            def run(*given: Any) -> Any:
+                return call(*given), None, False
+
+            return shielded(run, arguments) if self.donate else run(*arguments)
 
     def _call(self, leaves: list[Any], tree: Any, arguments: tuple[Any, ...]) -> Any:
         """The call of the program for arguments; ``None`` where JAX must look itself."""

@@ -1,12 +1,19 @@
-"""Modules on several devices, under PyTorch's names, where each computes on one.
+"""Modules on several devices, under PyTorch's names.
 
-Several devices work together by JAX's sharding, within one program.
+`DataParallel` computes on one device; `DistributedDataParallel`, on all devices of a mesh, is
+imported when it is first asked for.
 """
 
-from flambeau._absent import Absent as _Absent
+from typing import Any
+
+from flambeau._absent import absent
+from flambeau.nn.parallel import distributed as distributed
 from flambeau.nn.parallel.data_parallel import *
-from flambeau.nn.parallel.distributed import *
 from flambeau.nn.parallel.scatter_gather import gather as gather
 from flambeau.nn.parallel.scatter_gather import scatter as scatter
 
-__getattr__ = _Absent(__name__)
+
+def __getattr__(name: str) -> Any:
+    if name == "DistributedDataParallel":
+        return distributed.DistributedDataParallel
+    raise absent(__name__, name)

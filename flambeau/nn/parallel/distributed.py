@@ -1,25 +1,17 @@
-"""The name of PyTorch's module for several processes, of which there are none."""
+"""PyTorch's module for several devices, which the room of many devices has."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
-from flambeau.nn.module import Module
+from flambeau._absent import absent
 
-__all__ = ["DistributedDataParallel"]
+__all__: list[str] = []
 
 
-class DistributedDataParallel(Module):
-    """Nothing is one: several devices work together by JAX's sharding, in one process.
-
-    Raises:
-        RuntimeError: One is made.
-    """
-
-    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
-        super().__init__()
-        raise RuntimeError(
-            "there are no groups of processes, so no module is spread over them: several devices "
-            "work together by JAX's sharding; place the model by flambeau.shard(model, mesh, "
-            "rules), and the batch by distributed.tensor.distribute_tensor"
-        )
+def __getattr__(name: str) -> Any:
+    # Few programs need it, and it stands above the layers.
+    if name == "DistributedDataParallel":
+        return getattr(import_module("flambeau.distributed.data_parallel"), name)
+    raise absent(__name__, name)

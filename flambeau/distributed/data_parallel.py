@@ -1,0 +1,91 @@
+"""A module whose batches are divided over devices, each of which has all parameters."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from flambeau.distributed.batches import divided
+from flambeau.distributed.device_mesh import as_mesh
+from flambeau.distributed.tensor.modules import replicate
+from flambeau.nn.module import Module
+
+__all__ = ["DistributedDataParallel"]
+
+
+class DistributedDataParallel(Module):
+    """A module that computes each part of a batch on another device.
+
+    Its parameters and buffers are copied to all devices, and stay the same objects. One process
+    gives the batches of all its devices, so the loss is that of the whole batch, and gradients are
+    the loss's: nothing is left to be averaged. Batch normalization is over the whole batch.
+
+    Args:
+        module: The module.
+        device_ids: Accepted for PyTorch's sake, like all that is not named here: one device at
+            most.
+        output_device: See ``device_ids``.
+        dim: The dimension of the batch.
+        broadcast_buffers: See ``device_ids``: buffers are the same everywhere.
+        init_sync: See ``device_ids``.
+        process_group: See ``device_ids``.
+        bucket_cap_mb: See ``device_ids``: XLA communicates.
+        find_unused_parameters: See ``device_ids``: parameters may be unused in any case.
+        device_mesh: The devices that share a batch: a mesh, or a slice of one; by default all.
+        **options: See ``device_ids``.
+
+    Attributes:
+        module: The module; keys of the state dict begin with ``"module."``.
+
+    Raises:
+        RuntimeError: No parameter requires a gradient, or several devices are named.
+
+    >>> import flambeau
+    >>> from flambeau import nn
+    >>> net = DistributedDataParallel(nn.Linear(2, 3))
+    >>> net(flambeau.ones(8, 2)).shape
+    flambeau.Size([8, 3])
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        device_ids: Any = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: bool | None = None,
+        init_sync: bool = True,
+        process_group: Any = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        *,
+        device_mesh: Any = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        if not any(each.requires_grad for each in module.parameters()):
+            raise RuntimeError(
+                "DistributedDataParallel is not needed when a module doesn't have any parameters "
+                "that require a gradient; call it as it is, or place it by flambeau.shard()"
+            )
+        if device_ids is not None and len(device_ids) > 1:
+            raise RuntimeError(
+                f"device_ids can only be None or contain a single element, but got {device_ids}; "
+                "name the devices by device_mesh=init_device_mesh(...)"
+            )
+        self.device_mesh = as_mesh(device_mesh)
+        self.dim = dim
+        self.find_unused_parameters = find_unused_parameters
+        replicate(module, self.device_mesh)
+        self.module = module
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """What the module gives for the whole batch; each device has its part of it."""
+        mesh, dim = self.device_mesh, self.dim
+        return self.module(*divided(inputs, mesh, dim), **divided(kwargs, mesh, dim))
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """A block as any other: gradients add up, and XLA decides when devices communicate."""
+        yield

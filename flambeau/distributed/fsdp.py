@@ -1,0 +1,250 @@
+"""Parameters, gradients and the optimizer's state divided over the devices that share a batch.
+
+A parameter lies in parts; where a layer computes with it, XLA gathers it and lets it go again,
+since the activations around the layer are divided by the batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from flambeau._absent import Absent as _Absent
+from flambeau.distributed.batches import divided
+from flambeau.distributed.device_mesh import DeviceMesh, as_mesh
+from flambeau.distributed.tensor.modules import distribute, members
+from flambeau.distributed.tensor.placements import Placement, Replicate, Shard
+from flambeau.distributed.tensor.spreading import lies, put
+from flambeau.nn.module import Module
+from flambeau.nn.parameter import Parameter
+from flambeau.nn.utils.clip_grad import clip_grad_norm_
+
+__all__ = [
+    "FSDPModule", "FullyShardedDataParallel", "MixedPrecisionPolicy", "OffloadPolicy",
+    "ShardingStrategy", "UnshardHandle", "fully_shard",
+]  # fmt: skip
+
+__getattr__ = _Absent(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class MixedPrecisionPolicy:
+    """Accepted in its default form only; `flambeau.autocast` computes in lower precision."""
+
+    param_dtype: Any = None
+    reduce_dtype: Any = None
+    output_dtype: Any = None
+    cast_forward_inputs: bool = True
+
+
+@dataclasses.dataclass
+class OffloadPolicy:
+    """Parameters stay on the devices."""
+
+
+class UnshardHandle:
+    """What `FSDPModule.unshard` gives: nothing has to be waited for."""
+
+    def wait(self) -> None:
+        """Return at once."""
+
+
+class FSDPModule:
+    """What `fully_shard` adds to a module: hints when to communicate, which XLA decides."""
+
+    def unshard(self, async_op: bool = False) -> UnshardHandle | None:
+        """Accepted: layers gather their parameters themselves."""
+        return UnshardHandle() if async_op else None
+
+    def reshard(self) -> None:
+        """Accepted: parameters always lie in parts."""
+
+    def _accept(self, *args: Any, **kwargs: Any) -> None:
+        """Accepted: XLA decides when devices communicate."""
+
+    set_is_last_backward = set_requires_gradient_sync = set_requires_all_reduce = _accept
+    set_reshard_after_forward = set_reshard_after_backward = set_unshard_in_backward = _accept
+    set_modules_to_forward_prefetch = set_modules_to_backward_prefetch = _accept
+
+
+def fully_shard(
+    module: Any,
+    *,
+    mesh: Any = None,
+    reshard_after_forward: bool | int | None = None,
+    shard_placement_fn: Callable[[Parameter], Shard | None] | None = None,
+    mp_policy: MixedPrecisionPolicy = MixedPrecisionPolicy(),
+    offload_policy: OffloadPolicy | None = None,
+    ignored_params: set[Parameter] | None = None,
+) -> Any:
+    """Divide a module's parameters over the devices that share its batches.
+
+    Parameters stay the same objects; gradients and the optimizer's state lie as they do. A
+    parameter is cut along its first dimension that the devices divide and nothing cuts yet, and
+    copied to all devices if there is none. Buffers are copied.
+
+    Args:
+        module: The module, whose inputs and outputs begin with the dimension of the batch.
+        mesh: The devices: one dimension, or two, of which the second cuts parameters and the first
+            copies them. By default all devices.
+        reshard_after_forward: Accepted for PyTorch's sake: XLA decides.
+        shard_placement_fn: Gives the dimension along which to cut a parameter, as ``Shard(dim)``,
+            or ``None`` for the default.
+        mp_policy: The default one.
+        offload_policy: None, or `OffloadPolicy`.
+        ignored_params: Parameters that are copied to all devices.
+
+    Returns:
+        ``module``, which now is an `FSDPModule` too.
+
+    Raises:
+        NotImplementedError: A policy asks for another precision, or for another memory.
+    """
+    if mp_policy != MixedPrecisionPolicy():
+        raise NotImplementedError(
+            f"fully_shard() computes in the parameters' dtype, got {mp_policy}; use "
+            "flambeau.autocast, or convert the module"
+        )
+    if offload_policy is not None and type(offload_policy) is not OffloadPolicy:
+        raise NotImplementedError("fully_shard() keeps parameters on the devices")
+    devices = as_mesh(mesh)
+    ignored = set() if ignored_params is None else {*map(id, ignored_params)}
+    for name, tensor in members(module):
+        cuts = isinstance(tensor, Parameter) and id(tensor) not in ignored
+        wanted = shard_placement_fn(tensor) if shard_placement_fn is not None and cuts else None
+        chosen: Placement = wanted or (_first_free(tensor, devices) if cuts else Replicate())
+        if _is_cut(tensor, devices):
+            continue
+        whole = [Replicate()] * (devices.ndim - 1)
+        distribute(tensor, devices, [*whole, chosen], name)
+        if cuts and tensor.requires_grad:
+            # A gradient arrives whole or in parts, as XLA finds it.
+            tensor.register_hook(functools.partial(_lying_as, tensor))
+    _divide_activations(module, devices)
+    cls = type(module)
+    if not isinstance(module, FSDPModule):
+        module.__class__ = type(f"FSDP{cls.__name__}", (FSDPModule, cls), {})
+    return module
+
+
+def _is_cut(tensor: Any, mesh: DeviceMesh) -> bool:
+    """Whether a dimension of ``mesh`` cuts a tensor already."""
+    found = lies(tensor)
+    if found is None or found.mesh != mesh.jax():
+        return False
+    parts = [(each,) if isinstance(each, str) else each or () for each in found.spec]
+    return not {*mesh.mesh_dim_names}.isdisjoint(name for part in parts for name in part)
+
+
+def _first_free(tensor: Any, mesh: DeviceMesh) -> Placement:
+    found = lies(tensor)
+    spec = () if found is None else found.spec
+    for dim, size in enumerate(tensor.shape):
+        free = dim >= len(spec) or spec[dim] is None
+        if free and size and size % mesh.shape[-1] == 0:
+            return Shard(dim)
+    return Replicate()
+
+
+def _lying_as(parameter: Any, gradient: Any) -> Any:
+    sharding = lies(parameter)
+    return gradient if sharding is None or gradient.is_sparse else put(gradient, sharding)
+
+
+def _divide_activations(module: Module, mesh: DeviceMesh) -> None:
+    """Divide what goes into the module, and what comes out of its layers, by the batch."""
+    module.register_forward_pre_hook(
+        lambda _, args, kwargs: (divided(args, mesh), divided(kwargs, mesh)), with_kwargs=True
+    )
+    for each in module.modules():
+        if each is module or any(True for _ in each.parameters(recurse=False)):
+            each.register_forward_hook(lambda _, args, output: divided(output, mesh, tell=False))
+
+
+class ShardingStrategy(enum.Enum):
+    """What `FullyShardedDataParallel` divides: all parameters, or none."""
+
+    FULL_SHARD = enum.auto()
+    SHARD_GRAD_OP = enum.auto()
+    NO_SHARD = enum.auto()
+    HYBRID_SHARD = enum.auto()
+    _HYBRID_SHARD_ZERO2 = enum.auto()
+
+
+class FullyShardedDataParallel(Module):
+    """A module whose parameters are divided by `fully_shard`.
+
+    Args:
+        module: The module.
+        process_group: Accepted for PyTorch's sake, like all that is not named here.
+        sharding_strategy: ``NO_SHARD`` copies all parameters to all devices; the others divide
+            them, hybrid ones along the second dimension of the mesh.
+        device_mesh: See `fully_shard`.
+        **options: See ``process_group``.
+
+    Raises:
+        NotImplementedError: Another precision or another memory is asked for.
+        ValueError: A hybrid strategy without a mesh of two dimensions.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        process_group: Any = None,
+        sharding_strategy: ShardingStrategy | None = None,
+        cpu_offload: Any = None,
+        auto_wrap_policy: Any = None,
+        *,
+        mixed_precision: Any = None,
+        device_mesh: Any = None,
+        ignored_states: Iterable[Any] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        if mixed_precision is not None or cpu_offload is not None:
+            raise NotImplementedError(
+                "FullyShardedDataParallel computes in the parameters' dtype and on their devices; "
+                "use flambeau.autocast, and leave out mixed_precision and cpu_offload"
+            )
+        strategy = sharding_strategy or ShardingStrategy.FULL_SHARD
+        mesh = as_mesh(device_mesh)
+        if "HYBRID" in strategy.name and mesh.ndim != 2:
+            raise ValueError(
+                f"{strategy} needs a device_mesh of two dimensions, got {mesh}; the first copies "
+                "parameters, the second divides them"
+            )
+        kept = {each for each in ignored_states or () if isinstance(each, Parameter)}
+        if strategy is ShardingStrategy.NO_SHARD:
+            kept = {*module.parameters()}
+        fully_shard(module, mesh=mesh, ignored_params=kept)
+        self._fsdp_wrapped_module = module
+
+    @property
+    def module(self) -> Module:
+        """The module."""
+        return self._fsdp_wrapped_module
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module gives."""
+        return self._fsdp_wrapped_module(*args, **kwargs)
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's own state dict, by its own keys; the tensors are divided as they are."""
+        return self._fsdp_wrapped_module.state_dict(*args, **kwargs)
+
+    def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
+        """Load the module's own state dict; each tensor is divided as the one that it replaces."""
+        return self._fsdp_wrapped_module.load_state_dict(state_dict, strict, assign)
+
+    def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Any:
+        """Scale the gradients so that their common norm is at most ``max_norm``."""
+        return clip_grad_norm_([*self.parameters()], max_norm, norm_type)
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """A block as any other: gradients add up, and XLA decides when devices communicate."""
+        yield

@@ -1,0 +1,324 @@
+"""Training on eight devices gives the numbers of one, whatever the model and the mesh."""
+
+import collections
+import re
+
+import jax
+import numpy as np
+import pytest
+
+import flambeau
+from flambeau import nn, optim
+from flambeau.core import programs
+from flambeau.core.statistics import statistics
+from flambeau.distributed.device_mesh import init_device_mesh
+from flambeau.distributed.fsdp import FSDPModule, FullyShardedDataParallel, fully_shard
+from flambeau.distributed.tensor import Replicate, Shard
+from flambeau.distributed.tensor.parallel import (
+    ColwiseParallel,
+    PrepareModuleInput,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)
+from flambeau.nn import functional as F
+from flambeau.nn.parallel import DistributedDataParallel
+
+
+class Perceptron(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
+
+    def forward(self, x):
+        return self.down(F.gelu(self.up(x)))
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(16)
+        # A bias of keys has no gradient but rounding, which AdamW would make large.
+        self.qkv = nn.ModuleList(nn.Linear(16, 16, bias=False) for _ in range(3))
+        self.out = nn.Linear(16, 16)
+        self.mlp_norm, self.dropout = nn.LayerNorm(16), nn.Dropout(0.2)
+        self.up, self.down = nn.Linear(16, 32), nn.Linear(32, 16)
+
+    def forward(self, x):
+        y = self.norm(x)
+        q, k, v = (each(y).unflatten(-1, (4, 4)).transpose(1, 2) for each in self.qkv)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).flatten(2))
+        return x + self.dropout(self.down(F.gelu(self.up(self.mlp_norm(x)))))
+
+
+class Transformer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(16, 16), nn.Embedding(4, 16)
+        self.blocks = nn.ModuleList([Block()])
+        self.head = nn.Linear(16, 8)
+
+    def forward(self, x):
+        x = self.tokens(x) + self.positions(flambeau.arange(4))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x).mean(1)
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(8, 16, batch_first=True), nn.Linear(16, 8)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0][:, -1])
+
+
+def convolutional():
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, bias=False),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(128, 8),
+    )
+
+
+def numbers(*shape):
+    return np.sin(np.arange(np.prod(shape), dtype=np.float32)).reshape(shape)
+
+
+MODELS = {
+    "perceptron": (Perceptron, lambda: numbers(16, 8)),
+    "convolutional": (convolutional, lambda: numbers(16, 3, 6, 6)),
+    "transformer": (Transformer, lambda: np.arange(64).reshape(16, 4) * 7 % 16),
+    "recurrent": (Recurrent, lambda: numbers(16, 4, 8)),
+}
+STYLES = {
+    "*up": ColwiseParallel(), "*down": RowwiseParallel(), "*.qkv.*": ColwiseParallel(),
+    "*.out": RowwiseParallel(),
+}  # fmt: skip
+
+
+def on_one(model):
+    return model
+
+
+def data_parallel(model):
+    return DistributedDataParallel(model)
+
+
+def fully_sharded(model):
+    mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
+    for block in getattr(model, "blocks", ()):
+        fully_shard(block, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+
+def hybrid(model):
+    return fully_shard(model, mesh=init_device_mesh("cpu", (2, 4), mesh_dim_names=("copy", "cut")))
+
+
+def tensor_and_data_parallel(model):
+    mesh = init_device_mesh("cpu", (4, 2), mesh_dim_names=("data", "model"))
+    plan = {}
+    if isinstance(model, Perceptron | Transformer):
+        plan = {
+            path: STYLES[path]
+            for path in STYLES
+            if isinstance(model, Transformer) or path[1] != "."
+        }
+    parallelize_module(model, mesh["model"], plan)
+    return DistributedDataParallel(model, device_mesh=mesh["data"])
+
+
+def three_dimensions(model):
+    names = ("copy", "data", "model")
+    mesh = init_device_mesh("cpu", (2, 2, 2), mesh_dim_names=names)
+    if isinstance(model, Perceptron | Transformer):
+        parallelize_module(model, mesh["model"], {"*up": STYLES["*up"], "*down": STYLES["*down"]})
+    return fully_shard(model, mesh=mesh["copy", "data"])
+
+
+def by_rules(model):
+    mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("all",))
+    rules = {name: ("all",) for name, each in model.named_parameters() if each.shape[0] % 8 == 0}
+    return flambeau.shard(model, mesh, rules)
+
+
+WAYS = [
+    data_parallel, fully_sharded, hybrid, tensor_and_data_parallel, three_dimensions, by_rules,
+]  # fmt: skip
+
+
+def train(name, way, compiled, steps=3):
+    """The losses and the parameters, and how many programs of the step were compiled."""
+    make, batch = MODELS[name]
+    flambeau.manual_seed(0)
+    model = way(make())
+    optimizer = optim.AdamW(model.parameters(), lr=0.01)
+    x, y = flambeau.from_numpy(batch()), flambeau.arange(16) % 8
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        return loss
+
+    run = flambeau.compile(step) if compiled else step
+    before = statistics.compiled.get("compiled_step", (0, 0))[0]
+    losses = [run(x, y).item() for _ in range(steps)]
+    count = statistics.compiled.get("compiled_step", (0, 0))[0] - before
+    found = {
+        name.removeprefix("module."): each.detach().numpy()
+        for name, each in (*model.named_parameters(), *model.named_buffers())
+    }
+    return losses, found, count, model, optimizer
+
+
+@pytest.fixture(name="expected", scope="module")
+def _expected():
+    return {}
+
+
+CASES = [
+    *((name, way, True) for name in ("perceptron", "transformer") for way in WAYS),
+    *(("convolutional", way, True) for way in (data_parallel, fully_sharded)),
+    *(("recurrent", way, True) for way in (data_parallel, hybrid)),
+    *(("perceptron", way, False) for way in (data_parallel, fully_sharded, three_dimensions)),
+    ("convolutional", data_parallel, False), ("transformer", fully_sharded, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "way", "compiled"), CASES)
+def test_training_gives_the_numbers_of_one_device(name, way, compiled, expected, monkeypatch):
+    if (name, compiled) not in expected:
+        expected[name, compiled] = train(name, on_one, compiled)[:3]
+    losses, found, count, model, optimizer = train(name, way, compiled)
+    one = expected[name, compiled]
+    np.testing.assert_allclose(losses, one[0], rtol=2e-4)
+    assert found.keys() == one[1].keys()
+    for key, each in found.items():
+        np.testing.assert_allclose(each, one[1][key], rtol=2e-3, atol=2e-4, err_msg=key)
+    assert count == one[2]
+    for each in model.parameters():
+        state = optimizer.state[each]
+        assert each.device_mesh.size() == 8
+        assert state["exp_avg"].placements == each.placements
+
+
+def step_text(way):
+    """The program that XLA makes of a step, for eight devices."""
+    flambeau.manual_seed(0)
+    model = way(Perceptron())
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+
+    kept = []
+    compile_lowered = jax.stages.Lowered.compile
+
+    def noted(self, *args, **kwargs):
+        kept.append(compile_lowered(self, *args, **kwargs))
+        return kept[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(programs, "store", lambda: None)
+        patch.setattr(jax.stages.Lowered, "compile", noted)
+        flambeau.compile(step)(flambeau.from_numpy(numbers(16, 8)))
+    (program,) = [each for each in kept if "compiled_step" in each.as_text()]
+    return program
+
+
+def collectives(program):
+    found = re.findall(
+        r" = .*? (all-[a-z]+|reduce-scatter|collective-permute)\(", program.as_text()
+    )
+    return collections.Counter(found)
+
+
+def test_data_parallel_steps_communicate_by_all_reduces_of_gradients_only():
+    found = collectives(step_text(data_parallel))
+    assert set(found) == {"all-reduce"}
+    assert found["all-reduce"] <= 4
+
+
+def test_fully_sharded_steps_gather_parameters_and_need_less_memory():
+    found = step_text(fully_sharded)
+    assert collectives(found)["all-gather"] >= 2
+    whole = step_text(data_parallel).memory_analysis().argument_size_in_bytes
+    assert found.memory_analysis().argument_size_in_bytes < whole / 2
+
+
+def test_a_batch_that_is_not_divisible_is_computed_whole_with_a_warning():
+    net = DistributedDataParallel(Perceptron())
+    x = flambeau.from_numpy(numbers(12, 8))
+    with pytest.warns(UserWarning, match="a batch of 12 is not divisible by 8 devices"):
+        found = net(x)
+    net(x[:8])
+    assert found.shape == (12, 8)
+
+
+def test_a_wrapped_module_shows_what_pytorch_shows():
+    net = DistributedDataParallel(Perceptron(), find_unused_parameters=True)
+    assert [*net.state_dict()] == [f"module.{name}" for name in net.module.state_dict()]
+    with net.no_sync():
+        assert net(flambeau.ones(8, 8)).placements == (Shard(0),)
+    model = Perceptron()
+    names = [*model.state_dict()]
+    wrapped = FullyShardedDataParallel(model)
+    assert [*wrapped.state_dict()] == names
+    assert isinstance(wrapped.module, FSDPModule)
+    assert isinstance(wrapped.module, Perceptron)
+    assert wrapped.module.up.weight.placements == (Shard(0),)
+    wrapped.load_state_dict(Perceptron().state_dict())
+    assert wrapped.module.up.weight.placements == (Shard(0),)
+    wrapped(flambeau.ones(8, 8)).sum().backward()
+    assert wrapped.module.up.weight.grad.placements == (Shard(0),)
+    assert wrapped.clip_grad_norm_(1.0) > 0
+
+
+def test_a_module_without_parameters_to_train_is_not_wrapped():
+    with pytest.raises(RuntimeError, match="DistributedDataParallel is not needed"):
+        DistributedDataParallel(nn.ReLU())
+    with pytest.raises(RuntimeError, match="device_ids can only be None or contain a single"):
+        DistributedDataParallel(Perceptron(), device_ids=[0, 1])
+
+
+def test_styles_divide_parameters_and_activations():
+    mesh = init_device_mesh("cpu", (4, 2), mesh_dim_names=("data", "model"))
+    net = nn.Sequential(nn.LayerNorm(8), nn.Embedding(8, 4), nn.Linear(4, 8), nn.Linear(8, 4))
+    plan = {
+        "0": SequenceParallel(), "1": RowwiseParallel(),
+        "2": PrepareModuleInput(input_layouts=Replicate(), desired_input_layouts=Shard(0)),
+        "3": ColwiseParallel(output_layouts=Replicate()),
+    }  # fmt: skip
+    parallelize_module(net, mesh["model"], plan)
+    assert net[0].weight.placements == (Replicate(), Replicate())
+    assert net[1].weight.placements == (Replicate(), Shard(0))
+    assert net[3].bias.placements == (Replicate(), Shard(0))
+    assert net[0](flambeau.ones(2, 4, 8)).placements == (Replicate(), Shard(1))
+    assert net[3](net[2](net[1](flambeau.arange(8)))).placements == (Replicate(), Replicate())
+
+
+@pytest.mark.parametrize(
+    ("plan", "error", "message"),
+    [
+        ({"5": ColwiseParallel()}, ValueError, "path '5' matches no module"),
+        ({"0": ColwiseParallel()}, NotImplementedError, "only support nn.Linear and nn.Embedding"),
+    ],
+)
+def test_a_plan_that_does_not_fit_is_refused(plan, error, message):
+    with pytest.raises(error, match=message):
+        parallelize_module(nn.Sequential(nn.ReLU()), None, plan)
+
+
+def test_a_plan_over_several_dimensions_is_refused():
+    with pytest.raises(ValueError, match="only accepts a 1D DeviceMesh, but found 2D"):
+        parallelize_module(nn.Linear(2, 2), init_device_mesh("cpu", (4, 2)), ColwiseParallel())
