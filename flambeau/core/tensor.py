@@ -27,6 +27,14 @@ from flambeau.core.tensor_class import TensorMeta
 from flambeau.core.tracers import constant
 from flambeau.core.view import View
 
+if TYPE_CHECKING:
+    # Operators attach themselves as methods when they are declared; `tools/stubs.py` lists them.
+    from flambeau.core.tensor_methods import (  # pyright: ignore[reportMissingModuleSource]
+        TensorMethods,
+    )
+else:
+    TensorMethods = object
+
 
 class Size(tuple[int, ...]):
     """The shape of a tensor: a tuple that prints as PyTorch's and counts elements."""
@@ -68,7 +76,7 @@ def _disabled_torch_function_impl(
         modes.overrides_disabled -= 1
 
 
-class Tensor(Attributes, History, HostAccess, metaclass=TensorMeta):
+class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMeta):
     """An n-dimensional array with PyTorch's interface.
 
     A tensor is a handle: its elements are in a `Cell`, perhaps reached through a `View`. Construct
@@ -85,27 +93,6 @@ class Tensor(Attributes, History, HostAccess, metaclass=TensorMeta):
     __array_priority__ = 1000
 
     if TYPE_CHECKING:
-        # Operators attach themselves as methods at declaration.
-        __getitem__: Any
-        __setitem__: Any
-        __neg__: Any
-        __add__: Any
-        __radd__: Any
-        __sub__: Any
-        __rsub__: Any
-        __mul__: Any
-        __rmul__: Any
-        __truediv__: Any
-        __rtruediv__: Any
-        __matmul__: Any
-        __pow__: Any
-        __lt__: Any
-        __le__: Any
-        __gt__: Any
-        __ge__: Any
-
-        def __getattr__(self, name: str) -> Any: ...
-
         # What files above supply: `convert`, `viewing`, `overrides`.
         _legacy_array: ClassVar[Callable[..., Any]]
         _rebuild: ClassVar[Callable[..., Any]]

@@ -30,7 +30,7 @@ class UninitializedTensorMixin:
     #: What `materialize` turns the object into.
     cls_to_become: Any = None
 
-    _allowed_methods: tuple[Callable[..., Any], ...] = (
+    _allowed_methods: tuple[Any, ...] = (
         Tensor.__hash__,
         *(getattr(Tensor, name) for name in _ALLOWED),
     )

@@ -92,4 +92,4 @@ for _name in ("indices", "values", "is_coalesced", "_indices", "_values", "_nnz"
 
 
 # Dense tensors have one that gives themselves.
-SparseTensor.to_dense = creation.to_dense
+SparseTensor.to_dense = creation.to_dense  # type: ignore[method-assign]

@@ -161,7 +161,7 @@ def _refined(source: Selection, index: Selection) -> Selection:
     """Those of the selected where a mask of as many elements is true."""
     agreeing("__getitem__", (source, index))
     if index.ndim == source.ndim > 1 and index.lanes.shape == source.lanes.shape:
-        return _refined(source.flatten(), index.flatten())
+        return _refined(source.flatten(), index.flatten())  # type: ignore[arg-type]
     if index.dtype.name != "bool" or index.ndim != 1:
         refuse_operator("__getitem__", source)
     mask = source.mask & index.lanes
@@ -385,7 +385,7 @@ def masked_select(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
 
 def masked_fill(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The rule of `masked_fill`, whose value may be a 0-d tensor and must stay one."""
-    given = by_name(Tensor.masked_fill, args, kwargs)  # type: ignore[attr-defined]
+    given = by_name(Tensor.masked_fill, args, kwargs)
     value = given["value"]
     if not isinstance(value, Tensor):
         return elementwise(func, args, kwargs)
