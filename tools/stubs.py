@@ -286,9 +286,12 @@ def methods() -> str:
     stub.lines.append("class TensorMethods:")
     stub.lines.append('    """What operators, when they are declared, bind onto Tensor."""')
     for name, value in sorted(vars(Tensor).items()):
-        if name in own or name in _OTHERWISE or not isinstance(value, _METHOD_TYPES):
+        if name in own or name in _OTHERWISE:
             continue
-        _add_method(stub, name, value)
+        if isinstance(value, bool):
+            stub.lines.append(f"    {name}: {stub.name_of(bool)}")
+        elif isinstance(value, _METHOD_TYPES):
+            _add_method(stub, name, value)
     return stub.text()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from flambeau.core import world
 from flambeau.core.attributes import SAME_DTYPE
@@ -32,7 +32,19 @@ class History:
 
     if TYPE_CHECKING:
         # What the rest of the Tensor supplies.
-        def __getattr__(self, name: str) -> Any: ...
+        _cell: Any
+        _view: Any
+        _inference: bool
+        _replay_view: ClassVar[Callable[..., None]]
+
+        @property
+        def shape(self) -> Any: ...
+        @property
+        def dtype(self) -> Any: ...
+        @property
+        def device(self) -> Any: ...
+        def is_floating_point(self) -> bool: ...
+        def is_complex(self) -> bool: ...
 
     @property
     def requires_grad(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import numpy as np
@@ -22,7 +22,23 @@ class HostAccess:
 
     if TYPE_CHECKING:
         # What the rest of the Tensor supplies.
-        def __getattr__(self, name: str) -> Any: ...
+        _cell: Any
+        _view: Any
+
+        @property
+        def shape(self) -> Any: ...
+        @property
+        def dtype(self) -> Any: ...
+        @property
+        def device(self) -> Any: ...
+        @property
+        def requires_grad(self) -> bool: ...
+        @property
+        def is_meta(self) -> bool: ...
+        @property
+        def ndim(self) -> int: ...
+        def _read(self) -> Any: ...
+        def numel(self) -> int: ...
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The elements as a NumPy array, read-only and without a copy where JAX allows it.
@@ -195,18 +211,23 @@ class HostAccess:
 
     # By identity, although `==` compares elements; Python's own is several times faster than any
     # method, and walks through modules and optimizers hash each parameter.
-    __hash__ = object.__hash__
+    if TYPE_CHECKING:
+
+        def __hash__(self) -> int: ...
+
+    else:
+        __hash__ = object.__hash__
 
     def __iter__(self) -> Iterator[Any]:
         if self.ndim == 0:
             raise TypeError("iteration over a 0-d tensor")
-        return iter(self.unbind(0))
+        return iter(cast(Any, self).unbind(0))
 
     def __contains__(self, element: Any) -> bool:
         return bool((self == element).any())
 
     def __reversed__(self) -> Any:
-        return self if self.ndim == 0 else self.flip(0)
+        return self if self.ndim == 0 else cast(Any, self).flip(0)
 
 
 def _known_value(tracer: Tracer) -> Any:
