@@ -72,3 +72,13 @@ def explain(error: Exception) -> CompileError:
         )
     kind = NotYetMadeError if isinstance(error, MadeInsideError) else CompileError
     return kind(f"{user_line(error.__traceback__, line)}\n{reason}")
+
+
+def interrupt_in(error: BaseException) -> BaseException | None:
+    """The interrupt, such as Ctrl-C, that JAX has turned into an ``error`` of its own, if it has."""
+    if not isinstance(error, Exception):
+        return None
+    cause: BaseException | None = error
+    while isinstance(cause, Exception):
+        cause = cause.__cause__
+    return cause

@@ -152,6 +152,8 @@ class Recording:
                 undo()
             self.trace.reset()
             put_settings_back()
+            if (interrupt := errors.interrupt_in(error)) is not None:
+                raise interrupt from None
             if isinstance(error, errors.VALUE_ERRORS):
                 raise errors.explain(error) from error
             raise

@@ -178,3 +178,15 @@ def test_a_tensor_that_is_put_into_two_places_is_one_tensor_after_an_interrupt()
         if raiser.left > 0:
             break
     assert raised > 20
+
+
+def test_an_interrupt_that_jax_has_turned_into_an_error_is_raised_as_it_was():
+    @flambeau.compile
+    def step(x):
+        try:
+            raise Interrupt
+        except Interrupt as interrupt:
+            raise ValueError("as JAX's C++ says it") from interrupt
+
+    with pytest.raises(Interrupt):
+        step(X)
