@@ -122,6 +122,19 @@ def test_files_of_earlier_processes_count(tmp_path):
     assert sum(each.stat().st_size for each in tmp_path.iterdir()) <= 750
 
 
+def test_many_short_processes_keep_to_the_size_although_few_look_at_all_files(
+    tmp_path, monkeypatch
+):
+    looks = []
+    measured = store.Store._measured
+    monkeypatch.setattr(store.Store, "_measured", lambda self: looks.append(0) or measured(self))
+    for number in range(2000):
+        # As each process does.
+        store.Store(tmp_path, 200_000).put(f"{number}", bytes(200))
+    assert 150_000 * 0.9 < sum(each.stat().st_size for each in tmp_path.iterdir()) < 220_000
+    assert 20 < len(looks) < 300
+
+
 def test_a_full_disk_leaves_nothing_behind_and_says_so_once(tmp_path, monkeypatch):
     kept = store.Store(tmp_path, 1000)
 
