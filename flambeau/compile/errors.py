@@ -75,7 +75,7 @@ def explain(error: Exception) -> CompileError:
 
 
 def interrupt_in(error: BaseException) -> BaseException | None:
-    """The interrupt, such as Ctrl-C, that JAX has turned into an ``error`` of its own, if it has."""
+    """The interrupt, such as Ctrl-C, that JAX has made an ``error`` of its own of, if it has."""
     if not isinstance(error, Exception):
         return None
     cause: BaseException | None = error

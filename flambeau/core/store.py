@@ -129,8 +129,8 @@ class Store:
 def _is_due(digest: bytes, written: int, size: int) -> bool:
     """Whether to look at all files now that ``written`` of ``size`` bytes are added.
 
-    Looking takes a tenth of a second where there are 30,000 files, so it is done about once for each
-    64th of the size, whichever processes write it: a digest is as good as a draw.
+    Looking takes a tenth of a second where there are 30,000 files, so it is done about once for
+    each 64th of the size, whichever processes write it: a digest is as good as a draw.
     """
     return int.from_bytes(digest[:4], "big") * size < _LOOKS * written * 2**32
 
