@@ -47,6 +47,15 @@ def is_of_package(file: str) -> bool:
     return folder is not None and file[len(folder) :].partition(os.sep)[0] not in _MACHINERY
 
 
+def is_of_machinery(code: CodeType, namespace: dict[str, Any]) -> bool:
+    """Whether code with these globals is a method that Python wrote for a dataclass of JAX's, say.
+
+    No file says whose the code is.
+    """
+    home = str(namespace.get("__name__", "")).partition(".")[0]
+    return code.co_filename == "<string>" and home in _MACHINERY
+
+
 def is_of_library(code: CodeType) -> bool:
     """Whether code is part of an installed package, of Python or of flambeau."""
     return code.co_filename.startswith(_LIBRARIES)

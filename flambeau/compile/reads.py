@@ -26,6 +26,7 @@ from flambeau.compile.ownership import (
     is_module,
     is_of_library,
     is_of_library_class,
+    is_of_machinery,
     is_of_package,
     is_of_user_or_layers,
     is_own,
@@ -94,7 +95,7 @@ class Reads(ReadsByName):
                 self._start_layer(code, namespace)
                 if is_of_package(code.co_filename):
                     self._note_settings(code, namespace)
-            else:
+            elif not is_of_machinery(code, namespace):
                 self._start(code, namespace)
         finally:
             self.paused = False

@@ -210,6 +210,10 @@ def test_an_interrupt_leaves_all_as_before_or_as_after(situation, interrupted):
                 total = (total[0], max(total[1] / 2, least))
             except Interrupt:
                 raised += 1
+            except ValueError as error:
+                # JAX's C++ turns what interrupts a comparison of its own into such an error.
+                assert "Interrupt" in str(error)  # noqa: PT017 (most are no errors at all)
+                raised += 1
             found = state()
             assert found in (before, after), f"neither before nor after, at interrupt {i}"
             # What was interrupted goes on as if nothing had happened.

@@ -122,9 +122,7 @@ def test_files_of_earlier_processes_count(tmp_path):
     assert sum(each.stat().st_size for each in tmp_path.iterdir()) <= 750
 
 
-def test_short_processes_keep_to_the_size_although_few_look_at_all_files(
-    tmp_path, monkeypatch
-):
+def test_short_processes_keep_to_the_size_although_few_look_at_all_files(tmp_path, monkeypatch):
     looks = []
     measured = store.Store._measured
     monkeypatch.setattr(store.Store, "_measured", lambda self: looks.append(0) or measured(self))
