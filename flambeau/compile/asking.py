@@ -111,7 +111,7 @@ class NewHook(NamedTuple):
     """A hook that a function registers.
 
     Attributes:
-        where: Where its tensor is found; see `flambeau.compile.exchanging.find`.
+        where: Where its tensor is found; see `flambeau.compile.slots.find`.
         method: The method of the tensor that registers it.
         hook: The hook.
     """

@@ -14,8 +14,8 @@ from typing import Any
 
 from flambeau.compile.exchanging import Exchange, become_views, joined_view
 from flambeau.compile.history import History
-from flambeau.compile.recording import DETACHED, LEAF, SPENT, Recording
-from flambeau.compile.results import Result
+from flambeau.compile.recording import Recording
+from flambeau.compile.results import DETACHED, LEAF, SPENT, Result
 from flambeau.compile.slots import GradSlot, Slot
 from flambeau.core import tape, world
 from flambeau.core.attributes import handle_on
@@ -105,7 +105,7 @@ class Effects:
         yield f"return {keeping.returned}"
 
     def _where(self, where: Any) -> str:
-        """The expression for a tensor that is found at ``where``; see `exchanging.find`."""
+        """The expression for a tensor that is found at ``where``; see `slots.find`."""
         if isinstance(where, Tensor):
             return self.page.name(where, "x")
         if isinstance(where, int):
@@ -146,22 +146,20 @@ class Effects:
         name = f"g{len(self._tensors)}" if number is None else f"t{number}"
         self._tensors[id(result)] = name
         page, cls = self.page, self.page.name(result.cls)
-        if result.slot:
-            start = self._look_up(self._where(result.slot))
-        elif result.argument >= 0:
-            start = f"leaves[{result.argument}]"
-        elif result.tensor is not None:
-            start = page.name(result.tensor, "x")
-        else:
+        where = result.where
+        if where is None:
             cell = self._cell(result.output)
-            start = f"{page.name(handle_on)}({cell}, {page.name(Tensor)})"
-            lines = [] if result.cls is Tensor else [f"{name} = {name}.as_subclass({cls})"]
+            self._making.append(f"{name} = {page.name(handle_on)}({cell}, {page.name(Tensor)})")
+            if result.cls is not Tensor:
+                self._making.append(f"{name} = {name}.as_subclass({cls})")
             if result.number is not None:
-                lines += self._history(name, result.number)
+                self._making += self._history(name, result.number)
             elif result.requires_grad:
-                lines.append(f"{name}._requires_grad = True")
-            self._making += [f"{name} = {start}", *lines]
+                self._making.append(f"{name}._requires_grad = True")
             return name
+        # What stands in a slot is looked up before anything is overwritten.
+        is_fixed = isinstance(where, Tensor | int)
+        start = self._where(where) if is_fixed else self._look_up(self._where(where))
         if not result.is_alias:
             self._making.append(f"{name} = {start}")
             return name

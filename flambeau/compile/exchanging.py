@@ -18,7 +18,7 @@ import numpy as np
 from jax.core import Tracer
 
 from flambeau.compile.errors import CompileError
-from flambeau.compile.slots import CellSlot, GradSlot, Slot, tensors_in
+from flambeau.compile.slots import CellSlot, GradSlot, Slot, Where, tensors_in
 from flambeau.core.cell import Cell
 from flambeau.core.modes import enable_grad
 from flambeau.core.steps import Step
@@ -26,16 +26,6 @@ from flambeau.core.tensor import Tensor
 from flambeau.core.trace import Handle, Trace
 from flambeau.core.view import View
 from flambeau.core.viewing import become_view
-
-#: Where a tensor is found: the tensor itself, the position of an argument, or a slot.
-Where = Any
-
-
-def find(where: Where, leaves: Sequence[Any]) -> Any:
-    """The tensor at ``where`` in one call, given the leaves of its arguments."""
-    if isinstance(where, Tensor):
-        return where
-    return leaves[where] if isinstance(where, int) else where.get()
 
 
 class Exchange(NamedTuple):
@@ -54,7 +44,7 @@ class Exchange(NamedTuple):
 
     target: Where
     output: int
-    source: Where
+    source: Where | None
     view: View | None
     starts: int
     cls: type | None

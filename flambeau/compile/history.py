@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flambeau.compile.slots import Where, find
 from flambeau.compile.split import Split, placeholder
 from flambeau.core import tape
 from flambeau.core.engine import Backward
@@ -104,24 +105,14 @@ class Source(NamedTuple):
     """Where a tensor that takes a gradient is found at each call.
 
     Attributes:
-        tensor: It is always this one,
-        slot: or what stands in this slot,
-        argument: or this argument,
-        result: or this result, a leaf that the function makes.
+        where: Where it stands before the call,
+        result: or which result it is, a leaf that the function makes.
         input: The number of the program's input that is its array, or -1.
     """
 
-    tensor: Tensor | None = None
-    slot: Any = None
-    argument: int = -1
+    where: Where | None = None
     result: int = -1
     input: int = -1
-
-    def find(self, leaves: Sequence[Any]) -> Any:
-        """The tensor of one call, given the leaves of its arguments; ``None`` for a result."""
-        if self.argument >= 0:
-            return leaves[self.argument]
-        return self.tensor if self.slot is None else self.slot.get()
 
 
 class History:
@@ -163,8 +154,10 @@ class History:
         """
         if self.refusal is not None:
             return RefusedBackward(self.refusal, len(self.roots))
-        tensors = [source.find(leaves) for source in self.sources]
-        edges = [None if each is None else tape.edge_of(each) for each in tensors]
+        edges = [
+            None if where is None else tape.edge_of(find(where, leaves))
+            for where, _, _ in self.sources
+        ]
         return CompiledFunctionBackward(self, tuple(arrays), residuals, tuple(edges))
 
 
@@ -226,7 +219,7 @@ class CompiledFunctionBackward(Node):
         for edge, source in zip(self.edges, self.history.sources, strict=True):
             if source.input < 0:
                 kind, advice = "uses a view from outside", "pass the view as an argument"
-                if source.argument >= 0:
+                if isinstance(source.where, int):
                     kind = "writes to an argument of which another one is a view"
                     advice = "pass the whole tensor, and take the views inside"
                 raise RuntimeError(

@@ -95,7 +95,8 @@ class Outside:
             try:
                 name = self.root.__name__
             except Exception:  # noqa: BLE001 (a `__getattr__` of the user's may raise anything)
-                name = type(self.root).__name__
+                name = None
+            name = name if isinstance(name, str) else type(self.root).__name__
         return ".".join((name, *self.attributes))
 
 

@@ -253,12 +253,12 @@ def _source_of(
         i = recording.own[tensor]
         operand, operands = Operand("part", i), recording.joined.operands
         place = first + operands.index(operand) if operand in operands else -1
-        return Source(argument=i, input=place)
+        return Source(i, input=place)
     result = recording.returned.get(tensor)
     if result is not None and recording.results[result].is_new_handle:
         return Source(result=result)
     if tensor._view is not None:
-        return Source(tensor=tensor)
+        return Source(tensor)
     slot = slot_of.get(tensor._cell)
     number = order.get(tensor._cell if slot is None else slot, -1)
-    return Source(slot=slot, tensor=tensor, input=number)
+    return Source(tensor if slot is None else slot, input=number)

@@ -13,15 +13,15 @@ from flambeau.compile import arguments, errors, exchanging, guard, settings, sha
 from flambeau.compile.asking import NewHook
 from flambeau.compile.exchanging import Exchange
 from flambeau.compile.hidden import hidden_objects
-from flambeau.compile.history import Arrival, Root, trace_backward
+from flambeau.compile.history import Arrival, trace_backward
 from flambeau.compile.keeping import Keeping, Origin, Writer, drop_counters
 from flambeau.compile.members import noticing_attributes
 from flambeau.compile.places import AttributeSlot, Outside, Returned, Variable
 from flambeau.compile.reaching import reaches_trace
 from flambeau.compile.replaced_objects import objects_that_stay
-from flambeau.compile.results import Result
+from flambeau.compile.results import DETACHED, LEAF, Result, Results
 from flambeau.compile.sharing import Joined
-from flambeau.compile.slots import KINDS, GradSlot, tensors_in
+from flambeau.compile.slots import KINDS, GradSlot
 from flambeau.compile.source import Page
 from flambeau.compile.watching import WatchingTrace
 from flambeau.core import tape, world
@@ -30,12 +30,6 @@ from flambeau.core.modes import modes
 from flambeau.core.pytree import OWN_PARTS
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import Handle
-
-#: Stands for the number of an output of the program's node where backward has already run.
-SPENT = -1
-#: Stand for that number where a tensor has been taken off the tape, and where it then was made to
-#: require grad.
-DETACHED, LEAF = -2, -3
 
 
 class ArgumentWrite(NamedTuple):
@@ -54,7 +48,7 @@ class ArgumentWrite(NamedTuple):
     times: int
 
 
-class Recording:
+class Recording(Results):
     """One trace of a function: what it read, wrote and returned.
 
     Args:
@@ -64,26 +58,16 @@ class Recording:
     """
 
     def __init__(self, function: Callable[..., Any], joined: Joined, structure: Any) -> None:
+        super().__init__(WatchingTrace(tape.sequence_now()))
         self.function = function
         self.structure = structure
         self.joined = joined
         self.leaves = joined.leaves
-        self.trace = WatchingTrace(tape.sequence_now())
         self.stand_ins: list[Any] = []
-        # The stand-ins of tensors, with the positions of those.
-        self.own: dict[Tensor, int] = {}
-        self.outputs: list[Any] = []
-        # The outputs that are the arrays of whole Cells which the function makes.
-        self.output_of: dict[Cell, int] = {}
-        # The tensors that the function leaves somewhere or returns, with what they are as results.
-        self.returned: dict[Tensor, int] = {}
-        self.results: list[Result] = []
-        self.result_of: dict[Tensor, Result] = {}
         #: Where the program's effects are written; and what is left and returned.
         self.page = Page()
         self.keeping: Keeping
-        # The results that need cotangents, where these go, and how many outputs are no gradients.
-        self.roots: list[Root] = []
+        # Where the cotangents of results go, and how many outputs are no gradients.
         self.arrivals: list[Arrival] = []
         # Tensors that it takes off the tape and then requires gradients of, as results.
         self.new_leaves: dict[Tensor, int] = {}
@@ -99,13 +83,7 @@ class Recording:
         # The positions of results, and of other results that are their gradients.
         self.result_grads: list[tuple[int, int]] = []
         self.slots: list[tuple[GradSlot, Result | None]] = []
-        # What the stand-ins of arguments were when the trace began.
-        self.given: dict[Tensor, Handle] = {}
         self.exchanges: list[Exchange] = []
-        # What the program takes for granted of slots, as what the trace found there.
-        self.slot_before: list[tuple[Any, Any]] = []
-        # The Cells of the tensors in slots that matter as objects, and not by their values.
-        self.looked_up: set[Cell] = set()
         # Those of them that must hold the same object.
         self.staying: list[tuple[Any, Any]] = []
         # The slots that the function itself puts something into, with that.
@@ -208,19 +186,12 @@ class Recording:
                 "outside itself, as a global or an attribute, or return what it puts there"
             )
 
-    def _keep(self, tensor: Tensor) -> int:
-        """The position among the results of a tensor that the function leaves somewhere."""
-        if tensor not in self.returned:
-            self.returned[tensor] = len(self.returned)
-            self.results.append(self._result(tensor))
-        return self.returned[tensor]
-
     def _collect_kept(self, returned: Any) -> None:
         holders = {*map(id, self.trace.modules)}
         holders |= {id(slot.root) for slot, _ in self.assigned if isinstance(slot, Outside)}
         hidden, knows = hidden_objects(self, returned), self.trace.reads_outside.knows
         origin = Origin(
-            self.trace.log, self._keep, lambda value: knows(value) or id(value) in hidden,
+            self.trace.log, self.keep, lambda value: knows(value) or id(value) in hidden,
             holders, self.stand_ins,
         )  # fmt: skip
         writer = Writer(origin, self.page)
@@ -253,102 +224,6 @@ class Recording:
                     "attribute, or return the tensor"
                 )
 
-    def _add(self, array: Any) -> int:
-        self.outputs.append(array)
-        return len(self.outputs) - 1
-
-    def _result(self, value: Tensor) -> Result:
-        """How ``value`` is made at each call; one object for each tensor."""
-        if value not in self.result_of:
-            self.result_of[value] = self._new_result(value)
-        return self.result_of[value]
-
-    def _new_result(self, value: Tensor) -> Result:
-        if value in self.own:
-            return Result(argument=self.own[value])
-        slot = self.slot_of(value)
-        if slot is not None:
-            return Result(slot=slot)
-        if value in self.trace.handles:
-            return Result(tensor=value)
-        alias = self._alias(value)
-        if alias is not None:
-            return alias
-        if value._view is None and not isinstance(value._cell.array, Tracer):
-            return Result(tensor=value)
-        return Result(
-            output=self._add(value._read()) if value._view else self._cell_output(value._cell),
-            number=self._number(value),
-            requires_grad=value.requires_grad,
-            cls=type(value),
-        )
-
-    def _cell_output(self, cell: Cell) -> int:
-        """The output for all of a Cell that the function makes, one for all its tensors."""
-        if cell not in self.output_of:
-            self.output_of[cell] = self._add(self.trace.read(cell))
-        return self.output_of[cell]
-
-    def _alias(self, value: Tensor) -> Result | None:
-        """The result for a new handle on elements of a tensor from outside, if it is one.
-
-        Of views, these are leaves; other views that the function returns are copies.
-        """
-        if value.grad_fn is not None or not (value.requires_grad or value._view is None):
-            return None
-        alias = self._shared(value)
-        if alias is None and value.requires_grad and self._is_from_outside(value._cell):
-            errors.warn(
-                "the compiled function returns a new leaf that is a copy of elements of a tensor "
-                "from outside: it begins at a computed position, or the function exchanges the "
-                "tensor's data. Later writes to the one do not reach the other; make the leaf "
-                "outside the compiled function"
-            )
-        return alias
-
-    def _shared(self, value: Tensor) -> Result | None:
-        cell, view = value._cell, value._view
-        if view is not None and isinstance(view.starts, Tracer):
-            return None
-        alias = Result(is_alias=True, cls=type(value), requires_grad=value.requires_grad, view=view)
-        for made, i in self.own.items():
-            if made._cell is cell and made._view is None and self.given[made].cell is cell:
-                return alias._replace(argument=i)
-        if isinstance(cell.array, Tracer):
-            return None
-        if value not in self.trace.derived:
-            return Result(tensor=value) if self.trace.is_outside(value) else None
-        slot = exchanging.slots_by_cell(self).get(cell)
-        if slot is None:
-            return alias._replace(tensor=value, view=None)
-        return alias._replace(slot=slot)
-
-    def _is_from_outside(self, cell: Cell) -> bool:
-        """Whether a tensor from outside has ``cell`` now."""
-        if any(each._cell is cell for each in (*self.own, *self.trace.handles)):
-            return True
-        return any(each is cell for _, each in self.trace.tensors.values())
-
-    def slot_of(self, tensor: Tensor) -> Any:
-        """The slot where ``tensor`` stood before the trace, if there is one."""
-        for slot, before in self.slot_before:
-            for where, each in tensors_in(before, slot):
-                if each is tensor:
-                    self.looked_up.add(tensor._cell)
-                    return where
-        for owner, grad in self.trace.grads_read.items():
-            if grad is tensor:
-                return GradSlot(owner)
-        return None
-
-    def _number(self, value: Tensor) -> int | None:
-        """Which output of the program's node ``value`` is to be."""
-        node = value.grad_fn
-        if node is None or node.spent:
-            return None if node is None else SPENT
-        self.roots.append(((node, value.output_nr), value._read()))
-        return len(self.roots) - 1
-
     def _trace_backward(self) -> None:
         """Go on with the trace: from the results that require grad back to where they come from."""
         trace = self.trace
@@ -372,9 +247,9 @@ class Recording:
         else:
             self.arrivals = [each for each in arrivals if self._is_known(each.tensor)]
             for each in self.arrivals:
-                self._add(each.gradient)
+                self.add(each.gradient)
                 if each.is_leaf and self._is_detached(each.tensor):
-                    self.new_leaves[each.tensor] = self._keep(each.tensor)
+                    self.new_leaves[each.tensor] = self.keep(each.tensor)
         finally:
             trace.log.restore()
 
@@ -402,26 +277,26 @@ class Recording:
     def _collect_writes(self) -> None:
         trace = self.trace
         for cell, array in trace.values.items():
-            self.cells[cell] = self._add(array), trace.writes_to(cell)
+            self.cells[cell] = self.add(array), trace.writes_to(cell)
         written: dict[Cell, ArgumentWrite] = {}
         for stand_in, i in self.own.items():
             cell = self.given[stand_in].cell
             # Of one that was there before the trace knows the writes.
             if cell.version and cell not in written and trace.is_made_inside(cell):
                 is_whole = i in self.joined.owners
-                written[cell] = ArgumentWrite(i, is_whole, self._add(cell.array), cell.version)
+                written[cell] = ArgumentWrite(i, is_whole, self.add(cell.array), cell.version)
         self.argument_writes = [*written.values()]
         for tensor, grad in trace.grads.items():
             if tensor in self.own:
                 if grad is not tensor._grad:
-                    result = None if grad is None else self._result(grad)
+                    result = None if grad is None else self.result(grad)
                     self.argument_grads[self.own[tensor]] = result
             elif grad is None:
                 self.slots.append((GradSlot(tensor), None))
             elif trace.is_outside(tensor):
-                self.slots.append((GradSlot(tensor), self._result(grad)))
+                self.slots.append((GradSlot(tensor), self.result(grad)))
             elif tensor in self.returned:
-                self.result_grads.append((self.returned[tensor], self._keep(grad)))
+                self.result_grads.append((self.returned[tensor], self.keep(grad)))
         self._collect_flags()
 
     def _collect_exchanges(self) -> None:
@@ -432,7 +307,7 @@ class Recording:
         owners.update({handle.cell: tensor for tensor, handle in handles.items()})
         nodes = {tensor: node for tensor, (node, _, _) in trace.histories.items()}
         self.exchanges = exchanging.collect(
-            handles, nodes, self._where_is, owners, self._cell_output, self._add
+            handles, nodes, self.where_is, owners, self.cell_output, self.add
         )
 
     def _collect_flags(self) -> None:
@@ -457,22 +332,18 @@ class Recording:
         for tensor, (node, _, _) in self.trace.histories.items():
             own = tensor._view is None or tensor._view.base is None
             if own and tensor._grad_fn is not node:
-                number = self._number(tensor)
+                number = self.number(tensor)
                 if number is None:
                     number = LEAF if tensor._requires_grad else DETACHED
-                self.moved.append((self._where_is(tensor), number))
+                self.moved.append((self.where_is(tensor), number))
 
     def _collect_hooks(self) -> None:
         """Find the hooks that the function leaves on tensors from outside."""
-        self.hooks = self.trace.hooks.new(self._where_is)
+        self.hooks = self.trace.hooks.new(self.where_is)
         for tensor, i in self.own.items():
             leaf, node = self.leaves[i], tensor._grad_fn
             if isinstance(node, arguments.OuterNode) and node.retains(tensor):
                 self.retained += [] if leaf.retains_grad else [i]
-
-    def _where_is(self, tensor: Tensor) -> Any:
-        """How a tensor from outside is found at each call; see `Program`."""
-        return self.own[tensor] if tensor in self.own else self.slot_of(tensor) or tensor
 
     def _collect_slots(self, returned: Any) -> None:
         """Find what the function leaves behind, and what that depends on."""

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from jax.core import Tracer
+
+from flambeau.compile import errors, exchanging
+from flambeau.compile.history import Root
+from flambeau.compile.slots import GradSlot, Where, tensors_in
+from flambeau.compile.watching import WatchingTrace
+from flambeau.core.cell import Cell
 from flambeau.core.tensor import Tensor
+from flambeau.core.trace import Handle
 from flambeau.core.view import View
+
+#: Stands for the number of an output of the program's node where backward has already run.
+SPENT = -1
+#: Stand for that number where a tensor has been taken off the tape, and where it then was made to
+#: require grad.
+DETACHED, LEAF = -2, -3
 
 
 class Result(NamedTuple):
@@ -13,9 +27,7 @@ class Result(NamedTuple):
 
     Attributes:
         output: Its position among the program's outputs, or -1 for a tensor that existed before.
-        argument: The position of the argument that it is, or -1.
-        tensor: A tensor that existed before and is neither.
-        slot: Where a tensor stands that existed before, and that may be another at each call.
+        where: Where a tensor is found that existed before.
         number: Which output of the program's node it is, `SPENT`, or ``None`` for a leaf.
         requires_grad: Whether it requires grad.
         cls: Its class.
@@ -24,9 +36,7 @@ class Result(NamedTuple):
     """
 
     output: int = -1
-    argument: int = -1
-    tensor: Tensor | None = None
-    slot: Any = None
+    where: Where | None = None
     number: int | None = None
     requires_grad: bool = False
     cls: type = Tensor
@@ -37,3 +47,142 @@ class Result(NamedTuple):
     def is_new_handle(self) -> bool:
         """Whether each call makes a tensor of any class for it, perhaps on a Cell from outside."""
         return self.output >= 0 or self.is_alias
+
+
+class Results:
+    """The tensors that a trace leaves behind or returns, and the outputs of its program.
+
+    Args:
+        trace: The trace.
+
+    Attributes:
+        own: The stand-ins of arguments, with the positions of these.
+        given: What the stand-ins were when the trace began.
+        outputs: The outputs of the program.
+        returned: The tensors that are left or returned, with their positions among the results.
+        results: How each is made at a call.
+        roots: The results that need cotangents.
+        slot_before: What the program takes for granted of slots, as what the trace found there.
+        looked_up: The Cells of tensors in slots that matter as objects, and not by their values.
+    """
+
+    def __init__(self, trace: WatchingTrace) -> None:
+        self.trace = trace
+        self.own: dict[Tensor, int] = {}
+        self.given: dict[Tensor, Handle] = {}
+        self.outputs: list[Any] = []
+        self.returned: dict[Tensor, int] = {}
+        self.results: list[Result] = []
+        self.roots: list[Root] = []
+        self.slot_before: list[tuple[Any, Any]] = []
+        self.looked_up: set[Cell] = set()
+        # The outputs that are the arrays of whole Cells which the function makes.
+        self._output_of: dict[Cell, int] = {}
+        self._result_of: dict[Tensor, Result] = {}
+
+    def keep(self, tensor: Tensor) -> int:
+        """The position among the results of a tensor that the function leaves somewhere."""
+        if tensor not in self.returned:
+            self.returned[tensor] = len(self.returned)
+            self.results.append(self.result(tensor))
+        return self.returned[tensor]
+
+    def add(self, array: Any) -> int:
+        self.outputs.append(array)
+        return len(self.outputs) - 1
+
+    def result(self, value: Tensor) -> Result:
+        """How ``value`` is made at each call; one object for each tensor."""
+        if value not in self._result_of:
+            self._result_of[value] = self._new_result(value)
+        return self._result_of[value]
+
+    def _new_result(self, value: Tensor) -> Result:
+        if value in self.own:
+            return Result(where=self.own[value])
+        slot = self.slot_of(value)
+        if slot is not None:
+            return Result(where=slot)
+        if value in self.trace.handles:
+            return Result(where=value)
+        alias = self._alias(value)
+        if alias is not None:
+            return alias
+        if value._view is None and not isinstance(value._cell.array, Tracer):
+            return Result(where=value)
+        return Result(
+            output=self.add(value._read()) if value._view else self.cell_output(value._cell),
+            number=self.number(value),
+            requires_grad=value.requires_grad,
+            cls=type(value),
+        )
+
+    def cell_output(self, cell: Cell) -> int:
+        """The output for all of a Cell that the function makes, one for all its tensors."""
+        if cell not in self._output_of:
+            self._output_of[cell] = self.add(self.trace.read(cell))
+        return self._output_of[cell]
+
+    def _alias(self, value: Tensor) -> Result | None:
+        """The result for a new handle on elements of a tensor from outside, if it is one.
+
+        Of views, these are leaves; other views that the function returns are copies.
+        """
+        if value.grad_fn is not None or not (value.requires_grad or value._view is None):
+            return None
+        alias = self._shared(value)
+        if alias is None and value.requires_grad and self._is_from_outside(value._cell):
+            errors.warn(
+                "the compiled function returns a new leaf that is a copy of elements of a tensor "
+                "from outside: it begins at a computed position, or the function exchanges the "
+                "tensor's data. Later writes to the one do not reach the other; make the leaf "
+                "outside the compiled function"
+            )
+        return alias
+
+    def _shared(self, value: Tensor) -> Result | None:
+        cell, view = value._cell, value._view
+        if view is not None and isinstance(view.starts, Tracer):
+            return None
+        alias = Result(is_alias=True, cls=type(value), requires_grad=value.requires_grad, view=view)
+        for made, i in self.own.items():
+            if made._cell is cell and made._view is None and self.given[made].cell is cell:
+                return alias._replace(where=i)
+        if isinstance(cell.array, Tracer):
+            return None
+        if value not in self.trace.derived:
+            return Result(where=value) if self.trace.is_outside(value) else None
+        slot = exchanging.slots_by_cell(self).get(cell)
+        if slot is None:
+            return alias._replace(where=value, view=None)
+        return alias._replace(where=slot)
+
+    def _is_from_outside(self, cell: Cell) -> bool:
+        """Whether a tensor from outside has ``cell`` now."""
+        if any(each._cell is cell for each in (*self.own, *self.trace.handles)):
+            return True
+        return any(each is cell for _, each in self.trace.tensors.values())
+
+    def slot_of(self, tensor: Tensor) -> Any:
+        """The slot where ``tensor`` stood before the trace, if there is one."""
+        for slot, before in self.slot_before:
+            for where, each in tensors_in(before, slot):
+                if each is tensor:
+                    self.looked_up.add(tensor._cell)
+                    return where
+        for owner, grad in self.trace.grads_read.items():
+            if grad is tensor:
+                return GradSlot(owner)
+        return None
+
+    def number(self, value: Tensor) -> int | None:
+        """Which output of the program's node ``value`` is to be."""
+        node = value.grad_fn
+        if node is None or node.spent:
+            return None if node is None else SPENT
+        self.roots.append(((node, value.output_nr), value._read()))
+        return len(self.roots) - 1
+
+    def where_is(self, tensor: Tensor) -> Any:
+        """How a tensor from outside is found at each call; see `Program`."""
+        return self.own[tensor] if tensor in self.own else self.slot_of(tensor) or tensor

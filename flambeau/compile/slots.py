@@ -7,7 +7,7 @@ while it was traced. Attributes, gradients, globals, closures and members of con
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any, NamedTuple
 
@@ -139,6 +139,17 @@ class Asked(NamedTuple):
 KINDS = (list, dict, OrderedDict, defaultdict, deque)
 
 Slot = AttributeSlot | CellSlot | FieldSlot | GradSlot | ItemSlot | Outside
+
+#: Where a tensor is found: the tensor itself, the position of an argument, or a slot.
+Where = Tensor | int | Slot
+
+
+def find(where: Where, leaves: Sequence[Any]) -> Any:
+    """The tensor at ``where`` in one call, given the leaves of its arguments."""
+    if isinstance(where, Tensor):
+        return where
+    return leaves[where] if isinstance(where, int) else where.get()
+
 
 # Objects of dataclasses that are farther inside each other are compared by identity.
 _DEEPEST = 4

@@ -128,3 +128,11 @@ def test_a_step_compares_no_containers_of_the_optimizer_itself():
         type(place.root).__name__ for place in program.guard.outside.watched if place.key is None
     }
     assert not watched & {"ParameterGroup", "OptimizerState", "AnnouncedList", "Structure"}
+
+
+def test_a_place_in_an_object_that_has_any_attribute_is_called_by_its_class():
+    class Anything:
+        def __getattr__(self, name):
+            return 3.0
+
+    assert str(Outside(Anything(), None, ("rate",))) == "Anything.rate"
