@@ -4,6 +4,8 @@
 """
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,10 @@ def declared_in(text):
 
 
 def test_stubs_say_what_the_package_has():
-    assert not stubs.stale()
+    # In a process of its own, since modules that other tests import become names of the package.
+    command = [sys.executable, "-m", "tools.stubs", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_stub_that_lacks_an_operator_is_stale(monkeypatch, tmp_path):
