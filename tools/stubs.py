@@ -68,8 +68,9 @@ class Stub:
                 return self.any()
             self.imports.add("import builtins as _builtins")
             return f"_builtins.{cls.__name__}"
-        home, name = cls.__module__, cls.__qualname__
-        if "<" in name or "." in name or getattr(import_module(home), name, None) is not cls:
+        # Some versions of JAX put jaxlib's module into the name of jax.Array.
+        home, name = cls.__module__, cls.__name__.rpartition(".")[2]
+        if getattr(import_module(home), name, None) is not cls:
             return self.any()
         self.imports.add(f"from {home} import {name} as _{name}")
         return f"_{name}"
