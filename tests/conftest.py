@@ -13,6 +13,9 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # workers on two cores a small factorization then takes many times as long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Lines for pyright, which nobody runs.
+collect_ignore = ["typed_lines.py"]
+
 # The first call with a new shape compiles, so an example's time says nothing about the code.
 # A shared machine repeats the same examples; a developer's own searches again each time.
 settings.register_profile("flambeau", deadline=None, derandomize="CI" in os.environ)

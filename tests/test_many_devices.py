@@ -22,6 +22,7 @@ def test_on_eight_devices(file):
         for name, value in os.environ.items()
         if not name.startswith(("PYTEST_", "COV_", "XLA_FLAGS"))
     }
+    environment["FLAMBEAU_MANY_DEVICES"] = "1"
     found = subprocess.run(
         command,
         cwd=FOLDER.parent.parent,

@@ -31,10 +31,10 @@ def load_error(
     given, known = list(state_dict), [name for name, _ in _saved_members(module)]
     lines = [f"Error(s) in loading state_dict for {type(module).__name__}; nothing was changed:"]
     if missing:
-        lines.append(f"Missing key(s), in the model only ({len(missing)}):")
+        lines.append(f"Missing key(s) in state_dict ({len(missing)}):")
         lines += _with_hints(missing, [unexpected, given], "the state dict has")
     if unexpected:
-        lines.append(f"Unexpected key(s), in the state dict only ({len(unexpected)}):")
+        lines.append(f"Unexpected key(s) in state_dict ({len(unexpected)}):")
         lines += _with_hints(unexpected, [missing, known], "the model has")
     lines += problems
     return "\n\t".join(lines)

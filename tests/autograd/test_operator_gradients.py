@@ -8,6 +8,7 @@ import pkgutil
 import pytest
 
 import flambeau.ops
+import flambeau.rare
 from flambeau.autograd import gradcheck, gradgradcheck
 from flambeau.core import op as declarations
 from flambeau.core import packing, steps
@@ -43,12 +44,13 @@ def label_of(declared):
 
 def declared_operators():
     """Every operator of the catalogue by its label, those included that only layers use."""
-    for module in pkgutil.iter_modules(flambeau.ops.__path__):
-        importlib.import_module(f"flambeau.ops.{module.name}")
+    for room in (flambeau.ops, flambeau.rare):
+        for module in pkgutil.iter_modules(room.__path__, f"{room.__name__}."):
+            importlib.import_module(module.name)
     return {
         label_of(each): each
         for each in declarations._all_ops
-        if each.function.__module__.startswith("flambeau.ops.")
+        if each.function.__module__.startswith(("flambeau.ops.", "flambeau.rare."))
     }
 
 

@@ -83,8 +83,8 @@ PHRASES: list[Phrase] = [
     ("mat1 and mat2 shapes cannot be multiplied", lambda lib: lib.nn.Linear(3, 2)(lib.ones(2, 4))),
     ("size mismatch for weight", lambda lib: _load(
         lib, {"weight": lib.ones(3, 3), "bias": lib.ones(2)})),
-    ("Missing key(s)", lambda lib: _load(lib, {"weight": lib.ones(2, 3)})),
-    ("Unexpected key(s)", lambda lib: _load(
+    ("Missing key(s) in state_dict", lambda lib: _load(lib, {"weight": lib.ones(2, 3)})),
+    ("Unexpected key(s) in state_dict", lambda lib: _load(
         lib, {"weight": lib.ones(2, 3), "bias": lib.ones(2), "more": lib.ones(2)})),
     ("Trying to backward through the graph a second time", _backward_twice),
     ("a leaf Variable that requires grad is being used in an in-place operation",

@@ -31,5 +31,5 @@ def test_many_offenders_are_all_listed_but_not_all_compared():
     text = load_error(model(), [], missing, [f"m.{name}" for name in missing], ["a problem"])
     assert text.count("the state dict has") == 20
     assert text.count("\n") == 603
-    assert "Missing key(s), in the model only (300):" in text
+    assert "Missing key(s) in state_dict (300):" in text
     assert text.endswith("a problem")

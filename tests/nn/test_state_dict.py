@@ -165,8 +165,8 @@ def test_message_lists_every_offender():
     text = str(raised.value)
     for fact in (
         "Sequential",
-        'Missing key(s), in the model only (1):\n\t  "0.weight" (the state dict has "0.wieght")',
-        'Unexpected key(s), in the state dict only (1):\n\t  "0.wieght" (the model has "0.weight")',
+        'Missing key(s) in state_dict (1):\n\t  "0.weight" (the state dict has "0.wieght")',
+        'Unexpected key(s) in state_dict (1):\n\t  "0.wieght" (the model has "0.weight")',
         "size mismatch for 0.mean: the state dict has (2, 3), the model has (2,)",
         "1.inner.mean: the state dict has a list",
         "dtype mismatch for 1.inner.weight: the state dict has flambeau.complex64",
