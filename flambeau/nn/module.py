@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from flambeau.core.tensor import Tensor
 from flambeau.core.world import bump
@@ -51,8 +51,9 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
     call_super_init: bool = False
     #: The attributes that `extra_repr` shows, as ``name=value``. A star before a name leaves it
     #: out, a question mark behind it shows whether there is a value, and ``!r`` the value's `repr`.
-    #: A pair of a name and a value is shown if the attribute has another value.
-    _repr_attributes: tuple[str | tuple[str, Any], ...] = ()
+    #: A pair of a name and a value is shown if the attribute has another value. A class that
+    #: shows nothing has no such attribute: `Module` takes no name that PyTorch's leaves free.
+    _repr_attributes: ClassVar[tuple[str | tuple[str, Any], ...]]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if (args or kwargs) and not self.call_super_init:
@@ -213,7 +214,7 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
         return ", ".join(
             [
                 _shown(self, attribute)
-                for attribute in self._repr_attributes
+                for attribute in getattr(type(self), "_repr_attributes", ())
                 if isinstance(attribute, str) or getattr(self, attribute[0]) != attribute[1]
             ]
         )
