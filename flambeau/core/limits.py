@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 #: The memory maps of one of XLA's programs for the CPU; simple ones have 3, large ones more.
@@ -26,6 +28,26 @@ def programs_at_once() -> int:
     """
     fitting = min(_maps() // 2 // _MAPS, _memory() // 8 // _BYTES)
     return max(_LEAST, min(_MOST, fitting))
+
+
+def give_back_memory() -> None:
+    """Give the system the memory that the C library keeps of what was freed.
+
+    Compiling needs much memory for a moment, and small things that live on lie in between: a
+    process that had met 7,000 programs held 465 MB that nobody used.
+    """
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@functools.cache
+def _trim() -> Callable[[int], int] | None:
+    """The C library's function; ``None`` where it has none, as elsewhere than on Linux."""
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return None
 
 
 def _maps() -> int:

@@ -133,9 +133,9 @@ class Node:
         found = (self.retained or {}).get(tensor._output_nr)
         return found is not None and found.tensor() is tensor
 
-    def release(self, tensor: Tensor) -> None:
-        """Undo `retain`."""
-        found = self.retained.pop(tensor._output_nr, None) if self.retained else None
+    def release(self, output_nr: int) -> None:
+        """Undo `retain` for output ``output_nr``."""
+        found = self.retained.pop(output_nr, None) if self.retained else None
         if found is not None and found.at is not None:
             node, output_nr = found.at
             (node.retained or {}).pop(output_nr, None)
@@ -186,15 +186,29 @@ def move_history(tensor: Tensor, node: Node | None, output_nr: int) -> None:
     Its hooks stay with the value that they were registered on; a retained gradient belongs to the
     tensor and moves along. Without a node the tensor takes no gradient.
     """
-    before = tensor._grad_fn
+    history_mover(tensor, node, output_nr)()
+
+
+def history_mover(tensor: Tensor, node: Node | None, output_nr: int) -> Callable[[], None]:
+    """A function that does what `move_history` does, and may be called again if interrupted."""
+    before, output_nr_before = tensor._grad_fn, tensor._output_nr
     retains = before is not None and before.retains(tensor)
-    if before is not None and retains:
-        before.release(tensor)
-    if tensor._watched and (before is None) is not (node is None):
-        world.bump()
-    tensor._grad_fn, tensor._output_nr, tensor._requires_grad = node, output_nr, node is not None
-    if node is not None and retains:
-        node.retain(tensor)
+
+    def move() -> None:
+        if tensor._watched and (before is None) is not (node is None):
+            world.bump()
+        tensor._grad_fn, tensor._output_nr, tensor._requires_grad = (
+            node,
+            output_nr,
+            node is not None,
+        )
+        if retains:
+            if node is not None:
+                node.retain(tensor)
+            assert before is not None
+            before.release(output_nr_before)
+
+    return move
 
 
 def reshape_history(tensor: Tensor, node: Node, change: Callable[[Tensor], Tensor]) -> None:

@@ -33,13 +33,14 @@ from flambeau.core.description import IndescribableError, describe
 from flambeau.core.device import available_devices
 from flambeau.core.donation import donated
 from flambeau.core.finishing import shielded
-from flambeau.core.limits import programs_at_once
+from flambeau.core.limits import give_back_memory, programs_at_once
 from flambeau.core.read_ahead import ReadAhead, read_ahead
 from flambeau.core.sources import digest_of
 from flambeau.core.statistics import statistics
 from flambeau.core.store import Store, note_for, store
 
-# What was traced for programs is forgotten this often while as many are made as there is room for.
+# While as many programs are made as there is room for, what was traced for them is forgotten, and
+# memory given back, this often.
 _CLEARINGS = 4
 # A function keeps this many programs for arguments that are copied to a mesh at each call.
 _MOST_GATHERED = 64
@@ -187,6 +188,7 @@ class _Misses:
         """The program for these arguments: from the disk, or compiled."""
         if next(_found) % (programs_at_once() // _CLEARINGS) == 0:
             jit_core.forget_traces()
+            give_back_memory()
         began = time.perf_counter()
         signature = f"{tree} {','.join(map(_text, leaves))} on {place!r}"
         kept = store()

@@ -17,7 +17,7 @@ from flambeau.core.generations import remembered
 from flambeau.core.history import is_part
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
-from flambeau.core.node import move_history
+from flambeau.core.node import history_mover
 from flambeau.core.promotion import can_cast
 from flambeau.core.steps import Step
 from flambeau.core.tensor import Tensor
@@ -107,15 +107,13 @@ def _move_history(target: Tensor, base: Tensor, value: Tensor, name: str) -> Non
     if target is base:
         if not value._requires_grad:
             value = run(_overwrite_kernel(name.strip("_")), (target, value))
-        target._store(value._read())
-        move_history(target, value._grad_fn, value._output_nr)
-        target._rebased += 1
+        _write_recorded(target, value)
         return
     of = target._view
     assert of is not None
     if of.ban is not None:
         raise forbidden_write("it", of)
-    _move_base(base, _scattered(base, of, value))
+    _write_recorded(base, _scattered(base, of, value))
 
 
 def _check_leaves(target: Tensor, base: Tensor, name: str) -> None:
@@ -124,11 +122,17 @@ def _check_leaves(target: Tensor, base: Tensor, name: str) -> None:
             raise leaf_error(target, name)
 
 
-def _move_base(base: Tensor, moved: Tensor) -> None:
-    """Give ``base`` the elements and the history of ``moved``."""
-    base._store(moved._read())
-    move_history(base, moved._grad_fn, 0)
-    base._rebased += 1
+def _write_recorded(target: Tensor, value: Tensor) -> None:
+    """Give ``target`` the elements and the history of ``value``; or neither, if interrupted."""
+    array = value._read()
+    move = history_mover(target, value._grad_fn, value._output_nr)
+
+    def write(_: Any) -> None:
+        target._store(array)
+        move()
+        target._rebased += 1
+
+    finishing.finish(write)
 
 
 def _scattered(base: Tensor, of: View, value: Any) -> Tensor:
@@ -184,7 +188,7 @@ def assign(target: Tensor, value: Any, name: str) -> None:
         _check_leaves(target, base, name)
         if of.ban is not None:
             raise forbidden_write("it", of)
-        _move_base(base, _scattered(base, of, value))
+        _write_recorded(base, _scattered(base, of, value))
         return
     if target._inference and not modes.inference:
         raise RuntimeError(f"{name}(): inference tensors can only be changed in inference_mode")
