@@ -16,7 +16,7 @@ __all__ = [
     "memory_allocated", "set_device_index", "set_stream", "synchronize",
 ]  # fmt: skip
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 
 def current_accelerator(check_available: bool = False) -> device | None:

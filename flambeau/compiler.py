@@ -20,7 +20,7 @@ __all__ = [
     "substitute_in_graph",
 ]  # fmt: skip
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 
 def stats() -> dict[str, _Any]:

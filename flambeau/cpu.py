@@ -16,7 +16,7 @@ __all__ = [
     "is_available", "is_initialized", "set_device", "stream", "synchronize",
 ]  # fmt: skip
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 
 def is_available() -> bool:

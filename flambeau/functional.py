@@ -33,4 +33,4 @@ __all__ = [
     "unique_consecutive", "unravel_index",
 ]  # fmt: skip
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

@@ -11,7 +11,7 @@ from flambeau._absent import Absent as _Absent
 
 __all__ = ["Future", "collect_all", "wait_all"]
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 _T = TypeVar("_T")
 _S = TypeVar("_S")

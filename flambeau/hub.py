@@ -58,7 +58,7 @@ __all__ = [
     "help", "list", "load", "load_state_dict_from_url", "set_dir", "tqdm", "urlparse",
 ]  # fmt: skip
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 #: Finds in a file's name the beginning of its SHA-256, as in ``resnet18-f37072fd.pth``.
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")

@@ -5,4 +5,4 @@ from flambeau.xpu import device_count, is_available, is_initialized, manual_seed
 
 __all__ = ["device_count", "is_available", "is_initialized", "manual_seed", "manual_seed_all"]
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

@@ -5,4 +5,4 @@ from flambeau.ao.quantization import DeQuantStub, QuantStub
 
 __all__ = ["DeQuantStub", "QuantStub"]
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

@@ -32,7 +32,7 @@ __all__ = [
     "set_default_mmap_options",
 ]  # fmt: skip
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 #: What `load` and `save` take for a file.
 FileLike = str | os.PathLike[str] | IO[bytes]
@@ -43,7 +43,7 @@ DEFAULT_PROTOCOL = 2
 MAP_PRIVATE: int = getattr(mmap, "MAP_PRIVATE", 2)
 MAP_SHARED: int = getattr(mmap, "MAP_SHARED", 1)
 
-mkdtemp = tempfile.mkdtemp
+mkdtemp: Any = tempfile.mkdtemp
 
 
 class SourceChangeWarning(Warning):

@@ -27,7 +27,7 @@ from flambeau.rare.buffers import frombuffer
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 
 class UntypedStorage:
@@ -270,7 +270,7 @@ class TypedStorage:
         self, *args: Any, wrap_storage: Any = None, dtype: Any = None, device: Any = None
     ) -> None:
         (content,) = args or (0,)
-        self.dtype = dtypes.get_default_dtype() if dtype is None else dtype
+        self.dtype: Any = dtypes.get_default_dtype() if dtype is None else dtype
         if wrap_storage is None:
             shown = [0] * content if isinstance(content, int) else list(content)
             array = np.array(shown).astype(self.dtype.numpy)
@@ -423,12 +423,18 @@ def _legacy(dtype: dtypes.dtype) -> Any:
     return _LegacyClass(name, (), facts)
 
 
-FloatStorage, DoubleStorage = _legacy(dtypes.float32), _legacy(dtypes.float64)
-HalfStorage, BFloat16Storage = _legacy(dtypes.float16), _legacy(dtypes.bfloat16)
-LongStorage, IntStorage = _legacy(dtypes.int64), _legacy(dtypes.int32)
-ShortStorage, CharStorage = _legacy(dtypes.int16), _legacy(dtypes.int8)
-ByteStorage, BoolStorage = _legacy(dtypes.uint8), _legacy(dtypes.bool)
-ComplexFloatStorage, ComplexDoubleStorage = _legacy(dtypes.complex64), _legacy(dtypes.complex128)
+FloatStorage: Any = _legacy(dtypes.float32)
+DoubleStorage: Any = _legacy(dtypes.float64)
+HalfStorage: Any = _legacy(dtypes.float16)
+BFloat16Storage: Any = _legacy(dtypes.bfloat16)
+LongStorage: Any = _legacy(dtypes.int64)
+IntStorage: Any = _legacy(dtypes.int32)
+ShortStorage: Any = _legacy(dtypes.int16)
+CharStorage: Any = _legacy(dtypes.int8)
+ByteStorage: Any = _legacy(dtypes.uint8)
+BoolStorage: Any = _legacy(dtypes.bool)
+ComplexFloatStorage: Any = _legacy(dtypes.complex64)
+ComplexDoubleStorage: Any = _legacy(dtypes.complex128)
 _CLASSES = {
     each.dtype: each
     for each in (

@@ -68,7 +68,7 @@ class Stream:
     stream_id = 0
 
     def __init__(self, device: Any = None, *, priority: int = 0, **options: Any) -> None:
-        self.device = _indexed(device)
+        self.device: device = _indexed(device)
         _ = self.device.jax_device  # fails if there is none
 
     @property
@@ -169,7 +169,7 @@ class Event:
             CompileError: A compiled function records it.
         """
         if stream is not None:
-            self.device = stream.device
+            self.device: Any = stream.device
         self._marker = _mark(self.device)
         if self._enable_timing:
             self._moment = _Moment(self._marker)

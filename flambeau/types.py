@@ -14,7 +14,7 @@ from flambeau.rare.symbolic import SymBool, SymFloat, SymInt
 
 __all__ = ["Device", "FileLike", "Number"]
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 #: A Python number.
 Number: TypeAlias = int | float | bool
@@ -28,7 +28,7 @@ IntLikeType: TypeAlias = int | SymInt
 FloatLikeType: TypeAlias = float | SymFloat
 BoolLikeType: TypeAlias = bool | SymBool
 PySymType: TypeAlias = SymInt | SymFloat | SymBool
-py_sym_types = (SymInt, SymFloat, SymBool)
+py_sym_types: tuple[type[SymInt], type[SymFloat], type[SymBool]] = (SymInt, SymFloat, SymBool)
 
 _TensorOrTensors: TypeAlias = Tensor | Sequence[Tensor]
 _TensorOrOptionalTensors: TypeAlias = Tensor | Sequence[Tensor | None]

@@ -4,7 +4,7 @@ from flambeau._absent import Absent as _Absent
 
 __all__ = ["device_count", "is_available", "is_initialized", "manual_seed", "manual_seed_all"]
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 
 def is_available() -> bool:

@@ -120,13 +120,13 @@ class autocast(ContextDecorator):
     ) -> None:
         check_device_type("autocast", device_type)
         self.device = device_type
-        self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
+        self.fast_dtype: dtype = get_autocast_dtype(device_type) if dtype is None else dtype
         self.cache_enabled = cache_enabled
         if enabled and not is_autocast_available(device_type):
             enabled = _disabled(f"there is no device of type '{device_type}' here")
         elif enabled and self.fast_dtype not in _LOWER:
             enabled = _disabled(f"dtype={self.fast_dtype!r} is neither bfloat16 nor float16")
-        self.enabled = bool(enabled)
+        self.enabled: bool = bool(enabled)
         self._before: list[_State | None] = []
 
     def clone(self) -> autocast:

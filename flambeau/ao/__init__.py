@@ -4,4 +4,4 @@ from flambeau._absent import Absent as _Absent
 from flambeau.ao import nn as nn
 from flambeau.ao import quantization as quantization
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

@@ -9,7 +9,7 @@ from flambeau.nn.module import Module
 
 __all__ = ["DeQuantStub", "QuantStub"]
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 
 class _Stub(Module):

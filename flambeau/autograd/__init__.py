@@ -26,4 +26,4 @@ class _Rest(_Absent):
         return super().__call__(name)
 
 
-__getattr__ = _Rest(__name__)
+__getattr__: _Rest = _Rest(__name__)

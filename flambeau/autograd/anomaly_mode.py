@@ -23,6 +23,9 @@ class set_detect_anomaly(ContextDecorator):
         check_nan: Whether a nan among the gradients of a node is an error.
     """
 
+    mode: bool
+    check_nan: bool
+
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self.mode, self.check_nan = bool(mode), bool(check_nan)
         self._before = (anomaly.enabled, anomaly.check_nan)
@@ -54,7 +57,7 @@ class detect_anomaly(ContextDecorator):
     """
 
     def __init__(self, check_nan: bool = True) -> None:
-        self.check_nan = bool(check_nan)
+        self.check_nan: bool = bool(check_nan)
 
     def clone(self) -> detect_anomaly:
         """A new manager with the same settings."""

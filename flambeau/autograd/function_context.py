@@ -79,7 +79,7 @@ class FunctionCtx:
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether backward gets zeros (the default) or ``None`` where there is no gradient."""
-        self.materialize_grads = bool(value)
+        self.materialize_grads: bool = bool(value)
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:

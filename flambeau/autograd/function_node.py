@@ -75,9 +75,9 @@ class BackwardCFunction(Node):
         results: tuple[Form | None, ...],
     ) -> None:
         super().__init__(edges, len(results))
-        self.ctx = ctx
-        self.inputs = inputs
-        self.results = results
+        self.ctx: FunctionCtx = ctx
+        self.inputs: tuple[Form | None, ...] = inputs
+        self.results: tuple[Form | None, ...] = results
 
     def __getattr__(self, name: str) -> Any:
         if name in BackwardCFunction.__slots__ or name in Node.__slots__:

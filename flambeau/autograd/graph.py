@@ -125,7 +125,7 @@ class MultiGradHandle:
     """Removes what `register_multi_grad_hook` registered; works as a context manager too."""
 
     def __init__(self, handles: Sequence[Any]) -> None:
-        self.handles = tuple(handles)
+        self.handles: tuple[Any, ...] = tuple(handles)
 
     def remove(self) -> None:
         """Remove the hook; a second call does nothing."""

@@ -14,7 +14,7 @@ __all__ = [
     "profile", "record_function",
 ]  # fmt: skip
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 
 class profile(_Profile):

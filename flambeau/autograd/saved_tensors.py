@@ -56,7 +56,7 @@ class saved_tensors_hooks:
                 raise TypeError(
                     f"saved_tensors_hooks() takes two functions, got {type(each).__name__}"
                 )
-        self.hooks = Hooks(pack_hook, unpack_hook)
+        self.hooks: Hooks = Hooks(pack_hook, unpack_hook)
         self._before: list[Any] = []
 
     def __enter__(self) -> None:

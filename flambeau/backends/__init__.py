@@ -23,7 +23,7 @@ from flambeau.backends import quantized as quantized
 from flambeau.backends.settings import changed as _changed
 from flambeau.backends.settings import exchange as _exchange
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 
 def set_flags(_fp32_precision: str = "none") -> tuple[_Any, ...]:

@@ -36,7 +36,7 @@ __all__ = [
     "sdp_kernel",
 ]  # fmt: skip
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 
 def is_built() -> bool:
@@ -87,4 +87,4 @@ class Matmul:
 
 
 cuBLASModule = Matmul
-matmul = Matmul()
+matmul: Matmul = Matmul()

@@ -38,7 +38,8 @@ deterministic: bool = False
 allow_tf32: bool = True
 #: The same, as a word; see `flambeau.backends.settings.Precision`.
 fp32_precision: str = "none"
-conv, rnn = Precision(), Precision()
+conv: Precision = Precision()
+rnn: Precision = Precision()
 
 
 def version() -> int | None:

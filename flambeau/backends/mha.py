@@ -5,7 +5,7 @@ from flambeau.core.settings import setting
 
 __all__ = ["get_fastpath_enabled", "set_fastpath_enabled"]
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 _enabled = True
 

@@ -28,7 +28,9 @@ deterministic: bool = False
 allow_tf32: bool | None = None
 #: The same, as a word; see `flambeau.backends.settings.Precision`.
 fp32_precision: str = "none"
-conv, matmul, rnn = Precision(), Precision(), Precision()
+conv: Precision = Precision()
+matmul: Precision = Precision()
+rnn: Precision = Precision()
 
 
 def is_available() -> bool:

@@ -44,7 +44,7 @@ class CheckpointError(RuntimeError):
 
     def at(self, place: str) -> None:
         """Note the place, unless one is known that is nearer to the fault."""
-        self.place = self.place or place
+        self.place: str = self.place or place
 
     def __str__(self) -> str:
         where = f" (at {self.place})" if self.place else ""

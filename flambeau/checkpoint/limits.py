@@ -52,8 +52,10 @@ class Budget:
 
     __slots__ = ("left", "total")
 
+    left: int
+
     def __init__(self, total: int) -> None:
-        self.total = total
+        self.total: int = total
         self.left = total
 
     def take(self, count: int, claim: str = "") -> None:

@@ -21,6 +21,8 @@ ARRAY_CLASS = np.ndarray
 class NumpyDtype(Stateful):
     """A dtype of NumPy's, as it is pickled: a name, then among others the order of the bytes."""
 
+    found: Any
+
     def __init__(self, reader: Any, name: str, *_: Any) -> None:
         if not re.fullmatch(r"[biufc]\d{1,2}", name):
             raise RefusedContentError(f"NumPy's dtype {shown(name)} is none of numbers")

@@ -59,7 +59,7 @@ class NamedFunction:
     __slots__ = ("function",)
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
+        self.function: Callable[..., Any] = function
 
     def __call__(self, *args: Any) -> Any:
         return self.function(*args)

@@ -26,7 +26,7 @@ class Source:
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
-        self.size = file.seek(0, os.SEEK_END)
+        self.size: int = file.seek(0, os.SEEK_END)
 
     def read(self, start: int, count: int) -> bytes:
         """The ``count`` bytes from ``start`` on.

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 from jax.core import Tracer
 
 #: Nodes remember where they were recorded, and the engine watches what they give.
-enabled = False
+enabled: bool = False
 #: The engine fails at the first gradient that is not a number.
-check_nan = True
+check_nan: bool = True
 
 _WHERE = "traceback_"
 

@@ -39,10 +39,12 @@ class Cell:
 
     __slots__ = ("__weakref__", "_make", "array", "born", "version")
 
+    version: int
+
     def __init__(self, array: Any) -> None:
         self.array = array
         self.version = 0
-        self.born = _epoch
+        self.born: int = _epoch
         self._make: Callable[[], Any] | None = None
 
     def write(self, array: Any) -> None:
@@ -87,7 +89,7 @@ class Cell:
             try:
                 object.__getattribute__(self, "array")
             except AttributeError:
-                self.array = array
+                self.array: Any = array
             self._make = None
         return object.__getattribute__(self, "array")
 

@@ -116,28 +116,34 @@ class NamedOnly(dtype):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-bool = dtype("bool", np.bool_)
-uint8 = dtype("uint8", np.uint8)
-uint16 = dtype("uint16", np.uint16)
-uint32 = dtype("uint32", np.uint32)
-uint64 = dtype("uint64", np.uint64)
-int8 = dtype("int8", np.int8)
-int16 = dtype("int16", np.int16)
-int32 = dtype("int32", np.int32)
-int64 = dtype("int64", np.int64)
-float16 = dtype("float16", np.float16)
-bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16)
-float32 = dtype("float32", np.float32)
-float64 = dtype("float64", np.float64)
-complex64 = dtype("complex64", np.complex64)
-complex128 = dtype("complex128", np.complex128)
-complex32 = NamedOnly("complex32", COMPLEX, 4, "the smallest complex type is complex64")
-float8_e4m3fn = dtype("float8_e4m3fn", ml_dtypes.float8_e4m3fn)
-float8_e5m2 = dtype("float8_e5m2", ml_dtypes.float8_e5m2)
+bool: dtype = dtype("bool", np.bool_)
+uint8: dtype = dtype("uint8", np.uint8)
+uint16: dtype = dtype("uint16", np.uint16)
+uint32: dtype = dtype("uint32", np.uint32)
+uint64: dtype = dtype("uint64", np.uint64)
+int8: dtype = dtype("int8", np.int8)
+int16: dtype = dtype("int16", np.int16)
+int32: dtype = dtype("int32", np.int32)
+int64: dtype = dtype("int64", np.int64)
+float16: dtype = dtype("float16", np.float16)
+bfloat16: dtype = dtype("bfloat16", ml_dtypes.bfloat16)
+float32: dtype = dtype("float32", np.float32)
+float64: dtype = dtype("float64", np.float64)
+complex64: dtype = dtype("complex64", np.complex64)
+complex128: dtype = dtype("complex128", np.complex128)
+complex32: NamedOnly = NamedOnly("complex32", COMPLEX, 4, "the smallest complex type is complex64")
+float8_e4m3fn: dtype = dtype("float8_e4m3fn", ml_dtypes.float8_e4m3fn)
+float8_e5m2: dtype = dtype("float8_e5m2", ml_dtypes.float8_e5m2)
 
-short, int, long = int16, int32, int64
-half, float, double = float16, float32, float64
-chalf, cfloat, cdouble = complex32, complex64, complex128
+short: dtype = int16
+int: dtype = int32
+long: dtype = int64
+half: dtype = float16
+float: dtype = float32
+double: dtype = float64
+chalf: NamedOnly = complex32
+cfloat: dtype = complex64
+cdouble: dtype = complex128
 
 _REAL_OF_COMPLEX = {complex32: float16, complex64: float32, complex128: float64}
 _COMPLEX_OF_REAL = {
@@ -212,8 +218,8 @@ class _Limits:
     _shown: tuple[str, ...] = ()
 
     def __init__(self, type: dtype) -> None:
-        self.dtype = type.name
-        self.bits = type.itemsize * 8
+        self.dtype: str = type.name
+        self.bits: Any = type.itemsize * 8
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={getattr(self, name)}" for name in self._shown)
@@ -225,6 +231,12 @@ class finfo(_Limits):
 
     _shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
 
+    eps: Any
+    max: Any
+    min: Any
+    tiny: Any
+    smallest_normal: Any
+
     def __init__(self, type: dtype | None = None) -> None:
         type = get_default_dtype() if type is None else of_python_type(type)
         if not isinstance(type, dtype) or type.category < FLOATING:
@@ -233,13 +245,16 @@ class finfo(_Limits):
         limits = ml_dtypes.finfo(type.to_real().numpy)
         self.eps, self.max, self.min = (_as_float(x) for x in (limits.eps, limits.max, limits.min))
         self.tiny = self.smallest_normal = _as_float(limits.smallest_normal)
-        self.resolution = _as_float(limits.resolution)
+        self.resolution: Any = _as_float(limits.resolution)
 
 
 class iinfo(_Limits):
     """Limits of an integer dtype: ``bits, min, max``."""
 
     _shown = ("min", "max")
+
+    max: builtins.int
+    min: builtins.int
 
     def __init__(self, type: dtype) -> None:
         type = of_python_type(type)

@@ -29,8 +29,8 @@ class Tangent:
     __slots__ = ("__weakref__", "level", "tensor")
 
     def __init__(self, level: Level, tensor: Tensor | None) -> None:
-        self.level = level
-        self.tensor = tensor
+        self.level: Level = level
+        self.tensor: Any | None = tensor
 
 
 class Level:

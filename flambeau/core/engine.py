@@ -69,8 +69,10 @@ class Backward:
         self.roots = roots
         self.keep = retain_graph
         self.records = create_graph
-        self.as_tensors = create_graph or modes.dual is not None
-        self.goals = None if targets is None else {each[0] for each in targets if each is not None}
+        self.as_tensors: bool = create_graph or modes.dual is not None
+        self.goals: set[Node] | None = (
+            None if targets is None else {each[0] for each in targets if each is not None}
+        )
         self.captures: dict[Node, list[tuple[int, int]]] = {}
         self.captured: list[Any] = []
         if targets is not None and not accumulate:
@@ -84,7 +86,7 @@ class Backward:
         self.buffers: dict[Node, list[Any]] = {}
         self.seen: set[Node] = set()
         # Everything runs, nothing is watched but what single nodes say.
-        self.plain = targets is None and modes.trace is None and not anomaly.enabled
+        self.plain: bool = targets is None and modes.trace is None and not anomaly.enabled
         #: What hooks want to remember until the end of this run.
         self.notes: dict[Any, Any] = {}
         #: What is to be called when all nodes have run.
@@ -263,7 +265,7 @@ class Backward:
         if self.recomputes:
             pulled = [*pulled]
             self.pulled = [each for each in pulled if each is not None]
-            self.recomputes = False
+            self.recomputes: bool = False
         if not self.keep:
             node.spent = True
         if node.post_hooks:

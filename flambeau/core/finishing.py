@@ -29,7 +29,7 @@ from typing import Any
 
 #: Held while values are replaced by others computed from them: by steps of optimizers, compiled
 #: functions that write, and gradients that accumulate. Who holds it reads values of one moment.
-lock = threading.RLock()
+lock: Any = threading.RLock()
 
 # For how many seconds a fork waits for the step of another thread, which would not go on in the
 # child.
@@ -68,7 +68,7 @@ class _Flight:
 _flight: _Flight | None = None
 
 #: Whether the calling thread holds `lock`.
-_is_held: Callable[[], bool] = lock._is_owned  # type: ignore[attr-defined]
+_is_held: Callable[[], bool] = lock._is_owned
 
 
 def run(
@@ -235,7 +235,7 @@ def _after_fork() -> None:
         lock.release()
     else:
         # Only reached in a child whose parent's lock was not to be had.
-        lock._at_fork_reinit()  # type: ignore[attr-defined]
+        lock._at_fork_reinit()
 
 
 if hasattr(os, "register_at_fork"):

@@ -76,7 +76,7 @@ class remembered(Generic[Given, Result]):
 
     def __init__(self, function: Callable[Given, Result]) -> None:
         self.function = function
-        self.results = Generations()
+        self.results: Generations = Generations()
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Given.args, **kwargs: Given.kwargs) -> Result:

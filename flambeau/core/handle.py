@@ -23,6 +23,8 @@ class RemovableHandle:
     """
 
     id: int
+    hooks_dict_ref: weakref.ReferenceType[Any]
+    extra_dict_ref: tuple[weakref.ReferenceType[Any], ...]
 
     def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
         self.id = next(_next_id)

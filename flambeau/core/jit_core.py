@@ -24,7 +24,7 @@ try:
 
     _REGISTRY, _SHARD = _tree_util.dispatch_registry, _pxla.cc_shard_arg
     _KEYS, _CACHE, _PJIT = _pxla.JitGlobalCppCacheKeys, _jax.PjitFunctionCache, _jax.pjit
-    _ = _pxla.MeshExecutable.create_cpp_call
+    _: Any = _pxla.MeshExecutable.create_cpp_call
     IS_KNOWN = True
 except (ImportError, AttributeError):  # Another JAX.
     IS_KNOWN = False

@@ -70,15 +70,15 @@ class Kernel:
         face: Any = None,
         overloads: dict[str, str] | None = None,
     ) -> None:
-        self.function = function
-        self.name = name
-        self.node_name = node_name
-        self.overloads = overloads
-        self.linear = linear
-        self.keep_residuals = keep_residuals
-        self.differentiable = differentiable
-        self.returns = returns
-        self.face = face
+        self.function: Callable[..., Any] = function
+        self.name: str = name
+        self.node_name: str = node_name
+        self.overloads: dict[str, str] | None = overloads
+        self.linear: bool = linear
+        self.keep_residuals: bool = keep_residuals
+        self.differentiable: bool = differentiable
+        self.returns: Any = returns
+        self.face: Any = face
         self._abstract = Generations()
         self._gradients = Generations()
         self._followed = Generations()
@@ -314,7 +314,7 @@ def pull_back(vjp: Any, cotangents: Arrays) -> Arrays:
     return tuple(_conjugate(each) for each in vjp(tuple(_conjugate(each) for each in cotangents)))
 
 
-pull_back_compiled = compiled(pull_back, "pull_back")
+pull_back_compiled: Callable[..., Any] = compiled(pull_back, "pull_back")
 _add = compiled(operator.add, "add_cotangents")
 
 

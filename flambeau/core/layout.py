@@ -28,7 +28,7 @@ class _Named:
     __slots__ = ("name",)
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name: str = name
 
     def __repr__(self) -> str:
         return f"{naming.package}.{self.name}"
@@ -49,16 +49,17 @@ class layout(_Named):
     __slots__ = ()
 
 
-contiguous_format = legacy_contiguous_format = memory_format("contiguous_format")
-preserve_format = memory_format("preserve_format")
-channels_last = memory_format("channels_last")
-channels_last_3d = memory_format("channels_last_3d")
-strided = layout("strided")
-sparse_coo = layout("sparse_coo")
+contiguous_format: memory_format = memory_format("contiguous_format")
+legacy_contiguous_format: memory_format = contiguous_format
+preserve_format: memory_format = memory_format("preserve_format")
+channels_last: memory_format = memory_format("channels_last")
+channels_last_3d: memory_format = memory_format("channels_last_3d")
+strided: layout = layout("strided")
+sparse_coo: layout = layout("sparse_coo")
 # No tensor has one of these; code compares `Tensor.layout` with them.
-sparse_csr = layout("sparse_csr")
-sparse_csc = layout("sparse_csc")
-sparse_bsr = layout("sparse_bsr")
-sparse_bsc = layout("sparse_bsc")
-jagged = layout("jagged")
+sparse_csr: layout = layout("sparse_csr")
+sparse_csc: layout = layout("sparse_csc")
+sparse_bsr: layout = layout("sparse_bsr")
+sparse_bsc: layout = layout("sparse_bsc")
+jagged: layout = layout("jagged")
 _mkldnn = layout("_mkldnn")

@@ -28,9 +28,9 @@ class LazyCotangent:
     __slots__ = ("arrays", "kernel", "length")
 
     def __init__(self, kernel: Kernel, arrays: Arrays, length: int) -> None:
-        self.kernel = kernel
-        self.arrays = arrays
-        self.length = length
+        self.kernel: Kernel = kernel
+        self.arrays: Arrays = arrays
+        self.length: int = length
 
     def value(self) -> Any:
         """The cotangent, computed."""

@@ -20,7 +20,7 @@ from jaxlib._jax import ArrayImpl
 from flambeau.core.modes import modes
 
 #: Whether any array of this process has been met on a mesh; until then nobody has to look.
-in_use = False
+in_use: bool = False
 
 
 def note_use() -> None:

@@ -58,7 +58,7 @@ class _ThreadModes(threading.local):
     multithreading = True
 
 
-modes = _ThreadModes()
+modes: _ThreadModes = _ThreadModes()
 
 
 class ContextDecorator:
@@ -216,7 +216,7 @@ class inference_mode(_GradMode):
     _bare_decorator = True
 
     def __init__(self, mode: Any = True) -> None:
-        self.mode = bool(mode)
+        self.mode: bool = bool(mode)
 
     def _enter(self) -> None:
         _set(not self.mode, self.mode)
@@ -265,7 +265,7 @@ class set_multithreading_enabled(ContextDecorator):
     """
 
     def __init__(self, mode: bool) -> None:
-        self.mode = bool(mode)
+        self.mode: bool = bool(mode)
         self._before = modes.multithreading
         modes.multithreading = self.mode
 

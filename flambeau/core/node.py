@@ -61,10 +61,10 @@ class Node:
     accumulates: ClassVar[bool] = False
 
     def __init__(self, edges: tuple[Edge, ...], outputs: int = 1) -> None:
-        self.edges = edges
-        self.outputs = outputs
-        self.sequence = _next_sequence()
-        self.spent = False
+        self.edges: tuple[Edge, ...] = edges
+        self.outputs: int = outputs
+        self.sequence: int = _next_sequence()
+        self.spent: bool = False
         self.tensor_hooks: dict[int, HookDict] | None = None
         self.retained: dict[int, Retained] | None = None
         self.pre_hooks: HookDict | None = None

@@ -49,15 +49,21 @@ dtypes.on_default_change(forget_kernels)
 class Op:
     """A declared operator: splits its arguments, picks the kernel, runs it."""
 
+    checks: list[Any]
+
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         self.function = function
-        self.name = function.__name__.strip("_") if options["name"] is None else options["name"]
-        self.promote = options["promote"]
-        self.widen = options["widen"]
-        self.numbers = options["numbers"]
-        self.cast = {"type": promotion.promote, "float": promotion.promote_to_float, None: None}[
-            self.promote
-        ]
+        self.name: str | Any = (
+            function.__name__.strip("_") if options["name"] is None else options["name"]
+        )
+        self.promote: Any = options["promote"]
+        self.widen: Any = options["widen"]
+        self.numbers: Any = options["numbers"]
+        self.cast: Any = {
+            "type": promotion.promote,
+            "float": promotion.promote_to_float,
+            None: None,
+        }[self.promote]
         node = (
             options["node"] or "".join(w.capitalize() for w in self.name.split("_")) + "Backward0"
         )
@@ -69,7 +75,7 @@ class Op:
             "returns": options["returns"],
             "overloads": options["overloads"],
         }
-        self.kernels = Generations()
+        self.kernels: Generations = Generations()
         self.face: Any = None
         self._read_signature()
         _all_ops.add(self)
@@ -81,25 +87,25 @@ class Op:
     def _read_signature(self) -> None:
         function = self.function
         keyword_defaults = function.__kwdefaults__ or {}
-        self.names = _parameter_names(function)
-        self.position = {name: i for i, name in enumerate(self.names)}
-        self.positional = function.__code__.co_argcount
-        self.keyword_only = len(self.names) - self.positional
+        self.names: tuple[str, ...] = _parameter_names(function)
+        self.position: dict[str, int] = {name: i for i, name in enumerate(self.names)}
+        self.positional: int = function.__code__.co_argcount
+        self.keyword_only: int = len(self.names) - self.positional
         # In the order of the declaration; the required parameters come first.
-        self.defaults = (
+        self.defaults: tuple[Any, ...] = (
             *(function.__defaults__ or ()),
             *(keyword_defaults[name] for name in self.names[self.positional :]),
         )
-        self.required = len(self.names) - len(self.defaults)
+        self.required: int = len(self.names) - len(self.defaults)
         kinds = [kinds_of(function, name) for name in self.names]
-        self.dynamic = [i for i, (first, *_) in enumerate(kinds) if first.is_operand]
-        self.static = [i for i in range(len(kinds)) if i not in self.dynamic]
-        self.operands = [
+        self.dynamic: list[int] = [i for i, (first, *_) in enumerate(kinds) if first.is_operand]
+        self.static: list[int] = [i for i in range(len(kinds)) if i not in self.dynamic]
+        self.operands: list[int] = [
             n for n, i in enumerate(self.dynamic) if not {OPERAND, TENSOR}.isdisjoint(kinds[i])
         ]
-        self.sequences = [i for i, each in enumerate(kinds) if ARRAYS in each]
+        self.sequences: list[int] = [i for i, each in enumerate(kinds) if ARRAYS in each]
         # The places, among the dynamic ones, where None cannot stand, and whether a number can.
-        self.needed = [
+        self.needed: list[tuple[int, str, bool]] = [
             (n, self.names[i], self._takes_number(i, kinds[i]))
             for n, i in enumerate(self.dynamic)
             if NONE not in kinds[i] and self._default(i) is not None
@@ -111,10 +117,10 @@ class Op:
             if (check := check_of(kinds[i])) is not None and self.names[i] != "reduction"
         ]
         # Floats and ints that compare equal are different programs.
-        self.typed = any(each.counts_type for i in self.static for each in kinds[i])
+        self.typed: bool = any(each.counts_type for i in self.static for each in kinds[i])
         # Where the static arguments begin, if all others come first and are single.
         leading = self.dynamic == list(range(len(self.dynamic))) and not self.sequences
-        self.split = len(self.dynamic) if leading else None
+        self.split: int | None = len(self.dynamic) if leading else None
 
     def _default(self, position: int) -> Any:
         """The default of a parameter; ``_MISSING`` if it is required."""

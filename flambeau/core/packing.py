@@ -65,10 +65,10 @@ class Packed:
     __slots__ = ("kept", "unpack")
 
     def __init__(self, hooks: Hooks, tensor: Tensor) -> None:
-        self.unpack = hooks.unpack
+        self.unpack: Any = hooks.unpack
         version = tensor._cell.version
         with no_grad():
-            self.kept = hooks.pack(tensor)
+            self.kept: Any = hooks.pack(tensor)
         if tensor._cell.version != version:
             raise RuntimeError(
                 "the pack hook of saved tensors has written in place to the tensor of shape "

@@ -34,8 +34,8 @@ class Plan:
     __slots__ = ("compute", "inputs")
 
     def __init__(self, compute: Callable[..., Any], inputs: tuple[Any, ...] = ()) -> None:
-        self.compute = compute
-        self.inputs = inputs
+        self.compute: Callable[..., Any] = compute
+        self.inputs: tuple[Any, ...] = inputs
 
 
 class Planned(jax.ShapeDtypeStruct):
@@ -52,8 +52,8 @@ class Planned(jax.ShapeDtypeStruct):
         self, shape: Any, dtype: Any, plan: Plan, part: int | None = None, sharding: Any = None
     ) -> None:
         super().__init__(shape, dtype, sharding=sharding)
-        self.plan = plan
-        self.part = part
+        self.plan: Plan = plan
+        self.part: int | None = part
 
     def update(self, **changes: Any) -> Planned:
         """The same plan for an array that lies elsewhere."""

@@ -105,4 +105,4 @@ def _is_wanted() -> bool:
 
 
 #: The process's counts.
-statistics = Statistics()
+statistics: Statistics = Statistics()

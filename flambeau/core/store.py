@@ -85,7 +85,7 @@ class Store:
             if self._taken is not None and self._taken > self.size:
                 self._sweep()
         except OSError as error:
-            self.full = True
+            self.full: bool = True
             _warn(str(error))
 
     def size_of(self, key: str) -> int:

@@ -46,11 +46,14 @@ class KernelNode(Node):
 
     __slots__ = ("arrays", "kernel", "results", "vjp")
 
+    arrays: Any
+    vjp: Any
+
     def __init__(
         self, kernel: Kernel, arrays: Any, edges: tuple[Edge, ...], outputs: int, vjp: Any = None
     ) -> None:
         Node.__init__(self, edges, outputs)
-        self.kernel = kernel
+        self.kernel: Kernel = kernel
         self.arrays = arrays
         self.vjp = vjp
         # Shapes and dtypes of the differentiable results, kept with residuals only.
@@ -201,7 +204,7 @@ class AccumulateGrad(Node):
 
     def __init__(self, variable: Tensor) -> None:
         Node.__init__(self, ())
-        self.variable = variable
+        self.variable: Tensor = variable
 
     def name(self) -> str:
         """PyTorch's name of this node."""

@@ -66,8 +66,8 @@ class Capture(Inside):
             # Tangents from outside do not count inside: the transformation as a whole has some.
             inside = Level()
             modes.level, modes.dual = inside, modes.dual and inside
-        self.epoch = modes.entered
-        self.first = sequence_now()
+        self.epoch: int = modes.entered
+        self.first: int = sequence_now()
         self.outer, modes.capture = modes.capture, self
         return self
 

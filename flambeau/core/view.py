@@ -137,6 +137,8 @@ class View:
         "starts", "steps", "version",
     )  # fmt: skip
 
+    version: int
+
     def __init__(
         self,
         steps: tuple[Step, ...],
@@ -148,15 +150,15 @@ class View:
         origin: int = 0,
         ban: Ban | None = None,
     ) -> None:
-        self.steps = steps
-        self.names = names
-        self.starts = starts
-        self.shape = shape
-        self.numpy_dtype = numpy_dtype
-        self.base = base
-        self.origin = origin
-        self.ban = ban
-        self.of_itself = False
+        self.steps: tuple[Step, ...] = steps
+        self.names: tuple[str, ...] = names
+        self.starts: Any = starts
+        self.shape: tuple[int, ...] = shape
+        self.numpy_dtype: Any = numpy_dtype
+        self.base: Any = base
+        self.origin: int = origin
+        self.ban: Ban | None = ban
+        self.of_itself: bool = False
         self.rebased = 0 if base is None else base._rebased
         # The part last read, and the Cell's version at that time.
         self.array: Any = None

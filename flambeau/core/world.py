@@ -11,10 +11,10 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-version = 0
-gradients = 0
+version: int = 0
+gradients: int = 0
 #: How many traces run a user's function now, in all threads; each thread asks `modes` for its own.
-tracing = 0
+tracing: int = 0
 
 
 def bump() -> None:

@@ -23,6 +23,9 @@ class _OfCategories(ByProbsOrLogits):
     arg_constraints: ClassVar[Any] = _OF_CATEGORIES
     _is_binary = False
 
+    logits: Any
+    probs: Any
+
     def _start_normalized(
         self, probs: Any, logits: Any, validate_args: Any, has_events: bool
     ) -> None:

@@ -117,7 +117,9 @@ class TransformedDistribution(Distribution):
     arg_constraints: ClassVar[Any] = {}
 
     def __init__(self, base_distribution: Any, transforms: Any, validate_args: Any = None) -> None:
-        self.transforms = [transforms] if isinstance(transforms, Transform) else transforms
+        self.transforms: list[Transform] | Any = (
+            [transforms] if isinstance(transforms, Transform) else transforms
+        )
         if not isinstance(self.transforms, list) or not all(
             isinstance(each, Transform) for each in self.transforms
         ):

@@ -131,8 +131,8 @@ class independent(Constraint):
             )
         self.base_constraint = base_constraint
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
-        self.is_discrete = base_constraint.is_discrete
-        self.event_dim = base_constraint.event_dim + reinterpreted_batch_ndims
+        self.is_discrete: Any = base_constraint.is_discrete
+        self.event_dim: Any = base_constraint.event_dim + reinterpreted_batch_ndims
 
     def check(self, value: Any) -> Any:
         inside = self.base_constraint.check(value)
@@ -150,8 +150,8 @@ class MixtureSameFamilyConstraint(Constraint):
     def __init__(self, base_constraint: Any) -> None:
         _require_constraints([base_constraint])
         self.base_constraint = base_constraint
-        self.is_discrete = base_constraint.is_discrete
-        self.event_dim = base_constraint.event_dim
+        self.is_discrete: Any = base_constraint.is_discrete
+        self.event_dim: Any = base_constraint.event_dim
 
     def check(self, value: Any) -> Any:
         if value.dim() < self.event_dim:
@@ -169,10 +169,10 @@ class _Parts(Constraint):
 
     def __init__(self, cseq: Sequence[Any], dim: int) -> None:
         _require_constraints(cseq)
-        self.cseq = list(cseq)
+        self.cseq: list[Any] = list(cseq)
         self.dim = dim
-        self.is_discrete = any(each.is_discrete for each in self.cseq)
-        self.event_dim = max(each.event_dim for each in self.cseq)
+        self.is_discrete: Any = any(each.is_discrete for each in self.cseq)
+        self.event_dim: Any = max(each.event_dim for each in self.cseq)
 
     def _require_dim(self, value: Any) -> None:
         if not -value.dim() <= self.dim < value.dim():
@@ -188,7 +188,7 @@ class cat(_Parts):
         self, cseq: Sequence[Any], dim: int = 0, lengths: Sequence[int] | None = None
     ) -> None:
         super().__init__(cseq, dim)
-        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+        self.lengths: list[int] = [1] * len(self.cseq) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.cseq):
             raise AssertionError(
                 f"lengths ({len(self.lengths)}) must match cseq ({len(self.cseq)})"
@@ -202,6 +202,8 @@ class cat(_Parts):
 
 class stack(_Parts):
     """Slices along ``dim``, each with its own constraint."""
+
+    event_dim: Any
 
     def __init__(self, cseq: Sequence[Any], dim: int = 0) -> None:
         super().__init__(cseq, dim)
@@ -374,28 +376,28 @@ class _PositiveDefinite(_Symmetric):
         return symmetric & (cholesky_ex(value).info == 0)
 
 
-boolean = _Boolean()
-corr_cholesky = _CorrCholesky()
-dependent = _Dependent()
+boolean: _Boolean = _Boolean()
+corr_cholesky: _CorrCholesky = _CorrCholesky()
+dependent: _Dependent = _Dependent()
 greater_than = _GreaterThan
 greater_than_eq = _GreaterThanEq
 half_open_interval = _HalfOpenInterval
 integer_interval = _IntegerInterval
 interval = _Interval
 less_than = _LessThan
-lower_cholesky = _LowerCholesky()
-lower_triangular = _LowerTriangular()
+lower_cholesky: _LowerCholesky = _LowerCholesky()
+lower_triangular: _LowerTriangular = _LowerTriangular()
 multinomial = _Multinomial
-nonnegative = _GreaterThanEq(0.0)
-nonnegative_integer = _IntegerGreaterThan(0)
-one_hot = _OneHot()
-positive = _GreaterThan(0.0)
-positive_definite = _PositiveDefinite()
-positive_integer = _IntegerGreaterThan(1)
-positive_semidefinite = _PositiveSemidefinite()
-real = _Real()
-real_vector = independent(real, 1)
-simplex = _Simplex()
-square = _Square()
-symmetric = _Symmetric()
-unit_interval = _Interval(0.0, 1.0)
+nonnegative: _GreaterThanEq = _GreaterThanEq(0.0)
+nonnegative_integer: _IntegerGreaterThan = _IntegerGreaterThan(0)
+one_hot: _OneHot = _OneHot()
+positive: _GreaterThan = _GreaterThan(0.0)
+positive_definite: _PositiveDefinite = _PositiveDefinite()
+positive_integer: _IntegerGreaterThan = _IntegerGreaterThan(1)
+positive_semidefinite: _PositiveSemidefinite = _PositiveSemidefinite()
+real: _Real = _Real()
+real_vector: independent = independent(real, 1)
+simplex: _Simplex = _Simplex()
+square: _Square = _Square()
+symmetric: _Symmetric = _Symmetric()
+unit_interval: _Interval = _Interval(0.0, 1.0)

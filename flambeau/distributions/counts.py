@@ -214,6 +214,8 @@ class ContinuousBernoulli(ByProbsOrLogits, ExponentialFamily):
     support = constraints.unit_interval
     has_rsample = True
 
+    probs: Any
+
     def __init__(
         self, probs: Any = None, logits: Any = None, lims: Any = (0.499, 0.501),
         validate_args: Any = None,

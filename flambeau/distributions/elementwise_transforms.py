@@ -39,6 +39,8 @@ class PowerTransform(Transform):
     codomain = constraints.positive
     bijective = True
 
+    exponent: Any
+
     def __init__(self, exponent: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         (self.exponent,) = broadcast_all(exponent)
@@ -53,7 +55,8 @@ class PowerTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PowerTransform) and bool((self.exponent == other.exponent).all())
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return object.__hash__(self)
 
     def _call(self, x: Any) -> Any:
         return x**self.exponent
@@ -118,7 +121,7 @@ class TanhTransform(Transform):
     """``y = tanh(x)``. Near 1 and -1 the inverse is exact with ``cache_size=1`` only."""
 
     domain = constraints.real
-    codomain = constraints.interval(-1.0, 1.0)
+    codomain: Any = constraints.interval(-1.0, 1.0)
     bijective = True
     sign = 1
 
@@ -193,7 +196,8 @@ class AffineTransform(Transform):
             and _equal(self.scale, other.scale)
         )
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return object.__hash__(self)
 
     def _call(self, x: Any) -> Any:
         return self.loc + self.scale * x

@@ -81,7 +81,8 @@ class Transform:
             return type(self) is type(other)
         return self is other
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return object.__hash__(self)
 
     def __call__(self, x: Any) -> Any:
         """The result of the transform at ``x``."""
@@ -147,7 +148,8 @@ class _InverseTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _InverseTransform) and self._inv == other._inv
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return object.__hash__(self)
 
     def __call__(self, x: Any) -> Any:
         return self._inv._inv_call(x)
@@ -178,7 +180,9 @@ class ComposeTransform(Transform):
 
     def __init__(self, parts: list[Any], cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
-        self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else parts
+        self.parts: list[Any] = (
+            [part.with_cache(cache_size) for part in parts] if cache_size else parts
+        )
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
@@ -221,7 +225,8 @@ class ComposeTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ComposeTransform) and self.parts == other.parts
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return object.__hash__(self)
 
     def __call__(self, x: Any) -> Any:
         for part in self.parts:
@@ -273,23 +278,23 @@ class IndependentTransform(Transform):
         self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0
     ) -> None:
         super().__init__(cache_size=cache_size)
-        self.base_transform = base_transform.with_cache(cache_size)
+        self.base_transform: Transform = base_transform.with_cache(cache_size)
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
-    domain = constraints.dependent_property(
+    domain: Any = constraints.dependent_property(
         lambda self: constraints.independent(
             self.base_transform.domain, self.reinterpreted_batch_ndims
         ),
         is_discrete=False,
     )
-    codomain = constraints.dependent_property(
+    codomain: Any = constraints.dependent_property(
         lambda self: constraints.independent(
             self.base_transform.codomain, self.reinterpreted_batch_ndims
         ),
         is_discrete=False,
     )
-    bijective = property(lambda self: self.base_transform.bijective)
-    sign = property(lambda self: self.base_transform.sign)
+    bijective: Any = property(lambda self: self.base_transform.bijective)
+    sign: Any = property(lambda self: self.base_transform.sign)
 
     def _again(self, cache_size: int) -> Transform:
         return IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size)
@@ -325,6 +330,9 @@ class ReshapeTransform(Transform):
 
     bijective = True
 
+    in_shape: Size
+    out_shape: Size
+
     def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
@@ -334,10 +342,10 @@ class ReshapeTransform(Transform):
                 f"{self.in_shape} and {self.out_shape}"
             )
 
-    domain = constraints.dependent_property(
+    domain: Any = constraints.dependent_property(
         lambda self: constraints.independent(constraints.real, len(self.in_shape))
     )
-    codomain = constraints.dependent_property(
+    codomain: Any = constraints.dependent_property(
         lambda self: constraints.independent(constraints.real, len(self.out_shape))
     )
 

@@ -24,7 +24,7 @@ __all__ = [
     "vec_to_tril_matrix",
 ]
 
-euler_constant = 0.57721566490153286060
+euler_constant: float = 0.57721566490153286060
 
 
 def broadcast_all(*values: Any) -> Any:

@@ -81,7 +81,7 @@ class StickBreakingTransform(Transform):
 class LowerCholeskyTransform(Transform):
     """Square matrices to lower triangular ones with a positive diagonal."""
 
-    domain = constraints.independent(constraints.real, 2)
+    domain: Any = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
 
     def _call(self, x: Any) -> Any:
@@ -94,7 +94,7 @@ class LowerCholeskyTransform(Transform):
 class PositiveDefiniteTransform(Transform):
     """Square matrices to positive definite ones, by way of their Cholesky factors."""
 
-    domain = constraints.independent(constraints.real, 2)
+    domain: Any = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
 
     def _call(self, x: Any) -> Any:
@@ -164,7 +164,9 @@ class _OfParts(Transform):
                 raise AssertionError(
                     f"All elements of tseq must be Transform instances, got {type(each).__name__}"
                 )
-        self.transforms = [t.with_cache(cache_size) for t in tseq] if cache_size else list(tseq)
+        self.transforms: list[Transform] = (
+            [t.with_cache(cache_size) for t in tseq] if cache_size else list(tseq)
+        )
         self.dim = dim
 
     @property
@@ -202,7 +204,7 @@ class CatTransform(_OfParts):
         cache_size: int = 0,
     ) -> None:  # fmt: skip
         super().__init__(tseq, dim, cache_size)
-        self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
+        self.lengths: list[int] = [1] * len(self.transforms) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.transforms):
             raise AssertionError(
                 f"lengths ({len(self.lengths)}) must match transforms ({len(self.transforms)})"
@@ -217,10 +219,10 @@ class CatTransform(_OfParts):
         """The size of all parts together."""
         return sum(self.lengths)
 
-    domain = constraints.dependent_property(
+    domain: Any = constraints.dependent_property(
         lambda self: constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
     )
-    codomain = constraints.dependent_property(
+    codomain: Any = constraints.dependent_property(
         lambda self: constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
     )
 
@@ -255,10 +257,10 @@ class StackTransform(_OfParts):
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(tseq, dim, cache_size)
 
-    domain = constraints.dependent_property(
+    domain: Any = constraints.dependent_property(
         lambda self: constraints.stack([t.domain for t in self.transforms], self.dim)
     )
-    codomain = constraints.dependent_property(
+    codomain: Any = constraints.dependent_property(
         lambda self: constraints.stack([t.codomain for t in self.transforms], self.dim)
     )
 

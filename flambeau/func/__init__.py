@@ -8,4 +8,4 @@ from flambeau.func.rearrange import *
 from flambeau.func.reverse import *
 from flambeau.func.vmap import *
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

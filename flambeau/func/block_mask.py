@@ -211,6 +211,17 @@ class BlockMask:
         "q_indices", "full_q_num_blocks", "full_q_indices",
     )  # fmt: skip
 
+    seq_lengths: tuple[int, int]
+    mask_mod: Any
+    kv_num_blocks: Any
+    kv_indices: Any
+    full_kv_num_blocks: Any
+    full_kv_indices: Any
+    q_num_blocks: Any
+    q_indices: Any
+    full_q_num_blocks: Any
+    full_q_indices: Any
+
     def __init__(
         self, seq_lengths: tuple[int, int], kv_num_blocks: Any, kv_indices: Any,
         full_kv_num_blocks: Any = None, full_kv_indices: Any = None, q_num_blocks: Any = None,

@@ -136,6 +136,9 @@ class TransformBackward(Node):
 
     __slots__ = ("avals", "function", "values", "vjp")
 
+    function: Any
+    vjp: Any
+
     def __init__(
         self,
         edges: tuple[Edge, ...],
@@ -146,9 +149,9 @@ class TransformBackward(Node):
     ) -> None:
         super().__init__(edges, len(results))
         self.function = function
-        self.values = values
+        self.values: Arrays = values
         self.vjp = vjp
-        self.avals = [
+        self.avals: list[Any | None] = [
             jax.ShapeDtypeStruct(each.shape, each.dtype) if each.dtype in INEXACT else None
             for each in results
         ]

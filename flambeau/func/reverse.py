@@ -84,6 +84,8 @@ class Differentiated:
         RuntimeError: One of them is neither floating point nor complex.
     """
 
+    structure: Any
+
     def __init__(
         self,
         name: str,
@@ -93,17 +95,17 @@ class Differentiated:
         argnums: tuple[int, ...],
     ) -> None:
         self.name = name
-        self.recording = modes.grad_enabled
-        self.first = tape.sequence_now()
+        self.recording: bool = modes.grad_enabled
+        self.first: int = tape.sequence_now()
         leaves, self.structure = flatten([args[each] for each in argnums])
-        self.inputs = [self._copy(each) for each in map(as_tensor, leaves)]
+        self.inputs: list[Tensor] = [self._copy(each) for each in map(as_tensor, leaves)]
         given = list(args)
         copies = unflatten(self.structure, self.inputs)
         for place, copy in zip(argnums, copies, strict=True):
             given[place] = copy
         # Inference mode around the transformation would hide everything from it.
         with Inside(), inference_mode(False):
-            self.returned = func(*given, **kwargs)
+            self.returned: Any = func(*given, **kwargs)
 
     def _copy(self, source: Any) -> Tensor:
         if not isinstance(source, Tensor):

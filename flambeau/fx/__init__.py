@@ -23,4 +23,4 @@ from flambeau.fx.node import map_arg as map_arg
 from flambeau.fx.proxy import Proxy as Proxy
 from flambeau.fx.subgraph_rewriter import replace_pattern as replace_pattern
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

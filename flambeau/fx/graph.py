@@ -47,6 +47,8 @@ class _NodeList:
 class _InsertPoint:
     """Where new nodes go; as a context manager, until the block ends."""
 
+    before: Any
+
     def __init__(self, graph: Graph, insert: Callable[[Node], None]) -> None:
         self.graph = graph
         self.before = graph._insert

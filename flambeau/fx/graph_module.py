@@ -56,7 +56,7 @@ class GraphModule(Module):
         type(self).__name__ = class_name
         targets = [node.target for node in graph.nodes if node.op in ("get_attr", "call_module")]
         if isinstance(root, Module):
-            self.training = getattr(root, "training", True)
+            self.training: bool = getattr(root, "training", True)
             if isinstance(root, _CodeOnlyModule):
                 # A copy keeps the members that the graph does not use.
                 targets = [*(name for name, _ in _members(root)), *targets]

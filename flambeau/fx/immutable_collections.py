@@ -6,7 +6,7 @@ made inside a list there would escape it.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from flambeau.utils._pytree.nodes import register_pytree_node
 
@@ -23,8 +23,9 @@ def _refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
 class immutable_list(list[Any]):
     """A list that refuses changes, and can be hashed if its elements can."""
 
-    __delitem__ = __iadd__ = __imul__ = __setitem__ = _refuse
-    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+    if not TYPE_CHECKING:
+        __delitem__ = __iadd__ = __imul__ = __setitem__ = _refuse
+        append = clear = extend = insert = pop = remove = reverse = sort = _refuse
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self))
@@ -36,8 +37,9 @@ class immutable_list(list[Any]):
 class immutable_dict(dict[Any, Any]):
     """A dictionary that refuses changes, and can be hashed if its values can."""
 
-    __delitem__ = __ior__ = __setitem__ = _refuse
-    clear = pop = popitem = setdefault = update = _refuse
+    if not TYPE_CHECKING:
+        __delitem__ = __ior__ = __setitem__ = _refuse
+        clear = pop = popitem = setdefault = update = _refuse
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))

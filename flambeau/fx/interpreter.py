@@ -38,7 +38,7 @@ class Interpreter:
         self, module: Module, garbage_collect_values: bool = True, graph: Graph | None = None
     ) -> None:
         self.module = module
-        self.submodules = dict(module.named_modules())
+        self.submodules: dict[str, Any] = dict(module.named_modules())
         self.graph: Graph = module.graph if graph is None else graph
         self.env: dict[Node, Any] = {}
         self.name = "Interpreter"
@@ -215,9 +215,9 @@ class Transformer(Interpreter):
 
     def __init__(self, module: GraphModule) -> None:
         super().__init__(module)
-        self.new_graph = Graph()
+        self.new_graph: Graph = Graph()
         self.new_graph.set_codegen(module.graph._codegen)
-        self.tracer = _LeavesOnly(self.new_graph, module)
+        self.tracer: _LeavesOnly = _LeavesOnly(self.new_graph, module)
 
     def run_node(self, n: Node) -> Any:
         """Run one node; what it becomes keeps what tracing has noted."""

@@ -22,7 +22,18 @@ Target: TypeAlias = Callable[..., Any] | str
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 #: Values that stand in arguments as they are.
-base_types = (str, int, float, bool, complex, dtype, Tensor, device, memory_format, layout)
+base_types: tuple[
+    type[str],
+    type[int],
+    type[float],
+    type[bool],
+    type[complex],
+    type[dtype],
+    type[Tensor],
+    type[device],
+    type[memory_format],
+    type[layout],
+] = (str, int, float, bool, complex, dtype, Tensor, device, memory_format, layout)
 
 #: What a node can be; ``root`` is the end of a graph's list of nodes.
 OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output", "root")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: Operators that Python also tries from the right: ``2 - proxy`` is ``proxy.__rsub__(2)``.
-reflectable_magic_methods = {
+reflectable_magic_methods: dict[str, str] = {
     "add": "{} + {}",
     "sub": "{} - {}",
     "mul": "{} * {}",
@@ -21,7 +21,7 @@ reflectable_magic_methods = {
 }
 
 #: Operators that a Proxy records as an expression.
-magic_methods = {
+magic_methods: dict[str, str] = {
     "eq": "{} == {}",
     "ne": "{} != {}",
     "lt": "{} < {}",
@@ -35,7 +35,7 @@ magic_methods = {
 }
 
 #: Operators that are statements; they are in graphs that a program has written them into.
-inplace_methods = {
+inplace_methods: dict[str, str] = {
     "iadd": "{} += {}",
     "iand": "{} &= {}",
     "ifloordiv": "{} //= {}",

@@ -227,9 +227,9 @@ class GraphAppendingTracer(TracerBase):
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
-        self.scope = Scope("", None)
-        self.module_stack = {}
-        self.node_name_to_scope = {}
+        self.scope: Scope = Scope("", None)
+        self.module_stack: dict[str, tuple[str, Any]] = {}
+        self.node_name_to_scope: dict[str, tuple[str, Any]] = {}
 
 
 def assert_fn(x: object) -> None:
@@ -263,7 +263,9 @@ class Proxy:
         __getitem__: Any
 
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
-        self.tracer = GraphAppendingTracer(node.graph) if tracer is None else tracer
+        self.tracer: GraphAppendingTracer | TracerBase = (
+            GraphAppendingTracer(node.graph) if tracer is None else tracer
+        )
         self.node = node
         if not _expected.scopes:
             _expect_from_now_on()
@@ -345,7 +347,7 @@ class Attribute(Proxy):
     def __init__(self, root: Proxy, attr: str) -> None:
         self.root = root
         self.attr = attr
-        self.tracer = root.tracer
+        self.tracer: GraphAppendingTracer | TracerBase = root.tracer
         self._node: Node | None = None
 
     @property

@@ -97,6 +97,8 @@ class Tracer(Placeholders, TracerBase):
         return _1
     """
 
+    module_stack: Any
+
     def __init__(
         self,
         autowrap_modules: Iterable[ModuleType] = (math,),
@@ -116,10 +118,10 @@ class Tracer(Placeholders, TracerBase):
         self.submodule_paths: dict[Module, str] | None = None
         #: The path of each tensor that is a plain attribute of a module.
         self.tensor_attrs: dict[Any, str] = {}
-        self.scope = Scope("", None)
+        self.scope: Scope = Scope("", None)
         self.module_stack = collections.OrderedDict()
         self.num_calls: dict[str, int] = {}
-        self.node_name_to_scope = {}
+        self.node_name_to_scope: dict[str, tuple[str, Any]] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tracer:
         copied = object.__new__(type(self))
@@ -147,7 +149,7 @@ class Tracer(Placeholders, TracerBase):
         if isinstance(root, Module):
             self.root = root
             function: Any = getattr(type(root), self.traced_func_name, None)
-            self.root_module_name = root._get_name()
+            self.root_module_name: str = root._get_name()
             self.submodule_paths = {module: name for name, module in root.named_modules()}
         else:
             self.root, function = Module(), root
@@ -156,7 +158,7 @@ class Tracer(Placeholders, TracerBase):
                 "only a module whose forward is a Python function, or such a function, can be "
                 f"traced, got {type(root).__name__}: {root!r:.80}"
             )
-        self.graph = Graph(tracer_cls=type(self))
+        self.graph: Any = Graph(tracer_cls=type(self))
         self.tensor_attrs = dict(_tensor_attributes(self.root))
         namespace = function.__globals__
         _tracing.depth += 1

@@ -44,7 +44,7 @@ __all__ = [
     "script_method", "set_fusion_strategy", "strict_fusion", "unused", "wait",
 ]  # fmt: skip
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 _Scripted = TypeVar("_Scripted")
 _Function = TypeVar("_Function", bound=Callable[..., Any])

@@ -42,7 +42,7 @@ __all__ = [
 ]  # fmt: skip
 
 CustomOpDef = Operator
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 
 def custom_op(
@@ -194,6 +194,9 @@ class Library:
     >>> flambeau.ops.documentation.twice(flambeau.ones(1), times=2)
     tensor([4.])
     """
+
+    ns: str
+    dispatch_key: str
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         if kind not in ("DEF", "FRAGMENT", "IMPL"):

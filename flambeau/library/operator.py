@@ -24,6 +24,9 @@ class Operator:
         schema: What it takes and gives.
     """
 
+    namespace: str
+    __name__: str
+
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._kernels: dict[str, Callable[..., Any]] = {}

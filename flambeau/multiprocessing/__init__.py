@@ -24,7 +24,7 @@ __all__ = [  # noqa: PLE0604  # pyright: ignore[reportUnsupportedDunderAll]
     "set_sharing_strategy", "spawn", "start_processes",
 ]  # fmt: skip
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 _STRATEGIES = {"file_descriptor", "file_system"}
 _strategy = "file_descriptor"

@@ -96,7 +96,7 @@ class ProcessContext:
     def __init__(self, processes: list[Any], error_files: list[str]) -> None:
         self.processes = processes
         self.error_files = error_files
-        self.sentinels = {each.sentinel: i for i, each in enumerate(processes)}
+        self.sentinels: dict[Any, int] = {each.sentinel: i for i, each in enumerate(processes)}
 
     def pids(self) -> list[int]:
         """The ids of the processes."""

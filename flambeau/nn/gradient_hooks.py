@@ -22,11 +22,13 @@ class GradientHooks:
         module: The module that is called.
     """
 
+    on_last_node: tuple[Any, ...]
+
     def __init__(self, module: Any) -> None:
         full = (*hooks.global_backward_hooks(True), *_own_hooks(module, full=True))
         pre = (*_global_backward_pre_hooks.values(), *module._backward_pre_hooks.values())
         self.module = module
-        self.around = BackwardHook(module, full, pre) if full or pre else None
+        self.around: BackwardHook | None = BackwardHook(module, full, pre) if full or pre else None
         self.on_last_node = (*hooks.global_backward_hooks(False), *_own_hooks(module, full=False))
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -211,9 +211,9 @@ class BoundHook:
         return {"hook": self.hook, "with_module": self.with_module, "module": module}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.hook = state["hook"]
-        self.with_module = state["with_module"]
+        self.hook: Any = state["hook"]
+        self.with_module: Any = state["with_module"]
         if self.with_module:
             if state["module"] is None:
                 raise RuntimeError(f"the module of the hook {self.hook!r} no longer exists")
-            self.module = weakref.ref(state["module"])
+            self.module: weakref.ReferenceType[Any] = weakref.ref(state["module"])

@@ -168,7 +168,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     ('Parameter', flambeau.Size([2, 3]))
     """
 
-    cls_to_become = Parameter
+    cls_to_become: Any = Parameter
 
     def __new__(
         cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
@@ -187,7 +187,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         persistent: Whether it is part of the module's `state_dict`.
     """
 
-    cls_to_become = Tensor
+    cls_to_become: Any = Tensor
     persistent: bool
 
     def __new__(

@@ -13,7 +13,7 @@ from flambeau.ops.shape import cat
 
 __all__ = ["FloatFunctional"]
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 
 class FloatFunctional(Module):
@@ -29,7 +29,7 @@ class FloatFunctional(Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.activation_post_process = Identity()
+        self.activation_post_process: Identity = Identity()
 
     def forward(self, x: Any) -> NoReturn:
         """Fail: an operator is called by its name.

@@ -8,7 +8,7 @@ user who reaches for ``module._modules`` directly.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flambeau.core.announcing import Announcing, announced
 from flambeau.core.modes import modes
@@ -37,13 +37,14 @@ class Registry(Announcing, dict[str, Member]):
         dict.__setitem__(self, key, value)
         bump()
 
-    __delitem__ = announced(dict.__delitem__)
-    __ior__ = announced(dict.__ior__)
-    clear = announced(dict.clear)
-    pop = announced(dict.pop)
-    popitem = announced(dict.popitem)
-    setdefault = announced(dict.setdefault)
-    update = announced(dict.update)
+    if not TYPE_CHECKING:
+        __delitem__ = announced(dict.__delitem__)
+        __ior__ = announced(dict.__ior__)
+        clear = announced(dict.clear)
+        pop = announced(dict.pop)
+        popitem = announced(dict.popitem)
+        setdefault = announced(dict.setdefault)
+        update = announced(dict.update)
 
 
 class HookRegistry(Announcing, OrderedDict[int, Any]):
@@ -59,15 +60,16 @@ class HookRegistry(Announcing, OrderedDict[int, Any]):
     def _after_change(self) -> None:
         bump()
 
-    __setitem__ = announced(OrderedDict.__setitem__)
-    __delitem__ = announced(OrderedDict.__delitem__)
-    __ior__ = announced(OrderedDict.__ior__)
-    clear = announced(OrderedDict.clear)
-    pop = announced(OrderedDict.pop)
-    popitem = announced(OrderedDict.popitem)
-    setdefault = announced(OrderedDict.setdefault)
-    update = announced(OrderedDict.update)
-    move_to_end = announced(OrderedDict.move_to_end)
+    if not TYPE_CHECKING:
+        __setitem__ = announced(OrderedDict.__setitem__)
+        __delitem__ = announced(OrderedDict.__delitem__)
+        __ior__ = announced(OrderedDict.__ior__)
+        clear = announced(OrderedDict.clear)
+        pop = announced(OrderedDict.pop)
+        popitem = announced(OrderedDict.popitem)
+        setdefault = announced(OrderedDict.setdefault)
+        update = announced(OrderedDict.update)
+        move_to_end = announced(OrderedDict.move_to_end)
 
 
 class ModuleState:
@@ -127,7 +129,9 @@ def new_state() -> dict[str, Any]:
     }
 
 
-TABLES = {name: type(table) for name, table in new_state().items() if isinstance(table, dict)}
+TABLES: dict[str, Any] = {
+    name: type(table) for name, table in new_state().items() if isinstance(table, dict)
+}
 
 
 def as_table(name: str, value: Any) -> Any:

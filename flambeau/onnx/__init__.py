@@ -17,7 +17,7 @@ __all__ = [
     "unregister_custom_op_symbolic",
 ]  # fmt: skip
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 
 class TrainingMode(enum.IntEnum):

@@ -9,7 +9,7 @@ from flambeau._absent import Absent as _Absent
 
 __all__ = ["parse_args", "quantized_args"]
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

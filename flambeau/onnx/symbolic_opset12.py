@@ -2,4 +2,4 @@
 
 from flambeau._absent import Absent as _Absent
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

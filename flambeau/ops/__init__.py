@@ -79,4 +79,4 @@ class _Namespaces:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__getattr__ = _Namespaces()
+__getattr__: _Namespaces = _Namespaces()

@@ -399,8 +399,8 @@ def __pos__(self: Tensor) -> Any:
     return positive(self)
 
 
-divide = also_method("divide", div)
-true_divide = also_method("true_divide", div)
-multiply = also_method("multiply", mul)
-negative = also_method("negative", neg)
-subtract = also_method("subtract", sub)
+divide: Any = also_method("divide", div)
+true_divide: Any = also_method("true_divide", div)
+multiply: Any = also_method("multiply", mul)
+negative: Any = also_method("negative", neg)
+subtract: Any = also_method("subtract", sub)

@@ -157,8 +157,8 @@ def isin(
     return jnp.isin(elements, among, invert=invert)
 
 
-greater = also_method("greater", gt)
-greater_equal = also_method("greater_equal", ge)
-less = also_method("less", lt)
-less_equal = also_method("less_equal", le)
-not_equal = also_method("not_equal", ne)
+greater: Any = also_method("greater", gt)
+greater_equal: Any = also_method("greater_equal", ge)
+less: Any = also_method("less", lt)
+less_equal: Any = also_method("less_equal", le)
+not_equal: Any = also_method("not_equal", ne)

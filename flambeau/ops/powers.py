@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -185,7 +186,7 @@ def float_power_(self: Tensor, exponent: Any) -> Tensor:
     return put(self, found, "float_power_")
 
 
-pow_ = make_in_place(pow, "pow")
+pow_: Callable[..., Any] = make_in_place(pow, "pow")
 Tensor.pow_ = pow_
 
 

@@ -304,4 +304,4 @@ def heaviside(input: Array, values: Array) -> Array:
     return without_derivative("heaviside()", found, input, values)
 
 
-clip = also_method("clip", clamp)
+clip: Any = also_method("clip", clamp)

@@ -257,4 +257,4 @@ def _binary_log_of_sum(first: Any, second: Any) -> Any:
     return jnp.logaddexp2(first, second)
 
 
-arctan2 = also_method("arctan2", atan2)
+arctan2: Any = also_method("arctan2", atan2)

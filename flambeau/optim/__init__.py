@@ -42,4 +42,4 @@ __all__ = [
     "swap_in_optimizer_params_and_state",
 ]
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
@@ -45,8 +45,8 @@ class Adafactor(RuleOptimizer):
         RuntimeError: A parameter is complex.
     """
 
-    numbers = ("lr", "beta2_decay", "eps", "d", "weight_decay")
-    switches = ("weight_decay",)
+    numbers: ClassVar[tuple[str, ...]] = ("lr", "beta2_decay", "eps", "d", "weight_decay")
+    switches: ClassVar[tuple[str, ...]] = ("weight_decay",)
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
@@ -47,8 +47,14 @@ class Muon(RuleOptimizer):
         ValueError: A parameter is no matrix, or a number is out of its range.
     """
 
-    numbers = ("lr", "weight_decay", "momentum", "ns_coefficients", "eps")
-    flags = ("nesterov", "ns_steps", "adjust_lr_fn")
+    numbers: ClassVar[tuple[str, ...]] = (
+        "lr",
+        "weight_decay",
+        "momentum",
+        "ns_coefficients",
+        "eps",
+    )
+    flags: ClassVar[tuple[str, ...]] = ("nesterov", "ns_steps", "adjust_lr_fn")
 
     def __init__(
         self,

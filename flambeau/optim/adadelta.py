@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
@@ -43,8 +43,8 @@ class Adadelta(RuleOptimizer):
         ValueError: A number is out of its range.
     """
 
-    numbers = ("lr", "rho", "eps", "weight_decay")
-    switches = ("weight_decay",)
+    numbers: ClassVar[tuple[str, ...]] = ("lr", "rho", "eps", "weight_decay")
+    switches: ClassVar[tuple[str, ...]] = ("weight_decay",)
 
     def __init__(
         self,

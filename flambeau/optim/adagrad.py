@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
@@ -44,8 +44,8 @@ class Adagrad(RuleOptimizer):
         ValueError: A number is out of its range.
     """
 
-    numbers = ("lr", "lr_decay", "eps", "weight_decay")
-    switches = ("weight_decay",)
+    numbers: ClassVar[tuple[str, ...]] = ("lr", "lr_decay", "eps", "weight_decay")
+    switches: ClassVar[tuple[str, ...]] = ("weight_decay",)
 
     def __init__(
         self,

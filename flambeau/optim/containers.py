@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import jax
 import numpy as np
@@ -40,6 +40,8 @@ class Structure:
         owner: The optimizer.
     """
 
+    version: int
+
     def __init__(self, owner: Any = None) -> None:
         self.owner = owner
         self.version = 0
@@ -63,7 +65,7 @@ class Structure:
         if place is None:
             modes.trace.watch(group, lambda: frozen(dict.get(group, key)), key)
             return
-        self.numbers_are_frozen = self.numbers_are_frozen or key in group.numbers
+        self.numbers_are_frozen: bool = self.numbers_are_frozen or key in group.numbers
 
         def option() -> Any:
             groups = owner.param_groups
@@ -137,13 +139,15 @@ class AnnouncedList(_OfStructure, list[Any]):
 
     __slots__ = ("convert", "structure")
 
+    convert: Callable[[Any], Any]
+
     def __init__(
         self,
         elements: Iterable[Any],
         structure: Structure,
         convert: Callable[[Any], Any] | None = None,
     ) -> None:
-        self.structure = structure
+        self.structure: Structure = structure
         self.convert = convert or _unchanged
         super().__init__(map(self.convert, elements))
 
@@ -168,13 +172,14 @@ class AnnouncedList(_OfStructure, list[Any]):
         self.extend(elements)
         return self
 
-    __delitem__ = announced(list.__delitem__)
-    __imul__ = announced(list.__imul__)
-    clear = announced(list.clear)
-    pop = announced(list.pop)
-    remove = announced(list.remove)
-    reverse = announced(list.reverse)
-    sort = announced(list.sort)
+    if not TYPE_CHECKING:
+        __delitem__ = announced(list.__delitem__)
+        __imul__ = announced(list.__imul__)
+        clear = announced(list.clear)
+        pop = announced(list.pop)
+        remove = announced(list.remove)
+        reverse = announced(list.reverse)
+        sort = announced(list.sort)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (list(self),)
@@ -204,10 +209,11 @@ class _AnnouncedDict(_OfStructure, dict[Any, Any]):
         self.update(entries)
         return self
 
-    __delitem__ = announced(dict.__delitem__)
-    clear = announced(dict.clear)
-    pop = announced(dict.pop)
-    popitem = announced(dict.popitem)
+    if not TYPE_CHECKING:
+        __delitem__ = announced(dict.__delitem__)
+        clear = announced(dict.clear)
+        pop = announced(dict.pop)
+        popitem = announced(dict.popitem)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return dict, (dict(self),)
@@ -219,7 +225,7 @@ class ParameterState(_AnnouncedDict):
     __slots__ = ("structure",)
 
     def __init__(self, entries: Any, structure: Structure) -> None:
-        self.structure = structure
+        self.structure: Structure = structure
         super().__init__(entries)
 
     def _before_change(self) -> None:
@@ -241,6 +247,8 @@ class ParameterState(_AnnouncedDict):
 class OptimizerState(_AnnouncedDict, defaultdict[Any, Any]):
     """The state of every parameter; one that is asked for and has none gets an empty one."""
 
+    default_factory: Any
+
     def __init__(self, entries: Any, structure: Structure) -> None:
         super().__init__()
         self.move_to(structure)
@@ -250,7 +258,7 @@ class OptimizerState(_AnnouncedDict, defaultdict[Any, Any]):
     def move_to(self, structure: Structure) -> None:
         """Become the state of another optimizer, which is told of changes from now on."""
         self.structure = structure
-        self.default_factory = lambda: ParameterState((), structure)
+        self.default_factory: Any = lambda: ParameterState((), structure)
         for entries in dict.values(self):
             if isinstance(entries, ParameterState):
                 entries.structure = structure
@@ -313,6 +321,12 @@ class ParameterGroup(_AnnouncedDict):
 
     __slots__ = ("cell", "layout", "numbers", "structure", "switches", "tensors")
 
+    layout: Any
+    numbers: tuple[str, ...]
+    structure: Structure
+    switches: tuple[str, ...]
+    tensors: tuple[Tensor, ...]
+
     def __init__(
         self,
         entries: dict[str, Any],
@@ -330,7 +344,7 @@ class ParameterGroup(_AnnouncedDict):
         self.numbers, self.switches, self.structure = numbers, switches, structure
         dict.__setitem__(self, "params", AnnouncedList(dict.get(self, "params", ()), structure))
         values, self.layout, self.tensors = self._lay_out({})
-        self.cell = Cell(_vector(values))
+        self.cell: Cell = Cell(_vector(values))
 
     def __getitem__(self, key: str) -> Any:
         if modes.trace is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
@@ -46,9 +46,9 @@ class NAdam(RuleOptimizer):
         ValueError: A number is out of its range.
     """
 
-    numbers = ("lr", "betas", "eps", "weight_decay", "momentum_decay")
-    switches = ("weight_decay",)
-    flags = ("decoupled_weight_decay",)
+    numbers: ClassVar[tuple[str, ...]] = ("lr", "betas", "eps", "weight_decay", "momentum_decay")
+    switches: ClassVar[tuple[str, ...]] = ("weight_decay",)
+    flags: ClassVar[tuple[str, ...]] = ("decoupled_weight_decay",)
 
     def __init__(
         self,

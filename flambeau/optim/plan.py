@@ -158,6 +158,10 @@ class Plan:
         groups: The groups.
     """
 
+    specs: tuple[GroupSpec, ...]
+    params: list[Tensor]
+    states: list[Tensor]
+
     def __init__(
         self,
         specs: tuple[GroupSpec, ...],
@@ -168,7 +172,7 @@ class Plan:
         self.specs, self.params, self.states = specs, params, states
         self.cells: list[Cell] = [group.cell for group in groups]
         self.tensors: list[Tensor] = [each for group in groups for each in group.tensors]
-        self.compiled = _compiled(specs)
+        self.compiled: Any = _compiled(specs)
         self.kernel: Kernel | None = None
         #: Called when a step has been written: what belongs to it besides tensors.
         self.ends: Callable[[], None] | None = None

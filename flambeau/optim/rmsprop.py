@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
@@ -46,9 +46,9 @@ class RMSprop(RuleOptimizer):
         ValueError: A number is negative.
     """
 
-    numbers = ("lr", "momentum", "alpha", "eps", "weight_decay")
-    switches = ("momentum", "weight_decay")
-    flags = ("centered",)
+    numbers: ClassVar[tuple[str, ...]] = ("lr", "momentum", "alpha", "eps", "weight_decay")
+    switches: ClassVar[tuple[str, ...]] = ("momentum", "weight_decay")
+    flags: ClassVar[tuple[str, ...]] = ("centered",)
 
     def __init__(
         self,

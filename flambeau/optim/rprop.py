@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
@@ -40,7 +40,7 @@ class Rprop(RuleOptimizer):
         ValueError: ``lr`` is negative, or not 0 < η⁻ < 1 < η⁺.
     """
 
-    numbers = ("lr", "etas", "step_sizes")
+    numbers: ClassVar[tuple[str, ...]] = ("lr", "etas", "step_sizes")
 
     def __init__(
         self,

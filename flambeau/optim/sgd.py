@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 
@@ -51,9 +51,9 @@ class SGD(RuleOptimizer):
     tensor([0.5000, 0.5000], requires_grad=True)
     """
 
-    numbers = ("lr", "momentum", "dampening", "weight_decay")
-    switches = ("momentum", "dampening", "weight_decay")
-    flags = ("nesterov",)
+    numbers: ClassVar[tuple[str, ...]] = ("lr", "momentum", "dampening", "weight_decay")
+    switches: ClassVar[tuple[str, ...]] = ("momentum", "dampening", "weight_decay")
+    flags: ClassVar[tuple[str, ...]] = ("nesterov",)
 
     def __init__(
         self,

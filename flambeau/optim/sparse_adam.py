@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -47,7 +47,7 @@ class SparseAdam(RuleOptimizer):
     tensor([False,  True, False,  True])
     """
 
-    numbers = ("lr", "betas", "eps")
+    numbers: ClassVar[tuple[str, ...]] = ("lr", "betas", "eps")
 
     def __init__(
         self,

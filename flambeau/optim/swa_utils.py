@@ -194,7 +194,7 @@ class AveragedModel(Module):
             raise AssertionError("give avg_fn or multi_avg_fn, not both")
         self.module = copy.deepcopy(model)
         if device is not None:
-            self.module = self.module.to(device)
+            self.module: Module = self.module.to(device)
         self.register_buffer("n_averaged", tensor(0, device=device))
         self.avg_fn = avg_fn
         self.multi_avg_fn = multi_avg_fn

@@ -30,4 +30,4 @@ __all__ = [
     "schedule", "supported_activities", "tensorboard_trace_handler",
 ]  # fmt: skip
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

@@ -42,7 +42,11 @@ class FunctionEvent:
     memory: int = 0
     flops: int = 0
 
-    key = property(lambda self: self.name)
+    @property
+    def key(self) -> str:
+        """The name, by which events are averaged."""
+        return self.name
+
     count = 1
 
     @property

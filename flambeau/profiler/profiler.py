@@ -140,6 +140,16 @@ class profile:
         custom_trace_id_callback: Accepted for PyTorch's sake.
     """
 
+    schedule: Any
+    record_shapes: bool
+    profile_memory: bool
+    with_stack: bool
+    with_flops: bool
+    acc_events: bool
+    step_num: int
+
+    current_action: Any
+
     def __init__(
         self, *, activities: Iterable[Any] | None = None, schedule: Any = None,
         on_trace_ready: Callable[[Any], Any] | None = None, record_shapes: bool = False,
@@ -148,7 +158,9 @@ class profile:
         execution_trace_observer: Any = None, acc_events: bool = False, use_cuda: Any = None,
         custom_trace_id_callback: Any = None, post_processing_timeout_s: float | None = None,
     ) -> None:  # fmt: skip
-        self.activities = set(activities) if activities else supported_activities()
+        self.activities: set[Any] | set[ProfilerActivity] = (
+            set(activities) if activities else supported_activities()
+        )
         self.schedule = schedule or (lambda step: ProfilerAction.RECORD)
         self._has_schedule = schedule is not None
         self.on_trace_ready = on_trace_ready
@@ -284,6 +296,9 @@ class record_function(ContextDecorator):
         name: The name.
         args: More text for it.
     """
+
+    name: str
+    args: str | None
 
     def __init__(self, name: str, args: str | None = None) -> None:
         self.name, self.args = name, args

@@ -37,6 +37,10 @@ class Recorder:
         flops: Whether floating-point operations are counted.
     """
 
+    shapes: bool
+    memory: bool
+    flops: bool
+
     def __init__(self, shapes: bool = False, memory: bool = False, flops: bool = False) -> None:
         self.shapes, self.memory, self.flops = shapes, memory, flops
         self.events: list[FunctionEvent] = []

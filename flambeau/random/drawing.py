@@ -36,11 +36,11 @@ class Place:
     __slots__ = ("epoch", "is_foreign", "scope", "state", "trace")
 
     def __init__(self, scope: key_scope | None, is_foreign: bool, epoch: int) -> None:
-        self.epoch = epoch
-        self.scope = scope
-        self.is_foreign = is_foreign
-        self.state = transformations()
-        self.trace = modes.trace
+        self.epoch: int = epoch
+        self.scope: key_scope | None = scope
+        self.is_foreign: bool = is_foreign
+        self.state: Any = transformations()
+        self.trace: Any = modes.trace
 
 
 class key_scope:
@@ -81,8 +81,10 @@ class key_scope:
     Array([2., 2., 0., 0.], dtype=float32)
     """
 
+    count: int
+
     def __init__(self, key: Any) -> None:
-        self.key = _checked(key._read() if isinstance(key, Tensor) else key)
+        self.key: Any = _checked(key._read() if isinstance(key, Tensor) else key)
         #: How many draws have been made.
         self.count = 0
         #: The transformation of `flambeau.func` that the block stands in, if any.
@@ -179,7 +181,7 @@ class Descent:
     """
 
     def __init__(self) -> None:
-        self.leads_on = _is_here() and not _is_in_program()
+        self.leads_on: bool = _is_here() and not _is_in_program()
 
     def __enter__(self) -> None:
         place = self._before = modes.place

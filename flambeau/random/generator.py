@@ -56,12 +56,15 @@ class Generator:
     tensor([0.4963, 0.7682])
     """
 
+    lock: Any
+    twister_moves: int
+
     def __init__(self, device: Any = "cpu") -> None:
         self._device = as_device(device)
         if self._device.type == "meta":
             raise RuntimeError("nothing is drawn on the meta device, so it has no generator")
         #: Whether outside of compiled programs its numbers are those of the twister.
-        self.is_for_cpu = self._device.type == "cpu"
+        self.is_for_cpu: bool = self._device.type == "cpu"
         if not self.is_for_cpu:
             _ = self._device.jax_device  # fails if there is none
         #: Guards the streams: whoever draws holds it.
@@ -214,7 +217,7 @@ class Generator:
         twister, key, go_on = saved
         with self.lock:
             self.twister_moves += 1
-            self.twister = twister.copy()
+            self.twister: MersenneTwister = twister.copy()
             self.put_key(key)
         if go_on is not None:
             go_on(self)
@@ -287,7 +290,7 @@ def rebuild_generator(where: str, state: bytes) -> Generator:
 
 
 #: The generator of draws on the CPU for which none is named.
-default_generator = Generator()
+default_generator: Generator = Generator()
 
 _seed_of_all = DEFAULT_SEED
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.overrides import asking_functions
@@ -22,10 +23,10 @@ __all__ = [
     "selu_", "threshold_", "triplet_margin_loss",
 ]  # fmt: skip
 
-celu_ = functional.celu_
-rrelu_ = functional.rrelu_
-selu_ = functional.selu_
-threshold_ = functional.threshold_
+celu_: Callable[..., Tensor] = functional.celu_
+rrelu_: Callable[..., Tensor] = functional.rrelu_
+selu_: Callable[..., Tensor] = functional.selu_
+threshold_: Callable[..., Tensor] = functional.threshold_
 
 
 def _reduction(name: str, number: int) -> str:

@@ -21,4 +21,4 @@ __all__ = [
     "IntTensor", "LongTensor", "ShortTensor", "addmm", "log_softmax", "mm", "softmax", "sum",
 ]  # fmt: skip
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

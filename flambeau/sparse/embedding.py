@@ -58,8 +58,8 @@ class EmbeddingBackward0(Node):
     ) -> None:
         super().__init__((edge,))
         self.input: Tensor | None = input
-        self.padding_idx = padding_idx
-        self.shape = shape
+        self.padding_idx: int | None = padding_idx
+        self.shape: tuple[int, ...] = shape
 
     def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
         """See `Node.pull`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import jax
 import numpy as np
@@ -50,8 +50,9 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
     is_sparse = True
 
     # A trace follows the attributes of tensors from outside; these are never set again.
-    __getattribute__ = object.__getattribute__
-    __setattr__ = object.__setattr__
+    if not TYPE_CHECKING:
+        __getattribute__ = object.__getattribute__
+        __setattr__ = object.__setattr__
 
     @staticmethod
     def of(

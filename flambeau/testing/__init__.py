@@ -4,4 +4,4 @@ from flambeau._absent import Absent as _Absent
 from flambeau.testing.comparison import assert_close as assert_close
 from flambeau.testing.creation import make_tensor as make_tensor
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

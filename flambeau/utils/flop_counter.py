@@ -41,6 +41,9 @@ class FlopCounterMode(TorchFunctionMode):
     48
     """
 
+    depth: int | None
+    display: bool
+
     def __init__(
         self, mods: Any = None, depth: int | None = 2, display: bool = True,
         custom_mapping: dict[Any, Any] | None = None,

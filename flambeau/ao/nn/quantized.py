@@ -5,4 +5,4 @@ from flambeau.nn.quantized import FloatFunctional
 
 __all__ = ["FloatFunctional"]
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

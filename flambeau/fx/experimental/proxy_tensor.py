@@ -12,4 +12,4 @@ def get_proxy_mode() -> None:
     return
 
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

@@ -3,4 +3,4 @@
 from flambeau._absent import Absent as _Absent
 from flambeau.fx.passes import shape_prop as shape_prop
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

@@ -16,7 +16,7 @@ from flambeau.ops.neural import fused_attention
 
 __all__ = ["SDPBackend", "sdpa_kernel"]
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)
 
 
 class SDPBackend(enum.IntEnum):

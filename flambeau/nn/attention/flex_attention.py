@@ -18,4 +18,4 @@ __all__ = [
     "flex_attention", "noop_mask", "or_masks",
 ]  # fmt: skip
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

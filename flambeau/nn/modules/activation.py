@@ -28,7 +28,7 @@ class _InPlace(Module):
         inplace: Whether it does.
     """
 
-    __constants__ = ["inplace"]
+    __constants__: list[str] = ["inplace"]
     _repr_attributes = (("inplace", False),)
 
     def __init__(self, inplace: bool = False) -> None:
@@ -121,7 +121,7 @@ class Threshold(_InPlace):
         inplace: Whether to overwrite the input.
     """
 
-    __constants__ = ["threshold", "value", "inplace"]
+    __constants__: list[str] = ["threshold", "value", "inplace"]
     _repr_attributes = ("threshold", "value", ("inplace", False))
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
@@ -146,7 +146,7 @@ class RReLU(_InPlace):
         inplace: Whether to overwrite the input.
     """
 
-    __constants__ = ["lower", "upper", "inplace"]
+    __constants__: list[str] = ["lower", "upper", "inplace"]
     _repr_attributes = ("lower", "upper", ("inplace", False))
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
@@ -173,7 +173,7 @@ class Hardtanh(_InPlace):
         AssertionError: ``max_val`` is not greater than ``min_val``.
     """
 
-    __constants__ = ["min_val", "max_val", "inplace"]
+    __constants__: list[str] = ["min_val", "max_val", "inplace"]
     _repr_attributes = ("min_val", "max_val", ("inplace", False))
 
     def __init__(
@@ -217,7 +217,7 @@ class ReLU6(Hardtanh):
 class _ScaledExponential(_InPlace):
     """A function with a curve to ``-alpha`` for negative numbers."""
 
-    __constants__ = ["alpha", "inplace"]
+    __constants__: list[str] = ["alpha", "inplace"]
     _repr_attributes = ("alpha", ("inplace", False))
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
@@ -261,7 +261,7 @@ class LeakyReLU(_InPlace):
         inplace: Whether to overwrite the input.
     """
 
-    __constants__ = ["inplace", "negative_slope"]
+    __constants__: list[str] = ["inplace", "negative_slope"]
     _repr_attributes = ("negative_slope", ("inplace", False))
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
@@ -321,7 +321,7 @@ class GELU(Module):
             ``x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))``.
     """
 
-    __constants__ = ["approximate"]
+    __constants__: list[str] = ["approximate"]
     _repr_attributes = ("approximate!r",)
 
     def __init__(self, approximate: str = "none") -> None:
@@ -342,7 +342,7 @@ class GLU(Module):
         dim: The dimension to halve.
     """
 
-    __constants__ = ["dim"]
+    __constants__: list[str] = ["dim"]
     _repr_attributes = ("dim",)
 
     def __init__(self, dim: int = -1) -> None:
@@ -357,7 +357,7 @@ class GLU(Module):
 class _Shrink(Module):
     """A function that is 0 up to ``lambd`` on both sides."""
 
-    __constants__ = ["lambd"]
+    __constants__: list[str] = ["lambd"]
     _repr_attributes = ("*lambd",)
 
     def __init__(self, lambd: float = 0.5) -> None:
@@ -397,7 +397,7 @@ class Softplus(Module):
         threshold: Where ``beta * x`` is greater, ``x`` itself.
     """
 
-    __constants__ = ["beta", "threshold"]
+    __constants__: list[str] = ["beta", "threshold"]
     _repr_attributes = ("beta", "threshold")
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
@@ -425,7 +425,7 @@ class PReLU(Module):
         weight: ``(num_parameters,)``, the slopes.
     """
 
-    __constants__ = ["num_parameters"]
+    __constants__: list[str] = ["num_parameters"]
     _repr_attributes = ("num_parameters",)
 
     def __init__(
@@ -434,7 +434,7 @@ class PReLU(Module):
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init
-        self.weight = Parameter(empty(num_parameters, device=device, dtype=dtype))
+        self.weight: Parameter = Parameter(empty(num_parameters, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -453,7 +453,7 @@ class _AlongDim(Module):
         dim: The dimension. Leaving it out is deprecated.
     """
 
-    __constants__ = ["dim"]
+    __constants__: list[str] = ["dim"]
     _repr_attributes = ("dim",)
 
     def __init__(self, dim: int | None = None) -> None:

@@ -64,14 +64,14 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         super().__init__()
         self.in_features = in_features
         self.n_classes = n_classes
-        self.cutoffs = [*_checked_cutoffs(cutoffs, n_classes), n_classes]
+        self.cutoffs: list[int] = [*_checked_cutoffs(cutoffs, n_classes), n_classes]
         self.div_value = div_value
         self.head_bias = head_bias
-        self.shortlist_size = self.cutoffs[0]
-        self.n_clusters = len(self.cutoffs) - 1
-        self.head_size = self.shortlist_size + self.n_clusters
-        self.head = Linear(in_features, self.head_size, head_bias, device, dtype)
-        self.tail = ModuleList()
+        self.shortlist_size: int = self.cutoffs[0]
+        self.n_clusters: int = len(self.cutoffs) - 1
+        self.head_size: int = self.shortlist_size + self.n_clusters
+        self.head: Linear = Linear(in_features, self.head_size, head_bias, device, dtype)
+        self.tail: ModuleList = ModuleList()
         for number, (start, stop) in enumerate(pairwise(self.cutoffs), 1):
             features = int(in_features // div_value**number)
             self.tail.append(

@@ -29,7 +29,7 @@ class _NormBase(Module):
 
     # Version 2 added num_batches_tracked.
     _version = 2
-    __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+    __constants__: list[str] = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
     _repr_attributes = (
         "*num_features",
         "eps",
@@ -167,9 +167,9 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
             if bias:
                 self.bias = UninitializedParameter(device=device, dtype=dtype)
         if track_running_stats:
-            self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
-            self.running_var = UninitializedBuffer(device=device, dtype=dtype)
-            self.num_batches_tracked = zeros((), device=device, dtype=dtypes.int64)
+            self.running_mean: UninitializedBuffer = UninitializedBuffer(device=device, dtype=dtype)
+            self.running_var: UninitializedBuffer = UninitializedBuffer(device=device, dtype=dtype)
+            self.num_batches_tracked: Any = zeros((), device=device, dtype=dtypes.int64)
 
     def reset_parameters(self) -> None:
         """Put everything back to its start, once it has a shape."""
@@ -179,7 +179,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
     def initialize_parameters(self, input: Tensor) -> None:
         """Give parameters and buffers one element for each channel of ``input``."""
         if self.num_features == 0:
-            self.num_features = self._channels_of(input)
+            self.num_features: int = self._channels_of(input)
         if self.has_uninitialized_params():
             for member in (*self._parameters.values(), *self._buffers.values()):
                 if is_lazy(member):
@@ -344,19 +344,19 @@ class SyncBatchNorm(_BatchNorm):
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
     """A `BatchNorm1d` that takes ``num_features`` from its first input."""
 
-    cls_to_become = BatchNorm1d
+    cls_to_become: type[Any] | None = BatchNorm1d
     _check_input_dim = BatchNorm1d._check_input_dim
 
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
     """A `BatchNorm2d` that takes ``num_features`` from its first input."""
 
-    cls_to_become = BatchNorm2d
+    cls_to_become: type[Any] | None = BatchNorm2d
     _check_input_dim = BatchNorm2d._check_input_dim
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
     """A `BatchNorm3d` that takes ``num_features`` from its first input."""
 
-    cls_to_become = BatchNorm3d
+    cls_to_become: type[Any] | None = BatchNorm3d
     _check_input_dim = BatchNorm3d._check_input_dim

@@ -18,7 +18,7 @@ class ChannelShuffle(Module):
         groups: The number of groups ``g``, which divides ``C``.
     """
 
-    __constants__ = ["groups"]
+    __constants__: list[str] = ["groups"]
     _repr_attributes = ("groups",)
 
     def __init__(self, groups: int) -> None:

@@ -36,7 +36,7 @@ class NLLLoss(_WeightedLoss):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
-    __constants__ = ["ignore_index", "reduction"]
+    __constants__: list[str] = ["ignore_index", "reduction"]
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class CrossEntropyLoss(_WeightedLoss):
     tensor(1.6094)
     """
 
-    __constants__ = ["ignore_index", "reduction", "label_smoothing"]
+    __constants__: list[str] = ["ignore_index", "reduction", "label_smoothing"]
 
     def __init__(
         self,
@@ -141,7 +141,13 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         RuntimeError: ``weight`` has another shape, or ``label_smoothing`` is out of range.
     """
 
-    __constants__ = ["num_classes", "out_features", "reduction", "ignore_index", "label_smoothing"]
+    __constants__: list[str] = [
+        "num_classes",
+        "out_features",
+        "reduction",
+        "ignore_index",
+        "label_smoothing",
+    ]
 
     def __init__(
         self,
@@ -170,7 +176,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self.out_features = out_features
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
-        self.linear = Linear(
+        self.linear: Linear = Linear(
             in_features, math.prod(out_features, start=num_classes), bias, device, dtype
         )
         self.options = options
@@ -213,7 +219,7 @@ class BCELoss(_WeightedLoss):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
-    __constants__ = ["reduction"]
+    __constants__: list[str] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The cross entropy of the probabilities ``input`` and ``target``, reduced."""
@@ -271,7 +277,7 @@ class CTCLoss(_Loss):
             gradients.
     """
 
-    __constants__ = ["blank", "reduction"]
+    __constants__: list[str] = ["blank", "reduction"]
 
     def __init__(
         self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False

@@ -306,7 +306,7 @@ class _LazyConvXdMixin(LazyModuleMixin, _ConvNd):
             ValueError: ``groups`` does not divide its channels.
         """
         if self.in_channels == 0:
-            self.in_channels = self._get_in_channels(input)
+            self.in_channels: int = self._get_in_channels(input)
         if self.has_uninitialized_params():
             channels = self.in_channels
             if channels % self.groups:
@@ -380,34 +380,34 @@ class _LazyConvTranspose(_LazyConvXdMixin, _ConvTranspose):
 class LazyConv1d(_LazyConv, Conv1d):
     """A `Conv1d` that takes ``in_channels`` from its first input; see there."""
 
-    cls_to_become = Conv1d
+    cls_to_become: type[Any] | None = Conv1d
 
 
 class LazyConv2d(_LazyConv, Conv2d):
     """A `Conv2d` that takes ``in_channels`` from its first input; see there."""
 
-    cls_to_become = Conv2d
+    cls_to_become: type[Any] | None = Conv2d
 
 
 class LazyConv3d(_LazyConv, Conv3d):
     """A `Conv3d` that takes ``in_channels`` from its first input; see there."""
 
-    cls_to_become = Conv3d
+    cls_to_become: type[Any] | None = Conv3d
 
 
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
     """A `ConvTranspose1d` that takes ``in_channels`` from its first input; see there."""
 
-    cls_to_become = ConvTranspose1d
+    cls_to_become: type[Any] | None = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
     """A `ConvTranspose2d` that takes ``in_channels`` from its first input; see there."""
 
-    cls_to_become = ConvTranspose2d
+    cls_to_become: type[Any] | None = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
     """A `ConvTranspose3d` that takes ``in_channels`` from its first input; see there."""
 
-    cls_to_become = ConvTranspose3d
+    cls_to_become: type[Any] | None = ConvTranspose3d

@@ -23,7 +23,7 @@ class _ConvNd(Module):
             none that can be done.
     """
 
-    __constants__ = [
+    __constants__: list[str] = [
         "stride", "padding", "dilation", "groups", "padding_mode", "output_padding",
         "in_channels", "out_channels", "kernel_size",
     ]  # fmt: skip
@@ -62,9 +62,9 @@ class _ConvNd(Module):
             shape = (in_channels, out_channels // groups, *kernel_size)
         else:
             shape = (out_channels, in_channels // groups, *kernel_size)
-        self.weight = Parameter(empty(shape, device=device, dtype=dtype))
+        self.weight: Parameter = Parameter(empty(shape, device=device, dtype=dtype))
         if bias:
-            self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
+            self.bias: Parameter = Parameter(empty(out_channels, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()

@@ -20,7 +20,7 @@ class PairwiseDistance(Module):
         keepdim: Keep the last dimension, with size 1.
     """
 
-    __constants__ = ["norm", "eps", "keepdim"]
+    __constants__: list[str] = ["norm", "eps", "keepdim"]
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class CosineSimilarity(Module):
         eps: The least divisor.
     """
 
-    __constants__ = ["dim", "eps"]
+    __constants__: list[str] = ["dim", "eps"]
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()

@@ -31,7 +31,7 @@ class _DropoutNd(Module):
         ValueError: ``p`` is not between 0 and 1.
     """
 
-    __constants__ = ["p", "inplace"]
+    __constants__: list[str] = ["p", "inplace"]
     _repr_attributes = ("p", "inplace")
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:

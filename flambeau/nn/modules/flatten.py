@@ -25,7 +25,7 @@ class Flatten(Module):
     flambeau.Size([32, 25])
     """
 
-    __constants__ = ["start_dim", "end_dim"]
+    __constants__: list[str] = ["start_dim", "end_dim"]
     _repr_attributes = ("start_dim", "end_dim")
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
@@ -56,7 +56,7 @@ class Unflatten(Module):
     flambeau.Size([2, 2, 5, 5])
     """
 
-    __constants__ = ["dim", "unflattened_size"]
+    __constants__: list[str] = ["dim", "unflattened_size"]
     _repr_attributes = ("dim", "unflattened_size")
 
     def __init__(self, dim: int, unflattened_size: Any) -> None:

@@ -25,7 +25,7 @@ class Fold(Module):
         stride: Step from block to block.
     """
 
-    __constants__ = ["output_size", "kernel_size", "dilation", "padding", "stride"]
+    __constants__: list[str] = ["output_size", "kernel_size", "dilation", "padding", "stride"]
     _repr_attributes = ("output_size", "kernel_size", "dilation", "padding", "stride")
 
     def __init__(
@@ -68,7 +68,7 @@ class Unfold(Module):
     flambeau.Size([2, 30, 4])
     """
 
-    __constants__ = ["kernel_size", "dilation", "padding", "stride"]
+    __constants__: list[str] = ["kernel_size", "dilation", "padding", "stride"]
     _repr_attributes = ("kernel_size", "dilation", "padding", "stride")
 
     def __init__(

@@ -172,7 +172,7 @@ class LazyInstanceNorm1d(_LazyInstanceNorm):
     Unlike that it is affine and has running statistics by default.
     """
 
-    cls_to_become = InstanceNorm1d
+    cls_to_become: type[Any] | None = InstanceNorm1d
     _get_no_batch_dim = InstanceNorm1d._get_no_batch_dim
 
 
@@ -182,7 +182,7 @@ class LazyInstanceNorm2d(_LazyInstanceNorm):
     Unlike that it is affine and has running statistics by default.
     """
 
-    cls_to_become = InstanceNorm2d
+    cls_to_become: type[Any] | None = InstanceNorm2d
     _get_no_batch_dim = InstanceNorm2d._get_no_batch_dim
 
 
@@ -192,5 +192,5 @@ class LazyInstanceNorm3d(_LazyInstanceNorm):
     Unlike that it is affine and has running statistics by default.
     """
 
-    cls_to_become = InstanceNorm3d
+    cls_to_become: type[Any] | None = InstanceNorm3d
     _get_no_batch_dim = InstanceNorm3d._get_no_batch_dim

@@ -57,7 +57,7 @@ class Linear(Module):
     flambeau.Size([128, 30])
     """
 
-    __constants__ = ["in_features", "out_features"]
+    __constants__: list[str] = ["in_features", "out_features"]
     _repr_attributes = ("in_features", "out_features", "bias?")
 
     def __init__(
@@ -71,9 +71,11 @@ class Linear(Module):
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
-        self.weight = Parameter(empty((out_features, in_features), device=device, dtype=dtype))
+        self.weight: Parameter = Parameter(
+            empty((out_features, in_features), device=device, dtype=dtype)
+        )
         if bias:
-            self.bias = Parameter(empty(out_features, device=device, dtype=dtype))
+            self.bias: Parameter = Parameter(empty(out_features, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()
@@ -113,7 +115,7 @@ class Bilinear(Module):
         ValueError: ``in1_features`` is not positive.
     """
 
-    __constants__ = ["in1_features", "in2_features", "out_features"]
+    __constants__: list[str] = ["in1_features", "in2_features", "out_features"]
     _repr_attributes = ("in1_features", "in2_features", "out_features", "bias?")
 
     def __init__(
@@ -129,11 +131,11 @@ class Bilinear(Module):
         self.in1_features = in1_features
         self.in2_features = in2_features
         self.out_features = out_features
-        self.weight = Parameter(
+        self.weight: Parameter = Parameter(
             empty((out_features, in1_features, in2_features), device=device, dtype=dtype)
         )
         if bias:
-            self.bias = Parameter(empty(out_features, device=device, dtype=dtype))
+            self.bias: Parameter = Parameter(empty(out_features, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()
@@ -162,16 +164,16 @@ class LazyLinear(LazyModuleMixin, Linear):
         dtype: Of the parameters.
     """
 
-    cls_to_become = Linear
+    cls_to_become: type[Any] | None = Linear
 
     def __init__(
         self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
     ) -> None:
         super().__init__(0, 0, False)
         self.out_features = out_features
-        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.weight: Any = UninitializedParameter(device=device, dtype=dtype)
         if bias:
-            self.bias = UninitializedParameter(device=device, dtype=dtype)
+            self.bias: Any = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
         """Draw weight and bias again, once they have a shape."""
@@ -204,4 +206,4 @@ class LazyLinear(LazyModuleMixin, Linear):
                     f"the input has {in_features} features, but the weight that was loaded is for "
                     f"{loaded}"
                 )
-            self.in_features = in_features
+            self.in_features: int = in_features

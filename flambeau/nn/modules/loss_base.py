@@ -22,7 +22,7 @@ class _Loss(Module):
         reduction: str = "mean",
     ) -> None:
         super().__init__()
-        self.reduction = resolved(size_average, reduce, reduction)
+        self.reduction: str = resolved(size_average, reduce, reduction)
 
 
 class _WeightedLoss(_Loss):

@@ -6,6 +6,7 @@ See `flambeau.nn.modules.loss`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from flambeau.core.tensor import Tensor
 from flambeau.nn import functional as F
@@ -36,7 +37,7 @@ class HingeEmbeddingLoss(_Loss):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
-    __constants__ = ["margin", "reduction"]
+    __constants__: list[str] = ["margin", "reduction"]
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class SoftMarginLoss(_Loss):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
-    __constants__ = ["reduction"]
+    __constants__: list[str] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """``log(1 + exp(-target * input))``, reduced."""
@@ -86,7 +87,7 @@ class MultiMarginLoss(_WeightedLoss):
         ValueError: ``p`` is another, or ``weight`` is no vector.
     """
 
-    __constants__ = ["p", "margin", "reduction"]
+    __constants__: list[str] = ["p", "margin", "reduction"]
 
     def __init__(
         self,
@@ -127,7 +128,7 @@ class MultiLabelMarginLoss(_Loss):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
-    __constants__ = ["reduction"]
+    __constants__: list[str] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """By how much scores come too near to those of the targets, reduced."""
@@ -147,7 +148,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
-    __constants__ = ["reduction"]
+    __constants__: list[str] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The cross entropies, reduced."""
@@ -159,7 +160,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 class _MarginLoss(_Loss):
     """What the losses of pairs with a margin share."""
 
-    __constants__ = ["margin", "reduction"]
+    __constants__: list[str] = ["margin", "reduction"]
 
     def __init__(
         self,
@@ -228,7 +229,7 @@ class TripletMarginLoss(_Loss):
         ValueError: ``margin`` is not positive.
     """
 
-    __constants__ = ["margin", "p", "eps", "swap", "reduction"]
+    __constants__: list[str] = ["margin", "p", "eps", "swap", "reduction"]
 
     def __init__(
         self,
@@ -277,7 +278,9 @@ class TripletMarginWithDistanceLoss(_Loss):
         ValueError: ``margin`` is not positive.
     """
 
-    __constants__ = ["margin", "swap", "reduction"]
+    __constants__: list[str] = ["margin", "swap", "reduction"]
+
+    distance_function: Any
 
     def __init__(
         self,

@@ -67,7 +67,7 @@ class MultiheadAttention(Module):
     (flambeau.Size([3, 5, 8]), flambeau.Size([3, 5, 5]))
     """
 
-    __constants__ = ["batch_first"]
+    __constants__: list[str] = ["batch_first"]
 
     def __init__(
         self,
@@ -91,13 +91,13 @@ class MultiheadAttention(Module):
             raise AssertionError(f"num_heads={num_heads} does not divide embed_dim={embed_dim}")
         super().__init__()
         self.embed_dim = embed_dim
-        self.kdim = embed_dim if kdim is None else kdim
-        self.vdim = embed_dim if vdim is None else vdim
+        self.kdim: int = embed_dim if kdim is None else kdim
+        self.vdim: int = embed_dim if vdim is None else vdim
         self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
         self.num_heads = num_heads
         self.dropout = dropout
         self.batch_first = batch_first
-        self.head_dim = embed_dim // num_heads
+        self.head_dim: int = embed_dim // num_heads
         same = self._qkv_same_embed_dim
         shapes = {
             "in_proj_weight": (3 * embed_dim, embed_dim) if same else None,
@@ -109,7 +109,7 @@ class MultiheadAttention(Module):
         for name, shape in shapes.items():
             made = None if shape is None else Parameter(empty(shape, device=device, dtype=dtype))
             self.register_parameter(name, made)
-        self.out_proj = NonDynamicallyQuantizableLinear(
+        self.out_proj: NonDynamicallyQuantizableLinear = NonDynamicallyQuantizableLinear(
             embed_dim, embed_dim, bias=bias, device=device, dtype=dtype
         )
         for name in ("bias_k", "bias_v"):

@@ -31,7 +31,7 @@ class LocalResponseNorm(Module):
         k: Added to the sum.
     """
 
-    __constants__ = ["size", "alpha", "beta", "k"]
+    __constants__: list[str] = ["size", "alpha", "beta", "k"]
     _repr_attributes = ("*size", "alpha", "beta", "k")
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
@@ -104,7 +104,7 @@ class LayerNorm(Module):
     tensor([[-1.2247,  0.0000,  1.2247]], grad_fn=<NativeLayerNormBackward0>)
     """
 
-    __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
+    __constants__: list[str] = ["normalized_shape", "eps", "elementwise_affine"]
     _repr_attributes = ("*normalized_shape", "eps", "elementwise_affine", "bias?")
 
     def __init__(
@@ -117,7 +117,8 @@ class LayerNorm(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = shape = _as_shape(normalized_shape)
+        shape = _as_shape(normalized_shape)
+        self.normalized_shape: tuple[int, ...] = shape
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         for name, wanted in (
@@ -168,7 +169,7 @@ class GroupNorm(Module):
         ValueError: ``num_groups`` does not divide ``num_channels``.
     """
 
-    __constants__ = ["num_groups", "num_channels", "eps", "affine"]
+    __constants__: list[str] = ["num_groups", "num_channels", "eps", "affine"]
     _repr_attributes = ("*num_groups", "*num_channels", "eps", "affine", "bias?")
 
     def __init__(
@@ -226,7 +227,7 @@ class RMSNorm(Module):
         weight: Of ``normalized_shape``, 1 at first.
     """
 
-    __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
+    __constants__: list[str] = ["normalized_shape", "eps", "elementwise_affine"]
     _repr_attributes = ("*normalized_shape", "eps", "elementwise_affine")
 
     def __init__(
@@ -238,11 +239,12 @@ class RMSNorm(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = shape = _as_shape(normalized_shape)
+        shape = _as_shape(normalized_shape)
+        self.normalized_shape: tuple[int, ...] = shape
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         if elementwise_affine:
-            self.weight = Parameter(empty(shape, device=device, dtype=dtype))
+            self.weight: Parameter = Parameter(empty(shape, device=device, dtype=dtype))
         else:
             self.register_parameter("weight", None)
         self.reset_parameters()

@@ -26,7 +26,7 @@ class _PadNd(Module):
         padding: One number, or one for each side.
     """
 
-    __constants__ = ["padding"]
+    __constants__: list[str] = ["padding"]
     _repr_attributes = ("*padding",)
 
     #: How many dimensions are padded.
@@ -37,7 +37,9 @@ class _PadNd(Module):
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__()
         sides = 2 * self._dims
-        self.padding = tuple(padding) if isinstance(padding, Iterable) else (padding,) * sides
+        self.padding: tuple[int, ...] = (
+            tuple(padding) if isinstance(padding, Iterable) else (padding,) * sides
+        )
 
     def forward(self, input: Tensor) -> Tensor:
         """``input`` with elements added on its sides."""
@@ -103,7 +105,7 @@ class _ConstantPadNd(_PadNd):
         value: What to pad with.
     """
 
-    __constants__ = ["padding", "value"]
+    __constants__: list[str] = ["padding", "value"]
     _repr_attributes = ("padding", "value")
 
     def __init__(self, padding: int | Sequence[int], value: float) -> None:

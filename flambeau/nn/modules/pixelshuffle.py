@@ -18,7 +18,7 @@ class PixelShuffle(Module):
         upscale_factor: The factor ``r``.
     """
 
-    __constants__ = ["upscale_factor"]
+    __constants__: list[str] = ["upscale_factor"]
     _repr_attributes = ("upscale_factor",)
 
     def __init__(self, upscale_factor: int) -> None:
@@ -39,7 +39,7 @@ class PixelUnshuffle(Module):
         downscale_factor: The factor ``r``.
     """
 
-    __constants__ = ["downscale_factor"]
+    __constants__: list[str] = ["downscale_factor"]
     _repr_attributes = ("downscale_factor",)
 
     def __init__(self, downscale_factor: int) -> None:

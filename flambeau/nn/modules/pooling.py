@@ -26,7 +26,7 @@ __all__ = [
 class _MaxPoolNd(Module):
     """What the maximum poolings share; see `MaxPool2d` for the arguments."""
 
-    __constants__ = [
+    __constants__: list[str] = [
         "kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode",
     ]  # fmt: skip
     _repr_attributes = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
@@ -42,7 +42,7 @@ class _MaxPoolNd(Module):
     ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
+        self.stride: Any = kernel_size if stride is None else stride
         self.padding = padding
         self.dilation = dilation
         self.return_indices = return_indices
@@ -110,9 +110,9 @@ class _MaxUnpoolNd(Module):
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
         super().__init__()
-        self.kernel_size = self._sizes(kernel_size)
-        self.stride = self._sizes(kernel_size if stride is None else stride)
-        self.padding = self._sizes(padding)
+        self.kernel_size: tuple[int, ...] = self._sizes(kernel_size)
+        self.stride: tuple[int, ...] = self._sizes(kernel_size if stride is None else stride)
+        self.padding: tuple[int, ...] = self._sizes(padding)
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
@@ -169,7 +169,13 @@ class MaxUnpool3d(_MaxUnpoolNd):
 class _AvgPoolNd(Module):
     """What the average poolings share; see `AvgPool2d` for the arguments."""
 
-    __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
+    __constants__: list[str] = [
+        "kernel_size",
+        "stride",
+        "padding",
+        "ceil_mode",
+        "count_include_pad",
+    ]
     _repr_attributes = ("kernel_size", "stride", "padding")
 
     kernel_size: Any
@@ -192,9 +198,9 @@ class AvgPool1d(_AvgPoolNd):
         count_include_pad: bool = True,
     ) -> None:
         super().__init__()
-        self.kernel_size = _single(kernel_size)
-        self.stride = _single(kernel_size if stride is None else stride)
-        self.padding = _single(padding)
+        self.kernel_size: Any = _single(kernel_size)
+        self.stride: Any = _single(kernel_size if stride is None else stride)
+        self.padding: Any = _single(padding)
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
@@ -209,7 +215,7 @@ class AvgPool1d(_AvgPoolNd):
 class _DivisorAvgPool(_AvgPoolNd):
     """Average pooling that can be given another divisor."""
 
-    __constants__ = [*_AvgPoolNd.__constants__, "divisor_override"]
+    __constants__: list[str] = [*_AvgPoolNd.__constants__, "divisor_override"]
 
     def __init__(
         self,
@@ -222,7 +228,7 @@ class _DivisorAvgPool(_AvgPoolNd):
     ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
+        self.stride: Any = kernel_size if stride is None else stride
         self.padding = padding
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
@@ -280,7 +286,7 @@ class AvgPool3d(_DivisorAvgPool):
 class _FractionalMaxPool(Module):
     """What the fractional poolings share; see `FractionalMaxPool2d` for the arguments."""
 
-    __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
+    __constants__: list[str] = ["kernel_size", "return_indices", "output_size", "output_ratio"]
 
     _sizes: Callable[[Any], tuple[int, ...]]
 
@@ -301,11 +307,15 @@ class _FractionalMaxPool(Module):
                 f"got output_size={output_size}, output_ratio={output_ratio}"
             )
         sizes = self._sizes
-        self.kernel_size = sizes(kernel_size)
+        self.kernel_size: tuple[int, ...] = sizes(kernel_size)
         if any(size <= 0 for size in self.kernel_size):
             raise ValueError(f"kernel_size must be positive, got {kernel_size}")
-        self.output_size = None if output_size is None else sizes(output_size)
-        self.output_ratio = None if output_ratio is None else sizes(output_ratio)
+        self.output_size: tuple[int, ...] | None = (
+            None if output_size is None else sizes(output_size)
+        )
+        self.output_ratio: tuple[int, ...] | None = (
+            None if output_ratio is None else sizes(output_ratio)
+        )
         if self.output_ratio is not None and not all(0 < each < 1 for each in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1, got {output_ratio}")
 
@@ -358,7 +368,7 @@ class FractionalMaxPool3d(_FractionalMaxPool):
 class _LPPoolNd(Module):
     """What the norm poolings share; see `LPPool2d` for the arguments."""
 
-    __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
+    __constants__: list[str] = ["norm_type", "kernel_size", "stride", "ceil_mode"]
     _repr_attributes = ("norm_type", "kernel_size", "stride", "ceil_mode")
 
     def __init__(
@@ -416,7 +426,7 @@ class LPPool3d(_LPPoolNd):
 class _AdaptiveMaxPoolNd(Module):
     """What the adaptive maximum poolings share; see `AdaptiveMaxPool2d` for the arguments."""
 
-    __constants__ = ["output_size", "return_indices"]
+    __constants__: list[str] = ["output_size", "return_indices"]
     _repr_attributes = ("output_size",)
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
@@ -465,7 +475,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 class _AdaptiveAvgPoolNd(Module):
     """What the adaptive average poolings share; see `AdaptiveAvgPool2d` for the arguments."""
 
-    __constants__ = ["output_size"]
+    __constants__: list[str] = ["output_size"]
     _repr_attributes = ("output_size",)
 
     def __init__(self, output_size: Any) -> None:

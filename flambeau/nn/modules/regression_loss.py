@@ -27,7 +27,7 @@ class L1Loss(_Loss):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
-    __constants__ = ["reduction"]
+    __constants__: list[str] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """``abs(input - target)``, reduced."""
@@ -44,7 +44,7 @@ class MSELoss(_Loss):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
-    __constants__ = ["reduction"]
+    __constants__: list[str] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """``(input - target) ** 2``, reduced."""
@@ -62,7 +62,7 @@ class SmoothL1Loss(_Loss):
         beta: Where the square becomes a line; 0 makes it `L1Loss`.
     """
 
-    __constants__ = ["reduction"]
+    __constants__: list[str] = ["reduction"]
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class HuberLoss(_Loss):
         TypeError: ``delta`` is no number.
     """
 
-    __constants__ = ["reduction", "delta"]
+    __constants__: list[str] = ["reduction", "delta"]
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         if not isinstance(delta, float | int):
@@ -122,7 +122,7 @@ class PoissonNLLLoss(_Loss):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
-    __constants__ = ["log_input", "full", "eps", "reduction"]
+    __constants__: list[str] = ["log_input", "full", "eps", "reduction"]
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class GaussianNLLLoss(_Loss):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
-    __constants__ = ["full", "eps", "reduction"]
+    __constants__: list[str] = ["full", "eps", "reduction"]
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
@@ -189,7 +189,7 @@ class KLDivLoss(_Loss):
         log_target: Whether the targets are log-probabilities too.
     """
 
-    __constants__ = ["reduction"]
+    __constants__: list[str] = ["reduction"]
 
     def __init__(
         self,

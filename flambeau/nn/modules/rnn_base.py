@@ -58,7 +58,7 @@ class RNNBase(Module):
         TypeError: A size is no integer, or a flag no bool.
     """
 
-    __constants__ = [
+    __constants__: list[str] = [
         "mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout",
         "bidirectional", "proj_size",
     ]  # fmt: skip
@@ -100,7 +100,7 @@ class RNNBase(Module):
         self.num_layers = num_layers
         self.bias = bias
         self.batch_first = batch_first
-        self.dropout = float(dropout)
+        self.dropout: float = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
         gates = _MODES[mode][1] * hidden_size

@@ -35,7 +35,7 @@ class RNNCellBase(Module):
         bias_hh: ``(gates * hidden_size,)``.
     """
 
-    __constants__ = ["input_size", "hidden_size", "bias"]
+    __constants__: list[str] = ["input_size", "hidden_size", "bias"]
 
     def __init__(
         self,
@@ -51,11 +51,13 @@ class RNNCellBase(Module):
         self.hidden_size = hidden_size
         self.bias = bias
         rows = num_chunks * hidden_size
-        self.weight_ih = Parameter(empty((rows, input_size), device=device, dtype=dtype))
-        self.weight_hh = Parameter(empty((rows, hidden_size), device=device, dtype=dtype))
+        self.weight_ih: Parameter = Parameter(empty((rows, input_size), device=device, dtype=dtype))
+        self.weight_hh: Parameter = Parameter(
+            empty((rows, hidden_size), device=device, dtype=dtype)
+        )
         if bias:
-            self.bias_ih = Parameter(empty(rows, device=device, dtype=dtype))
-            self.bias_hh = Parameter(empty(rows, device=device, dtype=dtype))
+            self.bias_ih: Parameter = Parameter(empty(rows, device=device, dtype=dtype))
+            self.bias_hh: Parameter = Parameter(empty(rows, device=device, dtype=dtype))
         else:
             self.register_parameter("bias_ih", None)
             self.register_parameter("bias_hh", None)
@@ -108,7 +110,7 @@ class RNNCell(RNNCellBase):
         dtype: Of the parameters.
     """
 
-    __constants__ = ["input_size", "hidden_size", "bias", "nonlinearity"]
+    __constants__: list[str] = ["input_size", "hidden_size", "bias", "nonlinearity"]
 
     def __init__(
         self,

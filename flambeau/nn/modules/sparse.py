@@ -34,7 +34,7 @@ class _Table(Module):
                 f"the given weight has shape {list(given.shape)}, but num_embeddings and "
                 f"embedding_dim are {list(shape)}"
             )
-        self.weight = Parameter(given, requires_grad=not frozen)
+        self.weight: Parameter = Parameter(given, requires_grad=not frozen)
 
     def reset_parameters(self) -> None:
         """Draw all rows again, but the padding row, which becomes 0."""
@@ -97,7 +97,7 @@ class Embedding(_Table):
     flambeau.Size([2, 4, 3])
     """
 
-    __constants__ = [
+    __constants__: list[str] = [
         "num_embeddings", "embedding_dim", "padding_idx", "max_norm", "norm_type",
         "scale_grad_by_freq", "sparse",
     ]  # fmt: skip
@@ -123,7 +123,7 @@ class Embedding(_Table):
         super().__init__()
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
-        self.padding_idx = _row(padding_idx, num_embeddings)
+        self.padding_idx: int | None = _row(padding_idx, num_embeddings)
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
@@ -210,7 +210,7 @@ class EmbeddingBag(_Table):
         AssertionError: ``padding_idx`` is no row.
     """
 
-    __constants__ = [
+    __constants__: list[str] = [
         "num_embeddings", "embedding_dim", "max_norm", "norm_type", "scale_grad_by_freq", "mode",
         "sparse", "include_last_offset", "padding_idx",
     ]  # fmt: skip
@@ -243,7 +243,7 @@ class EmbeddingBag(_Table):
         self.mode = mode
         self.sparse = sparse
         self.include_last_offset = include_last_offset
-        self.padding_idx = _row(padding_idx, num_embeddings)
+        self.padding_idx: int | None = _row(padding_idx, num_embeddings)
         self._make_weight(_weight, False, device, dtype)
 
     def forward(

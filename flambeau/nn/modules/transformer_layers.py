@@ -56,7 +56,9 @@ class TransformerEncoderLayer(Module):
         RuntimeError: There is no activation of that name.
     """
 
-    __constants__ = ["norm_first"]
+    __constants__: list[str] = ["norm_first"]
+
+    activation: Any
 
     def __init__(
         self,
@@ -74,17 +76,17 @@ class TransformerEncoderLayer(Module):
     ) -> None:
         options: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
         super().__init__()
-        self.self_attn = MultiheadAttention(
+        self.self_attn: MultiheadAttention = MultiheadAttention(
             d_model, nhead, dropout=dropout, batch_first=batch_first, **options
         )
-        self.linear1 = Linear(d_model, dim_feedforward, **options)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **options)
+        self.linear1: Linear = Linear(d_model, dim_feedforward, **options)
+        self.dropout: Dropout = Dropout(dropout)
+        self.linear2: Linear = Linear(dim_feedforward, d_model, **options)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **options)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **options)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
+        self.norm1: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **options)
+        self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **options)
+        self.dropout1: Dropout = Dropout(dropout)
+        self.dropout2: Dropout = Dropout(dropout)
         chosen = _get_activation_fn(activation)
         is_relu = chosen is F.relu or isinstance(chosen, ReLU)
         is_gelu = chosen is F.gelu or isinstance(chosen, GELU)
@@ -168,7 +170,9 @@ class TransformerDecoderLayer(Module):
         RuntimeError: There is no activation of that name.
     """
 
-    __constants__ = ["norm_first"]
+    __constants__: list[str] = ["norm_first"]
+
+    activation: Any
 
     def __init__(
         self,
@@ -186,22 +190,22 @@ class TransformerDecoderLayer(Module):
     ) -> None:
         options: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
         super().__init__()
-        self.self_attn = MultiheadAttention(
+        self.self_attn: MultiheadAttention = MultiheadAttention(
             d_model, nhead, dropout=dropout, batch_first=batch_first, **options
         )
-        self.multihead_attn = MultiheadAttention(
+        self.multihead_attn: MultiheadAttention = MultiheadAttention(
             d_model, nhead, dropout=dropout, batch_first=batch_first, **options
         )
-        self.linear1 = Linear(d_model, dim_feedforward, **options)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **options)
+        self.linear1: Linear = Linear(d_model, dim_feedforward, **options)
+        self.dropout: Dropout = Dropout(dropout)
+        self.linear2: Linear = Linear(dim_feedforward, d_model, **options)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **options)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **options)
-        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, **options)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
+        self.norm1: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **options)
+        self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **options)
+        self.norm3: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **options)
+        self.dropout1: Dropout = Dropout(dropout)
+        self.dropout2: Dropout = Dropout(dropout)
+        self.dropout3: Dropout = Dropout(dropout)
         self.activation = _get_activation_fn(activation)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

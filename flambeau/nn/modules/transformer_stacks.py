@@ -32,7 +32,7 @@ class TransformerEncoder(Module):
     flambeau.Size([3, 10, 16])
     """
 
-    __constants__ = ["norm"]
+    __constants__: list[str] = ["norm"]
 
     def __init__(
         self,
@@ -43,7 +43,9 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        self.layers = ModuleList([copy.deepcopy(encoder_layer) for _ in range(num_layers)])
+        self.layers: ModuleList = ModuleList(
+            [copy.deepcopy(encoder_layer) for _ in range(num_layers)]
+        )
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
@@ -90,11 +92,13 @@ class TransformerDecoder(Module):
         norm: A module for the output of the last layer, or ``None``.
     """
 
-    __constants__ = ["norm"]
+    __constants__: list[str] = ["norm"]
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = ModuleList([copy.deepcopy(decoder_layer) for _ in range(num_layers)])
+        self.layers: ModuleList = ModuleList(
+            [copy.deepcopy(decoder_layer) for _ in range(num_layers)]
+        )
         self.num_layers = num_layers
         self.norm = norm
 

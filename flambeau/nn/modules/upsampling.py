@@ -32,9 +32,11 @@ class Upsample(Module):
     tensor([[[1., 1., 2., 2.]]])
     """
 
-    __constants__ = [
+    __constants__: list[str] = [
         "size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor",
     ]  # fmt: skip
+
+    scale_factor: float | tuple[float, ...] | None
 
     def __init__(
         self,
@@ -45,7 +47,7 @@ class Upsample(Module):
         recompute_scale_factor: bool | None = None,
     ) -> None:
         super().__init__()
-        self.name = type(self).__name__
+        self.name: str = type(self).__name__
         self.size = size
         if isinstance(scale_factor, tuple):
             self.scale_factor = tuple([float(each) for each in scale_factor])

@@ -37,7 +37,7 @@ class DataParallel(Module):
         self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0
     ) -> None:
         super().__init__()
-        self.device_ids = check_one(device_ids)
+        self.device_ids: list[Any] = check_one(device_ids)
         self.output_device = output_device
         self.dim = dim
         self.module = module

@@ -45,9 +45,9 @@ class ParametrizationList(ModuleList):
         self.unsafe = unsafe
         with no_grad():
             new = self._first_values(original)
-        self.is_tensor = isinstance(new, Tensor)
+        self.is_tensor: bool = isinstance(new, Tensor)
         parts = [new] if self.is_tensor else list(new)
-        self.ntensors = len(parts)
+        self.ntensors: int = len(parts)
         if self.is_tensor:
             _check_single(original, new)
         else:

@@ -24,7 +24,7 @@ __all__ = [
 class Identity(BasePruningMethod):
     """Prunes nothing, so that a parameter gets a mask."""
 
-    PRUNING_TYPE = "unstructured"
+    PRUNING_TYPE: str = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """``default_mask``."""
@@ -66,7 +66,7 @@ class _Amount(BasePruningMethod):
 class RandomUnstructured(_Amount):
     """Prunes elements at random; see `prune.random_unstructured`."""
 
-    PRUNING_TYPE = "unstructured"
+    PRUNING_TYPE: str = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """``default_mask`` with further elements 0."""
@@ -84,7 +84,7 @@ class RandomUnstructured(_Amount):
 class L1Unstructured(_Amount):
     """Prunes the elements of the least magnitude; see `prune.l1_unstructured`."""
 
-    PRUNING_TYPE = "unstructured"
+    PRUNING_TYPE: str = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """``default_mask`` with further elements 0."""
@@ -119,7 +119,7 @@ class _Structured(_Amount):
         dim: The dimension.
     """
 
-    PRUNING_TYPE = "structured"
+    PRUNING_TYPE: str = "structured"
 
     def __init__(self, amount: float, dim: int = -1) -> None:
         super().__init__(amount)
@@ -207,7 +207,7 @@ class CustomFromMask(BasePruningMethod):
         mask: In the shape of the parameter, 0 where it is pruned.
     """
 
-    PRUNING_TYPE = "global"
+    PRUNING_TYPE: str = "global"
 
     def __init__(self, mask: Tensor) -> None:
         self.mask = mask

@@ -82,4 +82,4 @@ def _filter_gradient(cotangent: Any, input: Any, geometry: Geometry) -> Any:
     return jnp.sum(sums, others).T.reshape(geometry.right)
 
 
-depthwise = trilinear("depthwise", _output, _output, _input_gradient, _filter_gradient)
+depthwise: Any = trilinear("depthwise", _output, _output, _input_gradient, _filter_gradient)

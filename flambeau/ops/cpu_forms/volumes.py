@@ -102,7 +102,7 @@ def _filter_gradient(cotangent: Any, input: Any, geometry: Geometry) -> Any:
     return jnp.moveaxis(found.reshape(depth, outputs, channels, *kernel), 0, 2)
 
 
-in_one_step = trilinear(
+in_one_step: Any = trilinear(
     "convolution_of_volumes",
     slices_as_channels,
     _slices_as_outputs,

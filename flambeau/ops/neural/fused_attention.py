@@ -18,7 +18,7 @@ _LEAST_CAPABILITY = (8, 0)
 _LARGEST_HEAD = 128
 
 #: Whether programs that are traced in this context may call it; see `flambeau.nn.attention`.
-enabled = jax.make_user_context(True)
+enabled: Any = jax.make_user_context(True)
 
 
 def takes(query: Any, key: Any, value: Any, mask: Any, kept: Any, is_causal: bool) -> bool:

@@ -146,7 +146,7 @@ class Layout:
         self.lengths = lengths
         self.in_order = in_order
         #: The order and its inverse, where somebody has said so.
-        self.given = (order, rank)
+        self.given: tuple[Tensor | None, Tensor | None] = (order, rank)
         self._known, self._order, self._rank, self._sizes = known, order, rank, sizes
 
     @staticmethod

@@ -263,10 +263,10 @@ def _is_packed(args: tuple[Any, ...]) -> bool:
     return len(args) > 3 and isinstance(args[3], list | tuple)
 
 
-lstm = _whole("lstm")
-gru = _whole("gru")
-rnn_tanh = _whole("rnn_tanh")
-rnn_relu = _whole("rnn_relu")
+lstm: Callable[..., Any] = _whole("lstm")
+gru: Callable[..., Any] = _whole("gru")
+rnn_tanh: Callable[..., Any] = _whole("rnn_tanh")
+rnn_relu: Callable[..., Any] = _whole("rnn_relu")
 
 
 @op(node=lambda kind: f"{_NODES[kind][:-9]}CellBackward0")

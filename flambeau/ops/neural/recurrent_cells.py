@@ -45,7 +45,7 @@ class RnnCell:
     states = 1
 
     def __init__(self, nonlinearity: str) -> None:
-        self.relu = nonlinearity == "relu"
+        self.relu: bool = nonlinearity == "relu"
 
     def from_input(self, gates: Any) -> Any:
         """What the input contributes to the pre-activations."""

@@ -12,7 +12,9 @@ Numbers: TypeAlias = tuple[int, ...]
 Borders: TypeAlias = list[tuple[int, int]]
 
 
-def taps(array: Any, kernel: Numbers, outputs: Numbers, stride: Numbers, dilation: Numbers) -> list:
+def taps(
+    array: Any, kernel: Numbers, outputs: Numbers, stride: Numbers, dilation: Numbers
+) -> list[Any]:
     """For each place in a window, the elements that all windows have there.
 
     Args:

@@ -36,14 +36,16 @@ class Windows:
                 f"got shape {list(input.shape)}"
             )
         self.spatial = spatial
-        self.kernel = per_dimension(name, "kernel_size", kernel, spatial)
+        self.kernel: tuple[int, ...] = per_dimension(name, "kernel_size", kernel, spatial)
         given = stride is not None and stride != ()
-        self.stride = per_dimension(name, "stride", stride, spatial) if given else self.kernel
-        self.padding = per_dimension(name, "padding", padding, spatial)
-        self.dilation = per_dimension(name, "dilation", dilation, spatial)
-        self.sizes = input.shape[-spatial:]
+        self.stride: tuple[int, ...] = (
+            per_dimension(name, "stride", stride, spatial) if given else self.kernel
+        )
+        self.padding: tuple[int, ...] = per_dimension(name, "padding", padding, spatial)
+        self.dilation: tuple[int, ...] = per_dimension(name, "dilation", dilation, spatial)
+        self.sizes: Any = input.shape[-spatial:]
         self._check(name, input, bounded)
-        self.outputs = tuple(self._count(i, ceil_mode) for i in range(spatial))
+        self.outputs: tuple[int, ...] = tuple(self._count(i, ceil_mode) for i in range(spatial))
         if min(self.outputs) <= 0:
             raise RuntimeError(
                 f"{name}(): windows of size {list(self.kernel)} do not fit into an input of shape "

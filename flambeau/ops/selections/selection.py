@@ -19,7 +19,7 @@ import linecache
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from jax.core import Tracer
@@ -59,7 +59,8 @@ class Selection(WithoutFields, Tensor):
     coordinate: tuple[Any, int] | None
 
     # A trace is told of attributes that tensors from outside get, and no Selection is from outside.
-    __setattr__ = object.__setattr__
+    if not TYPE_CHECKING:
+        __setattr__ = object.__setattr__
 
     @staticmethod
     def of(lanes: Tensor, mask: Tensor, hidden: int, line: str) -> Selection:
@@ -248,10 +249,11 @@ class HiddenLength:
     def _refuse(self, *others: Any) -> NoReturn:
         self.of.refuse_length()
 
-    __hash__ = __index__ = __int__ = __float__ = __bool__ = __str__ = __format__ = _refuse
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _refuse
-    __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __neg__ = _refuse
-    __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    if not TYPE_CHECKING:
+        __hash__ = __index__ = __int__ = __float__ = __bool__ = __str__ = __format__ = _refuse
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _refuse
+        __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __neg__ = _refuse
+        __lt__ = __le__ = __gt__ = __ge__ = _refuse
 
     def __repr__(self) -> str:
         return "?"

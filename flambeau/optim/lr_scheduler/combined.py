@@ -66,6 +66,8 @@ class SequentialLR(_Combined):
         TypeError: One of ``schedulers`` is none.
     """
 
+    last_epoch: int
+
     def __init__(
         self,
         optimizer: Optimizer,

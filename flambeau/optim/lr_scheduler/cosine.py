@@ -125,7 +125,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_i *= self.T_mult
         else:
             self._go_to(epoch)
-        self.last_epoch = math.floor(epoch)
+        self.last_epoch: int = math.floor(epoch)
         self._set(self._within_step(self.get_lr))
 
     def _go_to(self, epoch: float) -> None:

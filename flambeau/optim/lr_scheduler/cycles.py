@@ -78,6 +78,9 @@ class CyclicLR(_WithMomentum):
         TypeError: ``optimizer`` is no `Optimizer`.
     """
 
+    base_momentums: list[float]
+    max_momentums: list[float]
+
     def __init__(
         self,
         optimizer: Optimizer,
@@ -97,7 +100,7 @@ class CyclicLR(_WithMomentum):
         check_optimizer(optimizer)
         self.optimizer = optimizer
         base_lrs = per_group("base_lr", optimizer, base_lr)
-        self.max_lrs = per_group("max_lr", optimizer, max_lr)
+        self.max_lrs: list[Any] = per_group("max_lr", optimizer, max_lr)
         if scale_fn is None and mode not in ("triangular", "triangular2", "exp_range"):
             raise ValueError(
                 f"mode must be 'triangular', 'triangular2' or 'exp_range', got {mode!r}; or give "
@@ -108,8 +111,8 @@ class CyclicLR(_WithMomentum):
                 assign(group, "lr", rate)
         up = float(step_size_up)
         down = up if step_size_down is None else float(step_size_down)
-        self.total_size = up + down
-        self.step_ratio = up / self.total_size
+        self.total_size: float = up + down
+        self.step_ratio: float = up / self.total_size
         self.mode = mode
         self.gamma = gamma
         self._scale_fn_custom = scale_fn
@@ -236,7 +239,7 @@ class OneCycleLR(_WithMomentum):
     ) -> None:
         check_optimizer(optimizer)
         self.optimizer = optimizer
-        self.total_steps = _length(total_steps, epochs, steps_per_epoch)
+        self.total_steps: int = _length(total_steps, epochs, steps_per_epoch)
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
             raise ValueError(f"pct_start must be a float between 0 and 1, got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):

@@ -32,7 +32,7 @@ class _WithFunctions(LRScheduler):
                 raise TypeError(
                     f"lr_lambda should be a function, but got {type(function).__name__}"
                 )
-        self.lr_lambdas = list(lr_lambda)
+        self.lr_lambdas: list[Factor] = list(lr_lambda)
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class MultiStepLR(LRScheduler):
         gamma: float = 0.1,
         last_epoch: int = -1,
     ) -> None:
-        self.milestones = Counter(milestones)
+        self.milestones: Counter[int] = Counter(milestones)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 

@@ -37,6 +37,8 @@ class ReduceLROnPlateau(LRScheduler):
         TypeError: ``optimizer`` is no `Optimizer`.
     """
 
+    default_min_lr: Any
+
     def __init__(
         self,
         optimizer: Optimizer,
@@ -78,7 +80,7 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError(f"mode must be 'min' or 'max', got {mode!r}")
         if threshold_mode not in ("rel", "abs"):
             raise ValueError(f"threshold_mode must be 'rel' or 'abs', got {threshold_mode!r}")
-        self.mode_worse = math.inf if mode == "min" else -math.inf
+        self.mode_worse: float = math.inf if mode == "min" else -math.inf
         self.mode = mode
         self.threshold = threshold
         self.threshold_mode = threshold_mode
@@ -114,9 +116,9 @@ class ReduceLROnPlateau(LRScheduler):
             epoch = self.last_epoch + 1
         else:
             warn_about_epoch()
-        self.last_epoch = epoch
+        self.last_epoch: int = epoch
         if self._is_better(value, self.best):
-            self.best = value
+            self.best: float = value
             self.num_bad_epochs = 0
         else:
             self.num_bad_epochs += 1
@@ -125,8 +127,8 @@ class ReduceLROnPlateau(LRScheduler):
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
             self._reduce_lr()
-            self.cooldown_counter = self.cooldown
-            self.num_bad_epochs = 0
+            self.cooldown_counter: int = self.cooldown
+            self.num_bad_epochs: int = 0
         self._last_lr = current(self.optimizer)
 
     def _reduce_lr(self) -> None:
@@ -138,7 +140,7 @@ class ReduceLROnPlateau(LRScheduler):
                     f"{len(self.min_lrs)} when this scheduler was made with a list of lowest "
                     "rates; set the scheduler's min_lrs to one rate for each group"
                 )
-            self.min_lrs = [self.default_min_lr] * len(groups)
+            self.min_lrs: list[float | int] = [self.default_min_lr] * len(groups)
         for group, lowest in zip(groups, self.min_lrs, strict=True):
             before = float(group["lr"])
             rate = max(before * self.factor, lowest)

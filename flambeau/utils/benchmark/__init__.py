@@ -7,4 +7,4 @@ from flambeau.utils.benchmark.timer import Timer, timer
 
 __all__ = ["Compare", "Measurement", "TaskSpec", "Timer", "timer"]
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

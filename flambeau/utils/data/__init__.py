@@ -24,4 +24,4 @@ from flambeau.utils.data.sampler import SubsetRandomSampler as SubsetRandomSampl
 from flambeau.utils.data.sampler import WeightedRandomSampler as WeightedRandomSampler
 from flambeau.utils.data.workers import get_worker_info as get_worker_info
 
-__getattr__ = _Absent(__name__)
+__getattr__: _Absent = _Absent(__name__)

@@ -134,7 +134,9 @@ class DataLoader(Generic[SampleT_co]):
 
         self.dataset: Any = dataset
         self.num_workers = num_workers
-        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        self.prefetch_factor: int | None = (
+            2 if num_workers and prefetch_factor is None else prefetch_factor
+        )
         self.pin_memory = pin_memory
         self.pin_memory_device = pin_memory_device
         self.timeout = timeout

@@ -144,12 +144,12 @@ class ConcatDataset(Dataset[SampleT_co]):
     """
 
     def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
-        self.datasets = list(datasets)
+        self.datasets: list[Dataset[Any]] = list(datasets)
         if not self.datasets:
             raise AssertionError("ConcatDataset needs at least one dataset")
         if any(isinstance(each, IterableDataset) for each in self.datasets):
             raise AssertionError("ConcatDataset takes no IterableDataset; use ChainDataset")
-        self.cumulative_sizes = self.cumsum(self.datasets)
+        self.cumulative_sizes: list[int] = self.cumsum(self.datasets)
 
     @staticmethod
     def cumsum(sequence: Iterable[Any]) -> list[int]:

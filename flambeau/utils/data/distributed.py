@@ -53,8 +53,10 @@ class DistributedSampler(Sampler[int]):
         self.epoch = 0
         self.drop_last = drop_last
         count = len(dataset)
-        self.num_samples = count // num_replicas if drop_last else math.ceil(count / num_replicas)
-        self.total_size = self.num_samples * num_replicas
+        self.num_samples: int = (
+            count // num_replicas if drop_last else math.ceil(count / num_replicas)
+        )
+        self.total_size: int = self.num_samples * num_replicas
         self.shuffle = shuffle
         self.seed = seed
 
@@ -73,4 +75,4 @@ class DistributedSampler(Sampler[int]):
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the order of an epoch; without it all epochs have the same."""
-        self.epoch = epoch
+        self.epoch: int = epoch

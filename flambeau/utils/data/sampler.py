@@ -159,7 +159,7 @@ class WeightedRandomSampler(Sampler[int]):
     ) -> None:
         _check_positive("num_samples", num_samples)
         _check_bool("replacement", replacement)
-        self.weights = as_tensor(weights, dtype=dtypes.float64)
+        self.weights: Any = as_tensor(weights, dtype=dtypes.float64)
         if self.weights.ndim != 1:
             raise ValueError(f"weights must have 1 dimension, got {self.weights.ndim}")
         self.num_samples = num_samples

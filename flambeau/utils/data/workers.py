@@ -175,6 +175,8 @@ class Workers:
         CannotBeSentError: The job cannot be pickled.
     """
 
+    stop: Any
+
     def __init__(self, job: Job, context: Any) -> None:
         self._processes: list[Any] = []
         self._connections: list[Connection] = []

@@ -65,11 +65,13 @@ class SubgraphMatcher:
         self.remove_overlapping_matches = remove_overlapping_matches
         self.ignore_literals = ignore_literals
         output = pattern.output_node()
-        self.pattern_placeholder_nodes = pattern.find_nodes(op="placeholder")
-        self.pattern_returning_nodes = output.all_input_nodes
+        self.pattern_placeholder_nodes: list[Any] = pattern.find_nodes(op="placeholder")
+        self.pattern_returning_nodes: list[Node] = output.all_input_nodes
         self.pattern_anchors = [output]
         if not match_output:
-            self.pattern_anchors = [e for e in output.all_input_nodes if len(e.users) == 1]
+            self.pattern_anchors: list[Node] = [
+                e for e in output.all_input_nodes if len(e.users) == 1
+            ]
 
     def match(self, graph: Graph, node_name_match: str = "") -> list[InternalMatch]:
         """The matches in a graph, each of whose inner values is used inside of it only.
