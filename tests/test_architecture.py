@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from flambeau.core.jax_private import REPLACEMENTS
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "flambeau"
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -32,6 +34,8 @@ OLD_NAMES = {
     PACKAGE / "nn" / "attention" / "flex_attention.py",
 }
 MAX_LINES = 600
+# Private attributes of JAX's objects. `_params` is also a name of ours.
+PRIVATE_ATTRIBUTES = {"_executable", "_lowering", "_committed", "_npy_value"}
 
 
 def imports_of(file):
@@ -78,6 +82,42 @@ def test_nothing_imports_torch():
         if any(imported.split(".")[0] == "torch" for imported in imports_of(file))
     ]
     assert not wrong
+
+
+def test_private_names_of_jax_are_imported_in_one_file():
+    wrong = []
+    for file in set(FILES) - {PACKAGE / "core" / "jax_private.py"}:
+        private = filter(is_private_path, imports_of(file))
+        wrong += [f"{file.relative_to(ROOT)} imports {imported}" for imported in private]
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr in PRIVATE_ATTRIBUTES:
+                wrong.append(f"{file.relative_to(ROOT)} uses .{node.attr}, line {node.lineno}")
+            if isinstance(node, ast.Attribute) and is_private_path(ast.unparse(node)):
+                wrong.append(f"{file.relative_to(ROOT)} uses {ast.unparse(node)}")
+    assert not wrong
+
+
+def is_private_path(path):
+    first, *rest = path.split(".")
+    return first in ("jax", "jaxlib") and any(
+        name.startswith("_") and not name.startswith("__") for name in rest
+    )
+
+
+def test_each_private_name_of_jax_has_a_row_that_says_what_replaces_it():
+    tree = ast.parse((PACKAGE / "core" / "jax_private.py").read_text())
+    used = {path for path in REPLACEMENTS if path.rsplit(".", 1)[1] in attributes_of(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "_private":
+            used.add(ast.literal_eval(node.args[0]))
+    assert used == set(REPLACEMENTS)
+    imported = {each for each in imports_of(PACKAGE / "core" / "jax_private.py") if "._" in each}
+    assert imported <= {"jaxlib._jax", *REPLACEMENTS}
+    assert all(purpose and replacement for purpose, replacement in REPLACEMENTS.values())
+
+
+def attributes_of(tree):
+    return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 
 def test_imports_run_in_no_circle():

@@ -7,11 +7,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxlib._jax import ArrayImpl
 
 from flambeau.autograd.graph import GradientEdge
 from flambeau.core import tape
 from flambeau.core.engine import Backward
+from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.modes import modes
 from flambeau.core.op import function
 from flambeau.core.tensor import Tensor

@@ -7,13 +7,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jaxlib._jax import ArrayImpl
-
 from flambeau.compile import arguments, explaining
 from flambeau.compile.errors import CompileError, CompileWarning, NotYetMadeError
 from flambeau.compile.explaining import Origin, Situation
 from flambeau.compile.program import Program
 from flambeau.core import device, dtype, naming, world
+from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.warning import warn

@@ -10,11 +10,11 @@ import jax
 import numpy as np
 from jax import Array
 from jax.core import Tracer
-from jaxlib._jax import ArrayImpl
 
 from flambeau.core import forward, packing, tape
 from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell, is_abstract
+from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.kernel import INEXACT, Kernel
 from flambeau.core.meshes import settled
 from flambeau.core.modes import modes

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 from typing import Any
 
 import numpy as np
+
+from flambeau.core import jax_private
 
 _NAMES = ("Literal", "Primitive", "Var", "get_opaque_trace_state")
 
@@ -16,9 +17,8 @@ _NAMES = ("Literal", "Primitive", "Var", "get_opaque_trace_state")
 def jax_core() -> Any:
     """A module that has the names of `jax.extend.core` which flambeau uses."""
     # `jax.extend` brings kernel languages along, whose import takes half of building a small model.
-    found = sys.modules.get("jax._src.core")
-    if all(hasattr(found, name) for name in _NAMES):
-        return found
+    if all(hasattr(jax_private.core, name) for name in _NAMES):
+        return jax_private.core
     from jax.extend import core
 
     return core

@@ -1,7 +1,8 @@
 """What JAX does inside to call a compiled program without Python, and what a program depends on.
 
-None of it is JAX's public face, so all of it is here, and where a version of JAX lacks a part of
-it `pjit` is plain `jax.jit`: correct, with neither a bound nor a short way from the disk.
+JAX has no public names for it; `core/jax_private.py` lists the private ones. Where a version of
+JAX lacks one of them, `pjit` is plain `jax.jit`: correct, with neither a bound nor a short way from
+the disk.
 """
 
 from __future__ import annotations
@@ -13,37 +14,15 @@ from typing import Any
 import jax
 import jaxlib.version
 
-_trace_context: Any = None
-_is_clean: Any = None
-try:
-    import jaxlib._jax as _jax
-    from jax._src import tree_util as _tree_util
-    from jax._src.config import trace_context as _trace_context
-    from jax._src.core import trace_state_clean as _is_clean
-    from jax._src.interpreters import pxla as _pxla
+from flambeau.core import jax_private
 
-    _REGISTRY, _SHARD = _tree_util.dispatch_registry, _pxla.cc_shard_arg
-    _KEYS, _CACHE, _PJIT = _pxla.JitGlobalCppCacheKeys, _jax.PjitFunctionCache, _jax.pjit
-    _: Any = _pxla.MeshExecutable.create_cpp_call
-    IS_KNOWN = True
-except (ImportError, AttributeError):  # Another JAX.
-    IS_KNOWN = False
-
-_clear_traces: Callable[[], None] | None = None
-_seen_types: Any = None
-try:
-    from jax._src import pjit as _jits
-    from jax._src.util import clear_all_caches as _clear_traces
-
-    # By function and types of arguments; JAX 0.10 never drops what belongs to its own functions.
-    _seen_types = getattr(_jits, "_seen_qdds", None)
-except (ImportError, AttributeError):  # Another JAX, which keeps some thousand traces.
-    pass
+# With another JAX, `pjit` below is `jax.jit`.
+IS_KNOWN = jax_private.CALLS_FROM_CPP
 
 
 def cache(capacity: int) -> Any:
     """A cache of so many programs, the least recently used first out."""
-    return _CACHE(capacity=capacity) if IS_KNOWN else None
+    return jax_private.PjitFunctionCache(capacity=capacity) if IS_KNOWN else None
 
 
 def pjit(
@@ -60,12 +39,14 @@ def pjit(
     """
     if not IS_KNOWN:
         return on_miss.traced()
-    return _PJIT(name, function, on_miss, [], [], _KEYS(), _REGISTRY, _SHARD, programs)
+    keys = jax_private.JitGlobalCppCacheKeys()
+    flattening, moving = jax_private.dispatch_registry, jax_private.cc_shard_arg
+    return jax_private.pjit(name, function, on_miss, [], [], keys, flattening, moving, programs)
 
 
 def is_outside() -> bool:
     """Whether no transformation of JAX is running."""
-    return _is_clean()
+    return jax_private.trace_state_clean()
 
 
 def call_of(program: jax.stages.Compiled) -> Any:
@@ -73,7 +54,7 @@ def call_of(program: jax.stages.Compiled) -> Any:
 
     ``None`` for programs that JAX calls from Python, such as those with callbacks.
     """
-    return program._executable.create_cpp_call(program._params)
+    return jax_private.cpp_call(program)
 
 
 def forget_traces() -> None:
@@ -81,10 +62,9 @@ def forget_traces() -> None:
 
     JAX would keep thousands for each of its caches, which are many.
     """
-    if _clear_traces is not None:
-        _clear_traces()
-    if _seen_types is not None:
-        _seen_types.clear()
+    if jax_private.clear_all_caches is not None:
+        jax_private.clear_all_caches()
+    jax_private.clear_seen_types()
 
 
 @contextlib.contextmanager
@@ -108,9 +88,8 @@ def text_of(traced: Any, lowered: Any) -> str | None:
     The lowered program alone does not say which arguments it leaves out, since nothing depends on
     them, nor the structure and the weak types of the results.
     """
-    try:
-        kept = sorted(lowered._lowering.compile_args["kept_var_idx"])
-    except (AttributeError, KeyError):  # Another JAX.
+    kept = jax_private.kept_arguments(lowered)
+    if kept is None:  # Another JAX.
         return None
     return f"{kept} {lowered.out_tree} {traced.jaxpr.out_avals} {lowered.as_text()}"
 
@@ -118,7 +97,8 @@ def text_of(traced: Any, lowered: Any) -> str | None:
 def context() -> str:
     """JAX's settings that a program depends on: precision, wide types, a user's contexts."""
     # What has no text of its own belongs to transformations, and outside of them it is empty.
-    return repr([each if " at 0x" not in repr(each) else None for each in _trace_context()])
+    settings = jax_private.trace_context()
+    return repr([each if " at 0x" not in repr(each) else None for each in settings])
 
 
 def versions() -> tuple[str, str]:

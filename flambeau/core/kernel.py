@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 from jax.interpreters.partial_eval import dce_jaxpr
-from jaxlib._jax import ArrayImpl
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.generations import Generations
+from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.programs import compiled
 from flambeau.core.pushing import push
 

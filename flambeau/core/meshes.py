@@ -15,8 +15,8 @@ from typing import Any
 import jax
 from jax.core import Tracer
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
-from jaxlib._jax import ArrayImpl
 
+from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.modes import modes
 
 #: Whether any array of this process has been met on a mesh; until then nobody has to look.
@@ -88,7 +88,7 @@ def together(leaves: list[Any]) -> list[Any] | None:
         return None
     order, mesh = devices_of(widest), auto(mesh_of(widest))
     inside = {*order}
-    if not all(inside.issuperset(each.sharding.device_set) for each in arrays if each._committed):
+    if not all(inside.issuperset(each.sharding.device_set) for each in arrays if each.committed):
         return None
     moved = [_beside(each, mesh, order) if type(each) is ArrayImpl else each for each in leaves]
     same = all(new is old for new, old in zip(moved, leaves, strict=True))
@@ -100,7 +100,7 @@ def _width(array: Any) -> int:
 
 
 def _beside(array: Any, mesh: Mesh, order: tuple[Any, ...]) -> Any:
-    if not array._committed:
+    if not array.committed:
         return array
     if devices_of(array) == order:
         return settled(array)

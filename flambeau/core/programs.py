@@ -24,7 +24,6 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, SingleDeviceSharding
 from jaxlib import lapack
-from jaxlib._jax import ArrayImpl
 
 from flambeau.core import dtype as dtypes
 from flambeau.core import jit_core, meshes
@@ -33,6 +32,7 @@ from flambeau.core.description import IndescribableError, describe
 from flambeau.core.device import available_devices
 from flambeau.core.donation import donated
 from flambeau.core.finishing import shielded
+from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.limits import give_back_memory, programs_at_once
 from flambeau.core.read_ahead import ReadAhead, read_ahead
 from flambeau.core.sources import digest_of
@@ -251,7 +251,7 @@ def _place(leaves: list[Any]) -> Any:
                 (place,) = each.sharding.device_set
             else:
                 return None
-            if each._committed:
+            if each.committed:
                 if found not in (None, place):
                     return None
                 found = place
@@ -265,7 +265,7 @@ def _place(leaves: list[Any]) -> Any:
 
 def _facts(leaf: Any) -> Any:
     """What tells apart arguments that need different programs, quickly."""
-    return (leaf.aval, leaf.sharding, leaf._committed) if type(leaf) is ArrayImpl else _text(leaf)
+    return (leaf.aval, leaf.sharding, leaf.committed) if type(leaf) is ArrayImpl else _text(leaf)
 
 
 def _text(leaf: Any) -> str:
@@ -275,7 +275,7 @@ def _text(leaf: Any) -> str:
         spread = type(sharding) is NamedSharding
         lies = meshes.text_of(sharding) if spread else sharding.memory_kind
         weak = "weak " if aval.weak_type else ""
-        return f"{weak}{aval.dtype}{list(aval.shape)} {lies} {leaf._committed}"
+        return f"{weak}{aval.dtype}{list(aval.shape)} {lies} {leaf.committed}"
     if isinstance(leaf, np.ndarray | np.generic):
         return f"numpy {leaf.dtype}{list(leaf.shape)}"
     return type(leaf).__name__

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from jax.core import Tracer
-from jaxlib._jax import ArrayImpl
 
 from flambeau.core import kernel as kernels
 from flambeau.core import world
@@ -22,6 +21,7 @@ from flambeau.core.cell import is_abstract
 from flambeau.core.dual import copy_tangent, restore_tangents
 from flambeau.core.finishing import alone
 from flambeau.core.handle import HookDict
+from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.kernel import Kernel
 from flambeau.core.lazy_cotangent import LONGEST, LazyCotangent, value_of
 from flambeau.core.modes import kept_modes, modes

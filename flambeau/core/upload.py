@@ -12,13 +12,8 @@ from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from flambeau.core.cell import abstract, is_abstract
+from flambeau.core.jax_private import batched_device_put
 from flambeau.core.modes import modes
-
-try:
-    # The path inside `jax.device_put`; going there directly costs a tenth of the time.
-    from jaxlib._jax import batched_device_put
-except ImportError:
-    batched_device_put = None
 
 
 def upload(array: np.ndarray, where: Any) -> jax.Array:

@@ -11,8 +11,8 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxlib._jax import ArrayImpl
 
+from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 

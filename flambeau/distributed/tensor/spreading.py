@@ -10,11 +10,11 @@ from typing import Any
 import jax
 from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
-from jaxlib._jax import ArrayImpl
 
 from flambeau.core import meshes, tape, world
 from flambeau.core.dispatch import run
 from flambeau.core.dual import tangent_of
+from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor

@@ -1,0 +1,143 @@
+"""Every private name of JAX that flambeau uses; no other file imports one.
+
+JAX may move or drop a private name in any release. Each name is looked up on its own, and is
+``None`` where JAX lacks it; `REPLACEMENTS` says what flambeau does then. The tests in
+`tests/test_architecture.py` check that every name has a row, and that no other file has one.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+# A private name: what flambeau uses it for, and what replaces it.
+REPLACEMENTS: dict[str, tuple[str, str]] = {
+    "jaxlib._jax.ArrayImpl": (
+        "the type of an array with values: `type(x) is ArrayImpl` tells it from a tracer in 30 ns",
+        "the type of an array that `jax.device_put` gives",
+    ),
+    "jaxlib._jax.batched_device_put": (
+        "moves a NumPy array to a device, in a tenth of the time of `jax.device_put`",
+        "`jax.device_put` under `jax.ensure_compile_time_eval`, which `core/upload.py` uses then",
+    ),
+    "jaxlib._jax.PjitFunctionCache": (
+        "a cache of a chosen size for compiled programs, which all operators share",
+        "`jax.jit` for each function, without a bound: `core/jit_core.py` with IS_KNOWN false",
+    ),
+    "jaxlib._jax.pjit": (
+        "a callable that finds its program in C++, and calls flambeau where there is none",
+        "`jax.jit` for each function: `core/jit_core.py` with IS_KNOWN false",
+    ),
+    "jax._src.tree_util.dispatch_registry": (
+        "an argument of `pjit`: how it flattens arguments",
+        "goes together with `jaxlib._jax.pjit`",
+    ),
+    "jax._src.interpreters.pxla.cc_shard_arg": (
+        "an argument of `pjit`: how it moves an argument to where the program wants it",
+        "goes together with `jaxlib._jax.pjit`",
+    ),
+    "jax._src.interpreters.pxla.JitGlobalCppCacheKeys": (
+        "an argument of `pjit`: which options belong to the key of its cache",
+        "goes together with `jaxlib._jax.pjit`",
+    ),
+    "jax._src.interpreters.pxla.MeshExecutable": (
+        "gives the C++ call of a compiled program (`create_cpp_call`)",
+        "`jax.jit` for each function: `core/jit_core.py` with IS_KNOWN false",
+    ),
+    "jax._src.config.trace_context": (
+        "JAX's settings that a program depends on, as a part of its key",
+        "the public settings of `jax.config`, read one by one; IS_KNOWN is false until then",
+    ),
+    "jax._src.core.trace_state_clean": (
+        "whether no transformation of JAX is running",
+        "`core/jax_core.py`: `transformations() == no_transformations()`; IS_KNOWN is false then",
+    ),
+    "jax._src.core": (
+        "`Primitive`, `Var`, `Literal`: `jax.extend` imports the kernel languages along with them",
+        "`jax.extend.core`, which `core/jax_core.py` imports then",
+    ),
+    "jax._src.pjit._seen_qdds": (
+        "a table that JAX 0.10 fills and never empties; it is emptied with the traces",
+        "nothing: a JAX without it has no such table",
+    ),
+    "jax._src.util.clear_all_caches": (
+        "drops the traces that JAX keeps of functions, and keeps its programs",
+        "nothing: JAX then keeps some thousand traces; `jax.clear_caches` drops programs too",
+    ),
+    "jax.stages.Compiled._executable": (
+        "the `MeshExecutable` of a compiled program",
+        "goes together with `MeshExecutable`",
+    ),
+    "jax.stages.Compiled._params": (
+        "an argument of `MeshExecutable.create_cpp_call`",
+        "goes together with `MeshExecutable`",
+    ),
+    "jax.stages.Lowered._lowering": (
+        "which arguments the compiled program leaves out, a part of its key on disk",
+        "nothing: `core/jit_core.py` then keeps such programs in memory only",
+    ),
+}
+
+
+def _private(path: str) -> Any:
+    """A private name of JAX; ``None`` if this JAX has none. It needs a row in `REPLACEMENTS`."""
+    if path not in REPLACEMENTS:
+        raise KeyError(f"{path} has no row in REPLACEMENTS: say what it is for and replaced by")
+    module, name = path.rsplit(".", 1)
+    try:
+        return getattr(importlib.import_module(module), name, None)
+    except ImportError:
+        return None
+
+
+if TYPE_CHECKING:
+    from jaxlib._jax import ArrayImpl
+else:
+    ArrayImpl = _private("jaxlib._jax.ArrayImpl") or type(jax.device_put(0.0))
+
+batched_device_put = _private("jaxlib._jax.batched_device_put")
+core = _private("jax._src.core")
+trace_context = _private("jax._src.config.trace_context")
+trace_state_clean = _private("jax._src.core.trace_state_clean")
+clear_all_caches = _private("jax._src.util.clear_all_caches")
+
+PjitFunctionCache = _private("jaxlib._jax.PjitFunctionCache")
+pjit = _private("jaxlib._jax.pjit")
+dispatch_registry = _private("jax._src.tree_util.dispatch_registry")
+cc_shard_arg = _private("jax._src.interpreters.pxla.cc_shard_arg")
+JitGlobalCppCacheKeys = _private("jax._src.interpreters.pxla.JitGlobalCppCacheKeys")
+# Whether there is all that it takes to call programs from C++.
+CALLS_FROM_CPP = hasattr(
+    _private("jax._src.interpreters.pxla.MeshExecutable"), "create_cpp_call"
+) and None not in (
+    trace_context,
+    trace_state_clean,
+    PjitFunctionCache,
+    pjit,
+    dispatch_registry,
+    cc_shard_arg,
+    JitGlobalCppCacheKeys,
+)
+
+_seen_qdds = _private("jax._src.pjit._seen_qdds")
+
+
+def clear_seen_types() -> None:
+    """Empty JAX's table of functions by the types of their arguments, where it has one."""
+    if _seen_qdds is not None:
+        _seen_qdds.clear()
+
+
+def cpp_call(program: jax.stages.Compiled) -> Any:
+    """The C++ call of a compiled program; ``None`` if JAX calls the program from Python."""
+    return program._executable.create_cpp_call(program._params)
+
+
+def kept_arguments(lowered: Any) -> list[int] | None:
+    """The positions of the arguments that a lowered program uses; ``None`` if JAX hides them."""
+    try:
+        return sorted(lowered._lowering.compile_args["kept_var_idx"])
+    except (AttributeError, KeyError):
+        return None
