@@ -217,3 +217,30 @@ def test_an_interrupted_change_is_none_or_the_whole(change):
         with pytest.raises(Interrupt):
             traced(action, Events(at))
         assert state() in (before, after), f"at event {at} of {counted.count}"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupted_first_call_of_a_lazy_layer_can_be_made_again():
+    x = flambeau.ones(2, 3)
+
+    def first_call():
+        flambeau.manual_seed(0)
+        layer = nn.LazyLinear(2)
+        return layer, lambda: layer(x)
+
+    for _ in range(3):
+        _, action = first_call()
+        counted = Events()
+        traced(action, counted)
+    for at in range(1, counted.count, max(1, counted.count // (2 * PLACES))):
+        layer, action = first_call()
+        with pytest.raises(Interrupt):
+            traced(action, Events(at))
+        flambeau.manual_seed(0)
+        layer(x)
+        assert type(layer) is nn.Linear, f"at event {at}"
+        assert not layer._forward_pre_hooks, f"at event {at}"
+        assert not layer._load_state_dict_pre_hooks, f"at event {at}"
+        assert layer.in_features == 3
+        shapes = {name: each.shape for name, each in layer.state_dict().items()}
+        assert shapes == {"weight": (2, 3), "bias": (2,)}, f"at event {at}"

@@ -330,3 +330,26 @@ def test_an_input_without_the_dimension_leaves_the_layer_lazy(layer, shape):
         layer(flambeau.ones(shape))
     assert layer.has_uninitialized_params()
     assert layer(flambeau.ones(2, 3)).shape[0] == 2
+
+
+def test_a_first_call_that_fails_leaves_all_uninitialized():
+    class Halfway(LazyModuleMixin, nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.bias = UninitializedParameter(), UninitializedParameter()
+
+        def initialize_parameters(self, input):
+            self.weight.materialize(input.shape)
+            self.bias.materialize((input.shape[1],))
+
+        def forward(self, input):
+            return input * self.weight + self.bias
+
+    layer = Halfway()
+    with pytest.raises(IndexError):
+        layer(flambeau.ones(2))
+    assert is_lazy(layer.weight)
+    assert is_lazy(layer.bias)
+    layer(flambeau.ones(2, 3))
+    assert layer.weight.shape == (2, 3)
+    assert layer.bias.shape == (3,)

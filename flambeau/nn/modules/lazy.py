@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any, NoReturn
 
+from flambeau.core.finishing import finish
 from flambeau.core.modes import no_grad
 from flambeau.core.trace import current, outside
 from flambeau.nn.module import Module
@@ -12,6 +13,36 @@ from flambeau.nn.parameter import is_lazy
 from flambeau.nn.state_dict import saved_members
 
 __all__ = ["LazyModuleMixin"]
+
+
+def _initialize(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Materialize what ``module`` has uninitialized; all of it, or none if there is an error."""
+    members = chain(module._parameters.values(), module._buffers.values())
+    before = [(each, type(each), each.data) for each in members if is_lazy(each)]
+    try:
+        module.initialize_parameters(*args, **kwargs)
+        if module.has_uninitialized_params():
+            raise RuntimeError(
+                f"initialize_parameters() of {type(module).__name__} has left parameters or "
+                "buffers uninitialized; it must materialize() them all"
+            )
+    except BaseException:
+        for member, cls, data in before:
+            member.__class__, member.data = cls, data
+        raise
+
+
+def _become_ordinary(module: Any) -> None:
+    """Remove all traces of laziness; may begin again after an interrupt."""
+    for name in ("_initialize_hook", "_load_hook"):
+        hook = vars(module).get(name)
+        if hook is not None:
+            hook.remove()
+            delattr(module, name)
+    # The class that it becomes has no such attribute.
+    ordinary = getattr(module, "cls_to_become", None)
+    if ordinary is not None:
+        module.__class__ = ordinary
 
 
 class LazyModuleMixin(Module):
@@ -61,18 +92,8 @@ class LazyModuleMixin(Module):
     ) -> None:
         # All of this outlives the program that is perhaps being compiled, and is done for real.
         with outside():
-            module.initialize_parameters(*args, **(kwargs or {}))
-            if module.has_uninitialized_params():
-                raise RuntimeError(
-                    f"initialize_parameters() of {type(module).__name__} has left parameters or "
-                    "buffers uninitialized; it must materialize() them all"
-                )
-            module._initialize_hook.remove()
-            module._load_hook.remove()
-            del module._initialize_hook
-            del module._load_hook
-            if module.cls_to_become is not None:
-                module.__class__ = module.cls_to_become
+            _initialize(module, args, kwargs or {})
+            finish(lambda _: _become_ordinary(module))
         trace = current()
         if trace is not None:
             trace.enter(module, renewed=True)
