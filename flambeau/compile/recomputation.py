@@ -98,6 +98,39 @@ def _held_back(truth: Any, array: Any) -> Any:
     return jnp.where(truth, array, truth.astype(array.dtype))
 
 
+class Progress:
+    """How far a backward in a trace has come.
+
+    Attributes:
+        cotangents: Those of the node that is running.
+        tokens: The token of each region that has been met.
+        is_asked: Whether the node that is running has asked for something to be computed again.
+        gradients: What the last such node gave, without those that are ``None``.
+    """
+
+    def __init__(self) -> None:
+        self.cotangents: list[Any] = []
+        self.tokens: dict[Region, Any] = {}
+        self.is_asked: bool = False
+        self.gradients: list[Any] = []
+
+    @classmethod
+    def of(cls, run: engine.Backward) -> Progress:
+        """The progress of a run of the engine, kept among its notes."""
+        found = run.notes.get(cls)
+        if found is None:
+            found = run.notes[cls] = cls()
+        return found
+
+    def pulled(self, gradients: Any) -> Any:
+        """Note what the node that was running gave; returns that."""
+        if self.is_asked:
+            gradients = [*gradients]
+            self.gradients = [each for each in gradients if each is not None]
+            self.is_asked = False
+        return gradients
+
+
 class Region:
     """A ``with`` block in a trace: backward computes again what the operators inside save for it.
 
@@ -132,8 +165,9 @@ class Region:
         run = engine.running()
         if run is None or self._last < 0:
             return None
-        if self not in run.notes:
-            buffers = [run.cotangents, run.pulled[:1]]
+        progress = Progress.of(run)
+        if self not in progress.tokens:
+            buffers = [progress.cotangents, progress.gradients[:1]]
             buffers += [
                 buffer
                 for node, buffer in run.buffers.items()
@@ -143,9 +177,10 @@ class Region:
             arrays = [each._read() if isinstance(each, Tensor) else each for each in cotangents]
             outer = None if self._outer is None else self._outer._again()
             operands = [self._token, _withheld_truth(arrays)]
-            run.notes[self] = _again().bind(*operands, *([] if outer is None else [outer]))
-        run.recomputes = True
-        return run.notes[self]
+            token = _again().bind(*operands, *([] if outer is None else [outer]))
+            progress.tokens[self] = token
+        progress.is_asked = True
+        return progress.tokens[self]
 
 
 def expanded(jaxpr: Any) -> Any:

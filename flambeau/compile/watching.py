@@ -16,6 +16,7 @@ from flambeau.compile.members import MemberSnapshot
 from flambeau.compile.ownership import is_own
 from flambeau.compile.places import AttributeSlot, Outside, Returned
 from flambeau.compile.reads import Reads, content_of
+from flambeau.compile.recomputation import Progress
 from flambeau.compile.slots import KINDS
 from flambeau.core import settings, tensor_class
 from flambeau.core.identity import Same
@@ -105,6 +106,15 @@ class WatchingTrace(Trace):
                     # The function has chosen the mode itself.
                     snapshot.ignore([AttributeSlot(module, guard.TRAINING)])
                 self.reads_outside.enter(module)
+
+    def before_pull(self, run: Any, node: Any, cotangents: list[Any]) -> None:
+        """Note how far backward has come, for what is to be computed again."""
+        super().before_pull(run, node, cotangents)
+        Progress.of(run).cotangents = cotangents
+
+    def after_pull(self, run: Any, gradients: Any) -> Any:
+        """Note what a node gave."""
+        return Progress.of(run).pulled(gradients)
 
     def is_of_entered(self, place: Outside) -> bool:
         """Whether ``place`` is an attribute of a module whose own snapshot says what was there.

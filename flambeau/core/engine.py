@@ -13,7 +13,7 @@ from flambeau.core import kernel as kernels
 from flambeau.core.lazy_cotangent import value_of
 from flambeau.core.modes import enable_grad, kept_modes, modes, no_grad
 from flambeau.core.node import Edge, Node
-from flambeau.core.tape import AccumulateGrad, is_traced, sparse_sum
+from flambeau.core.tape import AccumulateGrad, sparse_sum
 from flambeau.core.tensor import Tensor
 
 
@@ -91,11 +91,6 @@ class Backward:
         self.notes: dict[Any, Any] = {}
         #: What is to be called when all nodes have run.
         self.callbacks: list[Callable[[], Any]] = []
-        #: In a trace, the cotangents of the node that is running now; whether it needs what is to
-        #: be computed again; and what came of the cotangents of the last such node.
-        self.cotangents: list[Any] = []
-        self.recomputes = False
-        self.pulled: list[Any] = []
 
     def reaches(self, node: Node | None) -> bool:
         """Whether the hooks of ``node`` are called in this run."""
@@ -252,20 +247,17 @@ class Backward:
             return None
         if node.pre_hooks:
             buffer = gradient_hooks.before(node, buffer, self.as_tensors)
-        if modes.trace is not None:
-            self.cotangents = buffer
-            if node.edges and not is_traced(node):
-                modes.trace.refuse_old_node(node)
+        trace = modes.trace
+        if trace is not None:
+            trace.before_pull(self, node, buffer)
         if anomaly.enabled:
             pulled = anomaly.watched(node, functools.partial(self._pull, node, buffer))
         else:
             pulled = self._pull(node, buffer)
         if not self.as_tensors:
             pulled = [value_of(each) for each in pulled]
-        if self.recomputes:
-            pulled = [*pulled]
-            self.pulled = [each for each in pulled if each is not None]
-            self.recomputes: bool = False
+        if trace is not None:
+            pulled = trace.after_pull(self, pulled)
         if not self.keep:
             node.spent = True
         if node.post_hooks:

@@ -31,7 +31,7 @@ from flambeau.core.upload import beside
 
 __all__ = [
     "AccumulateGrad", "Edge", "IdentityNode", "KernelNode", "Node", "SpentNode", "edge_of",
-    "freed_error", "identity_node", "is_traced", "node_class", "saved_tensor", "sequence_now",
+    "freed_error", "identity_node", "node_class", "saved_tensor", "sequence_now",
     "sparse_sum",
 ]  # fmt: skip
 
@@ -398,9 +398,3 @@ def identity_node(
         copy_tangent(tensor, alias)
         aliases.append(alias)
     return tuple(aliases), node
-
-
-def is_traced(node: Node) -> bool:
-    """Whether ``node`` was recorded by the active trace, if there is one."""
-    trace = modes.trace
-    return trace is None or node.sequence >= trace.first_sequence

@@ -298,12 +298,28 @@ class Trace:
             "out of the compiled function"
         )
 
-    def refuse_old_node(self, node: Any) -> None:
-        """Fail, since ``node`` was recorded before the trace and its arrays would be frozen in."""
-        raise TracedValueError(
-            f"backward() reached {node.name()}, which was recorded before the compiled function "
-            "began; compute the loss inside the compiled function, or call backward() outside"
-        )
+    def before_pull(self, run: Any, node: Any, cotangents: list[Any]) -> None:
+        """Called by the engine before it runs a node.
+
+        Args:
+            run: The run of the engine.
+            node: What it is about to run.
+            cotangents: Those of the node's outputs.
+
+        Raises:
+            TracedValueError: The node was recorded before the trace, and its arrays would be
+                constants of the program.
+        """
+        if node.edges and node.sequence < self.first_sequence:
+            raise TracedValueError(
+                f"backward() reached {node.name()}, which was recorded before the compiled "
+                "function began; compute the loss inside the compiled function, or call "
+                "backward() outside"
+            )
+
+    def after_pull(self, run: Any, gradients: Any) -> Any:
+        """Called by the engine with the gradients that a node gave; returns these."""
+        return gradients
 
     def enter(self, module: Any, renewed: bool = False) -> None:
         """Note that ``module`` was called, so that the guard watches it.
