@@ -239,7 +239,7 @@ ADVICE = {
     "one process owns several devices, and XLA communicates between them: place a model by "
     "flambeau.shard(model, mesh, rules), and tensors by distributed.tensor.distribute_tensor": """
         cuda.comm cuda.nccl distributed.ReduceOp distributed.all_gather
-        distributed.all_reduce distributed.barrier distributed.broadcast distributed.checkpoint
+        distributed.all_reduce distributed.barrier distributed.broadcast
         distributed.destroy_process_group distributed.elastic
         distributed.get_rank distributed.get_world_size
         distributed.init_process_group distributed.nn.all_gather

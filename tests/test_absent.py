@@ -122,7 +122,7 @@ def test_the_error_is_one_that_python_knows():
     [
         ("import flambeau.quasirandom", "quasirandom"),
         ("from flambeau.masked import masked_tensor", "masked"),
-        ("import flambeau.distributed.checkpoint", "distributed.checkpoint"),
+        ("import flambeau.distributed.elastic", "distributed.elastic"),
         ("from flambeau.nn.qat import Linear", "nn.qat"),
         ("from flambeau.nn import grad, Linear", "nn.grad"),
         ("from flambeau import masked", "masked"),
@@ -146,7 +146,7 @@ def test_other_imports_fail_as_ever():
 
 def test_whoever_asks_for_a_module_is_told_that_there_is_none():
     assert find_spec("flambeau.quasirandom") is None
-    assert find_spec("flambeau.distributed.checkpoint") is None
+    assert find_spec("flambeau.distributed.elastic") is None
     assert find_spec("flambeau.nn") is not None
     assert "quasirandom" not in {each.name for each in pkgutil.iter_modules(flambeau.__path__)}
     # GLOBAL 'flambeau.quasirandom' 'SobolEngine'

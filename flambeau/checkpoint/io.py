@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import io
 import os
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, BinaryIO
 
 from flambeau.checkpoint.atomic import atomic_write
-from flambeau.checkpoint.errors import DamagedFileError
+from flambeau.checkpoint.elements import tensor_from
+from flambeau.checkpoint.errors import DamagedFileError, RefusedContentError
 from flambeau.checkpoint.limits import Limits
+from flambeau.checkpoint.parts import Parts, index_text_begins
 from flambeau.checkpoint.safetensors_file import (
     check_metadata,
     read_safetensors,
@@ -143,7 +146,10 @@ def load(
     mmap: bool | None = None,
     limits: Limits | None = None,
 ) -> Any:
-    """Read a safetensors file or one of `torch.save`; its first bytes tell which.
+    """Read a safetensors file, several by their index, or one of `torch.save`.
+
+    The first bytes tell which. An index, such as ``model.safetensors.index.json``, is given by its
+    path; its parts lie beside it, and are read one tensor after another.
 
     Of a safetensors file that is an ``OrderedDict`` of tensors, which do not require grad, in the
     order in which they were saved, or for files of other programs in the order of the data. A state
@@ -185,15 +191,33 @@ def load(
     with opened(f) as source:
         start = source.read(0, min(_START, source.size))
         read, name = _reader_of(start)
-        if read is None:
+        if read is not None:
+            reading = Reading(placed, weights_only is None or bool(weights_only), limits)
+            try:
+                return read(source, reading)
+            except _ChoiceFailedError as failed:
+                raise failed.error from None
+            except DamagedFileError as error:
+                error.format = name
+                raise
+        if not index_text_begins(start):
             return read_safetensors(source, placed("cpu"), limits)
-        try:
-            return read(source, Reading(placed, weights_only is None or bool(weights_only), limits))
-        except _ChoiceFailedError as failed:
-            raise failed.error from None
-        except DamagedFileError as error:
-            error.format = name
-            raise
+    # Outside of the block, since its errors name the part at fault.
+    return _read_parts(f, placed("cpu"))
+
+
+def _read_parts(f: Source, where: device) -> OrderedDict[str, Any]:
+    """The tensors of all parts of an index, read one after another."""
+    if not isinstance(f, str | os.PathLike):
+        raise RefusedContentError("an index of several parts is read by its path, beside them")
+    with Parts(f) as parts:
+        found: OrderedDict[str, Any] = OrderedDict()
+        for name in parts.names:
+            first = parts.first_name(name)
+            if first not in found:
+                found[first] = tensor_from(parts.read(parts.stored(first)), where)
+            found[name] = found[first]
+    return OrderedDict((name, found[name]) for name in parts.names)
 
 
 def _reader_of(start: bytes) -> tuple[Callable[..., Any] | None, str]:

@@ -49,7 +49,7 @@ __all__ = ["check_metadata", "read_metadata", "read_safetensors", "write_safeten
 OWN_KEY = "flambeau"
 RESERVED_NAME = "__metadata__"
 
-_NUMPY_DTYPES: dict[str, Any] = {
+NUMPY_DTYPES: dict[str, Any] = {
     "BOOL": np.bool_,
     "U8": np.uint8,
     "U16": np.uint16,
@@ -67,7 +67,7 @@ _NUMPY_DTYPES: dict[str, Any] = {
     "F8_E4M3": ml_dtypes.float8_e4m3fn,
     "F8_E5M2": ml_dtypes.float8_e5m2,
 }
-_STORED_DTYPES = {np.dtype(each): name for name, each in _NUMPY_DTYPES.items()}
+_STORED_DTYPES = {np.dtype(each): name for name, each in NUMPY_DTYPES.items()}
 _LENGTH = 8
 # What the format allows for a header.
 _LONGEST_HEADER = 100_000_000
@@ -91,24 +91,33 @@ def write_safetensors(obj: Mapping[str, Tensor], texts: dict[str, str], file: Bi
         ValueError: A name is ``__metadata__``.
         NotImplementedError: A tensor is on the meta device, so has no elements.
     """
-    tensors = _checked(obj)
-    shared = _second_names(tensors)
+    tensors = checked(obj)
+    shared = second_names(tensors)
     own = _own_text(list(tensors), shared, getattr(obj, "_metadata", None))
     # The largest elements first: then all of them are aligned.
     written = {name: tensor for name, tensor in tensors.items() if name not in shared}
     written = dict(sorted(written.items(), key=lambda item: -item[1].dtype.itemsize))
-    header: dict[str, Any] = {RESERVED_NAME: {**texts, OWN_KEY: own}}
+    facts = {name: (each.dtype.numpy, tuple(each.shape)) for name, each in written.items()}
+    file.write(header_bytes(facts, {**texts, OWN_KEY: own}))
+    file.writelines(bytes_of(tensor) for tensor in at_one_moment(written.values()))
+
+
+def header_bytes(facts: Mapping[str, tuple[Any, tuple[int, ...]]], texts: dict[str, str]) -> bytes:
+    """What stands in a file before the elements.
+
+    Args:
+        facts: NumPy's dtype and the shape of each tensor, in the order of their elements.
+        texts: What is kept with the tensors.
+    """
+    header: dict[str, Any] = {RESERVED_NAME: texts}
     end = 0
-    for name, tensor in written.items():
-        begin, end = end, end + tensor.nbytes
-        stored = _STORED_DTYPES[tensor.dtype.numpy]
-        shape = list(tensor.shape)
-        header[name] = {"dtype": stored, "shape": shape, "data_offsets": [begin, end]}
+    for name, (of, shape) in facts.items():
+        begin, end = end, end + np.dtype(of).itemsize * math.prod(shape)
+        stored = _STORED_DTYPES[np.dtype(of)]
+        header[name] = {"dtype": stored, "shape": [*shape], "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % _ALIGNMENT)
-    file.write(len(text).to_bytes(_LENGTH, "little") + text)
-    for tensor in at_one_moment(written.values()):
-        file.write(bytes_of(tensor))
+    return len(text).to_bytes(_LENGTH, "little") + text
 
 
 def read_safetensors(source: Source, where: device, limits: Limits) -> OrderedDict[str, Tensor]:
@@ -125,8 +134,8 @@ def read_safetensors(source: Source, where: device, limits: Limits) -> OrderedDi
         CheckpointError: The file is not in the safetensors format, or damaged; or a tensor is of a
             dtype that flambeau does not have.
     """
-    header = _header(source, limits)
-    own = _own_facts(header.texts)
+    header = header_of(source, limits)
+    own = own_facts(header.texts)
     found = {each.name: _tensor(source, each, where) for each in header.entries}
     for name, first in own.shared.items():
         if name not in found and first in found:
@@ -150,14 +159,15 @@ def read_metadata(f: str | os.PathLike[str] | BinaryIO) -> dict[str, str]:
         CheckpointError: The file is not in the safetensors format, or damaged.
     """
     with opened(f) as source:
-        texts = _header(source, Limits()).texts
+        texts = header_of(source, Limits()).texts
     return {key: text for key, text in texts.items() if key != OWN_KEY}
 
 
 # What is saved
 
 
-def _checked(obj: Any) -> dict[str, Tensor]:
+def checked(obj: Any) -> dict[str, Tensor]:
+    """The tensors that a file can hold; see `write_safetensors` for errors."""
     if not isinstance(obj, Mapping):
         raise TypeError(
             "a safetensors file holds a dict of tensors by name, not what save() got, "
@@ -212,15 +222,15 @@ def check_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
     return texts
 
 
-def _second_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+def second_names(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """For each name of a tensor that has an earlier name, that name."""
     first_names: dict[Any, str] = {}
-    second_names: dict[str, str] = {}
+    later: dict[str, str] = {}
     for name, tensor in tensors.items():
         first = first_names.setdefault(elements_of(tensor), name)
         if first != name:
-            second_names[name] = first
-    return second_names
+            later[name] = first
+    return later
 
 
 def _own_text(names: list[str], shared: dict[str, str], state_dict: Any) -> str:
@@ -236,7 +246,7 @@ def _own_text(names: list[str], shared: dict[str, str], state_dict: Any) -> str:
 # What is loaded
 
 
-class _Entry(NamedTuple):
+class Entry(NamedTuple):
     """What a header says of one tensor; its bytes are counted from the beginning of the file."""
 
     name: str
@@ -246,11 +256,11 @@ class _Entry(NamedTuple):
     size: int
 
 
-class _Header(NamedTuple):
+class Header(NamedTuple):
     """What stands before the elements: text, and the tensors in the order of the data."""
 
     texts: dict[str, str]
-    entries: list[_Entry]
+    entries: list[Entry]
 
 
 class _OwnFacts(NamedTuple):
@@ -259,7 +269,12 @@ class _OwnFacts(NamedTuple):
     state_dict: dict[str, Any] | None
 
 
-def _header(source: Source, limits: Limits) -> _Header:
+def header_of(source: Source, limits: Limits) -> Header:
+    """What stands before the elements of a file.
+
+    Raises:
+        CheckpointError: The file is not in the safetensors format, or damaged.
+    """
     if source.size < _LENGTH:
         reason = f"it ends after {source.size} bytes, within the length of the header"
         raise DamagedFileError(reason)
@@ -268,7 +283,7 @@ def _header(source: Source, limits: Limits) -> _Header:
         raise DamagedFileError(f"a header of {length} bytes cannot be", "byte 0")
     try:
         limits.budget(source.size).take(_TIMES_THE_HEADER * length, "the header")
-        facts = _of_json(source.read(_LENGTH, length).decode(), "the header")
+        facts = of_json(source.read(_LENGTH, length).decode(), "the header")
         texts = _checked_texts(facts.pop(RESERVED_NAME, None))
         first = _LENGTH + length
         entries = [_entry(name, entry, first, source.size) for name, entry in facts.items()]
@@ -276,10 +291,15 @@ def _header(source: Source, limits: Limits) -> _Header:
         raise DamagedFileError(f"its header is no text: {error}", "byte 8") from None
     entries.sort(key=lambda each: (each.start, each.size))
     _check_places(entries, first, source.size)
-    return _Header(texts, entries)
+    return Header(texts, entries)
 
 
-def _of_json(text: str, what: str) -> dict[str, Any]:
+def of_json(text: str, what: str) -> dict[str, Any]:
+    """A JSON object, read strictly.
+
+    Raises:
+        DamagedFileError: ``text`` is none.
+    """
     try:
         found = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
@@ -308,7 +328,7 @@ def _checked_texts(texts: Any) -> dict[str, str]:
     return texts
 
 
-def _entry(name: str, entry: Any, first: int, file_size: int) -> _Entry:
+def _entry(name: str, entry: Any, first: int, file_size: int) -> Entry:
     place = f"{name!r:.80} of the header"
     try:
         of, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
@@ -318,12 +338,12 @@ def _entry(name: str, entry: Any, first: int, file_size: int) -> _Entry:
         raise DamagedFileError("a dtype, shape or data_offsets that cannot be", place)
     if not 0 <= begin <= end <= file_size - first:
         raise DamagedFileError("data_offsets that lie outside of the data", place)
-    if of not in _NUMPY_DTYPES:
+    if of not in NUMPY_DTYPES:
         known = ", ".join(each.name for each in dtypes.ALL_DTYPES)
         raise UnsupportedDtypeError(
             f"{name!r:.80} is of dtype {of:.80}, which no tensor here can have; there are {known}"
         )
-    itemsize = np.dtype(_NUMPY_DTYPES[of]).itemsize
+    itemsize = np.dtype(NUMPY_DTYPES[of]).itemsize
     try:
         sizes = checked_shape(tuple(shape), itemsize)
     except RefusedContentError as error:
@@ -331,10 +351,10 @@ def _entry(name: str, entry: Any, first: int, file_size: int) -> _Entry:
         raise
     if end != begin + itemsize * math.prod(sizes):
         raise DamagedFileError(f"data_offsets that do not fit {of} of shape {sizes}", place)
-    return _Entry(name, of, sizes, first + begin, end - begin)
+    return Entry(name, of, sizes, first + begin, end - begin)
 
 
-def _check_places(entries: list[_Entry], first: int, size: int) -> None:
+def _check_places(entries: list[Entry], first: int, size: int) -> None:
     """Check that the tensors lie one after another, from the first byte to the file's last."""
     end = first
     for each in entries:
@@ -348,17 +368,18 @@ def _check_places(entries: list[_Entry], first: int, size: int) -> None:
         raise DamagedFileError(f"its tensors end at byte {end}, and the file at byte {size}")
 
 
-def _tensor(source: Source, entry: _Entry, where: device) -> Tensor:
+def _tensor(source: Source, entry: Entry, where: device) -> Tensor:
     data = source.read(entry.start, entry.size)
-    found = array_from(data, _NUMPY_DTYPES[entry.dtype]).reshape(entry.shape)
+    found = array_from(data, NUMPY_DTYPES[entry.dtype]).reshape(entry.shape)
     return tensor_from(found, where)
 
 
-def _own_facts(texts: dict[str, str]) -> _OwnFacts:
+def own_facts(texts: dict[str, str]) -> _OwnFacts:
+    """What `write_safetensors` has noted in a file's texts; nothing for another program's file."""
     if OWN_KEY not in texts:
         return _OwnFacts([], {}, None)
     what = f"its metadata under {OWN_KEY!r}"
-    facts = _of_json(texts[OWN_KEY], what)
+    facts = of_json(texts[OWN_KEY], what)
     names, shared, state_dict = map(facts.get, ("names", "shared", "state_dict"))
     if not (
         type(names) is list

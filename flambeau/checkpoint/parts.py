@@ -1,0 +1,296 @@
+"""A checkpoint of several safetensors files, of which any region can be read alone.
+
+The index is a file of JSON beside the parts, named ``model.safetensors.index.json``, in the form
+that Hugging Face's libraries write and read: ``weight_map`` says which part holds each tensor. A
+tensor that several processes have written lies in several parts; the index then says under
+``metadata`` which names its pieces have and where each piece begins.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flambeau.checkpoint.elements import checked_shape
+from flambeau.checkpoint.errors import CheckpointError, DamagedFileError, RefusedContentError
+from flambeau.checkpoint.limits import Limits
+from flambeau.checkpoint.safetensors_file import (
+    NUMPY_DTYPES,
+    OWN_KEY,
+    Entry,
+    Header,
+    header_of,
+    of_json,
+    own_facts,
+)
+from flambeau.checkpoint.source import Source, opened
+
+__all__ = ["INDEX", "SINGLE", "Parts", "index_text_begins"]
+
+#: The names that Hugging Face's libraries look for in a folder.
+INDEX = "model.safetensors.index.json"
+SINGLE = "model.safetensors"
+# Runs of bytes up to this length are read together with what lies between them: disks read pages.
+_PAGE = 4096
+# What is read at once where runs are short.
+_BLOCK = 1 << 24
+
+
+class Piece(NamedTuple):
+    """A box of a tensor's elements, and the part that holds it."""
+
+    key: str
+    part: str
+    start: tuple[int, ...]  # empty: where the tensor begins
+
+
+class Stored(NamedTuple):
+    """A tensor of a checkpoint."""
+
+    dtype: Any
+    shape: tuple[int, ...]
+    pieces: list[tuple[tuple[int, ...], Entry, str]]
+
+
+def index_text_begins(start: bytes) -> bool:
+    """Whether a file that begins so is an index: a JSON object, and no length of a header."""
+    return start.lstrip()[:1] == b"{" and b"\0" not in start[:8]
+
+
+class Parts:
+    """An open checkpoint of one or several safetensors files.
+
+    Headers are read when a tensor is first asked for; elements only by `read`. To be used in a
+    ``with`` block, which closes the files.
+
+    Args:
+        path: A folder with an index or a ``model.safetensors``, an index, or a safetensors file.
+
+    Attributes:
+        folder: The folder of the parts.
+        names: The names of the tensors; those of tied tensors all.
+        facts: What flambeau has noted in the index beside them.
+
+    Raises:
+        CheckpointError: There is no complete checkpoint, or the index is damaged.
+        OSError: The file cannot be read: ``FileNotFoundError`` if there is none.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._files = contextlib.ExitStack()
+        self._open: dict[str, tuple[Source, dict[str, Entry]]] = {}
+        self.facts: dict[str, Any] = {}
+        self._pieces: dict[str, list[Piece]] = {}
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._tied: dict[str, str] = {}
+        found = _index_or_file(Path(path))
+        self.folder = found.parent
+        self.path = found
+        if found.suffix == ".json":
+            with opened(found) as source:
+                self._take_index(source)
+        else:
+            self._take_file(found.name)
+        self.names: list[str] = [*dict.fromkeys([*self._pieces, *self._tied])]
+
+    def __enter__(self) -> Parts:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._files.close()
+
+    def first_name(self, name: str) -> str:
+        """The name under which the elements of a tied tensor are stored; of others, its own."""
+        return self._tied.get(name, name)
+
+    def stored(self, name: str) -> Stored:
+        """The dtype, the shape and the places of a tensor.
+
+        Raises:
+            CheckpointError: A part is missing or damaged, or does not hold what the index says.
+        """
+        name = self.first_name(name)
+        pieces = []
+        for each in self._pieces[name]:
+            entry = self._entry(each)
+            pieces.append((each.start or (0,) * len(entry.shape), entry, each.part))
+        kinds = {entry.dtype for _, entry, _ in pieces}
+        shape: tuple[int, ...] = self._shapes.get(name) or pieces[0][1].shape
+        fits = sum(math.prod(entry.shape) for _, entry, _ in pieces) == math.prod(shape)
+        for start, entry, _ in pieces:
+            ends = zip(start, entry.shape, shape, strict=False)
+            alike = len(start) == len(entry.shape) == len(shape)
+            fits = fits and alike and all(0 <= a <= a + size <= whole for a, size, whole in ends)
+        if len(kinds) > 1 or not fits:
+            raise self._error(f"the pieces of {name!r:.80} do not make up one tensor of {shape}")
+        return Stored(NUMPY_DTYPES[kinds.pop()], shape, pieces)
+
+    def read(self, stored: Stored, region: Sequence[slice] | None = None) -> np.ndarray:
+        """The elements of a region, of which only those are read that lie in it.
+
+        Args:
+            stored: The tensor.
+            region: A slice with a step of 1 for each dimension; by default the whole.
+
+        Raises:
+            CheckpointError: A part does not have the elements.
+        """
+        region = (slice(None),) * len(stored.shape) if region is None else region
+        bounds = [each.indices(n)[:2] for each, n in zip(region, stored.shape, strict=True)]
+        low = [start for start, _ in bounds]
+        result = np.zeros([max(end - start, 0) for start, end in bounds], stored.dtype)
+        for start, entry, part in stored.pieces:
+            # The box that the region and the piece share, counted within each of them.
+            ends = [a + size for a, size in zip(start, entry.shape, strict=True)]
+            first = [max(a, start[i]) for i, (a, _) in enumerate(bounds)]
+            last = [min(b, ends[i]) for i, (_, b) in enumerate(bounds)]
+            if any(a >= b for a, b in zip(first, last, strict=True)):
+                continue
+            inside = [(a - s, b - s) for a, b, s in zip(first, last, start, strict=True)]
+            into = tuple(slice(a - s, b - s) for a, b, s in zip(first, last, low, strict=True))
+            result[into] = self._box(part, entry, inside)
+        return result
+
+    def _box(self, part: str, entry: Entry, box: list[tuple[int, int]]) -> np.ndarray:
+        source, _ = self._open[part]
+        of = np.dtype(NUMPY_DTYPES[entry.dtype])
+        with self._named(part):
+            found = _read_box(source, entry, of.itemsize, box)
+        elements = found.view(np.uint8 if of == np.bool_ else of)
+        shape = [b - a for a, b in box]
+        return (elements != 0 if of == np.bool_ else elements).reshape(shape)
+
+    def _entry(self, piece: Piece) -> Entry:
+        if piece.part not in self._open:
+            self._open_part(piece.part)
+        entry = self._open[piece.part][1].get(piece.key)
+        if entry is not None:
+            return entry
+        raise self._error(f"its part {piece.part!r:.80} does not hold {piece.key!r:.80}")
+
+    def _open_part(self, part: str) -> Header:
+        try:
+            file = open(self.folder / part, "rb")  # noqa: SIM115 - closed with the checkpoint
+        except FileNotFoundError:
+            if self.path.name == part:
+                raise
+            raise self._error(f"its part {part!r:.80} is missing") from None
+        self._files.callback(file.close)
+        with self._named(part):
+            source = Source(file)
+            header = header_of(source, Limits())
+        self._open[part] = source, {each.name: each for each in header.entries}
+        return header
+
+    @contextlib.contextmanager
+    def _named(self, part: str) -> Any:
+        try:
+            yield
+        except CheckpointError as error:
+            error.file = repr(os.fspath(self.folder / part))
+            raise
+
+    def _take_file(self, name: str) -> None:
+        header = self._open_part(name)
+        with self._named(name):
+            own = own_facts(header.texts)
+        for each in header.entries:
+            self._pieces[each.name] = [Piece(each.name, name, ())]
+        self._tied = {a: b for a, b in own.shared.items() if b in self._pieces}
+
+    def _take_index(self, source: Source) -> None:
+        try:
+            text = source.read(0, source.size).decode()
+        except UnicodeDecodeError as error:
+            raise DamagedFileError(f"it is no text: {error}") from None
+        index = of_json(text, "the index")
+        weights: Any = index.get("weight_map")
+        if not _is_text_by_text(weights):
+            raise DamagedFileError("its weight_map is not the name of a part for each tensor")
+        for part in {*weights.values()}:
+            if Path(part).name != part or part in ("", ".", ".."):
+                raise RefusedContentError(f"its part {part!r:.80} is not a file beside it")
+        metadata = index.get("metadata")
+        facts = metadata.get(OWN_KEY) if isinstance(metadata, dict) else None
+        self.facts = facts if isinstance(facts, dict) else {}
+        self._take_pieces(weights, self.facts.get("divided", {}), self.facts.get("tied", {}))
+
+    def _take_pieces(self, weights: dict[str, str], divided: Any, tied: Any) -> None:
+        taken: set[str] = set()
+        try:
+            for name, (shape, pieces) in divided.items():
+                self._shapes[name] = checked_shape(shape, 1)
+                found = [Piece(key, weights[key], tuple(at)) for key, at in pieces.items()]
+                if not found or any(type(n) is not int for each in found for n in each.start):
+                    raise ValueError
+                self._pieces[name] = found
+                taken.update(pieces)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise DamagedFileError("what it says of divided tensors cannot be") from None
+        if not _is_text_by_text(tied):
+            raise DamagedFileError("what it says of tied tensors cannot be")
+        for key, part in weights.items():
+            if key not in taken:
+                self._pieces[key] = [Piece(key, part, ())]
+        self._tied = {a: b for a, b in tied.items() if b in self._pieces}
+
+    def _error(self, reason: str) -> CheckpointError:
+        return CheckpointError(reason, file=repr(os.fspath(self.path)))
+
+
+def _is_text_by_text(found: Any) -> bool:
+    return isinstance(found, Mapping) and all(isinstance(each, str) for each in found.values())
+
+
+def _index_or_file(path: Path) -> Path:
+    if not path.is_dir():
+        return path
+    for name in (INDEX, SINGLE):
+        if (path / name).exists():
+            return path / name
+    raise CheckpointError(
+        f"the folder holds no complete checkpoint: neither {INDEX} nor {SINGLE}",
+        file=repr(os.fspath(path)),
+    )
+
+
+def _read_box(
+    source: Source, entry: Entry, itemsize: int, box: list[tuple[int, int]]
+) -> np.ndarray:
+    """The bytes of a box, in order."""
+    # Behind the last dimension that is cut, everything lies together.
+    whole = [(0, n) for n in entry.shape]
+    cut = [i for i, each in enumerate(box) if each != whole[i]]
+    last = cut[-1] if cut else 0
+    inner = itemsize * math.prod(entry.shape[last + 1 :])
+    if not box or all(n == 1 for n in entry.shape[:last]):
+        a, b = box[last] if box else (0, 1)
+        return np.frombuffer(source.read(entry.start + a * inner, (b - a) * inner), np.uint8)
+    low, high = box[last]
+    row, count = entry.shape[last] * inner, (high - low) * inner
+    outer = np.arange(math.prod(entry.shape[:last])).reshape(entry.shape[:last])
+    rows = outer[tuple(slice(a, b) for a, b in box[:last])].reshape(-1)
+    result = np.empty((len(rows), count), np.uint8)
+    at_once = max(_BLOCK // row, 1) if count <= _PAGE else 1
+    i = 0
+    while i < len(rows):
+        first, j = int(rows[i]), i + 1
+        # Rows that follow each other, as many as are read at once.
+        while j < len(rows) and j - i < at_once and rows[j] == first + j - i:
+            j += 1
+        begin = entry.start + first * row + low * inner
+        size = (j - i - 1) * row + count
+        found = np.frombuffer(source.read(begin, size), np.uint8)
+        if j - i == 1:
+            result[i] = found
+        else:
+            spaced = np.lib.stride_tricks.as_strided(found, (j - i, count), (row, 1))
+            result[i:j] = spaced
+        i = j
+    return result.reshape(-1)

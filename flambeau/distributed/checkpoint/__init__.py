@@ -1,0 +1,14 @@
+"""Checkpoints of models on many devices: each process writes, and each device reads, its part."""
+
+from flambeau._absent import Absent as _Absent
+from flambeau.checkpoint.errors import CheckpointError as CheckpointError
+from flambeau.distributed.checkpoint import format_utils as format_utils
+from flambeau.distributed.checkpoint.filesystem import FileSystemReader as FileSystemReader
+from flambeau.distributed.checkpoint.filesystem import FileSystemWriter as FileSystemWriter
+from flambeau.distributed.checkpoint.state_dict_loader import load as load
+from flambeau.distributed.checkpoint.state_dict_saver import async_save as async_save
+from flambeau.distributed.checkpoint.state_dict_saver import save as save
+
+__all__ = ["FileSystemReader", "FileSystemWriter", "async_save", "load", "save"]
+
+__getattr__ = _Absent(__name__)

@@ -1,0 +1,95 @@
+"""Loading into a state dict: all is compared first, then each tensor is read where it lies."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import MutableMapping
+from typing import Any
+
+from flambeau.core.modes import no_grad
+from flambeau.core.tensor import Tensor
+from flambeau.distributed.checkpoint.flattening import Place, flattened
+from flambeau.distributed.checkpoint.reading import Checkpoint, sharding_of
+
+__all__ = ["fill"]
+
+_MOST_NAMED = 20
+
+
+def fill(state_dict: MutableMapping[Any, Any], saved: Checkpoint) -> None:
+    """Load what a state dict names.
+
+    Raises:
+        CheckpointError: The checkpoint lacks an entry, or has a tensor of another shape, or no
+            tensor where the state dict has one. Nothing is changed then.
+    """
+    places = flattened(state_dict)
+    _check(places, saved)
+    for name, place in places.items():
+        if isinstance(place.value, Tensor):
+            _fill_tensor(place, name, saved)
+        elif name in saved.values:
+            _fill_value(place, saved.values[name])
+
+
+def _fill_tensor(place: Place, name: str, saved: Checkpoint) -> None:
+    tensor = place.value
+    of = tensor.dtype.numpy
+    made = saved.tensor(name, sharding_of(tensor), of)
+    if tensor.is_meta:
+        place.container[place.key] = made.requires_grad_(tensor.requires_grad)
+        return
+    with no_grad():
+        tensor.detach().copy_(made)
+
+
+def _fill_value(place: Place, value: Any) -> None:
+    place.container[place.key] = value
+
+
+def _check(places: dict[str, Place], saved: Checkpoint) -> None:
+    tensors = {*saved.tensor_names}
+    missing, problems = [], []
+    for name, place in places.items():
+        wants_tensor = isinstance(place.value, Tensor)
+        if wants_tensor and name in tensors:
+            shape = saved.shape_of(name)
+            if shape != tuple(place.value.shape):
+                problems.append(
+                    f"Size mismatch between saved {_text(shape)} and current: "
+                    f"{_text(tuple(place.value.shape))} for {name}"
+                )
+        elif wants_tensor and name in saved.values:
+            problems.append(
+                f"{name} is no tensor in the checkpoint, but {saved.values[name]!r:.60}"
+            )
+        elif not wants_tensor and name in tensors:
+            problems.append(f"{name} is a tensor in the checkpoint, not a value")
+        elif name not in saved.values and not _is_empty(place.value):
+            missing.append(name)
+    problems += _about_missing(missing, places, [*saved.tensor_names, *saved.values])
+    if problems:
+        more = len(problems) - _MOST_NAMED
+        lines = problems[:_MOST_NAMED] + ([f"and {more} more"] if more > 0 else [])
+        raise saved.error("it does not fit the state dict:\n  " + "\n  ".join(lines))
+
+
+def _about_missing(missing: list[str], places: Any, there: list[str]) -> list[str]:
+    lines = []
+    for name in missing:
+        near = difflib.get_close_matches(name, there, n=1, cutoff=0.6) if len(lines) < 20 else []
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        lines.append(f"Missing key in checkpoint state_dict: {name}{hint}")
+    left = [name for name in there if name not in places]
+    if missing and left:
+        some = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
+        lines.insert(0, f"it has {some}, for which the state dict has no place")
+    return lines
+
+
+def _is_empty(value: Any) -> bool:
+    return isinstance(value, MutableMapping) and not value
+
+
+def _text(shape: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, shape))}]"

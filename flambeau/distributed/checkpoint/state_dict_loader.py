@@ -1,0 +1,73 @@
+"""`load`."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+from flambeau.distributed.checkpoint.filesystem import path_of
+from flambeau.distributed.checkpoint.filling import fill
+from flambeau.distributed.checkpoint.reading import Checkpoint
+from flambeau.distributed.checkpoint.stateful import (
+    is_stateful,
+    with_saved_state,
+    with_state_dicts,
+)
+
+__all__ = ["load"]
+
+
+def load(
+    state_dict: MutableMapping[str, Any],
+    *,
+    checkpoint_id: Any = None,
+    storage_reader: Any = None,
+    planner: Any = None,
+    process_group: Any = None,
+    no_dist: bool = False,
+) -> None:
+    """Load a checkpoint into the tensors and dictionaries of a state dict.
+
+    Each tensor stays where it lies, and each device's elements are read alone, so the mesh may be
+    another than that of `save`. What the checkpoint has beside the names of the state dict is not
+    read. A tensor on the meta device is replaced, in its dictionary, by one with elements that lies
+    as `flambeau.shard` has said; ``load_state_dict(..., assign=True)`` takes such a dictionary.
+
+    Args:
+        state_dict: As `save` takes it. Objects with ``load_state_dict`` get their part by it; an
+            optimizer among them also gets the state that it makes at its first step only.
+        checkpoint_id: A folder of `save` or of Hugging Face's libraries; an index or a safetensors
+            file; or a file of `flambeau.save` or `torch.save`, which is read as a whole.
+        storage_reader: A `FileSystemReader`, which names it too.
+        planner: Accepted for PyTorch's sake, like the next two.
+        process_group: See above.
+        no_dist: See above.
+
+    Raises:
+        CheckpointError: There is no complete checkpoint, a part is missing or damaged, or it lacks
+            entries or has tensors of other shapes. The message names all of these; nothing is
+            changed then. Only a failure while elements are read, as of a disk, leaves tensors
+            loaded and others not.
+        ValueError: No path is given, or two entries have one name.
+        OSError: The file cannot be read: ``FileNotFoundError`` if there is none.
+    """
+    path = path_of(checkpoint_id, storage_reader, "load()")
+    states = with_state_dicts(state_dict)
+    with Checkpoint(path) as saved:
+        for key, owner in state_dict.items():
+            if is_stateful(owner):
+                states[key] = with_saved_state(owner, str(key), states[key], saved)
+        fill(states, saved)
+    for key, owner in state_dict.items():
+        if is_stateful(owner):
+            _give(owner, states[key])
+        else:
+            state_dict[key] = states[key]
+
+
+def _give(owner: Any, state: Any) -> None:
+    meta = any(each.is_meta for each in getattr(owner, "parameters", tuple)())
+    if meta:
+        owner.load_state_dict(state, assign=True)
+    else:
+        owner.load_state_dict(state)

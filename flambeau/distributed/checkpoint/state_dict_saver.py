@@ -1,0 +1,142 @@
+"""`save` and `async_save`."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import MutableMapping
+from concurrent.futures import Future
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from flambeau.checkpoint.elements import at_one_moment
+from flambeau.checkpoint.safetensors_file import checked, second_names
+from flambeau.core.tensor import Tensor
+from flambeau.distributed.checkpoint.filesystem import path_of
+from flambeau.distributed.checkpoint.flattening import flattened
+from flambeau.distributed.checkpoint.stateful import with_state_dicts
+from flambeau.distributed.checkpoint.writing import Snapshot, write
+
+__all__ = ["async_save", "save"]
+
+
+def save(
+    state_dict: MutableMapping[str, Any],
+    *,
+    checkpoint_id: Any = None,
+    storage_writer: Any = None,
+    planner: Any = None,
+    process_group: Any = None,
+    no_dist: bool = False,
+    use_collectives: bool = True,
+) -> None:
+    """Write the state of models and optimizers to a folder, each process its own part.
+
+    The folder holds safetensors files and ``model.safetensors.index.json``, as Hugging Face's
+    libraries write and read them, with the keys of nested dictionaries joined by dots; and a file
+    of PyTorch's for what is no tensor. Tensors that one process has, on however many devices, lie
+    there as a whole. A checkpoint that the folder holds already stays until the new one is
+    complete, and is then deleted.
+
+    Args:
+        state_dict: Tensors and values in nested dictionaries; at its first level also modules,
+            optimizers and whatever else has ``state_dict`` and ``load_state_dict``. On several
+            processes, all call with the same keys.
+        checkpoint_id: The folder, which all processes see; made where it is missing.
+        storage_writer: A `FileSystemWriter`, which names the folder too.
+        planner: Accepted for PyTorch's sake, like the next three.
+        process_group: See above.
+        no_dist: See above.
+        use_collectives: See above.
+
+    Raises:
+        ValueError: No folder is named, or two entries have one name.
+        TypeError: A tensor is of a dtype that safetensors files do not have, or sparse.
+        NotImplementedError: A tensor is on the meta device.
+        OSError: The operating system refuses. The folder's checkpoint is as before.
+        CheckpointError: Another process could not write its part.
+
+    >>> import tempfile
+    >>> import flambeau
+    >>> from flambeau import nn
+    >>> from flambeau.distributed.checkpoint import load
+    >>> model, folder = nn.Linear(2, 1), tempfile.mkdtemp()
+    >>> save({"model": model, "epoch": 3}, checkpoint_id=folder)
+    >>> state = {"model": nn.Linear(2, 1), "epoch": 0}
+    >>> load(state, checkpoint_id=folder)
+    >>> state["epoch"], flambeau.equal(state["model"].weight, model.weight)
+    (3, True)
+    """
+    folder = path_of(checkpoint_id, storage_writer, "save()")
+    write(_snapshot(state_dict), folder)
+
+
+def async_save(
+    state_dict: MutableMapping[str, Any],
+    *,
+    checkpoint_id: Any = None,
+    storage_writer: Any = None,
+    planner: Any = None,
+    process_group: Any = None,
+    async_checkpointer_type: Any = None,
+    async_stager: Any = None,
+    no_dist: bool = False,
+    use_collectives: bool = True,
+) -> Future[None]:
+    """As `save`, while the program goes on; what is written is the state at the call.
+
+    The elements stay in the memory of their devices until they are written, beside those that
+    later steps make. Python ends only when all is written.
+
+    Args:
+        state_dict: See `save`, and there for all others.
+        checkpoint_id: See `save`.
+        storage_writer: See `save`.
+        planner: See `save`.
+        process_group: See `save`.
+        async_checkpointer_type: Accepted for PyTorch's sake, like the next.
+        async_stager: See above.
+        no_dist: See `save`.
+        use_collectives: See `save`.
+
+    Returns:
+        A future; its ``result()`` waits, and raises what `save` would.
+    """
+    folder = path_of(checkpoint_id, storage_writer, "async_save()")
+    snapshot = _snapshot(state_dict)
+    future: Future[None] = Future()
+
+    def work() -> None:
+        try:
+            write(snapshot, folder)
+        except BaseException as error:  # noqa: BLE001 - it is the future's
+            future.set_exception(error)
+        else:
+            future.set_result(None)
+
+    threading.Thread(target=work, name="flambeau-async-save").start()
+    return future
+
+
+def _snapshot(state_dict: MutableMapping[str, Any]) -> Snapshot:
+    entries = {name: each.value for name, each in flattened(with_state_dicts(state_dict)).items()}
+    tensors = {name: each for name, each in entries.items() if isinstance(each, Tensor)}
+    for name, tensor in tensors.items():
+        if tensor.is_sparse:
+            raise TypeError(f"{name!r} is sparse, which safetensors files cannot hold: to_dense()")
+    tied = second_names(checked(tensors))
+    firsts = [name for name in tensors if name not in tied]
+    arrays = [each._read() for each in at_one_moment(tensors[name] for name in firsts)]
+    values = {name: each for name, each in entries.items() if not isinstance(each, Tensor)}
+    return Snapshot(dict(zip(firsts, arrays, strict=True)), tied, values, _token())
+
+
+def _token() -> str:
+    """Sixteen hexadecimal digits, the same on all processes."""
+    mine = np.frombuffer(secrets.token_bytes(8), np.uint8)
+    if jax.process_count() > 1:
+        mine = np.asarray(multihost_utils.broadcast_one_to_all(mine.astype(np.int32)))
+    return mine.astype(np.uint8).tobytes().hex()
