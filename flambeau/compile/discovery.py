@@ -86,6 +86,7 @@ class Discovery:
         self._known: dict[int, tuple[Any, str]] = {}
         self._told: list[type] = []
         self._told_of: list[ModuleType] = []
+        self._running: interception.Running | None = None
         # Those that can tell what is read; and whether code that ran may pass that by.
         self._telling: list[tuple[Any, str]] = []
         self._passes_by = False
@@ -149,8 +150,8 @@ class Discovery:
             return value.func, *value.args, *value.keywords.values()
         if isinstance(value, ModuleType):
             if not is_of_library_module(value.__name__):
-                interception.tell_of_module(value)
                 self._told_of.append(value)
+                interception.tell_of_module(value, self)
                 self._telling.append((value, label))
                 if self._passes_by:
                     self._find_by_name(value, label)
@@ -220,8 +221,8 @@ class Discovery:
 
     def _tell(self, value: Any, kind: type, label: str) -> None:
         if kind not in self._told:
-            interception.tell(kind)
             self._told.append(kind)
+            interception.tell(kind, self)
         self._telling.append((value, label))
         if self._passes_by:
             self._find_by_name(value, label)

@@ -21,11 +21,13 @@ from flambeau.core.modes import modes
 
 METHODS = ("__getattribute__", "__setattr__", "__delattr__")
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8
+# The name under which Python is monitored.
+_TOOL = "flambeau"
 
-#: The classes that tell, with how many traces want them to and what they defined themselves.
-_telling: dict[type, tuple[int, dict[str, Any]]] = {}
-#: Modules that tell, by id, with how many traces want them to and the class that they had.
-_telling_modules: dict[int, tuple[int, type]] = {}
+#: The classes that tell, with whom they tell and what they defined themselves.
+_telling: dict[type, tuple[set[Any], dict[str, Any]]] = {}
+#: Modules that tell, by id, with whom they tell and the class that they had.
+_telling_modules: dict[int, tuple[set[Any], type]] = {}
 _lock = threading.RLock()
 
 
@@ -47,50 +49,59 @@ def own_method(cls: type, name: str) -> Any:
         return own.get(name)
 
 
-def tell(cls: type) -> None:
-    """Let the objects of ``cls`` tell the trace of their thread what is asked of them."""
+def tell(cls: type, wanted_by: Any) -> None:
+    """Let the objects of ``cls`` tell the trace of their thread what is asked of them.
+
+    Args:
+        cls: The class.
+        wanted_by: Who wants to be told, and says so to `stop_telling` later.
+    """
     with _lock:
-        count, own = _telling.get(cls, (0, {}))
-        if not count:
+        if cls not in _telling:
             own = {name: vars(cls)[name] for name in METHODS if name in vars(cls)}
-            for name in METHODS:
-                method = _telling_method(name, getattr(cls, name))
+            methods = {name: _telling_method(name, getattr(cls, name)) for name in METHODS}
+            _telling[cls] = {wanted_by}, own
+            for name, method in methods.items():
                 type.__setattr__(cls, name, method)
-        _telling[cls] = count + 1, own
+        _telling[cls][0].add(wanted_by)
 
 
-def stop_telling(cls: type) -> None:
-    """Undo one `tell`."""
+def stop_telling(cls: type, wanted_by: Any) -> None:
+    """Undo `tell`; this may be done again where an exception interrupts it."""
     with _lock:
-        count, own = _telling.pop(cls)
-        if count > 1:
-            _telling[cls] = count - 1, own
-            return
-        for name in METHODS:
-            if name in own:
-                type.__setattr__(cls, name, own[name])
-            else:
-                type.__delattr__(cls, name)
+        wanting, own = _telling.get(cls, ((), {}))
+        if wanting and wanting - {wanted_by}:
+            wanting.discard(wanted_by)
+        elif wanting:
+            for name in METHODS:
+                if name in own:
+                    type.__setattr__(cls, name, own[name])
+                elif name in vars(cls):
+                    type.__delattr__(cls, name)
+            del _telling[cls]
 
 
-def tell_of_module(module: ModuleType) -> None:
+def tell_of_module(module: ModuleType, wanted_by: Any) -> None:
     """Let a module tell the trace of its thread what is asked of it."""
     with _lock:
-        count, cls = _telling_modules.get(id(module), (0, type(module)))
-        if not count:
+        if id(module) not in _telling_modules:
+            cls = type(module)
+            _telling_modules[id(module)] = {wanted_by}, cls
             module.__class__ = _telling_subclass(cls)
-        _telling_modules[id(module)] = count + 1, cls
+        _telling_modules[id(module)][0].add(wanted_by)
 
 
-def stop_telling_of_module(module: ModuleType) -> None:
-    """Undo one `tell_of_module`."""
+def stop_telling_of_module(module: ModuleType, wanted_by: Any) -> None:
+    """Undo `tell_of_module`; this may be done again where an exception interrupts it."""
     with _lock:
-        count, cls = _telling_modules.pop(id(module))
-        if count > 1:
-            _telling_modules[id(module)] = count - 1, cls
-        elif type(module) is _telling_subclass(cls):
-            # One that is loaded when it is first asked for something has changed its class itself.
-            module.__class__ = cls
+        wanting, cls = _telling_modules.get(id(module), ((), type(module)))
+        if wanting and wanting - {wanted_by}:
+            wanting.discard(wanted_by)
+        elif wanting:
+            if type(module) is _telling_subclass(cls):
+                # One that is loaded when it is first asked for something has changed it itself.
+                module.__class__ = cls
+            del _telling_modules[id(module)]
 
 
 @functools.lru_cache(maxsize=64)
@@ -112,7 +123,7 @@ def _telling_method(name: str, original: Callable[..., Any]) -> Any:
 
 
 class Running:
-    """Calls ``started(frame)`` for functions that this thread starts.
+    """A block that calls ``started(frame)`` for functions that this thread starts.
 
     Args:
         started: What to call.
@@ -127,6 +138,10 @@ class Running:
         self.started = started
         self.is_of_interest = is_of_interest
         self._known: dict[str, bool] = {}
+        self._tool: int | None = None
+        # What sets Python's hook that tells of functions, and what was set before.
+        self._set: Any = None
+        self._before: Any = None
 
     def __enter__(self) -> None:
         self._thread = threading.get_ident()
@@ -136,19 +151,27 @@ class Running:
             sys.monitoring.register_callback(tool, events, self._on_start)
             sys.monitoring.set_events(tool, events)
             return
-        self._tool = None
         # A debugger or a measurement of coverage keeps its hook; then there is the profiler's.
-        self._set: Any = sys.settrace if sys.gettrace() is None else sys.setprofile
-        self._before = None if self._set is sys.settrace else sys.getprofile()
-        self._set(self._on_event)
+        hook = sys.settrace if sys.gettrace() is None else sys.setprofile
+        self._before = None if hook is sys.settrace else sys.getprofile()
+        self._set = hook
+        hook(self._on_event)
 
     def __exit__(self, *exception: object) -> None:
-        if self._tool is None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Call ``started`` no more; this may be done again where an exception interrupts it."""
+        if self._set is not None:
             self._set(self._before)
-        elif sys.version_info >= (3, 12):
-            sys.monitoring.set_events(self._tool, 0)
-            sys.monitoring.register_callback(self._tool, sys.monitoring.events.PY_START, None)
-            sys.monitoring.free_tool_id(self._tool)
+            self._set = None
+        tool = self._tool
+        if tool is not None and sys.version_info >= (3, 12):
+            if sys.monitoring.get_tool(tool) == _TOOL:
+                sys.monitoring.set_events(tool, 0)
+                sys.monitoring.register_callback(tool, sys.monitoring.events.PY_START, None)
+                sys.monitoring.free_tool_id(tool)
+            self._tool = None
 
     def _on_start(self, code: CodeType, offset: int) -> Any:
         if not self._wants(code.co_filename):
@@ -174,7 +197,7 @@ def _free_tool() -> int | None:
     if sys.version_info >= (3, 12):
         for tool in range(5, -1, -1):
             try:
-                sys.monitoring.use_tool_id(tool, "flambeau")
+                sys.monitoring.use_tool_id(tool, _TOOL)
             except ValueError:
                 continue
             return tool

@@ -8,9 +8,8 @@ sets, and a trace that fails leaves everything as it was.
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from flambeau.compile.asking import attribute
@@ -114,28 +113,30 @@ class MemberSnapshot:
                 del table[name]
 
 
-@contextlib.contextmanager
-def noticing_attributes() -> Iterator[None]:
-    """A block in which traces are told of attributes that users set on tensors, and ask for.
+def notice_attributes(trace: Any) -> None:
+    """Tell traces of the attributes that users set on tensors and ask for, while ``trace`` lasts.
 
     Only then has Tensor a ``__setattr__`` of its own, which would slow everything down.
     """
-    global _noticing
     with _lock:
-        _noticing += 1
+        _noticing.add(trace)
         Tensor.__setattr__, Tensor.__delattr__ = _set_attribute, _delete_attribute
         Tensor.__getattr__ = _get_attribute
-    try:
-        yield
-    finally:
-        with _lock:
-            _noticing -= 1
-            if not _noticing:
-                del Tensor.__setattr__, Tensor.__delattr__, Tensor.__getattr__
+
+
+def stop_noticing_attributes(trace: Any) -> None:
+    """Undo `notice_attributes`, which need not have come to its end."""
+    with _lock:
+        _noticing.discard(trace)
+        if not _noticing:
+            for name in ("__setattr__", "__delattr__", "__getattr__"):
+                if name in vars(Tensor):
+                    delattr(Tensor, name)
 
 
 _lock = threading.Lock()
-_noticing = 0
+# The traces that are told.
+_noticing: set[Any] = set()
 
 
 def _get_attribute(self: Tensor, name: str) -> Any:

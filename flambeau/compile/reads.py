@@ -69,7 +69,10 @@ class Reads(ReadsByName):
     def running(self) -> interception.Running:
         """A block in which functions are noted when they start."""
         kinds = is_of_user_or_layers, is_of_chance, is_of_package
-        return interception.Running(self.started, lambda file: any(each(file) for each in kinds))
+        self._running = interception.Running(
+            self.started, lambda file: any(each(file) for each in kinds)
+        )
+        return self._running
 
     def started(self, frame: FrameType) -> None:
         """Note what a function that starts finds in its globals and its closure."""
@@ -159,12 +162,14 @@ class Reads(ReadsByName):
                     self.discover(hook)
 
     def finish(self) -> None:
-        """Take back what was done to classes."""
+        """Take back what was done to classes, and to Python's hooks."""
         self.paused = True
-        while self._told:
-            interception.stop_telling(self._told.pop())
-        while self._told_of:
-            interception.stop_telling_of_module(self._told_of.pop())
+        if self._running is not None:
+            self._running.stop()
+        for cls in self._told:
+            interception.stop_telling(cls, self)
+        for module in self._told_of:
+            interception.stop_telling_of_module(module, self)
 
     def settle(self) -> None:
         """Decide what else matters, and what does not, once the function has run."""

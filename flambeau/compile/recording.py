@@ -15,7 +15,7 @@ from flambeau.compile.exchanging import Exchange
 from flambeau.compile.hidden import hidden_objects
 from flambeau.compile.history import Arrival, trace_backward
 from flambeau.compile.keeping import Keeping, Origin, Writer, drop_counters
-from flambeau.compile.members import noticing_attributes
+from flambeau.compile.members import notice_attributes, stop_noticing_attributes
 from flambeau.compile.places import AttributeSlot, Outside, Returned, Variable
 from flambeau.compile.reaching import reaches_trace
 from flambeau.compile.replaced_objects import objects_that_stay
@@ -24,7 +24,7 @@ from flambeau.compile.sharing import Joined
 from flambeau.compile.slots import KINDS, GradSlot
 from flambeau.compile.source import Page
 from flambeau.compile.watching import WatchingTrace
-from flambeau.core import tape, world
+from flambeau.core import finishing, tape, world
 from flambeau.core.cell import Cell
 from flambeau.core.modes import modes
 from flambeau.core.pytree import OWN_PARTS
@@ -112,39 +112,50 @@ class Recording(Results):
             if isinstance(array, jax.Array):
                 self.trace.device = Tensor._wrap(array).device
                 break
-        before = modes.trace
-        if before is not None:
+        if modes.trace is not None:
             raise errors.CompileError("a compiled function cannot be traced inside another trace")
         put_settings_back = settings.keep()
         try:
             classes = arguments.classes_in(self.structure)
             self.trace.begin(self.function, self.leaves, classes)
             modes.trace = self.trace
-            with noticing_attributes():
-                # What it puts into context variables is gone with this copy.
-                return contextvars.copy_context().run(jax.make_jaxpr(self._run), *arrays)
+            notice_attributes(self.trace)
+            # What it puts into context variables is gone with this copy.
+            closed = contextvars.copy_context().run(jax.make_jaxpr(self._run), *arrays)
+            self._leave()
+            return closed
         except BaseException as error:
             self.failed = True
-            self.trace.log.reset()
-            for undo in reversed(self.trace.undo):
-                undo()
-            self.trace.reset()
-            put_settings_back()
+            finishing.again(lambda: self._leave(put_settings_back))
             if (interrupt := errors.interrupt_in(error)) is not None:
                 raise interrupt from None
             if isinstance(error, errors.VALUE_ERRORS):
                 raise errors.explain(error) from error
             raise
-        finally:
-            modes.trace = before
-            self.trace.reads_outside.finish()
-            self._restore()
+
+    def _leave(self, put_settings_back: Callable[[], None] | None = None) -> None:
+        """End the trace. All of it may be done again where an exception interrupts it.
+
+        Args:
+            put_settings_back: Puts back the settings of before, if the trace has failed.
+        """
+        if put_settings_back is not None:
+            self.trace.log.reset()
+            for undo in reversed(self.trace.undo):
+                undo()
+            self.trace.reset()
+            put_settings_back()
+        modes.trace = None
+        world.tracing.discard(self.trace)
+        stop_noticing_attributes(self.trace)
+        self.trace.reads_outside.finish()
+        self._restore()
 
     def _run(self, *tracers: Any) -> list[Any]:
         self._make_stand_ins(tracers)
         args, kwargs = arguments.unflatten(self.structure, self.stand_ins)
         before = settings.now()
-        with self.trace.noting(), world.traced():
+        with self.trace.noting():
             returned = self.function(*args, **kwargs)
         if self.trace.refused is not None:
             raise errors.explain(self.trace.refused)
@@ -230,7 +241,7 @@ class Recording(Results):
         written = self._written()
         trace.log.replace_again()
         try:
-            with trace.noting(), world.traced():
+            with trace.noting():
                 arrivals = trace_backward(self.roots, trace.first_sequence, trace.histories)
             if trace.refused is not None:
                 raise errors.explain(trace.refused)

@@ -18,7 +18,7 @@ from flambeau.compile.places import AttributeSlot, Outside, Returned
 from flambeau.compile.reads import Reads, content_of
 from flambeau.compile.recomputation import Progress
 from flambeau.compile.slots import KINDS
-from flambeau.core import settings, tensor_class
+from flambeau.core import settings, tensor_class, world
 from flambeau.core.identity import Same
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import Trace
@@ -64,9 +64,11 @@ class WatchingTrace(Trace):
         reads = self.reads_outside
         with reads.running():
             reads.paused = False
+            world.tracing.add(self)
             try:
                 yield
             finally:
+                world.tracing.discard(self)
                 reads.paused = True
 
     def warn(self) -> None:

@@ -150,6 +150,21 @@ def finish(write: Callable[[Any], Any]) -> None:
         raise
 
 
+def again(action: Callable[[], Any]) -> None:
+    """Call an action that may begin again; where an exception interrupts it, call it again.
+
+    The interrupt is dropped: whoever cleans up has an exception of its own to raise.
+    """
+    for attempt in range(_TRIES):
+        try:
+            action()
+        except BaseException:
+            if attempt == _TRIES - 1:
+                raise
+        else:
+            return
+
+
 def alone(change: Callable[..., Any], *arguments: Any) -> Any:
     """``change(*arguments)``, called while this thread holds `lock`.
 
@@ -267,25 +282,22 @@ def _is_full(cell: Any) -> bool:
 
 def _finish(flight: _Flight, write: Callable[[Any], Any] | None, error: BaseException) -> None:
     """After an exception: write what the program gave, or put back what it was given."""
-    global _flight
-    for attempt in range(_TRIES):
-        try:
-            if flight.started:
-                with flight.ended:
-                    pass
-            if flight.results and write is not None:
-                alone(write, flight.results[0])
-            else:
-                _put_back(flight, error)
-            if _flight is flight:
-                _flight = None
-            while not flight.is_inner and _is_held():
-                lock.release()
-        except BaseException:
-            if attempt == _TRIES - 1:
-                raise
+
+    def settle() -> None:
+        global _flight
+        if flight.started:
+            with flight.ended:
+                pass
+        if flight.results and write is not None:
+            alone(write, flight.results[0])
         else:
-            return
+            _put_back(flight, error)
+        if _flight is flight:
+            _flight = None
+        while not flight.is_inner and _is_held():
+            lock.release()
+
+    again(settle)
 
 
 def _put_back(flight: _Flight, error: BaseException) -> None:

@@ -8,6 +8,7 @@ JAX may move or drop a private name in any release. Each name is looked up on it
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -57,6 +58,10 @@ REPLACEMENTS: dict[str, tuple[str, str]] = {
     "jax._src.core": (
         "`Primitive`, `Var`, `Literal`: `jax.extend` imports the kernel languages along with them",
         "`jax.extend.core`, which `core/jax_core.py` imports then",
+    ),
+    "jax._src.core.trace_ctx": (
+        "JAX's running transformation, which is put back after an interrupt while it ended",
+        "nothing: JAX would go on tracing after such an interrupt, one in some thousand",
     ),
     "jax._src.pjit._seen_qdds": (
         "a table that JAX 0.10 fills and never empties; it is emptied with the traces",
@@ -122,6 +127,22 @@ CALLS_FROM_CPP = hasattr(
 )
 
 _seen_qdds = _private("jax._src.pjit._seen_qdds")
+_trace_ctx = _private("jax._src.core.trace_ctx")
+
+
+def keep_transformations() -> Callable[[], None]:
+    """What makes JAX's running transformations of this thread what they are now."""
+    try:
+        trace, axis_env = _trace_ctx.trace, _trace_ctx.axis_env
+        set_trace, set_axis_env = _trace_ctx.set_trace, _trace_ctx.set_axis_env
+    except AttributeError:
+        return lambda: None
+
+    def put_back() -> None:
+        set_trace(trace)
+        set_axis_env(axis_env)
+
+    return put_back
 
 
 def clear_seen_types() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jaxlib.version
 
-from flambeau.core import jax_private
+from flambeau.core import finishing, jax_private
 
 # With another JAX, `pjit` below is `jax.jit`.
 IS_KNOWN = jax_private.CALLS_FROM_CPP
@@ -69,16 +69,19 @@ def forget_traces() -> None:
 
 @contextlib.contextmanager
 def tracing() -> Iterator[None]:
-    """A block that traces; an interrupt in it leaves nothing half made in JAX's caches.
+    """A block that traces; an interrupt in it leaves nothing half made in JAX.
 
-    An entry that was begun and not finished would be taken for a function that calls itself, and
-    refused, whenever it is asked for again.
+    A cache's entry that was begun and not finished would be taken for a function that calls itself,
+    and refused, whenever it is asked for again; and a transformation that did not end would take
+    the operators that follow for its own.
     """
+    put_back = jax_private.keep_transformations()
     try:
         yield
     except BaseException as error:
         if not isinstance(error, Exception):
-            forget_traces()
+            finishing.again(put_back)
+            finishing.again(forget_traces)
         raise
 
 

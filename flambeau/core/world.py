@@ -7,33 +7,15 @@ program that was valid is still valid, so checking it costs two comparisons of i
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Iterator
+from typing import Any
 
 version: int = 0
 gradients: int = 0
-#: How many traces run a user's function now, in all threads; each thread asks `modes` for its own.
-tracing: int = 0
+#: The traces that run a user's function now, in all threads; each thread asks `modes` for its own.
+tracing: set[Any] = set()
 
 
 def bump() -> None:
     """Record that something a guard may have read has changed."""
     global version
     version += 1
-
-
-@contextlib.contextmanager
-def traced() -> Iterator[None]:
-    """A block in which a trace runs a user's function."""
-    global tracing
-    with _lock:
-        tracing += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            tracing -= 1
-
-
-_lock = threading.Lock()
