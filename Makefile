@@ -2,12 +2,14 @@
 # PYTHON: the interpreters to try, in order; the first that is new enough and has pip makes `.venv`.
 # WORKERS: the processes that share the tests.
 # ARGS: more arguments for pytest, such as ARGS='-x -k linear'.
+# COVERAGE: not empty if `make test` measures which lines of the package its tests run.
 # NAMES: the programs that `make programs` runs with flambeau and with PyTorch; all if not given.
 # SECONDS, SEED: how long `make fuzz` searches for disagreements, and where it begins.
 
 PYTHON ?= python3.13 python3.12 python3.11 python3
 WORKERS ?= 2
 ARGS ?=
+COVERAGE ?=
 NAMES ?=
 SECONDS ?= 3600
 SEED ?= 1
@@ -15,6 +17,8 @@ SEED ?= 1
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
+COMMA := ,
+MEASURING := $(if $(COVERAGE),--cov flambeau --cov-report html:coverage --cov-report term:skip-covered)
 EXAMPLES := $(wildcard examples/*.py)
 BENCHMARKS := $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))
 
@@ -26,7 +30,7 @@ QUICK := tests/test_architecture.py tests/compile/test_program.py tests/compile/
 
 .DEFAULT_GOAL := test
 .NOTPARALLEL:
-.PHONY: demo examples test quick conformance fuzz programs bench lint clean
+.PHONY: demo examples test quick conformance fuzz programs bench docs pythons lint clean
 
 demo: $(VENV)/.extras-demo
 	$(BIN)/python examples/digits.py
@@ -34,8 +38,8 @@ demo: $(VENV)/.extras-demo
 examples: $(VENV)/.extras-demo
 	@set -e; for script in $(EXAMPLES); do echo "$$script"; $(BIN)/python "$$script"; done
 
-test: $(VENV)/.extras-test
-	FLAMBEAU_CONFORMANCE=0 $(PYTEST) --doctest-modules flambeau tests $(ARGS)
+test: $(VENV)/.extras-test$(if $(COVERAGE),$(COMMA)coverage)
+	FLAMBEAU_CONFORMANCE=0 $(PYTEST) --doctest-modules flambeau tests $(MEASURING) $(ARGS)
 
 quick: $(VENV)/.extras-test
 	$(PYTEST) $(QUICK) $(ARGS)
@@ -52,6 +56,13 @@ programs: $(VENV)/.extras-test
 bench: $(VENV)/.extras-bench
 	@set -e; for script in $(BENCHMARKS); do echo "$$script"; $(BIN)/python "$$script"; done
 
+docs: $(VENV)/.extras-docs
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build
+	@echo "docs/_build/index.html"
+
+pythons: $(VENV)/.extras-test
+	$(BIN)/python -m tools.pythons --workers $(WORKERS)
+
 lint: $(VENV)/.extras-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -59,7 +70,7 @@ lint: $(VENV)/.extras-dev
 	$(BIN)/python -m tools.completeness
 
 clean:
-	rm -rf $(VENV) build dist .hypothesis .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-pythons coverage .coverage build dist docs/_build docs/reference .hypothesis .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp for each set of extras. It is out of date when what may be installed has changed.

@@ -221,7 +221,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Any:
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of the elements that are not zero.
 
-    In a compiled program, which cannot know how many there are, they are `Selection`s.
+    In a compiled program, which cannot know how many there are, each of them is a `Selection`.
 
     Args:
         as_tuple: Give one vector per dimension instead of a matrix with a row per element.

@@ -22,7 +22,7 @@ class Adamax(RuleOptimizer):
 
     - g ← g + λ θ
     - m ← β₁ m + (1 − β₁) g
-    - u ← max(β₂ u, |g| + ε)
+    - u ← max(β₂ u, abs(g) + ε)
     - θ ← θ − γ m / ((1 − β₁ᵗ) u)
 
     Formulas: https://docs.pytorch.org/docs/stable/generated/torch.optim.Adamax.html; Kingma and Ba,
