@@ -115,7 +115,8 @@ def _strides_after(step: Step, shape: Ints, strides: Ints, dtype: Any) -> Ints:
             return tuple(strides[d] for d in step.dims)
         case Expand():
             added = len(step.shape) - len(shape)
-            kept = (0 if size == 1 else stride for size, stride in zip(shape, strides, strict=True))
+            sizes = zip(shape, step.shape[added:], strides, strict=True)
+            kept = (stride if size == wanted else 0 for size, wanted, stride in sizes)
             return (0,) * added + tuple(kept)
         case Slice():
             cuts = {cut.dim: cut for cut in step.cuts}

@@ -23,6 +23,7 @@ from flambeau.core.history import History, look_at
 from flambeau.core.host import HostAccess
 from flambeau.core.layout import strided
 from flambeau.core.modes import modes
+from flambeau.core.strides import contiguous_strides, is_in_order, offset_of, strides_of
 from flambeau.core.tensor_class import TensorMeta
 from flambeau.core.tracers import constant
 from flambeau.core.view import View
@@ -372,8 +373,13 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
         return self._inference
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Always true: XLA chooses layouts, and no caller can see them."""
-        return True
+        """Whether the elements lie in order and without gaps in what this tensor is a view of.
+
+        Args:
+            memory_format: Accepted and ignored, since there are no other formats.
+        """
+        view, array = self._view, self._cell.array
+        return view is None or is_in_order(view, array.shape, array.dtype)
 
     @property
     def layout(self) -> Any:
@@ -381,17 +387,20 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
         return strided
 
     def stride(self, dim: int | None = None) -> Any:
-        """The strides of a contiguous tensor of this shape, in elements."""
-        strides, step = [], 1
-        for size in reversed(self.shape):
-            strides.append(step)
-            step *= max(size, 1)
-        strides.reverse()
-        return tuple(strides) if dim is None else strides[dim]
+        """The strides in elements that PyTorch gives this view of a contiguous tensor."""
+        view, array = self._view, self._cell.array
+        if view is None:
+            strides = contiguous_strides(tuple(self.shape))
+        else:
+            strides = strides_of(view.steps, tuple(array.shape), np.dtype(array.dtype))
+        return strides if dim is None else strides[dim]
 
     def storage_offset(self) -> int:
-        """Always 0: a view has no offset that a caller can see."""
-        return 0
+        """How many elements lie before the first one in what this tensor is a view of."""
+        view, array = self._view, self._cell.array
+        if view is None:
+            return 0
+        return offset_of(view, array.shape, array.dtype) // self.itemsize
 
     def __len__(self) -> int:
         shape = self.shape

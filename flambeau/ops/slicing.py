@@ -17,7 +17,7 @@ from flambeau.core.dtype import INTEGER
 from flambeau.core.kinds import Array
 from flambeau.core.op import function, op
 from flambeau.core.steps import Cut, Diagonal, Slice, Strided, Windows
-from flambeau.core.strides import is_in_order
+from flambeau.core.strides import memory_order
 from flambeau.core.tensor import Tensor
 from flambeau.core.viewing import make_view, make_views
 from flambeau.ops.checks import wrap_dim
@@ -466,11 +466,11 @@ Tensor.unfold = function(_unfold)
 
 @function(method=True)
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
-    """Elements at regular distances, counted through all elements in order.
+    """Elements at regular distances, counted through all elements in memory's order.
 
     Args:
         input: A tensor that is no view of part of another one, unless only its first element is
-            asked for.
+            asked for. Its dimensions may be in another order than memory's, as `stride()` says.
         size: The shape of the result.
         stride: For each dimension, how many elements its positions are apart.
         storage_offset: The first element; by default that of ``input``.
@@ -494,17 +494,19 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
             f"as_strided(): size {list(shape)} with strides {list(strides)} from {start} on "
             f"reaches element {last} of {input.numel()}"
         )
-    if last > 0 or storage_offset is not None:
-        _check_whole(input)
-    return make_view(input, Strided(shape, strides), "as_strided", (start,))
+    counted = input if last == 0 and storage_offset is None else _as_in_memory(input)
+    return make_view(counted, Strided(shape, strides), "as_strided", (start,))
 
 
-def _check_whole(source: Tensor) -> None:
+def _as_in_memory(source: Tensor) -> Tensor:
+    """A view of all elements of ``source``, its dimensions in the order of memory."""
     view, array = source._view, source._cell.array
     if view is None:
-        return
-    if source.numel() != array.size or not is_in_order(view, array.shape, array.dtype):
+        return source
+    ordered = source.permute(memory_order(view, array.shape, array.dtype))
+    if source.numel() != array.size or not ordered.is_contiguous():
         raise RuntimeError(
-            "as_strided() counts through all elements of what a tensor is a view of, which has "
-            "more of them or another order; call clone() first"
+            "as_strided() counts through all elements of what a tensor is a view of, and this view "
+            "has some of them only, or some twice; call clone() first"
         )
+    return ordered

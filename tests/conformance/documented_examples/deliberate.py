@@ -42,10 +42,6 @@ DELIBERATE = [
         },
     ),
     Deliberate(
-        "every tensor is a contiguous one of its own as far as its strides say",
-        {"Tensor.storage_offset": "x[3:]"},
-    ),
-    Deliberate(
         "conjugates and negatives are computed at once",
         {"conj": "is_conj", "resolve_conj": "is_conj", "resolve_neg": "is_neg"},
     ),
