@@ -1,7 +1,11 @@
 """The examples do what they say, in miniature; whoever starts here copies them."""
 
 import math
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -162,6 +166,28 @@ class TestSequence:
         kept = (part / whole)[0]
         assert 0.5 < kept[0] < 0.9
         assert all(kept[:-1] > kept[1:])
+
+
+def test_many_devices_trains_on_eight_and_goes_on_on_four(tmp_path):
+    script = Path(__file__).parent.parent / "examples" / "many_devices.py"
+    words = options(steps=16, batch=8, context=16, width=16, layers=1, output=tmp_path / "new")
+    command = [sys.executable, str(script), *words]
+    environment = {**os.environ, "PYTHONPATH": str(script.parent.parent)}
+    found = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    printed = found.stdout
+    # The same matrix in two parts, and then in four.
+    assert re.findall(r"hidden\.weight .* (\(\d+, 16\))   model cuts dimension 0", printed) == [
+        "(32, 16)",
+        "(16, 16)",
+    ]
+    assert "going on after step 16, with a rate of 0.003" in printed
+    assert printed.count("1 program\n") == 2
+    before, after = re.search(r"the loss went on from ([\d.]+) to ([\d.]+)", printed).groups()
+    assert float(after) < float(before) + 0.2 < 4.3
+    assert (tmp_path / "new" / "model.safetensors.index.json").exists()
 
 
 def test_digits_learns_saves_and_draws(tmp_path, capsys):

@@ -20,9 +20,12 @@ def only_cpu() -> bool:
 def cpu_forms() -> bool:
     """Whether programs take the forms of `flambeau.ops.cpu_forms`.
 
-    They do where there is only a CPU, unless ``FLAMBEAU_CPU_FORMS=0`` stands in the environment.
+    They do where there is only a CPU that is one device, unless ``FLAMBEAU_CPU_FORMS=0`` stands in
+    the environment. Over several devices XLA divides the plain forms only: it cannot add up what
+    devices have if it does not know the addition.
     """
-    return only_cpu() and os.environ.get("FLAMBEAU_CPU_FORMS") != "0"
+    one = only_cpu() and jax.device_count() == 1
+    return one and os.environ.get("FLAMBEAU_CPU_FORMS") != "0"
 
 
 @functools.cache

@@ -116,14 +116,13 @@ def test_a_model_on_the_meta_device_gets_each_shard_where_it_belongs(mesh, small
     checkpoint.save(model.state_dict(), checkpoint_id=tmp_path)
     with flambeau.device("meta"):
         other = model_on(smaller, CUT_SECOND)
-        state = model_on(smaller, CUT_SECOND)
-    given = state.state_dict()
-    checkpoint.load(given, checkpoint_id=tmp_path)
-    other.load_state_dict(given, assign=True)
+    weight = other[0].weight
+    checkpoint.load(other.state_dict(), checkpoint_id=tmp_path)
     assert equal(other, model)
+    assert other[0].weight is weight
     shapes = [each.data.shape for each in other[2].weight.jax().addressable_shards]
     assert shapes == [(2, 4)] * 4
-    assert other[0].weight.requires_grad
+    assert weight.requires_grad
 
 
 def test_a_module_on_the_meta_device_is_loaded_by_its_name(mesh, smaller, tmp_path):
@@ -134,6 +133,19 @@ def test_a_module_on_the_meta_device_is_loaded_by_its_name(mesh, smaller, tmp_pa
     checkpoint.load({"model": other}, checkpoint_id=tmp_path)
     assert equal(other, model)
     assert other[2].weight.jax().addressable_shards[0].data.shape == (2, 4)
+
+
+def test_tied_parameters_stay_tied_on_the_meta_device(mesh, smaller, tmp_path):
+    model, _ = trained(mesh)
+    model.add_module("3", nn.Linear(4, 8, bias=False))
+    model[3].weight = model[0].weight
+    checkpoint.save({"model": model}, checkpoint_id=tmp_path)
+    with flambeau.device("meta"):
+        other = nn.Sequential(*model_on(smaller, CUT_SECOND), nn.Linear(4, 8, bias=False))
+        other[3].weight = other[0].weight
+    checkpoint.load({"model": other}, checkpoint_id=tmp_path)
+    assert other[3].weight is other[0].weight
+    assert equal(other, model)
 
 
 def test_materializing_a_placed_model_gives_each_device_its_part(mesh):

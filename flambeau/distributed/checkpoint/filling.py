@@ -6,6 +6,8 @@ import difflib
 from collections.abc import MutableMapping
 from typing import Any
 
+from flambeau.core import world
+from flambeau.core.cell import is_abstract
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
 from flambeau.distributed.checkpoint.flattening import Place, flattened
@@ -34,10 +36,11 @@ def fill(state_dict: MutableMapping[Any, Any], saved: Checkpoint) -> None:
 
 def _fill_tensor(place: Place, name: str, saved: Checkpoint) -> None:
     tensor = place.value
-    of = tensor.dtype.numpy
-    made = saved.tensor(name, sharding_of(tensor), of)
-    if tensor.is_meta:
-        place.container[place.key] = made.requires_grad_(tensor.requires_grad)
+    made = saved.tensor(name, sharding_of(tensor), tensor.dtype.numpy)
+    if is_abstract(tensor._cell.array):
+        # What shares the Cell, such as the parameter itself and tied ones, gets the elements too.
+        tensor._cell.write(made._read())
+        world.bump()
         return
     with no_grad():
         tensor.detach().copy_(made)
@@ -53,6 +56,8 @@ def _check(places: dict[str, Place], saved: Checkpoint) -> None:
     for name, place in places.items():
         wants_tensor = isinstance(place.value, Tensor)
         if wants_tensor and name in tensors:
+            if place.value.is_meta and place.value._view is not None:
+                problems.append(f"{name} is a view on the meta device, which cannot be filled")
             shape = saved.shape_of(name)
             if shape != tuple(place.value.shape):
                 problems.append(

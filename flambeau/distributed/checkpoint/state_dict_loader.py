@@ -30,8 +30,8 @@ def load(
 
     Each tensor stays where it lies, and each device's elements are read alone, so the mesh may be
     another than that of `save`. What the checkpoint has beside the names of the state dict is not
-    read. A tensor on the meta device is replaced, in its dictionary, by one with elements that lies
-    as `flambeau.shard` has said; ``load_state_dict(..., assign=True)`` takes such a dictionary.
+    read. A tensor on the meta device gets its elements where `flambeau.shard` has said, and stays
+    the same object: a module of the state dict is filled in place, tied parameters included.
 
     Args:
         state_dict: As `save` takes it. Objects with ``load_state_dict`` get their part by it; an
@@ -60,14 +60,6 @@ def load(
         fill(states, saved)
     for key, owner in state_dict.items():
         if is_stateful(owner):
-            _give(owner, states[key])
+            owner.load_state_dict(states[key])
         else:
             state_dict[key] = states[key]
-
-
-def _give(owner: Any, state: Any) -> None:
-    meta = any(each.is_meta for each in getattr(owner, "parameters", tuple)())
-    if meta:
-        owner.load_state_dict(state, assign=True)
-    else:
-        owner.load_state_dict(state)
