@@ -83,7 +83,7 @@ def environment(python: str, name: str, jax: str) -> Path:
 
 def main() -> None:
     """Run the selection on each pair of versions; exit with 1 if a test of one fails."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--versions", nargs="*", default=SUPPORTED)
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
