@@ -1,7 +1,8 @@
 """Parameters, gradients and the optimizer's state divided over the devices that share a batch.
 
 A parameter lies in parts; where a layer computes with it, XLA gathers it and lets it go again,
-since the activations around the layer are divided by the batch.
+since the activations around the layer are divided by the batch. XLA gathers an array once for all
+that compute with it, so backward gets each parameter through a barrier.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import jax
+
 from flambeau._absent import Absent as _Absent
+from flambeau.core.modes import modes
+from flambeau.core.packing import Hooks
+from flambeau.core.tensor import Tensor
 from flambeau.distributed.batches import divided
 from flambeau.distributed.device_mesh import DeviceMesh, as_mesh
 from flambeau.distributed.tensor.modules import distribute, members
@@ -91,7 +97,8 @@ def fully_shard(
         module: The module, whose inputs and outputs begin with the dimension of the batch.
         mesh: The devices: one dimension, or two, of which the second cuts parameters and the first
             copies them. By default all devices.
-        reshard_after_forward: Accepted for PyTorch's sake: XLA decides.
+        reshard_after_forward: ``False`` lets compiled steps keep parameters gathered from forward
+            to backward: half of the communication, for the memory of the whole module.
         shard_placement_fn: Gives the dimension along which to cut a parameter, as ``Shard(dim)``,
             or ``None`` for the default.
         mp_policy: The default one.
@@ -125,6 +132,8 @@ def fully_shard(
             # A gradient arrives whole or in parts, as XLA finds it.
             tensor.register_hook(functools.partial(_lying_as, tensor))
     _divide_activations(module, devices)
+    if reshard_after_forward is not False:
+        _gather_again(module)
     cls = type(module)
     if not isinstance(module, FSDPModule):
         module.__class__ = type(f"FSDP{cls.__name__}", (FSDPModule, cls), {})
@@ -163,6 +172,33 @@ def _divide_activations(module: Module, mesh: DeviceMesh) -> None:
     for each in module.modules():
         if each is module or any(True for _ in each.parameters(recurse=False)):
             each.register_forward_hook(lambda _, args, output: divided(output, mesh, tell=False))
+
+
+def _gather_again(module: Module) -> None:
+    """Let the backward of compiled steps gather parameters itself, so that none stays gathered."""
+    outer: list[Hooks | None] = []
+
+    def enter(*_: Any) -> None:
+        outer.append(modes.packing)
+        if modes.trace is not None and modes.packing is None:
+            modes.packing = _GATHERING_AGAIN
+
+    def leave(*_: Any) -> None:
+        if outer:
+            modes.packing = outer.pop()
+
+    module.register_forward_pre_hook(enter)
+    module.register_forward_hook(leave, always_call=True)
+
+
+def _behind_a_barrier(saved: Any) -> Any:
+    """What forward has saved, which XLA gathers for backward alone if it is a parameter."""
+    if isinstance(saved, Parameter):
+        return Tensor._wrap(jax.lax.optimization_barrier(saved._read()))
+    return saved if isinstance(saved, Tensor) else Tensor._wrap(saved)
+
+
+_GATHERING_AGAIN = Hooks(lambda tensor: tensor, _behind_a_barrier, region="fully_shard")
 
 
 class ShardingStrategy(enum.Enum):
