@@ -9,15 +9,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+try:
+    import fcntl
+except ImportError:  # Windows, which has no such locks.
+    fcntl = None
+
 __all__ = ["atomic_path", "atomic_write"]
 
 LONGEST_KEPT_NAME = 32
+
+#: Seconds after which a temporary file that no process is writing counts as left behind.
+ABANDONED_AFTER = 3600
 
 
 @contextlib.contextmanager
@@ -27,7 +37,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     If the block raises, or the process dies, ``path`` is as it was: with its old content, or
     absent. A raised error also removes the temporary file; a killed process leaves it behind, as
     ``.<name>.<random>.tmp`` beside ``path``: the first 32 characters of the name, and 16
-    hexadecimal digits.
+    hexadecimal digits. The next write to ``path`` removes those that nobody has written to for an
+    hour; on Windows they stay.
 
     A file that exists keeps its permissions, and a symbolic link stays one: the file that it
     points to is replaced.
@@ -63,12 +74,11 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(os.path.realpath(path))
     mode = _permissions(target)
+    _remove_abandoned(target)
     temporary = target.with_name(_temporary_name(target.name))
-    # Exclusive, so that nobody's file of the same name is ever written to. The umask applies to
-    # this mode, and only the operating system can apply it without a race between threads.
-    os.close(
-        os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if mode is None else mode)
-    )
+    # The umask applies to this mode, and only the operating system can apply it without a race
+    # between threads.
+    descriptor = _opened(temporary, 0o666 if mode is None else mode)
     try:
         if mode is None:
             mode = stat.S_IMODE(temporary.stat().st_mode)
@@ -81,6 +91,9 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
     if hasattr(os, "O_DIRECTORY"):
         _force_to_disk(target.parent, os.O_DIRECTORY)
 
@@ -104,6 +117,57 @@ def _permissions(target: Path) -> int | None:
 def _temporary_name(name: str) -> str:
     # Cut, since the whole must fit in the 255 bytes that file systems allow.
     return f".{name[:LONGEST_KEPT_NAME]}.{secrets.token_hex(8)}.tmp"
+
+
+def _opened(temporary: Path, mode: int) -> int | None:
+    """A new file, locked until its descriptor is closed; ``None`` where it cannot be locked."""
+    try:
+        # Exclusive, so that nobody's file of the same name is ever written to.
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode)
+        if _is_locked(descriptor):
+            return descriptor
+        os.close(descriptor)
+        return None
+    except FileExistsError:
+        raise
+    except BaseException:  # An interrupt.
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Lock a file; false if another process has locked it, or there are no locks here."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove the temporary files of processes that were killed while they wrote ``target``."""
+    if fcntl is None:
+        return
+    start = re.escape(target.name[:LONGEST_KEPT_NAME])
+    pattern = re.compile(rf"[.]{start}[.][0-9a-f]{{16}}[.]tmp")
+    with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
+        for each in entries:
+            if pattern.fullmatch(each.name):
+                _remove_if_abandoned(each)
+
+
+def _remove_if_abandoned(entry: os.DirEntry[str]) -> None:
+    with contextlib.suppress(OSError):
+        if time.time() - entry.stat(follow_symlinks=False).st_mtime < ABANDONED_AFTER:
+            return
+        descriptor = os.open(entry.path, os.O_RDWR | os.O_NOFOLLOW)
+        try:
+            if _is_locked(descriptor):
+                os.unlink(entry.path)
+        finally:
+            os.close(descriptor)
 
 
 def _force_to_disk(path: Path, flags: int) -> None:

@@ -34,7 +34,7 @@ class GradSlot(NamedTuple):
     def set(self, value: Any) -> None:
         """Put a gradient into the slot."""
         self.tensor._grad = value
-        world.gradients += 1
+        world.bump_gradients()
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
 from flambeau.core import anomaly, gradient_hooks
 from flambeau.core import kernel as kernels
+from flambeau.core.accumulated import Change, this_thread, undo
 from flambeau.core.lazy_cotangent import value_of
 from flambeau.core.modes import enable_grad, kept_modes, modes, no_grad
 from flambeau.core.node import Edge, Node
@@ -17,16 +17,9 @@ from flambeau.core.tape import AccumulateGrad, sparse_sum
 from flambeau.core.tensor import Tensor
 
 
-class _Running(threading.local):
-    backward: Backward | None = None
-
-
-_running = _Running()
-
-
 def running() -> Backward | None:
     """The innermost run on this thread, if any."""
-    return _running.backward
+    return this_thread.backward
 
 
 def current() -> Backward:
@@ -35,9 +28,9 @@ def current() -> Backward:
     Raises:
         RuntimeError: None is running.
     """
-    if _running.backward is None:
+    if this_thread.backward is None:
         raise RuntimeError("no backward is running on this thread")
-    return _running.backward
+    return this_thread.backward
 
 
 class Backward:
@@ -91,6 +84,8 @@ class Backward:
         self.notes: dict[Any, Any] = {}
         #: What is to be called when all nodes have run.
         self.callbacks: list[Callable[[], Any]] = []
+        #: What it has done to gradients, and the backward around it before that.
+        self.changes: list[Change] = []
 
     def reaches(self, node: Node | None) -> bool:
         """Whether the hooks of ``node`` are called in this run."""
@@ -107,8 +102,12 @@ class Backward:
             if reached is None or edge[0] in reached:
                 array = None if cotangent is None else cotangent._read()
                 self._send(edge, cotangent if self.as_tensors else array)
-        outer, _running.backward = _running.backward, self
+        outer = this_thread.backward
+        if outer is not None:
+            self.changes = outer.changes
+        count = len(self.changes)
         try:
+            this_thread.backward = self
             with kept_modes(), enable_grad() if self.records else no_grad():
                 for each in [each for each, count in waiting.items() if not count]:
                     self._run_node(each)
@@ -120,8 +119,11 @@ class Backward:
                 for each in self.callbacks:
                     with kept_modes():
                         each()
+        except BaseException:
+            undo(self.changes, count)
+            raise
         finally:
-            _running.backward = outer
+            this_thread.backward = outer
         return self.captured
 
     def _pass_on(self, edges: tuple[Edge, ...], pulled: Any, waiting: dict[Node, int]) -> None:

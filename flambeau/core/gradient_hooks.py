@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau.core import accumulated
 from flambeau.core.handle import HookDict
+from flambeau.core.modes import modes
 from flambeau.core.node import Node
 from flambeau.core.tensor import Tensor
 
@@ -75,10 +77,13 @@ def on_outputs(
 def _retain(tensor: Tensor, new: Tensor, as_tensors: bool) -> None:
     old = tensor.grad
     if old is not None:
-        tensor.grad = old + new
-    else:
+        new = old + new
+    elif as_tensors:
         # A recorded cotangent may be somebody else's tensor.
-        tensor.grad = new.clone() if as_tensors else new
+        new = new.clone()
+    if modes.trace is None:
+        accumulated.replacing(tensor, old, new)
+    tensor.grad = new
 
 
 def before(node: Node, buffer: list[Any], as_tensors: bool) -> list[Any]:

@@ -153,7 +153,7 @@ class History:
         trace = modes.trace
         if trace is None:
             self._grad = value
-            world.gradients += 1
+            world.bump_gradients()
         else:
             trace.set_grad(self, value)
 

@@ -321,10 +321,16 @@ def _known(kept: Store, key: str, place: Any) -> jax.stages.Compiled | None:
     return _load(kept, key, place)
 
 
-@functools.cache
+_readers: dict[Store, ReadAhead | None] = {}
+
+
 def _ahead(kept: Store) -> ReadAhead | None:
-    """What loads the programs of this script's last run."""
-    return read_ahead(kept, lambda key: _load(kept, key, _first_device()))
+    """What loads the programs of this script's last run: one for all threads."""
+    if kept not in _readers:
+        made = read_ahead(kept, lambda key: _load(kept, key, _first_device()))
+        if _readers.setdefault(kept, made) is made and made is not None:
+            made.start()
+    return _readers[kept]
 
 
 @functools.cache

@@ -84,7 +84,8 @@ class ReadAhead:
         self._is_over = True
         if self._running.locked():
             self._running.release()
-        self._thread.join()
+        if self._thread.ident is not None:  # Unless `start` was interrupted.
+            self._thread.join()
 
     def _run(self) -> None:
         last, before = self._noted()
@@ -122,7 +123,7 @@ class ReadAhead:
 
 
 def read_ahead(kept: Store, load: Callable[[str], Any]) -> ReadAhead | None:
-    """What reads ahead for the script that runs.
+    """What reads ahead for the script that runs, once it is started.
 
     ``None`` where there is no script, on a single core, and in processes that others have started
     to share their work.
@@ -131,9 +132,7 @@ def read_ahead(kept: Store, load: Callable[[str], Any]) -> ReadAhead | None:
     if script is None or cores() < 2 or _is_a_worker():
         return None
     name = f"the programs of {Path(script).resolve()}"
-    found = ReadAhead(kept, hashlib.blake2b(name.encode(), digest_size=20).hexdigest(), load)
-    found.start()
-    return found
+    return ReadAhead(kept, hashlib.blake2b(name.encode(), digest_size=20).hexdigest(), load)
 
 
 def _held_lock() -> threading.Lock:

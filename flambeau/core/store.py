@@ -66,13 +66,14 @@ class Store:
         if self.full:
             return
         content = _digest(key, program) + program
+        path = self.folder / f"{key}{_SUFFIX}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             handle, name = tempfile.mkstemp(dir=self.folder, prefix="writing-")
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(content)
-                os.replace(name, self.folder / f"{key}{_SUFFIX}")
+                os.replace(name, path)
             except BaseException:
                 # An interrupt may come when the file has its name already.
                 with contextlib.suppress(OSError):
@@ -85,6 +86,8 @@ class Store:
             if self._taken is not None and self._taken > self.size:
                 self._sweep()
         except OSError as error:
+            if path.is_dir():
+                return  # Somebody else's: it is in the way of this program only.
             self.full: bool = True
             _warn(str(error))
 

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 from jax.core import Tracer
 
+from flambeau.core import accumulated, world
 from flambeau.core import kernel as kernels
-from flambeau.core import world
 from flambeau.core.attributes import SAME_DTYPE
 from flambeau.core.cell import is_abstract
 from flambeau.core.dual import copy_tangent, restore_tangents
@@ -271,8 +271,10 @@ class AccumulateGrad(Node):
 def _accumulate(variable: Tensor, new: Any, as_tensors: bool) -> None:
     trace = modes.trace
     if trace is None and variable._grad is None and type(new) is ArrayImpl:
-        variable._grad = Tensor._wrap(new)
-        world.gradients += 1
+        made = Tensor._wrap(new)
+        accumulated.replacing(variable, None, made)
+        variable._grad = made
+        world.bump_gradients()
         return
     old = variable._grad if trace is None else trace.get_grad(variable)
     if as_tensors and not modes.grad_enabled:
@@ -289,8 +291,12 @@ def _accumulate(variable: Tensor, new: Any, as_tensors: bool) -> None:
         _refuse_leak(variable, new)
     if old is None:
         _set_grad(variable, Tensor._wrap(new))
-    else:
-        old._store(kernels.add_cotangents(old._read(), new))
+        return
+    array = old._read()
+    total = kernels.add_cotangents(array, new)
+    if trace is None:
+        accumulated.writing(variable, old, array)
+    old._store(total)
 
 
 def _as_tensor(cotangent: Any) -> Tensor:
@@ -320,8 +326,9 @@ def _set_grad(variable: Tensor, grad: Tensor) -> None:
     # What the engine computes fits, so the checks of the `grad` property are left out.
     trace = modes.trace
     if trace is None:
+        accumulated.replacing(variable, variable._grad, grad)
         variable._grad = grad
-        world.gradients += 1
+        world.bump_gradients()
     else:
         trace.set_grad(variable, grad)
 

@@ -71,15 +71,17 @@ def store_all(targets: Sequence[Tensor], arrays: Sequence[Any]) -> None:
     finishing.finish(write)
 
 
-def all_or_none(tensors: Sequence[Tensor], change: Callable[[], None]) -> None:
-    """Call ``change``; if it fails or is interrupted, the tensors get their elements back."""
+def all_or_none(tensors: Sequence[Tensor], change: Callable[[], Any]) -> Any:
+    """What ``change()`` gives; if it raises, the tensors get their elements back."""
     if modes.trace is not None:
         return change()
     arrays = [each._read() for each in tensors]
     try:
-        change()
+        return change()
     except BaseException:
-        store_all(tensors, arrays)
+        pairs = zip(tensors, arrays, strict=True)
+        changed = [(each, array) for each, array in pairs if each._read() is not array]
+        store_all([each for each, _ in changed], [array for _, array in changed])
         raise
 
 

@@ -236,7 +236,7 @@ class Optimizer:
             for group in self.param_groups:
                 for param in dict.__getitem__(group, "params"):
                     param._grad = None
-            world.gradients += 1
+            world.bump_gradients()
         else:
             modes.trace.watch(self.param_groups, self._members)
             for group in self.param_groups:

@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -232,3 +233,40 @@ def test_a_process_killed_at_any_moment_leaves_the_old_or_the_new_content(
     left_behind = [name for name in names(target.parent) if name != "model.bin"]
     assert len(left_behind) == (0 if moment == "end" else 1)
     assert all(re.fullmatch(r"[.]model[.]bin[.][0-9a-f]{16}[.]tmp", name) for name in left_behind)
+
+
+def left_behind(target: Path, seconds: float) -> Path:
+    """A temporary file of `target` that was last written to so many seconds ago."""
+    made = target.with_name(f".{target.name}.{'0123456789abcdef'}.tmp")
+    made.write_bytes(b"a part")
+    os.utime(made, (time.time() - seconds,) * 2)
+    return made
+
+
+@pytest.mark.skipif(atomic.fcntl is None, reason="needs locks of files")
+def test_what_a_killed_process_left_is_removed_by_a_later_write(target: Path) -> None:
+    left_behind(target, 2 * atomic.ABANDONED_AFTER)
+    others = [target.with_name(name) for name in (".other.0123456789abcdef.tmp", ".model.bin.tmp")]
+    for each in others:
+        each.write_bytes(b"")
+        os.utime(each, (0, 0))
+    with atomic_write(target) as file:
+        file.write(NEW)
+    assert names(target.parent) == sorted(["model.bin", *(each.name for each in others)])
+
+
+def test_a_file_that_may_still_be_written_stays(target: Path) -> None:
+    young = left_behind(target, atomic.ABANDONED_AFTER / 2)
+    with atomic_write(target) as file:
+        file.write(NEW)
+    assert young.exists()
+
+
+def test_a_slow_write_is_not_taken_for_one_that_was_left(target: Path) -> None:
+    with atomic_path(target) as slow:
+        slow.write_bytes(NEW)
+        os.utime(slow, (0, 0))
+        with atomic_write(target) as file:
+            file.write(b"the other one")
+        assert slow.exists()
+    assert target.read_bytes() == NEW

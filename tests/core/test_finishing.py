@@ -8,6 +8,7 @@ import flambeau
 from flambeau import nn, optim
 from flambeau.core.modes import modes
 from flambeau.optim import lr_scheduler, swa_utils
+from flambeau.utils.checkpoint import checkpoint
 
 # Places in flambeau's own code at which each change is interrupted.
 PLACES = 60
@@ -163,7 +164,61 @@ def recorded_write_to_a_part():
     return lambda: tensor[1:].mul_(3.0), state
 
 
+def batch_counted():
+    found = nn.BatchNorm1d(3)
+    x = flambeau.arange(12.0).reshape(4, 3)
+    return lambda: found(x), values_of([*found.buffers()])
+
+
+def two_layers():
+    flambeau.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2))
+
+
+def first_backward():
+    found = two_layers()
+    total = found(flambeau.ones(4, 3)).sum()
+    return lambda: total.backward(retain_graph=True), gradients_or_none(found)
+
+
+def later_backward():
+    found = two_layers()
+    total = found(flambeau.ones(4, 3)).sum()
+    total.backward(retain_graph=True)
+    return lambda: total.backward(retain_graph=True), gradients_or_none(found)
+
+
+def recorded_backward():
+    leaves = [flambeau.ones(3, requires_grad=True), flambeau.ones(3, requires_grad=True)]
+    middle = leaves[0] * leaves[1]
+    middle.retain_grad()
+    total = middle.square().sum()
+    total.backward(create_graph=True)
+
+    def state():
+        return [[each.grad.tolist(), each.grad.requires_grad] for each in (*leaves, middle)]
+
+    return lambda: total.backward(create_graph=True), state
+
+
+def backward_of_a_checkpoint():
+    found = two_layers()
+    x = flambeau.ones(4, 3, requires_grad=True)
+
+    def run():
+        checkpoint(found, x, use_reentrant=True).sum().backward()
+
+    return run, gradients_or_none(found)
+
+
+def gradients_or_none(found):
+    return lambda: [
+        None if each.grad is None else each.grad.tolist() for each in found.parameters()
+    ]
+
+
 CHANGES = [
+    batch_counted, first_backward, later_backward, recorded_backward, backward_of_a_checkpoint,
     clipped_norm, clipped_values, written_vector, foreach_added, foreach_copied, averaged, unscaled,
     rescaled, loaded_state, exponential, one_cycle, restarts, chained, plateau,
     recorded_write, recorded_write_to_a_part,

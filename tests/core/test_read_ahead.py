@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from flambeau.core import programs
 from flambeau.core.read_ahead import ReadAhead
 from flambeau.core.store import Store
 
@@ -156,6 +157,28 @@ def test_an_interrupt_while_a_program_is_taken_blocks_nobody(kept):
         ending.start()
         ending.join(5)
         assert not ending.is_alive(), f"interrupted at event {at}"
+
+
+def test_threads_that_ask_at_once_share_one_reader(kept, monkeypatch):
+    made, both = [], threading.Barrier(2, timeout=30)
+
+    def slowly_made(store, load):
+        both.wait()
+        made.append(ReadAhead(store, NOTE, load))
+        return made[-1]
+
+    monkeypatch.setattr(programs, "read_ahead", slowly_made)
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(programs._ahead(kept))) for _ in "12"]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(made) == 2
+    assert found[0] is found[1] is programs._ahead(kept)
+    assert [each._thread.ident is not None for each in made].count(True) == 1
+    for each in made:
+        each.end()
 
 
 SCRIPT = """

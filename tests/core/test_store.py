@@ -173,6 +173,20 @@ def test_an_interrupt_after_writing_is_raised_and_the_program_kept(tmp_path, mon
     assert not kept.full
 
 
+def test_a_folder_in_the_place_of_a_program_is_left_alone_and_others_are_kept(tmp_path):
+    kept = store.Store(tmp_path, 2**20)
+    (tmp_path / "one.program").mkdir()
+    (tmp_path / "one.program" / "theirs").write_bytes(b"")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kept.put("one", b"1")
+        kept.put("two", b"2")
+    assert kept.get("one") is None
+    assert kept.get("two") == b"2"
+    assert sorted(os.listdir(tmp_path)) == ["one.program", "two.program"]
+    assert os.listdir(tmp_path / "one.program") == ["theirs"]
+
+
 def test_a_program_under_another_key_counts_as_missing(tmp_path):
     kept = store.Store(tmp_path, 1000)
     kept.put("key", b"program")

@@ -6,6 +6,7 @@ from typing import Any
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.tensor import Tensor
+from flambeau.core.writing import all_or_none
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.module import Module
@@ -126,6 +127,13 @@ class _BatchNorm(_NormBase):
     def forward(self, input: Tensor) -> Tensor:
         """``input`` normalized: by its own statistics in training, else by the running ones."""
         self._check_input_dim(input)
+        if self.training and self.track_running_stats:
+            buffers = self.num_batches_tracked, self.running_mean, self.running_var
+            given = [each for each in buffers if isinstance(each, Tensor)]
+            return all_or_none(given, lambda: self._normalized(input))
+        return self._normalized(input)
+
+    def _normalized(self, input: Tensor) -> Tensor:
         tracks = self.track_running_stats
         momentum = 0.0 if self.momentum is None else self.momentum
         if self.training and tracks and self.num_batches_tracked is not None:

@@ -1,0 +1,81 @@
+"""What `backward` has done to gradients so far, taken back where it does not come to its end.
+
+A backward inside another one (of a checkpointed part, of a hook) belongs to the outer one. Where
+anything else has written to a gradient meanwhile, such as a backward on another thread or a hook
+after the accumulation, the gradient stays as it is.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, NamedTuple
+
+from flambeau.core import world
+from flambeau.core.finishing import again, alone
+
+
+class Change(NamedTuple):
+    """A gradient that `backward` is about to replace or to write to.
+
+    Attributes:
+        tensor: Whose gradient it is.
+        before: The gradient until then, and
+        array: its elements if they are about to be written.
+        after: The gradient from then on: ``before`` itself if its elements are written, and
+        version: the number of writes to its Cell from then on.
+    """
+
+    tensor: Any
+    before: Any
+    array: Any
+    after: Any
+    version: int
+
+
+class _Local(threading.local):
+    #: The innermost `engine.Backward` of this thread.
+    backward: Any = None
+
+
+this_thread = _Local()
+
+
+def replacing(tensor: Any, before: Any, after: Any) -> None:
+    """Note that ``after`` is about to become the gradient of ``tensor``."""
+    backward = this_thread.backward
+    if backward is not None and not tensor._post_accumulate_hooks:
+        backward.changes.append(Change(tensor, before, None, after, _writes(after)))
+
+
+def writing(tensor: Any, grad: Any, array: Any) -> None:
+    """Note that ``grad``, the gradient of ``tensor``, is about to lose its elements ``array``."""
+    backward = this_thread.backward
+    if backward is not None and not tensor._post_accumulate_hooks:
+        backward.changes.append(Change(tensor, grad, array, grad, _writes(grad) + 1))
+
+
+def _writes(grad: Any) -> int:
+    # A sparse gradient has no Cell, and is always replaced.
+    return 0 if grad.is_sparse else grad._cell.version
+
+
+def undo(changes: list[Change], count: int) -> None:
+    """Take back all but the first ``count`` changes, the last one first."""
+
+    def take_back() -> None:
+        while len(changes) > count:
+            alone(_take_back, changes[-1])
+            changes.pop()
+
+    again(take_back)
+
+
+def _take_back(change: Change) -> None:
+    tensor, before, array, after, version = change
+    if tensor._grad is not after or _writes(after) != version:
+        return
+    if before is after:
+        after._store(array)
+    else:
+        tensor._grad = before
+        world.bump_gradients()
