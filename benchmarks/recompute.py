@@ -65,7 +65,7 @@ def step_of(make, shape, saves):
     step(x)
     (program,) = (each for some in step.programs.values() for each in some)
     arrays = [each.array for each in (*program.donated, *program.kept)]
-    arrays += [x.jax(), *(each.get()._read() for each in program.slots_read)]
+    arrays += [x.jax(), *(each.read() for each in program.reads[1:])]
     return lambda: step(x).jax(), memory(jitted(program.executable), *arrays)
 
 

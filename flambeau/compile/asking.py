@@ -7,34 +7,15 @@ attributes, each call sets too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from flambeau.compile.freezing import freeze
-from flambeau.compile.places import MISSING
+from flambeau.compile.where import Argument, Asked, Attribute, Hook, Where
+from flambeau.core.identity import MISSING
 from flambeau.core.tensor import Tensor
 
 Question = Callable[..., Any]
-
-
-class Fact(NamedTuple):
-    """What a program takes for granted about an argument.
-
-    Attributes:
-        position: Of the argument among the leaves.
-        question: What to ask about it,
-        args: with which arguments.
-        answer: The answer, in a form that compares.
-    """
-
-    position: int
-    question: Question
-    args: tuple[Any, ...]
-    answer: Any
-
-    def holds(self, leaves: Sequence[Any]) -> bool:
-        """Whether it is so in a call with these arguments."""
-        return freeze(self.question(leaves[self.position], *self.args)) == self.answer
 
 
 class Facts:
@@ -63,17 +44,17 @@ class Facts:
             if name not in own:
                 own[name] = self.shown[stand_in, name] = self.ask(stand_in, attribute, name)
 
-    def new_attributes(self) -> Iterator[tuple[ArgumentAttribute, Any]]:
+    def new_attributes(self) -> Iterator[tuple[Where, Any]]:
         """What the function has set on arguments."""
         for stand_in, (position, _) in self.given.items():
             for name, value in stand_in._user_attributes().items():
                 if self.shown.get((stand_in, name), MISSING) is not value:
-                    yield ArgumentAttribute(position, name), value
+                    yield Attribute(Argument(position), name), value
 
-    def all(self) -> list[Fact]:
-        """What was asked."""
+    def all(self) -> list[tuple[Asked, Any]]:
+        """What was asked, with the answers in a form that compares."""
         return [
-            Fact(self.given[stand_in][0], question, args, answer)
+            (Asked(Argument(self.given[stand_in][0]), question, args), answer)
             for (stand_in, question, args), answer in self._known.items()
         ]
 
@@ -88,39 +69,6 @@ def names_of_attributes(tensor: Tensor) -> tuple[str, ...]:
     return (*tensor._user_attributes(),)
 
 
-class ArgumentAttribute(NamedTuple):
-    """An attribute that a function sets on an argument.
-
-    Attributes:
-        position: Of the argument among the leaves.
-        name: Of the attribute.
-    """
-
-    position: int
-    name: str
-
-    def set_in(self, leaves: Sequence[Any], value: Any) -> None:
-        """Set it in a call with these arguments."""
-        setattr(leaves[self.position], self.name, value)
-
-    def __str__(self) -> str:
-        return f"the attribute {self.name!r} of an argument"
-
-
-class NewHook(NamedTuple):
-    """A hook that a function registers.
-
-    Attributes:
-        where: Where its tensor is found; see `flambeau.compile.slots.find`.
-        method: The method of the tensor that registers it.
-        hook: The hook.
-    """
-
-    where: Any
-    method: str
-    hook: Callable[..., Any]
-
-
 class HookSnapshot:
     """The hooks of tensors as they were before a trace registered others."""
 
@@ -131,10 +79,10 @@ class HookSnapshot:
         """Remember ``hooks``, a table to which ``method`` of ``tensor`` is about to add one."""
         self.tables.setdefault(id(hooks), (tensor, method, hooks, dict(hooks)))
 
-    def new(self, where_is: Callable[[Tensor], Any]) -> list[NewHook]:
+    def new(self, where_is: Callable[[Tensor], Where]) -> list[tuple[Hook, Any]]:
         """The hooks that were added and not removed again."""
         return [
-            NewHook(where_is(tensor), method, hook)
+            (Hook(where_is(tensor), method), hook)
             for tensor, method, hooks, before in self.tables.values()
             for number, hook in hooks.items()
             if number not in before

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 from jax.core import Tracer
 
+from flambeau.compile.contents import KINDS
 from flambeau.compile.errors import CompileError
-from flambeau.compile.places import MISSING
-from flambeau.compile.slots import KINDS, Asked, ItemSlot
 from flambeau.compile.stand_ins import STAND_INS, set_item
+from flambeau.compile.where import Asked, Item
+from flambeau.core.identity import MISSING
 from flambeau.core.pytree import OWN_PARTS, is_tuple
 from flambeau.core.tensor import Tensor
 
@@ -63,7 +64,7 @@ class Log:
         if type(value) in KINDS:
             return self.watch(value, slot, parent).stand_in
         if is_tuple(value):
-            parts = [self.replace(e, ItemSlot(slot, i), parent) for i, e in enumerate(value)]
+            parts = [self.replace(e, Item(slot, i), parent) for i, e in enumerate(value)]
             if any(new is not old for new, old in zip(parts, value, strict=True)):
                 if id(value) not in self.tuples:
                     kind = type(value)
@@ -161,7 +162,7 @@ class Watch:
         slots: Where it stands.
         parents: The watches over containers that it is in.
         stand_in: What takes its place.
-        asked: What was asked of its content, as `ItemSlot` and `Asked`.
+        asked: What was asked of its content, as `Item` and `Asked`.
         known: Whether nothing that is asked from now on needs noting.
         changed: Whether it was changed.
         rewritten: Whether its content at the end replaces what there was.
@@ -226,9 +227,9 @@ class Watch:
         """Note that the member at ``key`` matters, and let a stand-in take its place."""
         if self.known or key in self.touched:
             return
-        slot = ItemSlot(self.slots[0], key)
+        slot = Item(self.slots[0], key)
         self.asked[slot] = None
-        value = slot.of(self.raw)
+        value = slot.found_in(self.raw)
         replaced = MISSING if value is MISSING else self.log.replace(value, slot, self)
         if replaced is not value:
             self.run("__setitem__", key, replaced)
@@ -247,7 +248,7 @@ class Watch:
         self.ask(len)
         replaced: dict[int, Any] = {}
         for i, value in enumerate(self.raw):
-            slot = ItemSlot(self.slots[0], i)
+            slot = Item(self.slots[0], i)
             self.asked[slot] = None
             replaced[id(value)] = self.log.replace(value, slot, self)
         self.known = True
@@ -283,7 +284,7 @@ class Watch:
         value = dict.get(self.stand_in, key, MISSING)
         is_empty = type(fresh) in KINDS and not fresh
         if not own and is_empty and (value is MISSING or type(value) is type(fresh)):
-            slot = ItemSlot(self.slots[0], key, default)
+            slot = Item(self.slots[0], key, default)
             self.asked[slot] = None
             inner = self.log.watch(fresh if value is MISSING else value, slot, self)
             self.touched.add(key)

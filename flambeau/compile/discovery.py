@@ -36,8 +36,9 @@ from flambeau.compile.ownership import (
     module_of,
     state_of,
 )
-from flambeau.compile.places import MISSING, Outside, Returned, Variable
+from flambeau.compile.places import Outside, Returned, Variable
 from flambeau.compile.stand_ins import STAND_INS
+from flambeau.core.identity import MISSING
 from flambeau.core.tensor import Tensor
 
 CONTAINERS = (dict, list, tuple, set, frozenset, deque)

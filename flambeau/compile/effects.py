@@ -16,7 +16,7 @@ from flambeau.compile.exchanging import Exchange, become_views, joined_view
 from flambeau.compile.history import History
 from flambeau.compile.recording import Recording
 from flambeau.compile.results import DETACHED, LEAF, SPENT, Result
-from flambeau.compile.slots import GradSlot, Slot
+from flambeau.compile.where import Argument, Flag, Gradient, Itself, Made, OnTape, Where, Whole
 from flambeau.core import tape, world
 from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell
@@ -45,7 +45,7 @@ class Effects:
     def __init__(
         self,
         recording: Recording,
-        slot_of: dict[Cell, Slot],
+        slot_of: dict[Cell, Where],
         read: Iterable[Cell],
         unset: set[Tensor],
         history: History | None,
@@ -63,11 +63,8 @@ class Effects:
         self._numbers = {id(each): i for i, each in enumerate(recording.results)}
         self._look_first()
         self._make_results(history)
-        self._write_cells(slot_of, {*read})
-        self._write_gradients(unset)
-        self._write_arguments()
-        self._exchange()
-        self._write_the_rest()
+        self._write_elements(slot_of, {*read})
+        self._write_effects(unset)
         keeping = recording.keeping
         self.changes = bool(self._applying or keeping.leaves_more)
         self.look: Callable[..., Any] | None = None
@@ -104,16 +101,6 @@ class Effects:
             yield f"node.connect([{', '.join(self._results)}])"
         yield f"return {keeping.returned}"
 
-    def _where(self, where: Any) -> str:
-        """The expression for a tensor that is found at ``where``; see `slots.find`."""
-        if isinstance(where, Tensor):
-            return self.page.name(where, "x")
-        if isinstance(where, int):
-            return f"leaves[{where}]"
-        if isinstance(where, GradSlot):
-            return f"{self.page.name(where.tensor, 'x')}._grad"
-        return f"{self.page.name(where.get)}()"
-
     def _look_up(self, expression: str) -> str:
         """A variable for what ``look`` finds."""
         name = f"f{len(self._found)}"
@@ -123,8 +110,9 @@ class Effects:
 
     def _look_first(self) -> None:
         """Set flags, and find containers that change; those that are to be made are empty ones."""
-        for where, flag in self.recording.flags:
-            self._looking.append(f"{self.page.name(_set_flag)}({self._where(where)}, {flag})")
+        for where, flag in self.recording.effects:
+            if isinstance(where, Flag):
+                self._looking.append(where.setting(self.page, str(flag)))
         for i, (first, *_) in enumerate(self.recording.keeping.slots):
             self._looking.append(f"c{i} = {self.page.name(first.get)}()")
             self._found.append(f"c{i}")
@@ -133,9 +121,7 @@ class Effects:
         """Make the tensors that the function returns or leaves behind."""
         if history is not None:
             self._making.append(f"node = {self.page.name(history.node)}(arrays, residuals, leaves)")
-        names = self._results = [*map(self._tensor, self.recording.results)]
-        for i, gradient in self.recording.result_grads:
-            self._making.append(f"{names[i]}._grad = {names[gradient]}")
+        self._results = [*map(self._tensor, self.recording.results)]
 
     def _tensor(self, result: Result) -> str:
         """The variable of a tensor that is returned, or left somewhere."""
@@ -153,13 +139,14 @@ class Effects:
             if result.cls is not Tensor:
                 self._making.append(f"{name} = {name}.as_subclass({cls})")
             if result.number is not None:
-                self._making += self._history(name, result.number)
+                target = f"{name}._grad_fn, {name}._output_nr, {name}._requires_grad"
+                self._making.append(f"{target} = {self._on_tape(result.number)}")
             elif result.requires_grad:
                 self._making.append(f"{name}._requires_grad = True")
             return name
-        # What stands in a slot is looked up before anything is overwritten.
-        is_fixed = isinstance(where, Tensor | int)
-        start = self._where(where) if is_fixed else self._look_up(self._where(where))
+        # Other places are looked up before anything is overwritten.
+        start = where.expression(page)
+        start = start if isinstance(where, Itself | Argument) else self._look_up(start)
         if not result.is_alias:
             self._making.append(f"{name} = {start}")
             return name
@@ -177,116 +164,77 @@ class Effects:
             self._making.append(f"{name} = {self.page.name(Cell)}(outputs[{output}])")
         return self._cells[output]
 
-    def _history(self, name: str, number: int | None) -> list[str]:
-        """The lines that make a tensor an output of the program's node."""
-        if number is None:
-            return []
-        node, number = (self.page.name(_SPENT), 0) if number == SPENT else ("node", number)
-        return [
-            f"{name}._grad_fn, {name}._output_nr, {name}._requires_grad = {node}, {number}, True"
-        ]
+    def _on_tape(self, number: int) -> str:
+        """The expression for a position on the tape; see `OnTape`."""
+        if number in (DETACHED, LEAF):
+            return f"(None, 0, {number == LEAF})"
+        return (
+            f"({self.page.name(_SPENT)}, 0, True)" if number == SPENT else f"(node, {number}, True)"
+        )
 
-    def _write_cells(self, slot_of: dict[Cell, Slot], read: set[Cell]) -> None:
-        for cell, (output, count) in self.recording.cells.items():
-            if cell in slot_of:
-                self._store(self._where(slot_of[cell]), "{}._store", output, count)
+    def _write_elements(self, slot_of: dict[Cell, Where], read: set[Cell]) -> None:
+        for target, (output, count) in self.recording.writes.items():
+            where = slot_of.get(target) if isinstance(target, Cell) else target
+            if where is None:
+                name = self.page.name(target, "w")
+                self._applying.append(f"{name}.array = outputs[{output}]")
+                self._applying.append(f"{name}.version += {count}")
+                if target not in read:
+                    # The Cell may hold a plan to make its array instead of one.
+                    self._applying.append(f"{name}._make = None")
                 continue
-            name = self.page.name(cell, "w")
-            self._applying.append(f"{name}.array = outputs[{output}]")
-            self._applying.append(f"{name}.version += {count}")
-            if cell not in read:
-                # It holds no array yet, it may be, but a plan to make one.
-                self._applying.append(f"{name}._make = None")
+            is_whole = where is target and isinstance(where, Whole)
+            found = (where.of if is_whole else where).expression(self.page)
+            method = "x._cell.write" if is_whole else "x._store"
+            # That counts as one write.
+            self._applying += [f"x = {found}", f"{method}(outputs[{output}])"]
+            if count != 1:
+                self._applying.append(f"x._cell.version += {count - 1}")
 
-    def _store(self, where: str, method: str, output: int, times: int) -> None:
-        """Write to the tensor at ``where``, which counts as one write, and count the others."""
-        self._applying += [f"x = {where}", f"{method.format('x')}(outputs[{output}])"]
-        if times != 1:
-            self._applying.append(f"x._cell.version += {times - 1}")
-
-    def _write_gradients(self, unset: set[Tensor]) -> None:
-        count = 0
-        for slot, result in self.recording.slots:
-            if result is not None or slot.tensor not in unset:
-                value = None if result is None else self._tensor(result)
-                self._applying.append(f"{self._where(slot)} = {value}")
-                count += 1
-        for i, result in self.recording.argument_grads.items():
-            value = None if result is None else self._tensor(result)
-            self._applying.append(f"leaves[{i}]._grad = {value}")
-            count += 1
-        if count:
-            self._applying.append(f"{self.page.name(world)}.gradients += {count}")
-
-    def _write_arguments(self) -> None:
-        for i, is_whole, output, times in self.recording.argument_writes:
-            method = "{}._cell.write" if is_whole else "{}._store"
-            self._store(f"leaves[{i}]", method, output, times)
-
-    def _exchange(self) -> None:
-        """Give tensors their new Cells and views."""
-        page = self.page
-        for each in self.recording.exchanges:
-            target = self._look_up(self._where(each.target))
-            if each.steps:
-                steps = page.name(each.steps)
-                self._applying.append(f"{page.name(become_views)}({target}, {steps})")
+    def _write_effects(self, unset: set[Tensor]) -> None:
+        """Change what else there is of tensors, and the modes of modules."""
+        page, gradients = self.page, 0
+        for where, value in self.recording.effects:
+            if isinstance(where, Gradient):
+                if value is None and isinstance(where.of, Itself) and where.of.tensor in unset:
+                    continue
+                expression = "None" if value is None else self._tensor(value)
+                gradients += not isinstance(where.of, Made)
+            elif isinstance(where, Whole):
+                self._exchange(where.of, value)
                 continue
-            cell, before = self._exchanged(each)
-            starts = f"outputs[{each.starts}]" if each.starts >= 0 else None
-            view = f"{page.name(joined_view)}({before}, {page.name(each.view)}, {starts})"
-            self._applying.append(f"{target}._become({cell}, {view})")
-            if each.cls is not None:
-                self._applying.append(f"{target}.__class__ = {page.name(each.cls)}")
+            elif isinstance(where, Flag):
+                continue
+            else:
+                expression = self._on_tape(value) if isinstance(where, OnTape) else page.name(value)
+            self._applying.append(where.setting(page, expression))
+        if gradients:
+            self._applying.append(f"{page.name(world)}.gradients += {gradients}")
+        for module in self.recording.trace.switched:
+            name, mode = page.name(module), module.training
+            self._applying.append(f"if {name}.training is not {mode}: {name}.training = {mode}")
+
+    def _exchange(self, where: Where, exchange: Exchange) -> None:
+        """Give a tensor another Cell or view."""
+        page, target = self.page, self._look_up(where.expression(self.page))
+        if exchange.steps:
+            steps = page.name(exchange.steps)
+            self._applying.append(f"{page.name(become_views)}({target}, {steps})")
+            return
+        cell, before = self._exchanged(exchange)
+        starts = f"outputs[{exchange.starts}]" if exchange.starts >= 0 else None
+        view = f"{page.name(joined_view)}({before}, {page.name(exchange.view)}, {starts})"
+        self._applying.append(f"{target}._become({cell}, {view})")
+        if exchange.cls is not None:
+            self._applying.append(f"{target}.__class__ = {page.name(exchange.cls)}")
 
     def _exchanged(self, exchange: Exchange) -> tuple[str, str | None]:
         """The new Cell, and the view of the argument that it is taken from, if it is."""
-        if exchange.output >= 0:
+        if exchange.source is None:
             return self._cell(exchange.output), None
-        source = self._where(exchange.source)
+        where, before = exchange.source, None
+        source = where.expression(self.page)
         # The view of a tensor that is no argument is known to the trace.
-        is_part = isinstance(exchange.source, int)
-        is_part = is_part and exchange.source not in self.recording.joined.owners
-        before = self._look_up(f"{source}._view") if is_part else None
+        if isinstance(where, Argument) and where.position not in self.recording.joined.owners:
+            before = self._look_up(f"{source}._view")
         return self._look_up(f"{source}._cell"), before
-
-    def _write_the_rest(self) -> None:
-        """Set modes of modules, histories and hooks."""
-        recording, page = self.recording, self.page
-        for module in recording.trace.switched:
-            name, mode = page.name(module), module.training
-            self._applying.append(f"if {name}.training is not {mode}: {name}.training = {mode}")
-        for where, number in recording.moved:
-            self._applying += [f"x = {self._where(where)}", f"{page.name(_move)}(x)"]
-            if number in (DETACHED, LEAF):
-                self._applying.append(f"{page.name(_leave_tape)}(x, {number == LEAF})")
-            else:
-                self._applying += [*self._history("x", number), "x._rebased += 1"]
-        for where, method, hook in recording.hooks:
-            arguments = f"{self._where(where)}, {method!r}, {page.name(hook)}"
-            self._applying.append(f"{page.name(_add_hook)}({arguments})")
-        self._applying += [f"leaves[{i}].retain_grad()" for i in recording.retained]
-
-
-def _set_flag(tensor: Any, flag: bool) -> None:
-    if tensor._requires_grad is not flag:
-        tensor._requires_grad = flag
-        world.bump()
-
-
-def _move(tensor: Any) -> None:
-    """Tell the guards that the history of a tensor goes on, if it had none."""
-    if not tensor._requires_grad:
-        world.bump()
-
-
-def _leave_tape(tensor: Any, requires_grad: bool) -> None:
-    tensor._grad_fn, tensor._output_nr, tensor._requires_grad = None, 0, requires_grad
-    world.bump()
-
-
-def _add_hook(tensor: Any, method: str, hook: Callable[..., Any]) -> None:
-    # One that was detached after it got the hook keeps the hook.
-    requires_grad, tensor._requires_grad = tensor._requires_grad, True
-    getattr(tensor, method)(hook)
-    tensor._requires_grad = requires_grad

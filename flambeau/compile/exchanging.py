@@ -5,20 +5,21 @@
 tensor, so that the function goes on with it, and puts the old one back when it ends. The new one
 becomes an `Exchange`, which each call carries out.
 
-Since the tensor then has another Cell at each call, the program looks its Cell up in a `CellSlot`
-instead of being bound to the one that the trace found.
+Since the tensor then has another Cell at each call, the program looks its `Whole` Cell up instead
+of being bound to the one that the trace found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from jax.core import Tracer
 
+from flambeau.compile.contents import tensors_in
 from flambeau.compile.errors import CompileError
-from flambeau.compile.slots import CellSlot, GradSlot, Slot, Where, tensors_in
+from flambeau.compile.where import Gradient, Itself, Where, Whole
 from flambeau.core.cell import Cell
 from flambeau.core.modes import enable_grad
 from flambeau.core.steps import Step
@@ -32,7 +33,6 @@ class Exchange(NamedTuple):
     """Another Cell or view for one tensor.
 
     Attributes:
-        target: Where the tensor is found.
         output: The output of the program that is the array of its new Cell, or -1:
         source: then where the tensor is found whose Cell it takes.
         view: How it looks at that Cell, after the source's own view if that is an argument.
@@ -42,7 +42,6 @@ class Exchange(NamedTuple):
             names and start positions.
     """
 
-    target: Where
     output: int
     source: Where | None
     view: View | None
@@ -58,8 +57,8 @@ def collect(
     owners: Mapping[Cell, Tensor],
     output_of: Callable[[Cell], int],
     add: Callable[[Any], int],
-) -> list[Exchange]:
-    """What a trace has exchanged.
+) -> Iterator[tuple[Whole, Exchange]]:
+    """What a trace has exchanged, with where it is found.
 
     Args:
         handles: What tensors from outside, and stand-ins of arguments, were before.
@@ -72,8 +71,8 @@ def collect(
     Raises:
         CompileError: A tensor was made a view of its former self, on the tape, and written to.
     """
-    found = []
     for tensor, before in handles.items():
+        whole = Whole(where_of(tensor))
         cell, view = tensor._cell, tensor._view
         if cell is before.cell and view is before.view and type(tensor) is before.cls:
             continue
@@ -88,7 +87,7 @@ def collect(
                     "outside, or use an operator that is not in place"
                 )
             steps = _new_steps(before.view, view)
-            found.append(Exchange(where_of(tensor), -1, where_of(tensor), None, -1, None, steps))
+            yield whole, Exchange(-1, whole.of, None, -1, None, steps)
             continue
         owner = owners.get(cell)
         output, source = -1, None
@@ -100,8 +99,7 @@ def collect(
         if view is not None and view.starts is not None and not isinstance(view.starts, np.ndarray):
             starts = add(view.starts)
         cls = None if type(tensor) is before.cls else type(tensor)
-        found.append(Exchange(where_of(tensor), output, source, view, starts, cls))
-    return found
+        yield whole, Exchange(output, source, view, starts, cls)
 
 
 def _new_steps(before: View | None, view: View) -> tuple[tuple[Step, str, Any], ...]:
@@ -178,18 +176,18 @@ def loose_tensors(recording: Any) -> set[Tensor]:
     return looked_up | free_cells(trace, found)
 
 
-def slots_by_cell(recording: Any) -> dict[Cell, Slot]:
+def slots_by_cell(recording: Any) -> dict[Cell, Where]:
     """The Cells that the trace reached through a slot, which may hold another next time."""
-    slots: dict[Cell, Slot] = {}
+    slots: dict[Cell, Where] = {}
     in_slots = [each for pair in recording.slot_before for each in tensors_in(pair[1], pair[0])]
     elsewhere = recording.trace.tensors_elsewhere()
     for slot, tensor in in_slots:
         if tensor._view is None and id(tensor) not in elsewhere:
             slots.setdefault(tensor._cell, slot)
     grads = recording.trace.grads_read.items()
-    in_slots += [(GradSlot(tensor), grad) for tensor, grad in grads if grad is not None]
+    in_slots += [(Gradient(Itself(tensor)), grad) for tensor, grad in grads if grad is not None]
     for slot, grad in in_slots:
-        if isinstance(slot, GradSlot) and grad._view is None and id(grad) not in elsewhere:
+        if isinstance(slot, Gradient) and grad._view is None and id(grad) not in elsewhere:
             slots[grad._cell] = slot
     # A parameter, or any other tensor, that shares its Cell with what stood in a slot keeps it.
     owners = {id(tensor): tensor._cell for _, tensor in in_slots}
@@ -198,5 +196,5 @@ def slots_by_cell(recording: Any) -> dict[Cell, Slot]:
         if id(tensor) not in owners:
             slots.pop(cell, None)
     for tensor in trace.loose:
-        slots.setdefault(tensor._cell, CellSlot(tensor))
+        slots.setdefault(tensor._cell, Whole(Itself(tensor)))
     return slots

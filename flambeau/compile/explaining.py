@@ -15,14 +15,14 @@ from dataclasses import is_dataclass
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
+from flambeau.compile.contents import spec_of
 from flambeau.compile.freezing import freeze
 from flambeau.compile.guard import TRAINING, ModuleSnapshot, face_of, is_of_hooks
 from flambeau.compile.ownership import is_module, is_own
-from flambeau.compile.places import MISSING
-from flambeau.compile.slots import CellSlot, GradSlot, spec_of
 from flambeau.compile.value_text import Plain, text_of, text_of_content, text_of_tensor
+from flambeau.compile.where import Gradient, Itself, Starts, Whole
 from flambeau.core.cell import Cell
-from flambeau.core.identity import Same
+from flambeau.core.identity import MISSING, Same
 from flambeau.core.tensor import Tensor
 from flambeau.core.view import view_key
 
@@ -252,10 +252,11 @@ class Names:
 
     def of_slot(self, slot: Any) -> str:
         """The name of a slot."""
-        if isinstance(slot, GradSlot):
-            return f"{self.of_tensor(slot.tensor)}.grad"
-        if isinstance(slot, CellSlot):
-            return f"{self.of_tensor(slot.tensor)}.data"
+        if isinstance(slot, Itself):
+            return self.of_tensor(slot.tensor)
+        for kind, name in ((Gradient, "grad"), (Whole, "data"), (Starts, "starts")):
+            if isinstance(slot, kind):
+                return f"{self.of_slot(slot.of)}.{name}"
         return str(slot)
 
 
@@ -331,10 +332,10 @@ def _terms_of_arguments(program: Any, leaves: Any) -> Iterator[Term]:
         leaves, _ = program.joined.look(leaves)
     name = "which arguments and tensors share elements"
     yield Term(name, same, same if shares else Plain("different"))
-    for fact in program.facts if shares else ():
-        found = freeze(fact.question(leaves[fact.position], *fact.args))
+    for fact, answer in program.facts if shares else ():
         asked = ", ".join(map(repr, fact.args))
-        yield Term(f"{fact.question.__name__}({asked}) of an argument", fact.answer, found)
+        name = f"{fact.question.__name__}({asked}) of an argument"
+        yield Term(name, answer, freeze(fact.get(leaves)))
 
 
 def _plain_spec(spec: Any) -> Any:
@@ -417,8 +418,7 @@ def source_of(program: Any) -> str:
 
     reads = [f"{text(each)}, whose memory the results take" for each in program.donated]
     reads += map(text, program.kept)
-    reads += [f"leaves[{each.leaf}], its {each.kind}" for each in program.operands]
-    reads += map(names.of_slot, program.slots_read)
+    reads += map(names.of_slot, program.reads)
     pages = (program.guard.outside.page, program.page)
     lines = [f"# arrays[{i}]: {each}" for i, each in enumerate(reads)]
     for page in pages:

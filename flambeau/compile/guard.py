@@ -16,10 +16,10 @@ import numpy as np
 
 from flambeau.compile.freezing import freeze, has_own_kind, sharing_in
 from flambeau.compile.ownership import is_own
-from flambeau.compile.places import MISSING, AttributeSlot, Outside, Sizes, check_of
+from flambeau.compile.places import Member, Outside, Sizes, check_of
 from flambeau.compile.source import Page
 from flambeau.core import world
-from flambeau.core.identity import Same
+from flambeau.core.identity import MISSING, Same
 from flambeau.core.trace import Trace
 from flambeau.core.view import view_key
 from flambeau.core.warning import warn
@@ -48,7 +48,7 @@ class ModuleSnapshot:
         self.module = module
         self.cls = type(module)
         self.entries = _entries(module)
-        self.values = {place: AttributeSlot(module, place).get() for place in self.entries}
+        self.values = {place: Member(module, place).get() for place in self.entries}
         for (_, name), value in self.values.items():
             _warn_of_size(f"{self.cls.__name__}.{name}", value)
         self.ignored: set[Place] = set()
@@ -65,25 +65,25 @@ class ModuleSnapshot:
         else:
             self.entries[place], self.values[place] = freeze(before), before
 
-    def changed(self) -> list[AttributeSlot]:
+    def changed(self) -> list[Member]:
         """The slots that no longer hold what they held, but for those of hooks.
 
         A hook that removes itself, or adds others, belongs to the calls until then only.
         """
         now = _entries(self.module)
         return [
-            AttributeSlot(self.module, place)
+            Member(self.module, place)
             for place in {**self.entries, **now}
             if (place not in now or place not in self.entries or now[place] != self.entries[place])
             and place not in self.ignored
             and not is_of_hooks(self.module, place)
         ]
 
-    def before(self, slot: AttributeSlot) -> Any:
+    def before(self, slot: Member) -> Any:
         """What the trace found in a slot."""
         return self.values.get(slot.place, MISSING)
 
-    def ignore(self, slots: Iterable[AttributeSlot]) -> None:
+    def ignore(self, slots: Iterable[Member]) -> None:
         """Stop watching slots that the traced function itself changes."""
         for slot in slots:
             self.ignored.add(slot.place)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flambeau.compile.slots import Where, find
 from flambeau.compile.split import Split, placeholder
+from flambeau.compile.where import Argument, Made, Where
 from flambeau.core import tape
 from flambeau.core.engine import Backward
 from flambeau.core.kernel import Kernel
@@ -105,13 +105,11 @@ class Source(NamedTuple):
     """Where a tensor that takes a gradient is found at each call.
 
     Attributes:
-        where: Where it stands before the call,
-        result: or which result it is, a leaf that the function makes.
+        where: Where it is before the call, or which result it is, a leaf that the function makes.
         input: The number of the program's input that is its array, or -1.
     """
 
-    where: Where | None = None
-    result: int = -1
+    where: Where
     input: int = -1
 
 
@@ -136,7 +134,9 @@ class History:
         self.sources = sources
         self.refusal = refusal
         #: Whether gradients also go to leaves that the function makes and returns.
-        self.leads_to_results = refusal is None and any(each.result >= 0 for each in sources)
+        self.leads_to_results = refusal is None and any(
+            isinstance(each.where, Made) for each in sources
+        )
         self.forward = compiled(split.forward, "compiled_forward")
         self.backward = compiled(split.backward, "compiled_backward")
         self.kernel = Kernel(
@@ -155,8 +155,8 @@ class History:
         if self.refusal is not None:
             return RefusedBackward(self.refusal, len(self.roots))
         edges = [
-            None if where is None else tape.edge_of(find(where, leaves))
-            for where, _, _ in self.sources
+            None if isinstance(where, Made) else tape.edge_of(where.get(leaves))
+            for where, _ in self.sources
         ]
         return CompiledFunctionBackward(self, tuple(arrays), residuals, tuple(edges))
 
@@ -184,7 +184,7 @@ class CompiledFunctionBackward(Node):
     def connect(self, results: Sequence[Any]) -> None:
         """Lead the tape on to the leaves that the function has made and returned."""
         self.edges = tuple(
-            edge if source.result < 0 else tape.edge_of(results[source.result])
+            tape.edge_of(source.where.get(results)) if isinstance(source.where, Made) else edge
             for edge, source in zip(self.edges, self.history.sources, strict=True)
         )
 
@@ -219,7 +219,7 @@ class CompiledFunctionBackward(Node):
         for edge, source in zip(self.edges, self.history.sources, strict=True):
             if source.input < 0:
                 kind, advice = "uses a view from outside", "pass the view as an argument"
-                if isinstance(source.where, int):
+                if isinstance(source.where, Argument):
                     kind = "writes to an argument of which another one is a view"
                     advice = "pass the whole tensor, and take the views inside"
                 raise RuntimeError(

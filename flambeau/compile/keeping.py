@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flambeau.compile import making, structure
-from flambeau.compile.asking import ArgumentAttribute
 from flambeau.compile.containers import Log, Watch, leaves_in
+from flambeau.compile.contents import KINDS
 from flambeau.compile.errors import CompileError
 from flambeau.compile.freezing import freeze
 from flambeau.compile.ownership import attributes_of, state_of
-from flambeau.compile.places import MISSING
 from flambeau.compile.reaching import reaches_trace
-from flambeau.compile.slots import KINDS, Asked, ItemSlot
 from flambeau.compile.source import Page
+from flambeau.compile.where import Asked, Item
+from flambeau.core.identity import MISSING
 from flambeau.core.pytree import OWN_PARTS
 from flambeau.core.tensor import Tensor
 
@@ -277,7 +277,7 @@ class Keeping:
         self.setting: list[str] = []
         for slot, value in assigned:
             writer.note_numbers(value, slot)
-            self.setting.append(_setting(writer.page, slot, writer.write(value, slot)))
+            self.setting.append(slot.setting(writer.page, writer.write(value, slot)))
         self.returned = writer.write(returned, "its result")
         self.making, self.made = writer.lines, writer.made
         self.slots = [each.slots for each in writer.watches]
@@ -312,12 +312,6 @@ def _replay(writer: Writer, watch: Watch, method: str, args: tuple[Any, ...]) ->
     yield f"done.extend({writer.page.name(starmap)}(c{number}.{method}, (({values}),)))"
 
 
-def _setting(page: Page, slot: Any, value: str) -> str:
-    if isinstance(slot, ArgumentAttribute):
-        return f"setattr(leaves[{slot.position}], {slot.name!r}, {value})"
-    return f"{page.name(slot.set)}({value})"
-
-
 def drop_counters(watch: Watch, log: Log) -> list[str]:
     """Stop following what a container counts in Python numbers, and give the names.
 
@@ -343,7 +337,7 @@ def drop_counters(watch: Watch, log: Log) -> list[str]:
 def _counts(watch: Watch, key: Any) -> bool:
     before = watch.raw.get(key, MISSING)
     now = dict.get(watch.stand_in, key, MISSING)
-    asked = ItemSlot(watch.slots[0], key) in watch.asked
+    asked = Item(watch.slots[0], key) in watch.asked
     is_plain = not (_is_more(before) or _is_more(now))
     if not (asked and now is not MISSING and is_plain and freeze(before) != freeze(now)):
         return False
@@ -354,8 +348,8 @@ def _counts(watch: Watch, key: Any) -> bool:
     return _is_number(before) or _is_number(now)
 
 
-def _drop_key(watch: Watch, log: Log, key: Any) -> ItemSlot:
-    slot = ItemSlot(watch.slots[0], key)
+def _drop_key(watch: Watch, log: Log, key: Any) -> Item:
+    slot = Item(watch.slots[0], key)
     log.changes = [
         each for each in log.changes
         if each.watch is not watch or each.method != "__setitem__" or each.args[0] != key

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.compile import structure
+from flambeau.compile.contents import KINDS
 from flambeau.compile.ownership import (
     in_class,
     is_module,
@@ -22,7 +23,6 @@ from flambeau.compile.ownership import (
     is_own,
     state_of,
 )
-from flambeau.compile.slots import KINDS
 from flambeau.core.pytree import is_tuple
 
 _COPIED = (bytearray, array, np.ndarray)

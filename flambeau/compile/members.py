@@ -14,8 +14,9 @@ from typing import Any
 
 from flambeau.compile.asking import attribute
 from flambeau.compile.containers import is_of_trace
-from flambeau.compile.places import MISSING, AttributeSlot, Outside
+from flambeau.compile.places import Member, Outside
 from flambeau.core.attributes import OWN_FIELDS
+from flambeau.core.identity import MISSING
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 
@@ -79,12 +80,12 @@ class MemberSnapshot:
     def _slot(self, table: Any, name: str) -> Any:
         if id(table) in self.known:
             module, registry = self.known[id(table)]
-            return AttributeSlot(module, (registry, name))
+            return Member(module, (registry, name))
         return Outside(table, name)
 
     def before(self, slot: Any) -> Any:
         """What the trace found in a slot."""
-        if isinstance(slot, AttributeSlot):
+        if isinstance(slot, Member):
             table, name = vars(slot.module)[slot.place[0]], slot.place[1]
         elif slot.attributes:
             return self.attributes[slot.root].get(slot.attributes[0], MISSING)

@@ -14,7 +14,7 @@ from typing import Any
 
 from flambeau.compile.errors import CompileError
 from flambeau.compile.ownership import state_of
-from flambeau.compile.places import MISSING
+from flambeau.core.identity import MISSING
 
 # Packages whose objects go on by themselves, or describe programs.
 _OTHERS = ("compile", "core", "futures", "multiprocessing", "nn", "profiler", "utils")

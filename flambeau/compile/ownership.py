@@ -14,7 +14,7 @@ from types import CodeType, MemberDescriptorType
 from typing import Any
 
 from flambeau.compile.errors import OWN_FOLDERS
-from flambeau.compile.places import MISSING
+from flambeau.core.identity import MISSING
 
 # Where packages are installed: a user's own folder, or one that a .pth file names, may be others
 # than those of the environment.

@@ -6,17 +6,17 @@ import contextlib
 import functools
 import keyword
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from types import CellType, FunctionType, MemberDescriptorType
-from typing import Any, NamedTuple
+from typing import Any
 
 from flambeau.compile.source import Page
+from flambeau.compile.where import Call, Where
+from flambeau.core.identity import MISSING
 
-#: Stands for what is not there.
-MISSING = object()
 
-
-class Outside:
-    """A value that a function finds outside itself, a slot.
+class Outside(Where):
+    """A value that a function finds outside itself.
 
     Args:
         root: Where the way to it begins: a dictionary, a closure cell, a partial function or a
@@ -34,7 +34,7 @@ class Outside:
         #: What to call it, if that is not the way from the root.
         self.label = ""
 
-    def get(self) -> Any:
+    def get(self, call: Call = ()) -> Any:
         """The value now; `MISSING` if there is none."""
         root = self.root
         try:
@@ -60,7 +60,7 @@ class Outside:
         """Where the object is whose attribute this is."""
         return Outside(self.root, self.key, self.attributes[:-1])
 
-    def set(self, value: Any) -> None:
+    def set(self, value: Any, call: Call = ()) -> None:
         """Put another value there; `MISSING` takes away what is there."""
         root = self.root
         if value is MISSING and not self.attributes:
@@ -148,7 +148,8 @@ def _set_attribute(holder: Any, name: str, value: Any) -> None:
             setattr(owner, name, value)
 
 
-class AttributeSlot(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Member(Where):
     """An attribute of a module, past its ``__setattr__``.
 
     Attributes:
@@ -159,12 +160,12 @@ class AttributeSlot(NamedTuple):
     module: Any
     place: tuple[str, str]
 
-    def get(self) -> Any:
-        """What stands in the slot now; `MISSING` if nothing does."""
+    def get(self, call: Call = ()) -> Any:
+        """The value now; `MISSING` if there is none."""
         return self._holder().get(self.place[1], MISSING)
 
-    def set(self, value: Any) -> None:
-        """Put something into the slot; `MISSING` takes away what is there."""
+    def set(self, value: Any, call: Call = ()) -> None:
+        """Put a value there; `MISSING` takes away what is there."""
         if value is MISSING:
             self._holder().pop(self.place[1], None)
         else:
@@ -195,7 +196,7 @@ class Sizes(Outside):
         """As many as it takes, since Python cannot compile sums of thousands of terms."""
         return [Sizes(states[i : i + 256]) for i in range(0, len(states), 256)]
 
-    def get(self) -> int:
+    def get(self, call: Call = ()) -> int:
         """The number now."""
         return sum(map(len, self.root))
 
@@ -212,14 +213,14 @@ class Returned(Outside):
     def __init__(self, root: Callable[[], Any]) -> None:
         super().__init__(root, None)
 
-    def get(self) -> Any:
+    def get(self, call: Call = ()) -> Any:
         """What it gives now; `MISSING` if it raises."""
         try:
             return self.root()
         except LookupError:
             return MISSING
 
-    def set(self, value: Any) -> None:
+    def set(self, value: Any, call: Call = ()) -> None:
         """Nothing: what a call gives cannot be put anywhere."""
 
 
@@ -232,7 +233,7 @@ class Variable(Returned):
 
     __slots__ = ()
 
-    def set(self, value: Any) -> None:
+    def set(self, value: Any, call: Call = ()) -> None:
         """Set the variable; `MISSING` leaves it, since only a token takes its value away."""
         if value is not MISSING:
             self.root.__self__.set(value)

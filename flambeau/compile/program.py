@@ -12,15 +12,17 @@ from jax.core import eval_jaxpr
 
 from flambeau.compile import exchanging
 from flambeau.compile.callbacks import calls_back
+from flambeau.compile.contents import spec_of, tensors_in
 from flambeau.compile.effects import Effects
 from flambeau.compile.explaining import Origin, source_of
+from flambeau.compile.freezing import freeze
 from flambeau.compile.guard import Guard
 from flambeau.compile.history import Arrival, History, Source
 from flambeau.compile.recomputation import expanded
 from flambeau.compile.recording import Recording
-from flambeau.compile.sharing import Joined, Operand, Places, owners_after
-from flambeau.compile.slots import CellSlot, Slot, spec_of, tensors_in
+from flambeau.compile.sharing import Joined, Places, owners_after
 from flambeau.compile.split import Split, without_constants
+from flambeau.compile.where import Argument, Itself, Made, Where, Whole
 from flambeau.core import finishing, jit_core
 from flambeau.core.cell import Cell
 from flambeau.core.donation import owned
@@ -48,7 +50,6 @@ class Program:
         recording, closed = _record(function, leaves, structure)
         trace, slot_of = recording.trace, exchanging.slots_by_cell(recording)
         self.joined = recording.joined
-        self.operands = recording.joined.operands
         self.guard = Guard(trace, trace.all_snapshots(), trace.outside)
         self.keeping = recording.keeping
         #: What the program takes for granted about its arguments besides `signature`.
@@ -59,7 +60,7 @@ class Program:
         effects = Effects(recording, slot_of, read, unset, self.history)
         self.look, self.write, self.changes = effects.look, effects.write, effects.changes
         self.page = recording.page
-        self.writes_arguments = bool(recording.argument_writes)
+        self.writes_arguments = any(isinstance(each, Where) for each in recording.writes)
         trace.release()
         #: Whether the situation that the program was compiled for still holds.
         self.looks_at_slots = bool(self.slot_specs or self.keeping.slots)
@@ -67,10 +68,10 @@ class Program:
             self._accepts_slots if self.looks_at_slots else self.guard.holds
         )
 
-    def _bind(self, recording: Recording, closed: Any, slot_of: dict[Cell, Slot]) -> None:
+    def _bind(self, recording: Recording, closed: Any, slot_of: dict[Cell, Where]) -> None:
         """Match the jaxpr's constants to the Cells they were read from, and compile it."""
         owner = {id(array): cell for cell, array in recording.trace.reads.items()}
-        constants: list[Any] = []  # a Cell, a Slot, or a value that never changes
+        constants: list[Any] = []  # a Cell, a Where, or a value that never changes
         for constant in closed.consts:
             cell = owner.get(id(constant))
             constants.append(constant if cell is None else slot_of.get(cell, cell))
@@ -79,25 +80,25 @@ class Program:
         self.calls_back = calls_back(closed.jaxpr)
         # What a backward that comes later needs cannot be overwritten.
         keeps = recording.roots or self.calls_back
-        free = set() if keeps else set(recording.cells)
+        free = set() if keeps else set(recording.writes)
         self.donated = [cell for cell in read if cell in free]
         self.kept = [cell for cell in read if cell not in free]
-        self.slots_read = [each for each in constants if isinstance(each, Slot)]
+        looked_up = [each for each in constants if isinstance(each, Where)]
+        #: Where the arrays are found that the program reads besides those of these Cells.
+        self.reads = [*recording.joined.operands, *looked_up]
         # Tensors whose Cell the program exchanges, and Cells that theirs must not be.
-        self.loose = [each.tensor for each in self.slots_read if isinstance(each, CellSlot)]
-        self.bound_cells = {*read, *recording.cells} - slot_of.keys() if self.loose else set()
-        self.slot_specs = [(slot, spec_of(slot.get())) for slot in self.slots_read]
+        self.loose = [each.of.get() for each in looked_up if isinstance(each, Whole)]
+        self.bound_cells = {*read, *recording.writes} - slot_of.keys() if self.loose else set()
+        self.slot_specs = [(slot, spec_of(slot.get())) for slot in looked_up]
         self.slot_specs += [(slot, spec_of(before)) for slot, before in recording.slot_before]
         self._bind_to_slots(recording, slot_of)
         order: dict[Any, int] = {}
-        for each in (*self.donated, *self.kept):
-            order.setdefault(each, len(order))
-        first = len(order)
-        last = first + len(self.operands)
-        for each in self.slots_read:
-            order.setdefault(each, last + len(order) - first)
-        sources = [order[each] if isinstance(each, Cell | Slot) else None for each in constants]
-        fixed = [None if isinstance(each, Cell | Slot) else each for each in constants]
+        for i, each in enumerate((*self.donated, *self.kept, *self.reads)):
+            order.setdefault(each, i)
+        first = len(self.donated) + len(self.kept)
+        last = first + len(recording.joined.operands)
+        sources = [order[each] if isinstance(each, Cell | Where) else None for each in constants]
+        fixed = [None if isinstance(each, Cell | Where) else each for each in constants]
         jaxpr = expanded(without_constants(closed))
 
         def operands(arrays: Sequence[Any]) -> list[Any]:
@@ -110,7 +111,7 @@ class Program:
         self.history: History | None = None
         if recording.roots:
             split = Split(jaxpr, operands, recording.count)
-            source_of = functools.partial(_source_of, recording, order, slot_of, first)
+            source_of = functools.partial(_source_of, recording, order, slot_of)
             self.history = History(
                 split,
                 [jax.ShapeDtypeStruct(each.shape, each.dtype) for _, each in recording.roots],
@@ -135,7 +136,7 @@ class Program:
             return executable
         return lambda *arrays: jax.block_until_ready(executable(*arrays))
 
-    def _bind_to_slots(self, recording: Recording, slot_of: dict[Cell, Slot]) -> None:
+    def _bind_to_slots(self, recording: Recording, slot_of: dict[Cell, Where]) -> None:
         """Find out which tensors in slots must be those that the trace has found there."""
         # Slots that must hold the same tensor as others, and slots with what they must hold.
         self.shared_slots: list[tuple[Any, Any]] = []
@@ -156,7 +157,7 @@ class Program:
         """Run the program on the leaves of a call's arguments, and the gradients of these."""
         if self.joined.owners:
             leaves, _ = self.joined.look(leaves)
-        return self.run_on(leaves, [each.get(leaves) for each in self.operands])
+        return self.run_on(leaves, [each.read(leaves) for each in self.reads])
 
     def fits(self, leaves: list[Any]) -> bool:
         """Whether arguments share Cells, and what was asked about them is so, as in the trace."""
@@ -166,12 +167,11 @@ class Program:
             return True
         if self.joined.owners:
             leaves, _ = self.joined.look(leaves)
-        return all(fact.holds(leaves) for fact in self.facts)
+        return all(freeze(where.get(leaves)) == answer for where, answer in self.facts)
 
     def run_on(self, leaves: Sequence[Any], inputs: list[Any]) -> Any:
-        """`run`, when the arrays of the leaves that are tensors have been read."""
+        """`run`, when the arrays that are in no Cells of the program's own have been read."""
         arrays: list[Any] = []
-        slots = [slot.get()._read() for slot in self.slots_read] if self.slots_read else ()
         # What may be overwritten below.
         found = None if self.look is None else self.look(leaves)
         done: list[Any] = []
@@ -181,7 +181,6 @@ class Program:
                 arrays.extend(owned(taken))
             arrays.extend(map(_array_of, self.kept))
             arrays.extend(inputs)
-            arrays.extend(slots)
             return arrays
 
         def write(results: Any) -> Any:
@@ -229,36 +228,30 @@ def _record(function: Callable[..., Any], leaves: list[Any], structure: Any) -> 
 
 
 def _as_written(
-    recording: Recording, slot_of: dict[Cell, Slot], order: dict[Any, int], count: int
+    recording: Recording, slot_of: dict[Cell, Where], order: dict[Any, int], count: int
 ) -> Callable[..., Any]:
     """Gives, for each output that is written to a Cell, the array that the Cell held."""
     places: list[Any] = [None] * count
-    for cell, (output, _) in recording.cells.items():
-        places[output] = order.get(slot_of.get(cell, cell))
+    for cell, (output, _) in recording.writes.items():
+        if isinstance(cell, Cell):
+            places[output] = order.get(slot_of.get(cell, cell))
     return lambda *arrays: tuple(None if each is None else arrays[each] for each in places)
 
 
 def _source_of(
-    recording: Recording,
-    order: dict[Any, int],
-    slot_of: dict[Cell, Slot],
-    first: int,
-    arrival: Arrival,
+    recording: Recording, order: dict[Any, int], slot_of: dict[Cell, Where], arrival: Arrival
 ) -> Source:
     """Where a tensor that takes a gradient is found at each call."""
     tensor = arrival.tensor
     if arrival.is_leaf and tensor in recording.new_leaves:
-        return Source(result=recording.new_leaves[tensor])
+        return Source(Made(recording.new_leaves[tensor]))
     if tensor in recording.own:
-        i = recording.own[tensor]
-        operand, operands = Operand("part", i), recording.joined.operands
-        place = first + operands.index(operand) if operand in operands else -1
-        return Source(i, input=place)
+        where = Argument(recording.own[tensor])
+        return Source(where, order.get(where, -1))
     result = recording.returned.get(tensor)
     if result is not None and recording.results[result].is_new_handle:
-        return Source(result=result)
+        return Source(Made(result))
     if tensor._view is not None:
-        return Source(tensor)
-    slot = slot_of.get(tensor._cell)
-    number = order.get(tensor._cell if slot is None else slot, -1)
-    return Source(tensor if slot is None else slot, input=number)
+        return Source(Itself(tensor))
+    cell = tensor._cell
+    return Source(slot_of.get(cell, Itself(tensor)), order.get(slot_of.get(cell, cell), -1))

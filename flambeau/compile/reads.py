@@ -32,9 +32,9 @@ from flambeau.compile.ownership import (
     is_own,
     state_of,
 )
-from flambeau.compile.places import MISSING, Outside, Returned
+from flambeau.compile.places import Outside, Returned
 from flambeau.compile.reads_by_name import ReadsByName
-from flambeau.core.identity import Same
+from flambeau.core.identity import MISSING, Same
 from flambeau.core.tensor import Tensor
 from flambeau.core.tensor_class import is_own_frame
 

@@ -27,7 +27,8 @@ from flambeau.compile.ownership import (
     is_of_library_class,
     is_of_library_module,
 )
-from flambeau.compile.places import MISSING, Outside, Returned
+from flambeau.compile.places import Outside, Returned
+from flambeau.core.identity import MISSING
 from flambeau.core.tensor import Tensor
 
 # What finds attributes by names that are computed, globals by text, and runs code given as text.

@@ -4,48 +4,41 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 from jax.core import Tracer
 
 from flambeau.compile import arguments, errors, exchanging, guard, settings, sharing
-from flambeau.compile.asking import NewHook
-from flambeau.compile.exchanging import Exchange
+from flambeau.compile.contents import KINDS
 from flambeau.compile.hidden import hidden_objects
 from flambeau.compile.history import Arrival, trace_backward
 from flambeau.compile.keeping import Keeping, Origin, Writer, drop_counters
 from flambeau.compile.members import notice_attributes, stop_noticing_attributes
-from flambeau.compile.places import AttributeSlot, Outside, Returned, Variable
+from flambeau.compile.places import Member, Outside, Returned, Variable
 from flambeau.compile.reaching import reaches_trace
 from flambeau.compile.replaced_objects import objects_that_stay
-from flambeau.compile.results import DETACHED, LEAF, Result, Results
+from flambeau.compile.results import DETACHED, LEAF, Results
 from flambeau.compile.sharing import Joined
-from flambeau.compile.slots import KINDS, GradSlot
 from flambeau.compile.source import Page
 from flambeau.compile.watching import WatchingTrace
+from flambeau.compile.where import (
+    Argument,
+    Flag,
+    Gradient,
+    Hook,
+    Itself,
+    Made,
+    OnTape,
+    Where,
+    Whole,
+)
 from flambeau.core import finishing, tape, world
 from flambeau.core.cell import Cell
 from flambeau.core.modes import modes
 from flambeau.core.pytree import OWN_PARTS
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import Handle
-
-
-class ArgumentWrite(NamedTuple):
-    """A write to an argument.
-
-    Attributes:
-        leaf: The position of the argument.
-        is_whole: Whether all of its Cell is written, and not what the argument sees of it.
-        output: The position of the new array among the program's outputs.
-        times: How many writes it stands for.
-    """
-
-    leaf: int
-    is_whole: bool
-    output: int
-    times: int
 
 
 class Recording(Results):
@@ -76,28 +69,18 @@ class Recording(Results):
         # The slots that it changes, with what stood there.
         self.changed: list[tuple[Any, Any]] = []
         self.count = 0
-        # Each write-back, as the position of its output and how many writes it stands for.
-        self.cells: dict[Cell, tuple[int, int]] = {}
-        self.argument_writes: list[ArgumentWrite] = []
-        self.argument_grads: dict[int, Result | None] = {}
-        # The positions of results, and of other results that are their gradients.
-        self.result_grads: list[tuple[int, int]] = []
-        self.slots: list[tuple[GradSlot, Result | None]] = []
-        self.exchanges: list[Exchange] = []
+        # Each write-back to a Cell, an argument or the whole Cell of one, as the position of its
+        # output and how many writes it stands for.
+        self.writes: dict[Cell | Where, tuple[int, int]] = {}
+        # What else each call changes of tensors; `Effects` says which values go where.
+        self.effects: list[tuple[Where, Any]] = []
         # Those of them that must hold the same object.
         self.staying: list[tuple[Any, Any]] = []
         # The slots that the function itself puts something into, with that.
         self.assigned: list[tuple[Any, Any]] = []
         # Gradients that it leaves and that consist of several tensors.
-        self.sparse_gradients: list[tuple[GradSlot, Any]] = []
+        self.sparse_gradients: list[tuple[Where, Any]] = []
         self.active: list[Any] = []
-        # Tensors from outside, or where to find them, whose `requires_grad` it leaves so.
-        self.flags: list[tuple[Any, bool]] = []
-        # Tensors from outside, or where to find them, whose history the program moves on.
-        self.moved: list[tuple[Any, int | None]] = []
-        # Hooks that it registers, and results that it lets retain their gradients.
-        self.hooks: list[NewHook] = []
-        self.retained: list[Any] = []
 
     def record(self) -> Any:
         """Trace the function and give the closed jaxpr.
@@ -107,7 +90,7 @@ class Recording(Results):
         Raises:
             CompileError: The function needs a value that is not known yet.
         """
-        arrays = [each.get(self.leaves) for each in self.joined.operands]
+        arrays = [each.read(self.leaves) for each in self.joined.operands]
         for array in arrays:
             if isinstance(array, jax.Array):
                 self.trace.device = Tensor._wrap(array).device
@@ -282,32 +265,33 @@ class Recording(Results):
             if tensor in self.own or not self.trace.is_outside(tensor):
                 self.trace.grads[tensor] = grad.to_dense()
             else:
-                self.sparse_gradients.append((GradSlot(tensor), grad))
+                self.sparse_gradients.append((Gradient(Itself(tensor)), grad))
                 del self.trace.grads[tensor]
 
     def _collect_writes(self) -> None:
         trace = self.trace
         for cell, array in trace.values.items():
-            self.cells[cell] = self.add(array), trace.writes_to(cell)
-        written: dict[Cell, ArgumentWrite] = {}
+            self.writes[cell] = self.add(array), trace.writes_to(cell)
+        written: set[Cell] = set()
         for stand_in, i in self.own.items():
             cell = self.given[stand_in].cell
             # Of one that was there before the trace knows the writes.
             if cell.version and cell not in written and trace.is_made_inside(cell):
-                is_whole = i in self.joined.owners
-                written[cell] = ArgumentWrite(i, is_whole, self.add(cell.array), cell.version)
-        self.argument_writes = [*written.values()]
+                written.add(cell)
+                argument = Argument(i)
+                where = Whole(argument) if i in self.joined.owners else argument
+                self.writes[where] = self.add(cell.array), cell.version
         for tensor, grad in trace.grads.items():
             if tensor in self.own:
                 if grad is not tensor._grad:
                     result = None if grad is None else self.result(grad)
-                    self.argument_grads[self.own[tensor]] = result
-            elif grad is None:
-                self.slots.append((GradSlot(tensor), None))
-            elif trace.is_outside(tensor):
-                self.slots.append((GradSlot(tensor), self.result(grad)))
+                    self.effects.append((Gradient(Argument(self.own[tensor])), result))
+            elif grad is None or trace.is_outside(tensor):
+                result = None if grad is None else self.result(grad)
+                self.effects.append((Gradient(Itself(tensor)), result))
             elif tensor in self.returned:
-                self.result_grads.append((self.returned[tensor], self.keep(grad)))
+                self.keep(grad)
+                self.effects.append((Gradient(Made(self.returned[tensor])), self.result(grad)))
         self._collect_flags()
 
     def _collect_exchanges(self) -> None:
@@ -317,7 +301,7 @@ class Recording(Results):
         owners = {cell: tensor for tensor, (_, cell) in trace.tensors.items()}
         owners.update({handle.cell: tensor for tensor, handle in handles.items()})
         nodes = {tensor: node for tensor, (node, _, _) in trace.histories.items()}
-        self.exchanges = exchanging.collect(
+        self.effects += exchanging.collect(
             handles, nodes, self.where_is, owners, self.cell_output, self.add
         )
 
@@ -326,9 +310,9 @@ class Recording(Results):
             leaf = self.leaves[i]
             differs = stand_in._requires_grad is not leaf.requires_grad
             if differs and stand_in._grad_fn is None and leaf._grad_fn is None:
-                self.flags.append((i, stand_in._requires_grad))
-        self.flags += [
-            (self.slot_of(tensor) or tensor, tensor._requires_grad)
+                self.effects.append((Flag(Argument(i)), stand_in._requires_grad))
+        self.effects += [
+            (Flag(self.slot_of(tensor) or Itself(tensor)), tensor._requires_grad)
             for tensor in self.trace.flags
             if tensor._grad_fn is None and not self._is_detached(tensor)
         ]
@@ -346,15 +330,21 @@ class Recording(Results):
                 number = self.number(tensor)
                 if number is None:
                     number = LEAF if tensor._requires_grad else DETACHED
-                self.moved.append((self.where_is(tensor), number))
+                self.effects.append((OnTape(self.where_is(tensor)), number))
 
     def _collect_hooks(self) -> None:
         """Find the hooks that the function leaves on tensors from outside."""
-        self.hooks = self.trace.hooks.new(self.where_is)
+        self.effects += self.trace.hooks.new(self.where_is)
         for tensor, i in self.own.items():
             leaf, node = self.leaves[i], tensor._grad_fn
-            if isinstance(node, arguments.OuterNode) and node.retains(tensor):
-                self.retained += [] if leaf.retains_grad else [i]
+            retains = isinstance(node, arguments.OuterNode) and node.retains(tensor)
+            if retains and not leaf.retains_grad:
+                self.effects.append((Hook(Argument(i), "retain_grad"), None))
+
+    def moved_arguments(self) -> set[int]:
+        """The positions of arguments whose history goes on inside, or ends there."""
+        tensors = [where.of for where, _ in self.effects if isinstance(where, OnTape)]
+        return {each.position for each in tensors if isinstance(each, Argument)}
 
     def _collect_slots(self, returned: Any) -> None:
         """Find what the function leaves behind, and what that depends on."""
@@ -363,7 +353,7 @@ class Recording(Results):
         trace.settle()
         side_effects = []
         # A module that was entered and then switched counts in the mode that it had outside.
-        modes = {AttributeSlot(module, guard.TRAINING) for module in trace.switched}
+        modes = {Member(module, guard.TRAINING) for module in trace.switched}
         trace.ignore_members()
         snapshots: list[Any] = [*trace.all_snapshots(), trace.outside, trace.members]
         for snapshot in snapshots:
@@ -415,7 +405,7 @@ class Recording(Results):
                 trace.ignore(slot)
                 self.slot_before.append((slot, value))
         for watch in self.active:
-            self.slot_before += [(each, each.of(watch.raw)) for each in watch.asked]
+            self.slot_before += [(each, each.found_in(watch.raw)) for each in watch.asked]
         return names
 
     def _restore(self) -> None:
@@ -443,7 +433,7 @@ class Recording(Results):
             for slot, before in self.changed:
                 slot.set(before)
             for module, mode in trace.switched.items():
-                AttributeSlot(module, guard.TRAINING).set(mode)
+                Member(module, guard.TRAINING).set(mode)
         trace.members.drop_tracers()
         trace.hooks.put_back()
         for tensor, history in self.trace.histories.items():

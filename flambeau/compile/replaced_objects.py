@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.compile.containers import leaves_in
+from flambeau.compile.contents import objects_in
 from flambeau.compile.ownership import attributes_of, state_of
 from flambeau.compile.places import Outside
 from flambeau.compile.reaching import led_to
-from flambeau.compile.slots import objects_in
 
 
 def objects_that_stay(recording: Any, returned: Any) -> list[tuple[Any, Any]]:

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 from jax.core import Tracer
 
 from flambeau.compile import errors, exchanging
+from flambeau.compile.contents import tensors_in
 from flambeau.compile.history import Root
-from flambeau.compile.slots import GradSlot, Where, tensors_in
 from flambeau.compile.watching import WatchingTrace
+from flambeau.compile.where import Argument, Gradient, Itself, Where
 from flambeau.core.cell import Cell
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import Handle
@@ -99,17 +100,17 @@ class Results:
 
     def _new_result(self, value: Tensor) -> Result:
         if value in self.own:
-            return Result(where=self.own[value])
+            return Result(where=Argument(self.own[value]))
         slot = self.slot_of(value)
         if slot is not None:
             return Result(where=slot)
         if value in self.trace.handles:
-            return Result(where=value)
+            return Result(where=Itself(value))
         alias = self._alias(value)
         if alias is not None:
             return alias
         if value._view is None and not isinstance(value._cell.array, Tracer):
-            return Result(where=value)
+            return Result(where=Itself(value))
         return Result(
             output=self.add(value._read()) if value._view else self.cell_output(value._cell),
             number=self.number(value),
@@ -147,14 +148,14 @@ class Results:
         alias = Result(is_alias=True, cls=type(value), requires_grad=value.requires_grad, view=view)
         for made, i in self.own.items():
             if made._cell is cell and made._view is None and self.given[made].cell is cell:
-                return alias._replace(where=i)
+                return alias._replace(where=Argument(i))
         if isinstance(cell.array, Tracer):
             return None
         if value not in self.trace.derived:
-            return Result(where=value) if self.trace.is_outside(value) else None
+            return Result(where=Itself(value)) if self.trace.is_outside(value) else None
         slot = exchanging.slots_by_cell(self).get(cell)
         if slot is None:
-            return alias._replace(where=value, view=None)
+            return alias._replace(where=Itself(value), view=None)
         return alias._replace(where=slot)
 
     def _is_from_outside(self, cell: Cell) -> bool:
@@ -163,7 +164,7 @@ class Results:
             return True
         return any(each is cell for _, each in self.trace.tensors.values())
 
-    def slot_of(self, tensor: Tensor) -> Any:
+    def slot_of(self, tensor: Tensor) -> Where | None:
         """The slot where ``tensor`` stood before the trace, if there is one."""
         for slot, before in self.slot_before:
             for where, each in tensors_in(before, slot):
@@ -172,7 +173,7 @@ class Results:
                     return where
         for owner, grad in self.trace.grads_read.items():
             if grad is tensor:
-                return GradSlot(owner)
+                return Gradient(Itself(owner))
         return None
 
     def number(self, value: Tensor) -> int | None:
@@ -183,6 +184,8 @@ class Results:
         self.roots.append(((node, value.output_nr), value._read()))
         return len(self.roots) - 1
 
-    def where_is(self, tensor: Tensor) -> Any:
-        """How a tensor from outside is found at each call; see `Program`."""
-        return self.own[tensor] if tensor in self.own else self.slot_of(tensor) or tensor
+    def where_is(self, tensor: Tensor) -> Where:
+        """Where a tensor from outside is found at each call."""
+        if tensor in self.own:
+            return Argument(self.own[tensor])
+        return self.slot_of(tensor) or Itself(tensor)

@@ -7,41 +7,22 @@ trace too: so a write shows through all of them, and their histories follow thei
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from jax.core import Tracer
 
 from flambeau.compile.arguments import is_input, places_of, stand_in
-from flambeau.compile.slots import CellSlot, GradSlot, Slot, tensors_in
+from flambeau.compile.contents import tensors_in
+from flambeau.compile.where import Argument, Gradient, Itself, Starts, Where, Whole
 from flambeau.core.cell import Cell
 from flambeau.core.identity import Same
 from flambeau.core.tensor import Tensor
 from flambeau.core.view import View
 
-#: Where the Cell of a joined argument comes from: it is that of the argument at a position, a Cell
-#: that the program captures, or that of the tensor in a slot.
-Owner = int | Cell | Slot | CellSlot
-
-
-class Operand(NamedTuple):
-    """An input of a program that comes with an argument.
-
-    Attributes:
-        kind: ``"part"``, its elements; ``"cell"``, all elements of its Cell; ``"starts"``, the
-            start positions of its view.
-        leaf: The position of the argument.
-    """
-
-    kind: str
-    leaf: int
-
-    def get(self, leaves: Sequence[Any]) -> Any:
-        """The array, given the leaves of a call's arguments."""
-        leaf = leaves[self.leaf]
-        if self.kind == "part":
-            return leaf._read()
-        return leaf._cell.array if self.kind == "cell" else leaf._view.starts
+#: Where the Cell of a joined argument comes from: it is that of another argument, a Cell that the
+#: program captures, or that of a tensor found elsewhere.
+Owner = Where | Cell
 
 
 class Joined:
@@ -75,19 +56,19 @@ class Joined:
                 self.owners.setdefault(kind.base, self.owners[kind.leaf])
         self.operands = self._operands()
 
-    def _operands(self) -> list[Operand]:
-        found: dict[Operand, None] = {}
+    def _operands(self) -> list[Where]:
+        found: dict[Where, None] = {}
         firsts = places_of(self.leaves)
         for i, leaf in enumerate(self.leaves):
             if not is_input(leaf):
                 continue
             if firsts[id(leaf)] not in self.owners:
-                found[Operand("part", i)] = None
-            elif isinstance(owner := self.owners[firsts[id(leaf)]], int):
-                found[Operand("cell", owner)] = None
+                found[Argument(i)] = None
+            elif isinstance(owner := self.owners[firsts[id(leaf)]], Argument):
+                found[Whole(owner)] = None
         for i in self.owners:
             if i not in self.itself and _starts_of(self.leaves[i]) is not None:
-                found[Operand("starts", i)] = None
+                found[Starts(Argument(i))] = None
         return [*found]
 
     def look(self, leaves: list[Any]) -> tuple[list[Any], list[Kind]]:
@@ -108,7 +89,7 @@ class Joined:
     def _kind(
         self, i: int, owners: Mapping[int, Owner], leaves: list[Any], firsts: dict[int, int]
     ) -> Kind:
-        leaf, owner = leaves[i], owners.get(i, i)
+        leaf, owner = leaves[i], owners.get(i, Argument(i))
         view, array, base = leaf._view, leaf._cell.array, None
         look: tuple[Any, ...] = (array.shape, array.dtype, leaf.requires_grad, leaf.is_leaf)
         if view is not None:
@@ -124,7 +105,7 @@ class Joined:
 
     def _identity(self, tensor: Tensor, owner: Owner) -> Any:
         """What a tensor is, if the function may also find it outside itself."""
-        if not isinstance(owner, int | Cell):
+        if not isinstance(owner, Argument | Cell):
             return "in the slot" if owner.get() is tensor else None
         is_known = not is_input(tensor) or any(tensor is each for each in self.captured)
         return Same(tensor) if is_known else None
@@ -167,10 +148,10 @@ def stand_ins(joined: Joined, tracers: Iterable[Any], trace: Any) -> list[Any]:
 
 
 class _StandIns:
-    def __init__(self, joined: Joined, given: dict[Operand, Any], trace: Any) -> None:
+    def __init__(self, joined: Joined, given: dict[Where, Any], trace: Any) -> None:
         self.joined, self.given, self.trace = joined, given, trace
         self.kinds = {kind.leaf: kind for kind in joined.kinds}
-        self.cells: dict[int, Cell] = {}
+        self.cells: dict[Argument, Cell] = {}
         self.found: dict[int, Any] = {}
         leaves = joined.leaves
         firsts = places_of(leaves)
@@ -192,16 +173,16 @@ class _StandIns:
         if not is_input(leaf):
             return leaf
         if owner is None:
-            return stand_in(leaf, Cell(self.given[Operand("part", i)]))
+            return stand_in(leaf, Cell(self.given[Argument(i)]))
         if i in self.joined.itself:
             self.trace.note(leaf)
             return leaf
         made = stand_in(leaf, self._cell(owner))
-        if not isinstance(owner, int):
+        if not isinstance(owner, Argument):
             self.trace.derived[made] = None
         view = leaf._view
         if view is not None:
-            base, starts = view.base, self.given.get(Operand("starts", i))
+            base, starts = view.base, self.given.get(Starts(Argument(i)))
             place = self.kinds[i].base
             if isinstance(place, int):
                 base = self.at(place)
@@ -216,16 +197,14 @@ class _StandIns:
     def _cell(self, owner: Owner) -> Cell:
         if isinstance(owner, Cell):
             return owner
-        if not isinstance(owner, int):
+        if not isinstance(owner, Argument):
             return owner.get()._cell
         if owner not in self.cells:
-            self.cells[owner] = Cell(self.given[Operand("cell", owner)])
+            self.cells[owner] = Cell(self.given[Whole(owner)])
         return self.cells[owner]
 
 
-def owners_after(
-    recording: Any, slot_of: Mapping[Cell, Slot | CellSlot], count: int
-) -> dict[int, Owner]:
+def owners_after(recording: Any, slot_of: Mapping[Cell, Where], count: int) -> dict[int, Owner]:
     """Which arguments share Cells that the trace has written to, and where those come from.
 
     Args:
@@ -236,7 +215,7 @@ def owners_after(
     trace, leaves = recording.trace, recording.leaves
     owners = {i: owner for i, owner in recording.joined.owners.items() if i < count}
     groups: dict[Cell, list[int]] = {}
-    moved = {which for which, _ in recording.moved if isinstance(which, int)}
+    moved = recording.moved_arguments()
     written = moved | {
         i for each, i in recording.own.items() if _is_written(recording.given[each].cell)
     }
@@ -250,7 +229,7 @@ def owners_after(
             if cell in trace.reads or cell in trace.values:
                 owner = slot_of.get(cell, cell)
             elif len(members) > 1 or (bases and not moved.isdisjoint(members)):
-                owner = members[0] if all(map(is_input, bases)) else cell
+                owner = Argument(members[0]) if all(map(is_input, bases)) else cell
         if owner is not None:
             owners.update(dict.fromkeys(members, owner))
     return owners
@@ -271,12 +250,12 @@ class Places:
         count: How many leaves there are besides those that the trace has added.
     """
 
-    def __init__(self, recording: Any, slot_of: Mapping[Cell, Slot | CellSlot], count: int) -> None:
+    def __init__(self, recording: Any, slot_of: Mapping[Cell, Where], count: int) -> None:
         trace, own = recording.trace, recording.own
         #: The Cells that are always the same, and written to.
         self.written_cells = {cell for cell in trace.values if cell not in slot_of}
-        self.arguments = [i for i in own.values() if i < count]
-        self.slots = _slots_with_tensors(recording)
+        arguments = [Argument(i) for i in own.values() if i < count]
+        self.tensors: list[Where] = [*arguments, *_tensors_elsewhere(recording)]
         fixed = [cell for cell in {**trace.reads, **trace.values} if cell not in slot_of]
         self.numbers = {cell: -1 - i for i, cell in enumerate(fixed)}
         self.fixed = {self.numbers[cell] for cell in self.written_cells}
@@ -284,9 +263,14 @@ class Places:
         written = {each for each in trace.values if each in slot_of}
         given = recording.given
         written |= {recording.leaves[i]._cell for e, i in own.items() if _is_written(given[e].cell)}
-        # Where a write must be seen, and slots that are read by way of another place.
+        elsewhere = cells[len(arguments) :]
+        # Where a write must be seen, and tensors that are read by way of another place.
         self.decisive = [i for i, cell in enumerate(cells) if cell in written]
-        self.decisive += self._shared_slots(cells)
+        self.decisive += [
+            i
+            for i, cell in enumerate(elsewhere, len(arguments))
+            if cell in self.numbers or elsewhere.count(cell) > 1
+        ]
         self.matter = bool(cells) and bool(self.decisive or self.fixed)
         self.partition = self._look(recording.leaves)
 
@@ -295,9 +279,8 @@ class Places:
         return not self.matter or self._look(leaves) == self.partition
 
     def _cells(self, leaves: list[Any]) -> list[Any]:
-        cells = [leaves[i]._cell for i in self.arguments]
-        # What is no tensor any more, the guard refuses.
-        return cells + [getattr(slot.get(), "_cell", None) for slot in self.slots]
+        # The guard refuses a value that is no tensor any more.
+        return [getattr(each.get(leaves), "_cell", None) for each in self.tensors]
 
     def _look(self, leaves: list[Any]) -> list[int | None]:
         found: dict[Any, int] = {}
@@ -308,23 +291,15 @@ class Places:
         decisive = {groups[i] for i in self.decisive} | self.fixed
         return [group if group in decisive else None for group in groups]
 
-    def _shared_slots(self, cells: list[Any]) -> list[int]:
-        first = len(self.arguments)
-        of_slots = cells[first:]
-        return [
-            first + i
-            for i, cell in enumerate(of_slots)
-            if cell in self.numbers or of_slots.count(cell) > 1
-        ]
 
-
-def _slots_with_tensors(recording: Any) -> list[Any]:
+def _tensors_elsewhere(recording: Any) -> list[Where]:
+    """Where the program looks tensors up, besides its arguments."""
     trace = recording.trace
-    found: dict[Any, None] = {}
+    found: dict[Where, None] = {}
     for tensor, grad in trace.grads_read.items():
         if grad is not None and trace.is_outside(tensor) and tensor not in recording.own:
-            found[GradSlot(tensor)] = None
+            found[Gradient(Itself(tensor))] = None
     for holder, before in recording.slot_before:
         for slot, _ in tensors_in(before, holder):
             found[slot] = None
-    return [*found, *map(CellSlot, trace.loose)]
+    return [*found, *(Whole(Itself(each)) for each in trace.loose)]

@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 
-from flambeau.compile.slots import KINDS
+from flambeau.compile.contents import KINDS
 from flambeau.core.pytree import PASSES_FOR
 
 

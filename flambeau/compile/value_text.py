@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.compile.places import MISSING
-from flambeau.core.identity import Same
+from flambeau.core.identity import MISSING, Same
 from flambeau.core.tensor import Tensor
 
 # A text of a value is cut after this many characters.

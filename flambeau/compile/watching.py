@@ -10,14 +10,14 @@ from flambeau.compile import errors, guard
 from flambeau.compile.asking import Facts, HookSnapshot, attribute
 from flambeau.compile.chance import Chance
 from flambeau.compile.containers import Log, leaves_in
+from flambeau.compile.contents import KINDS
 from flambeau.compile.discovery import MANY
 from flambeau.compile.guard import ModuleSnapshot, OutsideSnapshot
 from flambeau.compile.members import MemberSnapshot
 from flambeau.compile.ownership import is_own
-from flambeau.compile.places import AttributeSlot, Outside, Returned
+from flambeau.compile.places import Member, Outside, Returned
 from flambeau.compile.reads import Reads, content_of
 from flambeau.compile.recomputation import Progress
-from flambeau.compile.slots import KINDS
 from flambeau.core import settings, tensor_class, world
 from flambeau.core.identity import Same
 from flambeau.core.tensor import Tensor
@@ -106,7 +106,7 @@ class WatchingTrace(Trace):
                 self.log.replace_again()
                 if module in self.switched:
                     # The function has chosen the mode itself.
-                    snapshot.ignore([AttributeSlot(module, guard.TRAINING)])
+                    snapshot.ignore([Member(module, guard.TRAINING)])
                 self.reads_outside.enter(module)
 
     def before_pull(self, run: Any, node: Any, cotangents: list[Any]) -> None:
@@ -149,7 +149,7 @@ class WatchingTrace(Trace):
                 self.log.watch(value, place)
         elif place in self.reads_outside.members and place.attributes:
             # By the name that the snapshot of the module gives it.
-            self.log.look_at(AttributeSlot(place.root, ("", place.attributes[0])))
+            self.log.look_at(Member(place.root, ("", place.attributes[0])))
         else:
             self.log.look_at(place)
 
@@ -185,7 +185,7 @@ class WatchingTrace(Trace):
 
     def ignore(self, slot: Any) -> None:
         """Stop watching ``slot`` as a whole."""
-        if isinstance(slot, AttributeSlot):
+        if isinstance(slot, Member):
             snapshot = self.snapshots.get(id(vars(slot.module)))
             if snapshot is not None:
                 snapshot.ignore([slot])
@@ -272,7 +272,7 @@ class WatchingTrace(Trace):
         """Leave the members that modules were given to the tables, which know those before."""
         changed = self.members.changed()
         for slot in changed:
-            if isinstance(slot, AttributeSlot):
+            if isinstance(slot, Member):
                 self.ignore(slot)
                 if slot.place[0] == "_modules" and id(vars(slot.module)) in self.snapshots:
                     self.members.ignore([slot])

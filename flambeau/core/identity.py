@@ -8,6 +8,8 @@ import numpy as np
 
 __all__: list[str] = []
 
+#: Stands for a value that is not there.
+MISSING = object()
 
 _PLAIN = {int, float, bool, complex, str, bytes, type(None)}
 

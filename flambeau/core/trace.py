@@ -18,9 +18,8 @@ from jax.core import Tracer
 
 from flambeau.core.cell import Cell, next_epoch
 from flambeau.core.device import get_default_device, of_sharding
+from flambeau.core.identity import MISSING
 from flambeau.core.modes import modes
-
-_MISSING = object()
 
 
 class TracedValueError(RuntimeError):
@@ -130,8 +129,8 @@ class Trace:
 
     def read(self, cell: Cell) -> Any:
         """The value of ``cell`` as the traced program sees it."""
-        value = self.values.get(cell, _MISSING)
-        if value is not _MISSING:
+        value = self.values.get(cell, MISSING)
+        if value is not MISSING:
             return value
         array = cell.array
         if isinstance(array, Tracer | jax.ShapeDtypeStruct | np.ndarray):
@@ -176,8 +175,8 @@ class Trace:
 
     def get_grad(self, tensor: Any) -> Any:
         """The ``.grad`` of ``tensor`` as the traced program sees it."""
-        grad = self.grads.get(tensor, _MISSING)
-        if grad is _MISSING:
+        grad = self.grads.get(tensor, MISSING)
+        if grad is MISSING:
             grad = self.grads_read[tensor] = tensor._grad
             if grad is not None and grad.is_sparse:
                 raise TracedValueError(

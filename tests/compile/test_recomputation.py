@@ -56,7 +56,7 @@ def temporary_memory(compiled, *arrays):
 def memory_of(program, *args):
     """The temporary memory of a training step that takes tensors."""
     cells = [each.array for each in (*program.donated, *program.kept)]
-    slots = [each.get()._read() for each in program.slots_read]
+    slots = [each.read() for each in program.reads[len(args) :]]
     return temporary_memory(program.executable, *cells, *(each.jax() for each in args), *slots)
 
 

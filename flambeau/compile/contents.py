@@ -1,0 +1,75 @@
+"""What a program finds in a value that it looks up at each call: tensors, objects, containers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from typing import Any
+
+from flambeau.compile.freezing import freeze
+from flambeau.compile.ownership import attributes_of
+from flambeau.compile.structure import fields_of
+from flambeau.compile.where import Attribute, Item, Where
+from flambeau.core.identity import Same
+from flambeau.core.pytree import is_tuple
+from flambeau.core.tensor import Tensor
+
+#: The containers whose content programs look up, and change, at each call.
+KINDS = (list, dict, OrderedDict, defaultdict, deque)
+
+# Objects of dataclasses that are farther inside each other are compared by identity.
+_DEEPEST = 4
+
+
+def _is_object(value: Any) -> bool:
+    """Whether ``value`` is of a dataclass, and has attributes and nothing else."""
+    return is_dataclass(value) and fields_of(value) is not None
+
+
+def objects_in(value: Any, depth: int = 0) -> Iterator[Any]:
+    """The objects of dataclasses in ``value``."""
+    if is_tuple(value):
+        for each in value:
+            yield from objects_in(each, depth)
+    elif depth < _DEEPEST and _is_object(value):
+        yield value
+        for each in attributes_of(value).values():
+            yield from objects_in(each, depth + 1)
+
+
+def tensors_in(value: Any, where: Where, depth: int = 0) -> Iterator[tuple[Where, Tensor]]:
+    """The tensors in the value that is found at ``where``, each with its own place.
+
+    Tuples and objects of dataclasses are taken apart.
+    """
+    if isinstance(value, Tensor):
+        yield where, value
+    elif is_tuple(value):
+        for i, each in enumerate(value):
+            yield from tensors_in(each, Item(where, i), depth)
+    elif depth < _DEEPEST and _is_object(value):
+        for name, each in attributes_of(value).items():
+            yield from tensors_in(each, Attribute(where, name), depth + 1)
+
+
+def spec_of(value: Any, depth: int = 0) -> Any:
+    """The properties of a value that a program takes for granted.
+
+    Of a tensor that is shape and dtype, of a container its kind; what a trace asks about the
+    content is compared on its own. Containers in an object of a dataclass count by identity.
+    """
+    if isinstance(value, Tensor) and value._view is None:
+        return tuple(value.shape), value.dtype, value.requires_grad
+    if is_tuple(value):
+        return type(value), tuple([spec_of(each, depth) for each in value])
+    if type(value) in KINDS:
+        if depth:
+            return Same(value)
+        return (
+            type(value), getattr(value, "maxlen", None), getattr(value, "default_factory", None),
+        )  # fmt: skip
+    if depth < _DEEPEST and _is_object(value):
+        fields = attributes_of(value).items()
+        return type(value), tuple([(name, spec_of(each, depth + 1)) for name, each in fields])
+    return freeze(value)

@@ -1,0 +1,282 @@
+"""Where a value is found at a call of a compiled function, and where one is put.
+
+A program looks values up at each call instead of being bound to those that its trace has found:
+arguments, their gradients, attributes, members of containers, results. Each is found at a `Where`.
+Globals, closures and attributes of modules are in `flambeau.compile.places`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flambeau.compile.ownership import attributes_of
+from flambeau.compile.source import Page
+from flambeau.core import world
+from flambeau.core.attributes import handle_on
+from flambeau.core.identity import MISSING
+from flambeau.core.tensor import Tensor
+
+#: A call, as the leaves of its arguments.
+Call = Sequence[Any]
+
+
+class Where:
+    """Where a value is found at a call, and where one is put."""
+
+    __slots__ = ()
+
+    def get(self, call: Call = ()) -> Any:
+        """The value at a call; `MISSING` if there is none."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be looked up")
+
+    def set(self, value: Any, call: Call = ()) -> None:
+        """Put a value there."""
+        raise NotImplementedError(f"nothing can be put into {type(self).__name__}")
+
+    def read(self, call: Call = ()) -> Any:
+        """The array of the tensor that is found."""
+        return self.get(call)._read()
+
+    def expression(self, page: Page) -> str:
+        """How Python finds the value, given the ``leaves`` of a call."""
+        return f"{page.name(self.get)}(leaves)"
+
+    def setting(self, page: Page, value: str) -> str:
+        """The line of Python that puts the value of an expression there."""
+        return f"{page.name(self.set)}({value}, leaves)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Itself(Where):
+    """A tensor that is the same one at each call."""
+
+    tensor: Tensor
+
+    def get(self, call: Call = ()) -> Tensor:
+        """The tensor."""
+        return self.tensor
+
+    def expression(self, page: Page) -> str:
+        """See `Where.expression`."""
+        return page.name(self.tensor, "x")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Itself) and self.tensor is other.tensor
+
+    def __hash__(self) -> int:
+        return id(self.tensor)
+
+
+@dataclass(frozen=True, slots=True)
+class Argument(Where):
+    """An argument, by its position among the leaves."""
+
+    position: int
+
+    def get(self, call: Call = ()) -> Any:
+        """The argument."""
+        return call[self.position]
+
+    def expression(self, page: Page) -> str:
+        """See `Where.expression`."""
+        return f"leaves[{self.position}]"
+
+    def __str__(self) -> str:
+        return f"leaves[{self.position}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Made(Where):
+    """A tensor that the call makes, by its number among the results."""
+
+    number: int
+
+    def get(self, call: Call = ()) -> Any:
+        """The tensor, given the results of a call."""
+        return call[self.number]
+
+    def expression(self, page: Page) -> str:
+        """See `Where.expression`."""
+        return f"t{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient(Where):
+    """The ``.grad`` of a tensor."""
+
+    of: Where
+
+    def get(self, call: Call = ()) -> Any:
+        """The gradient now."""
+        return self.of.get(call)._grad
+
+    def set(self, value: Any, call: Call = ()) -> None:
+        """Set the gradient."""
+        self.of.get(call)._grad = value
+        world.bump_gradients()
+
+    def expression(self, page: Page) -> str:
+        """See `Where.expression`."""
+        return f"{self.of.expression(page)}._grad"
+
+    def setting(self, page: Page, value: str) -> str:
+        """See `Where.setting`; whoever writes several counts them in `world.gradients` at once."""
+        return f"{self.expression(page)} = {value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(Where):
+    """The whole Cell of a tensor, of which a view sees a part."""
+
+    of: Where
+
+    def get(self, call: Call = ()) -> Tensor:
+        """A tensor on all elements of the Cell."""
+        tensor = self.of.get(call)
+        return tensor if tensor._view is None else handle_on(tensor._cell, Tensor)
+
+    def read(self, call: Call = ()) -> Any:
+        """The array in the Cell."""
+        return self.of.get(call)._cell.array
+
+
+@dataclass(frozen=True, slots=True)
+class Starts(Where):
+    """The start positions of a view."""
+
+    of: Where
+
+    def read(self, call: Call = ()) -> Any:
+        """The positions as an array."""
+        return self.of.get(call)._view.starts
+
+
+@dataclass(frozen=True, slots=True)
+class Flag(Where):
+    """The ``requires_grad`` of a tensor."""
+
+    of: Where
+
+    def set(self, value: bool, call: Call = ()) -> None:
+        """Set it, if it differs."""
+        tensor = self.of.get(call)
+        if tensor._requires_grad is not value:
+            tensor._requires_grad = value
+            world.bump()
+
+
+@dataclass(frozen=True, slots=True)
+class OnTape(Where):
+    """The position of a tensor on the tape: a node, the number of its output, and a flag."""
+
+    of: Where
+
+    def set(self, value: tuple[Any, int, bool], call: Call = ()) -> None:
+        """Let the history of the tensor go on from there; without a node it becomes a leaf."""
+        tensor = self.of.get(call)
+        if value[0] is None or not tensor._requires_grad:
+            world.bump()
+        tensor._grad_fn, tensor._output_nr, tensor._requires_grad = value
+        tensor._rebased += value[0] is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Hook(Where):
+    """The hooks of a tensor, to which a method such as ``register_hook`` adds one."""
+
+    of: Where
+    method: str
+
+    def set(self, value: Callable[..., Any] | None, call: Call = ()) -> None:
+        """Add a hook; ``None`` for a method that takes none."""
+        tensor = self.of.get(call)
+        # A tensor that was detached after it got the hook keeps the hook.
+        requires_grad, tensor._requires_grad = tensor._requires_grad, True
+        getattr(tensor, self.method)(*(() if value is None else (value,)))
+        tensor._requires_grad = requires_grad
+
+
+@dataclass(frozen=True, slots=True)
+class Item(Where):
+    """A member of a list, a tuple or a dictionary.
+
+    Attributes:
+        of: Where the container is.
+        key: The key or index of the member.
+        default: Makes what counts as the member where there is none.
+    """
+
+    of: Where
+    key: Any
+    default: Callable[[], Any] | None = None
+
+    def get(self, call: Call = ()) -> Any:
+        """The member now."""
+        return self.found_in(self.of.get(call))
+
+    def found_in(self, container: Any) -> Any:
+        """The member of ``container``."""
+        try:
+            if isinstance(container, dict):
+                # One with defaults must not make one here.
+                value = dict.get(container, self.key, MISSING)
+            else:
+                value = type(container).__getitem__(container, self.key)
+        except (AttributeError, IndexError, TypeError):
+            return MISSING
+        return self.default() if value is MISSING and self.default is not None else value
+
+    def __str__(self) -> str:
+        return f"{self.of}[{self.key!r}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Where):
+    """The answer to a question about an argument or a container.
+
+    Attributes:
+        of: Where the argument or container is.
+        question: Gives the answer, such as ``len``.
+        args: What the question takes besides the object.
+    """
+
+    of: Where
+    question: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+
+    def get(self, call: Call = ()) -> Any:
+        """The answer now."""
+        return self.found_in(self.of.get(call))
+
+    def found_in(self, container: Any) -> Any:
+        """The answer for ``container``."""
+        try:
+            return self.question(container, *self.args)
+        except TypeError:
+            return MISSING
+
+    def __str__(self) -> str:
+        return str(self.of)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute(Where):
+    """An attribute of an argument, or of an object of a dataclass."""
+
+    of: Where
+    name: str
+
+    def get(self, call: Call = ()) -> Any:
+        """The value now."""
+        return attributes_of(self.of.get(call)).get(self.name, MISSING)
+
+    def set(self, value: Any, call: Call = ()) -> None:
+        """Set the attribute."""
+        setattr(self.of.get(call), self.name, value)
+
+    def __str__(self) -> str:
+        if isinstance(self.of, Argument):
+            return f"the attribute {self.name!r} of an argument"
+        return f"{self.of}.{self.name}"
