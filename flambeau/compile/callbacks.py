@@ -12,11 +12,11 @@ from typing import Any
 
 def calls_back(jaxpr: Any) -> bool:
     """Whether ``jaxpr``, or one that it contains, calls Python: `jax.pure_callback` and others."""
-    return any(
-        equation.effects or "callback" in equation.primitive.name
-        for each in _with_inner(jaxpr)
-        for equation in each.eqns
-    )
+    for each in _with_inner(jaxpr):
+        for equation in each.eqns:
+            if equation.effects or "callback" in equation.primitive.name:
+                return True
+    return False
 
 
 def _with_inner(jaxpr: Any) -> Iterator[Any]:

@@ -25,7 +25,13 @@ _OF_BYTES: tuple[Any, ...] = (
 )  # fmt: skip
 _CHANGEABLE = (dict, list, deque, set, np.ndarray, *_OF_BYTES)
 _VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
-_WITH_ATTRIBUTES = dict | list | set | frozenset | tuple | deque | np.ndarray
+_WITH_ATTRIBUTES = (dict, list, set, frozenset, tuple, deque, np.ndarray)
+# Anything else compares by identity.
+_BY_CONTENT = (
+    *_WITH_ATTRIBUTES, *_OF_BYTES, *_VIEWS, MappingProxyType, ChainMap, io.BytesIO, io.StringIO,
+)  # fmt: skip
+# Types whose values, if they are of no subclass, compare as they are.
+_EXACT = {int, bool, str, bytes, type(None)}
 
 
 def freeze(value: Any) -> tuple[Any, Any]:
@@ -34,8 +40,12 @@ def freeze(value: Any) -> tuple[Any, Any]:
     Returns:
         The type of a container, ``None`` for anything else; and the content.
     """
+    if type(value) in _EXACT:
+        return None, (type(value), value)
     if isinstance(value, _BY_VALUE):
         return (np.void if isinstance(value, np.void) else None), exactly(value)
+    if not isinstance(value, _BY_CONTENT):
+        return None, Same(value)
     kind, content = _content_of(value)
     if has_own_kind(value) and state_of(value):
         # Its attributes are its own.
@@ -52,7 +62,8 @@ def _content_of(value: Any) -> tuple[Any, Any]:
     if isinstance(value, dict):
         # Past what a class of its own makes of it.
         base: Any = OrderedDict if isinstance(value, OrderedDict) else dict
-        return dict, tuple((_key(name), freeze(each)) for name, each in base.items(value))
+        keys, values = base.keys(value), base.values(value)
+        return dict, tuple(zip(map(_key, keys), map(freeze, values), strict=True))
     if isinstance(value, list | deque) or is_tuple(value):
         frozen = tuple(map(freeze, value))
         fixed = isinstance(value, tuple) and all(kind is None for kind, _ in frozen)

@@ -75,6 +75,7 @@ def is_of_library_class(cls: type) -> bool:
     return is_of_library_module(module_of(cls))
 
 
+@functools.lru_cache(maxsize=1024)
 def module_of(cls: type) -> str:
     """The name of the module that defines a class; "" for code that runs outside of a module.
 
@@ -86,6 +87,7 @@ def module_of(cls: type) -> str:
     return name
 
 
+@functools.lru_cache(maxsize=1024)
 def is_own(cls: type) -> bool:
     """Whether a class is flambeau's."""
     return cls.__module__.partition(".")[0] == "flambeau"

@@ -299,13 +299,15 @@ def content_of(table: Any) -> Any:
 
 
 def _is_member(state: Mapping[str, Any], name: str) -> bool:
-    return any(name in state.get(table, ()) for table in _TABLES[:3])
+    parameters, buffers, modules = map(state.get, _TABLES[:3], ((), (), ()))
+    return name in parameters or name in buffers or name in modules
 
 
 def _is_slot(found: Any) -> bool:
     return type(found).__name__ == "member_descriptor"
 
 
+@functools.lru_cache(maxsize=1024)
 def _keeps_to_itself(kind: type) -> bool:
     """Whether what flambeau's own code reads of such objects is watched elsewhere."""
     return any(is_own(cls) and not cls.__module__.startswith(_SCHEDULERS) for cls in kind.__mro__)

@@ -159,7 +159,9 @@ class Trace:
     def is_made_inside(self, cell: Cell) -> bool:
         """Whether ``cell`` was made by the traced function, or stands in for an argument's."""
         born = cell.born
-        return born >= self._began and not any(born in epochs for epochs in self._asides)
+        if born < self._began:
+            return False
+        return not self._asides or all(born not in epochs for epochs in self._asides)
 
     def write(self, cell: Cell, array: Any) -> None:
         """Let the traced program put ``array`` into ``cell``."""
