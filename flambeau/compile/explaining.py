@@ -200,11 +200,12 @@ def terms(program: Any, leaves: Any = None) -> Iterator[Term]:
     for owner, snapshot, value in guard.watched:
         name = f"the state of {type(owner).__name__}"
         yield Term(name, Same(value), Same(value if snapshot() == value else snapshot()), True)
-    for slot, spec in program.slot_specs:
+    checks = program.checks
+    for slot, spec in checks.specs:
         yield Term(names.of_slot(slot), _plain_spec(spec), _plain_spec(spec_of(slot.get())))
-    for slot, value in program.bound:
+    for slot, value in checks.objects:
         yield Term(names.of_slot(slot), Same(value), Same(slot.get()))
-    for slot, owner in program.shared_slots:
+    for slot, owner in checks.shared:
         is_same = Plain(slot.get() is owner.get())
         yield Term(f"{names.of_slot(slot)} is {names.of_slot(owner)}", Plain(True), is_same, True)
     if leaves is not None:
@@ -326,13 +327,13 @@ def _gradient(tensor: Any, names: Names, before: str) -> Term:
 
 def _terms_of_arguments(program: Any, leaves: Any) -> Iterator[Term]:
     same = Plain("as in the trace")
-    shares = program.places.hold(leaves)
+    shares = program.checks.sharing.holds(leaves)
     if program.joined.owners:
         shares = shares and program.joined.holds(leaves)
         leaves, _ = program.joined.look(leaves)
     name = "which arguments and tensors share elements"
     yield Term(name, same, same if shares else Plain("different"))
-    for fact, answer in program.facts if shares else ():
+    for fact, answer in program.checks.facts if shares else ():
         asked = ", ".join(map(repr, fact.args))
         name = f"{fact.question.__name__}({asked}) of an argument"
         yield Term(name, answer, freeze(fact.get(leaves)))

@@ -48,7 +48,7 @@ class _Recent:
         self.avals = [(i, each._cell.array.aval) for i, each in enumerate(args)]
         self.count = len(args)
         # Arguments may look at none of these Cells.
-        self.written = program.places.written_cells
+        self.written = program.checks.sharing.written_cells
         # What the thread has set: seldom another dictionary, and then the long way decides.
         self.modes = dict(vars(modes))
         self.version = world.version
@@ -56,9 +56,7 @@ class _Recent:
     @staticmethod
     def of(program: Program, args: tuple[Any, ...]) -> _Recent | None:
         """The quick way for calls such as this, if they are simple enough."""
-        if arguments.have_many_places() or program.writes_arguments or program.looks_at_slots:
-            return None
-        if program.facts or program.joined.owners:
+        if arguments.have_many_places() or not program.is_simple:
             return None
         is_simple = all(map(_is_simple, args)) and _are_different(args)
         return _Recent(program, args) if is_simple else None
@@ -174,7 +172,7 @@ class CompiledFunction:
         else:
             self.programs.move_to_end(key)
         for i, program in enumerate(programs):
-            if program.accepts() and program.fits(leaves):
+            if program.fits(leaves):
                 if i:
                     programs.insert(0, programs.pop(i))
                 break

@@ -41,6 +41,26 @@ class Arrival(NamedTuple):
     is_leaf: bool
 
 
+class Passing:
+    """The gradients that pass through a program, as its trace has found them.
+
+    Attributes:
+        roots: The results that need cotangents.
+        count: How many of the program's outputs are no gradients.
+        arrivals: Where the gradients go.
+        new_leaves: Tensors that the function takes off the tape and then requires gradients of,
+            with their positions among the results.
+        refusal: Why there are no gradients, if there are none.
+    """
+
+    def __init__(self) -> None:
+        self.roots: list[Root] = []
+        self.count = 0
+        self.arrivals: list[Arrival] = []
+        self.new_leaves: dict[Tensor, int] = {}
+        self.refusal: Exception | None = None
+
+
 class _ToTheEdge(Backward):
     """A run that stops, without hooks, at whatever was there before the trace, and at leaves."""
 

@@ -12,22 +12,20 @@ from jax.core import eval_jaxpr
 
 from flambeau.compile import exchanging
 from flambeau.compile.callbacks import calls_back
-from flambeau.compile.contents import spec_of, tensors_in
+from flambeau.compile.checks import Checks
 from flambeau.compile.effects import Effects
 from flambeau.compile.explaining import Origin, source_of
-from flambeau.compile.freezing import freeze
 from flambeau.compile.guard import Guard
 from flambeau.compile.history import Arrival, History, Source
 from flambeau.compile.recomputation import expanded
 from flambeau.compile.recording import Recording
-from flambeau.compile.sharing import Joined, Places, owners_after
+from flambeau.compile.sharing import Joined, owners_after
 from flambeau.compile.split import Split, without_constants
-from flambeau.compile.where import Argument, Itself, Made, Where, Whole
+from flambeau.compile.where import Argument, Itself, Made, Where
 from flambeau.core import finishing, jit_core
 from flambeau.core.cell import Cell
 from flambeau.core.donation import owned
 from flambeau.core.programs import compiled
-from flambeau.core.tensor import Tensor
 
 _array_of = attrgetter("array")
 
@@ -51,21 +49,21 @@ class Program:
         trace, slot_of = recording.trace, exchanging.slots_by_cell(recording)
         self.joined = recording.joined
         self.guard = Guard(trace, trace.all_snapshots(), trace.outside)
-        self.keeping = recording.keeping
-        #: What the program takes for granted about its arguments besides `signature`.
-        self.facts = trace.facts.all()
-        self.places = Places(recording, slot_of, len(leaves))
         self._bind(recording, closed, slot_of)
+        looked_up = self.reads[len(self.joined.operands) :]
+        fixed = {*self.donated, *self.kept, *recording.writes}
+        self.checks = Checks(recording, slot_of, looked_up, fixed, len(leaves))
         read, unset = (*self.donated, *self.kept), {*self.guard.without_grad}
         effects = Effects(recording, slot_of, read, unset, self.history)
         self.look, self.write, self.changes = effects.look, effects.write, effects.changes
         self.page = recording.page
-        self.writes_arguments = any(isinstance(each, Where) for each in recording.writes)
         trace.release()
-        #: Whether the situation that the program was compiled for still holds.
-        self.looks_at_slots = bool(self.slot_specs or self.keeping.slots)
-        self.accepts: Callable[[], bool] = (
-            self._accepts_slots if self.looks_at_slots else self.guard.holds
+        #: Whether its reads are the arguments of a call, on which nothing else depends.
+        self.is_simple = not (
+            any(isinstance(each, Where) for each in recording.writes)
+            or self.checks.look_up
+            or self.checks.facts
+            or self.joined.owners
         )
 
     def _bind(self, recording: Recording, closed: Any, slot_of: dict[Cell, Where]) -> None:
@@ -79,19 +77,13 @@ class Program:
         #: Whether it calls Python while it runs, which may read, and may fail.
         self.calls_back = calls_back(closed.jaxpr)
         # What a backward that comes later needs cannot be overwritten.
-        keeps = recording.roots or self.calls_back
+        keeps = recording.passing.roots or self.calls_back
         free = set() if keeps else set(recording.writes)
         self.donated = [cell for cell in read if cell in free]
         self.kept = [cell for cell in read if cell not in free]
         looked_up = [each for each in constants if isinstance(each, Where)]
         #: Where the arrays are found that the program reads besides those of these Cells.
         self.reads = [*recording.joined.operands, *looked_up]
-        # Tensors whose Cell the program exchanges, and Cells that theirs must not be.
-        self.loose = [each.of.get() for each in looked_up if isinstance(each, Whole)]
-        self.bound_cells = {*read, *recording.writes} - slot_of.keys() if self.loose else set()
-        self.slot_specs = [(slot, spec_of(slot.get())) for slot in looked_up]
-        self.slot_specs += [(slot, spec_of(before)) for slot, before in recording.slot_before]
-        self._bind_to_slots(recording, slot_of)
         order: dict[Any, int] = {}
         for i, each in enumerate((*self.donated, *self.kept, *self.reads)):
             order.setdefault(each, i)
@@ -109,14 +101,17 @@ class Program:
             return [*values, *arrays[first:last]]
 
         self.history: History | None = None
-        if recording.roots:
-            split = Split(jaxpr, operands, recording.count)
+        if recording.passing.roots:
+            split = Split(jaxpr, operands, recording.passing.count)
             source_of = functools.partial(_source_of, recording, order, slot_of)
             self.history = History(
                 split,
-                [jax.ShapeDtypeStruct(each.shape, each.dtype) for _, each in recording.roots],
-                [source_of(each) for each in recording.arrivals],
-                recording.refusal,
+                [
+                    jax.ShapeDtypeStruct(each.shape, each.dtype)
+                    for _, each in recording.passing.roots
+                ],
+                [source_of(each) for each in recording.passing.arrivals],
+                recording.passing.refusal,
             )
             self.executable = self._waiting(self.history.forward)
             return
@@ -136,23 +131,6 @@ class Program:
             return executable
         return lambda *arrays: jax.block_until_ready(executable(*arrays))
 
-    def _bind_to_slots(self, recording: Recording, slot_of: dict[Cell, Where]) -> None:
-        """Find out which tensors in slots must be those that the trace has found there."""
-        # Slots that must hold the same tensor as others, and slots with what they must hold.
-        self.shared_slots: list[tuple[Any, Any]] = []
-        self.bound: list[tuple[Any, Any]] = [*recording.staying]
-        used = recording.trace.reads.keys() | recording.looked_up
-        first: dict[Any, Tensor] = {}
-        for holder, before in recording.slot_before:
-            for slot, tensor in tensors_in(before, holder):
-                owner = None if tensor._view is not None else slot_of.get(tensor._cell)
-                if owner == slot or tensor._cell not in used:
-                    first.setdefault(owner, tensor)
-                elif owner is not None and first.get(owner) is tensor:
-                    self.shared_slots.append((slot, owner))
-                else:
-                    self.bound.append((slot, tensor))
-
     def run(self, leaves: Sequence[Any]) -> Any:
         """Run the program on the leaves of a call's arguments, and the gradients of these."""
         if self.joined.owners:
@@ -160,14 +138,8 @@ class Program:
         return self.run_on(leaves, [each.read(leaves) for each in self.reads])
 
     def fits(self, leaves: list[Any]) -> bool:
-        """Whether arguments share Cells, and what was asked about them is so, as in the trace."""
-        if not self.places.hold(leaves) or (self.joined.owners and not self.joined.holds(leaves)):
-            return False
-        if not self.facts:
-            return True
-        if self.joined.owners:
-            leaves, _ = self.joined.look(leaves)
-        return all(freeze(where.get(leaves)) == answer for where, answer in self.facts)
+        """Whether the program may run for arguments of the signature that it was compiled for."""
+        return self.guard.holds() and self.checks.hold(leaves)
 
     def run_on(self, leaves: Sequence[Any], inputs: list[Any]) -> Any:
         """`run`, when the arrays that are in no Cells of the program's own have been read."""
@@ -196,21 +168,6 @@ class Program:
     def source(self) -> str:
         """What a call does besides computing, as Python: what is compared, read and written."""
         return source_of(self)
-
-    def _accepts_slots(self) -> bool:
-        return (
-            self.guard.holds()
-            and all(spec_of(slot.get()) == spec for slot, spec in self.slot_specs)
-            and all(slot.get() is tensor for slot, tensor in self.bound)
-            and all(slot.get() is owner.get() for slot, owner in self.shared_slots)
-            and self.keeping.holds()
-            and self._are_apart()
-        )
-
-    def _are_apart(self) -> bool:
-        """Whether tensors whose Cell the program exchanges share none with others it knows."""
-        cells = {each._cell for each in self.loose}
-        return len(cells) == len(self.loose) and cells.isdisjoint(self.bound_cells)
 
 
 def _record(function: Callable[..., Any], leaves: list[Any], structure: Any) -> Any:
@@ -243,8 +200,8 @@ def _source_of(
 ) -> Source:
     """Where a tensor that takes a gradient is found at each call."""
     tensor = arrival.tensor
-    if arrival.is_leaf and tensor in recording.new_leaves:
-        return Source(Made(recording.new_leaves[tensor]))
+    if arrival.is_leaf and tensor in recording.passing.new_leaves:
+        return Source(Made(recording.passing.new_leaves[tensor]))
     if tensor in recording.own:
         where = Argument(recording.own[tensor])
         return Source(where, order.get(where, -1))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 from jax.core import Tracer
 
 from flambeau.compile import arguments, errors, exchanging, guard, settings, sharing
+from flambeau.compile.containers import Watch
 from flambeau.compile.contents import KINDS
 from flambeau.compile.hidden import hidden_objects
-from flambeau.compile.history import Arrival, trace_backward
+from flambeau.compile.history import trace_backward
 from flambeau.compile.keeping import Keeping, Origin, Writer, drop_counters
 from flambeau.compile.members import notice_attributes, stop_noticing_attributes
 from flambeau.compile.places import Member, Outside, Returned, Variable
@@ -55,20 +56,12 @@ class Recording(Results):
         self.function = function
         self.structure = structure
         self.joined = joined
-        self.leaves = joined.leaves
-        self.stand_ins: list[Any] = []
         #: Where the program's effects are written; and what is left and returned.
         self.page = Page()
         self.keeping: Keeping
-        # Where the cotangents of results go, and how many outputs are no gradients.
-        self.arrivals: list[Arrival] = []
-        # Tensors that it takes off the tape and then requires gradients of, as results.
-        self.new_leaves: dict[Tensor, int] = {}
-        self.refusal: Exception | None = None
         self.failed = False
         # The slots that it changes, with what stood there.
         self.changed: list[tuple[Any, Any]] = []
-        self.count = 0
         # Each write-back to a Cell, an argument or the whole Cell of one, as the position of its
         # output and how many writes it stands for.
         self.writes: dict[Cell | Where, tuple[int, int]] = {}
@@ -78,9 +71,6 @@ class Recording(Results):
         self.staying: list[tuple[Any, Any]] = []
         # The slots that the function itself puts something into, with that.
         self.assigned: list[tuple[Any, Any]] = []
-        # Gradients that it leaves and that consist of several tensors.
-        self.sparse_gradients: list[tuple[Where, Any]] = []
-        self.active: list[Any] = []
 
     def record(self) -> Any:
         """Trace the function and give the closed jaxpr.
@@ -90,7 +80,7 @@ class Recording(Results):
         Raises:
             CompileError: The function needs a value that is not known yet.
         """
-        arrays = [each.read(self.leaves) for each in self.joined.operands]
+        arrays = [each.read(self.joined.leaves) for each in self.joined.operands]
         for array in arrays:
             if isinstance(array, jax.Array):
                 self.trace.device = Tensor._wrap(array).device
@@ -100,7 +90,7 @@ class Recording(Results):
         put_settings_back = settings.keep()
         try:
             classes = arguments.classes_in(self.structure)
-            self.trace.begin(self.function, self.leaves, classes)
+            self.trace.begin(self.function, self.joined.leaves, classes)
             modes.trace = self.trace
             notice_attributes(self.trace)
             # What it puts into context variables is gone with this copy.
@@ -135,8 +125,8 @@ class Recording(Results):
         self._restore()
 
     def _run(self, *tracers: Any) -> list[Any]:
-        self._make_stand_ins(tracers)
-        args, kwargs = arguments.unflatten(self.structure, self.stand_ins)
+        stand_ins = self._make_stand_ins(tracers)
+        args, kwargs = arguments.unflatten(self.structure, stand_ins)
         before = settings.now()
         with self.trace.noting():
             returned = self.function(*args, **kwargs)
@@ -144,23 +134,22 @@ class Recording(Results):
             raise errors.explain(self.trace.refused)
         settings.warn_of_changes(before)
         self.trace.warn()
-        self._warn_of_arguments(args, kwargs)
+        self._warn_of_arguments(args, kwargs, stand_ins)
         self.trace.log.restore()
-        self._collect_slots(returned)
-        self._collect_sparse_gradients()
-        self._collect_kept(returned)
+        active = self._collect_slots(returned)
+        self._collect_kept(returned, active, stand_ins)
         self._collect_writes()
         self._collect_exchanges()
         self._collect_moved()
         self._collect_hooks()
-        self.count = len(self.outputs)
-        if self.roots:
+        self.passing.count = len(self.outputs)
+        if self.passing.roots:
             self._trace_backward()
         return self.outputs
 
-    def _make_stand_ins(self, tracers: tuple[Any, ...]) -> None:
-        self.stand_ins = sharing.stand_ins(self.joined, tracers, self.trace)
-        for i, (made, leaf) in enumerate(zip(self.stand_ins, self.leaves, strict=True)):
+    def _make_stand_ins(self, tracers: tuple[Any, ...]) -> list[Any]:
+        stand_ins = sharing.stand_ins(self.joined, tracers, self.trace)
+        for i, (made, leaf) in enumerate(zip(stand_ins, self.joined.leaves, strict=True)):
             if arguments.is_input(leaf):
                 self.own.setdefault(made, i)
                 history = (made._grad_fn, made._output_nr, made._requires_grad)
@@ -168,29 +157,34 @@ class Recording(Results):
                 self.given.setdefault(made, Handle.of(made))
                 if made is not leaf:
                     self.trace.facts.given.setdefault(made, (i, leaf))
+        return stand_ins
 
-    def _warn_of_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _warn_of_arguments(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], stand_ins: list[Any]
+    ) -> None:
         """Warn if a container among the arguments was changed, which is one of the trace's own."""
         leaves, structure = arguments.flatten(args, kwargs)
         same = structure == self.structure
-        if not same or any(a is not b for a, b in zip(leaves, self.stand_ins, strict=False)):
+        if not same or any(a is not b for a, b in zip(leaves, stand_ins, strict=False)):
             errors.warn(
                 "the compiled function changes a list, a dictionary or another container among its "
                 "arguments; the caller's stays as it was. Let the function find the container "
                 "outside itself, as a global or an attribute, or return what it puts there"
             )
 
-    def _collect_kept(self, returned: Any) -> None:
+    def _collect_kept(self, returned: Any, active: list[Watch], stand_ins: list[Any]) -> None:
+        """Write down what the function leaves behind, and check that each call can make it."""
         holders = {*map(id, self.trace.modules)}
         holders |= {id(slot.root) for slot, _ in self.assigned if isinstance(slot, Outside)}
         hidden, knows = hidden_objects(self, returned), self.trace.reads_outside.knows
         origin = Origin(
             self.trace.log, self.keep, lambda value: knows(value) or id(value) in hidden,
-            holders, self.stand_ins,
+            holders, stand_ins,
         )  # fmt: skip
         writer = Writer(origin, self.page)
-        assigned = [*self.assigned, *self.trace.facts.new_attributes(), *self.sparse_gradients]
-        self.keeping = Keeping(writer, self.active, assigned, returned)
+        # Not before `hidden_objects` has looked at all that refers to these objects.
+        left = [*self.assigned, *self.trace.facts.new_attributes(), *self._sparse_gradients()]
+        self.keeping = Keeping(writer, active, left, returned)
         self._settle_objects(holders)
         if writer.numbers_in:
             errors.warn(
@@ -225,7 +219,7 @@ class Recording(Results):
         trace.log.replace_again()
         try:
             with trace.noting():
-                arrivals = trace_backward(self.roots, trace.first_sequence, trace.histories)
+                arrivals = trace_backward(self.passing.roots, trace.first_sequence, trace.histories)
             if trace.refused is not None:
                 raise errors.explain(trace.refused)
             if written != self._written():
@@ -235,15 +229,16 @@ class Recording(Results):
                     "called outside; compile the whole step, backward() included"
                 )
         except errors.VALUE_ERRORS as error:
-            self.refusal = errors.explain(error)
+            self.passing.refusal = errors.explain(error)
         except Exception as error:  # noqa: BLE001 (raised when the gradient is asked for)
-            self.refusal = error
+            self.passing.refusal = error
         else:
-            self.arrivals = [each for each in arrivals if self._is_known(each.tensor)]
-            for each in self.arrivals:
+            arrivals = [each for each in arrivals if self._is_known(each.tensor)]
+            self.passing.arrivals = arrivals
+            for each in arrivals:
                 self.add(each.gradient)
                 if each.is_leaf and self._is_detached(each.tensor):
-                    self.new_leaves[each.tensor] = self.keep(each.tensor)
+                    self.passing.new_leaves[each.tensor] = self.keep(each.tensor)
         finally:
             trace.log.restore()
 
@@ -257,16 +252,16 @@ class Recording(Results):
         is_result = tensor in self.returned
         return not made or is_result or tensor in self.own
 
-    def _collect_sparse_gradients(self) -> None:
-        """Find the gradients that consist of several tensors; those of arguments become dense."""
+    def _sparse_gradients(self) -> Iterator[tuple[Where, Any]]:
+        """The gradients that consist of several tensors; those of arguments become dense."""
         for tensor, grad in [*self.trace.grads.items()]:
             if grad is None or type(grad) not in OWN_PARTS:
                 continue
             if tensor in self.own or not self.trace.is_outside(tensor):
                 self.trace.grads[tensor] = grad.to_dense()
             else:
-                self.sparse_gradients.append((Gradient(Itself(tensor)), grad))
                 del self.trace.grads[tensor]
+                yield Gradient(Itself(tensor)), grad
 
     def _collect_writes(self) -> None:
         trace = self.trace
@@ -307,7 +302,7 @@ class Recording(Results):
 
     def _collect_flags(self) -> None:
         for stand_in, i in self.own.items():
-            leaf = self.leaves[i]
+            leaf = self.joined.leaves[i]
             differs = stand_in._requires_grad is not leaf.requires_grad
             if differs and stand_in._grad_fn is None and leaf._grad_fn is None:
                 self.effects.append((Flag(Argument(i)), stand_in._requires_grad))
@@ -336,7 +331,7 @@ class Recording(Results):
         """Find the hooks that the function leaves on tensors from outside."""
         self.effects += self.trace.hooks.new(self.where_is)
         for tensor, i in self.own.items():
-            leaf, node = self.leaves[i], tensor._grad_fn
+            leaf, node = self.joined.leaves[i], tensor._grad_fn
             retains = isinstance(node, arguments.OuterNode) and node.retains(tensor)
             if retains and not leaf.retains_grad:
                 self.effects.append((Hook(Argument(i), "retain_grad"), None))
@@ -346,8 +341,12 @@ class Recording(Results):
         tensors = [where.of for where, _ in self.effects if isinstance(where, OnTape)]
         return {each.position for each in tensors if isinstance(each, Argument)}
 
-    def _collect_slots(self, returned: Any) -> None:
-        """Find what the function leaves behind, and what that depends on."""
+    def _collect_slots(self, returned: Any) -> list[Watch]:
+        """Find what the function leaves behind, and what that depends on.
+
+        Returns:
+            The watches over the containers that change.
+        """
         trace, log = self.trace, self.trace.log
         log.refuse_strays()
         trace.settle()
@@ -362,7 +361,8 @@ class Recording(Results):
                 self.changed.append((slot, snapshot.before(slot)))
                 side_effects += self._look_at_change(*self.changed[-1])
             snapshot.ignore(slots)
-        side_effects += self._collect_active()
+        active, counted = self._collect_active()
+        side_effects += counted
         self.staying = objects_that_stay(self, returned)
         if side_effects:
             errors.warn(
@@ -370,6 +370,7 @@ class Recording(Results):
                 "Python side effects run once, not at every call. Keep such state in a tensor "
                 "(a buffer), or change it outside the compiled function"
             )
+        return active
 
     def _look_at_change(self, slot: Any, before: Any) -> list[str]:
         """Note that the function has put something into ``slot``; give its name if it may not."""
@@ -390,8 +391,8 @@ class Recording(Results):
     def _reaches_trace(self, value: Any) -> bool:
         return reaches_trace(value, self.trace.reads_outside.knows)
 
-    def _collect_active(self) -> list[str]:
-        """Find the containers that change; give the names of those that Python counts in."""
+    def _collect_active(self) -> tuple[list[Watch], list[str]]:
+        """The watches over containers that change, and the names of those that Python counts in."""
         trace, log = self.trace, self.trace.log
         names: list[str] = []
         more = [each for _, before in self.slot_before for each in log.watches_in(before)]
@@ -399,14 +400,14 @@ class Recording(Results):
             counted = drop_counters(watch, log)
             names += counted
             more += [watch] if counted else []
-        self.active = log.active(more)
+        active = log.active(more)
         for slot, value, _ in log.replaced:
-            if any(each in self.active for each in log.watches_in(value)):
+            if any(each in active for each in log.watches_in(value)):
                 trace.ignore(slot)
                 self.slot_before.append((slot, value))
-        for watch in self.active:
+        for watch in active:
             self.slot_before += [(each, each.found_in(watch.raw)) for each in watch.asked]
-        return names
+        return active, names
 
     def _restore(self) -> None:
         """Put back what the trace assigned, so that no tracer is left anywhere.

@@ -35,7 +35,7 @@ def objects_that_stay(recording: Any, returned: Any) -> list[tuple[Any, Any]]:
     }
     own = {place for places in fields.values() for place in places}
     roots = [slot.root for slot, _ in recording.assigned if isinstance(slot, Outside)]
-    elsewhere = [*trace.values_elsewhere(own), *recording.leaves]
+    elsewhere = [*trace.values_elsewhere(own), *recording.joined.leaves]
     ids = {*map(id, roots), *map(id, left_by(recording, returned))}
     staying: list[tuple[Any, Any]] = []
     while True:

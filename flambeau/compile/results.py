@@ -8,7 +8,7 @@ from jax.core import Tracer
 
 from flambeau.compile import errors, exchanging
 from flambeau.compile.contents import tensors_in
-from flambeau.compile.history import Root
+from flambeau.compile.history import Passing
 from flambeau.compile.watching import WatchingTrace
 from flambeau.compile.where import Argument, Gradient, Itself, Where
 from flambeau.core.cell import Cell
@@ -62,7 +62,7 @@ class Results:
         outputs: The outputs of the program.
         returned: The tensors that are left or returned, with their positions among the results.
         results: How each is made at a call.
-        roots: The results that need cotangents.
+        passing: The gradients that pass through the program.
         slot_before: What the program takes for granted of slots, as what the trace found there.
         looked_up: The Cells of tensors in slots that matter as objects, and not by their values.
     """
@@ -74,7 +74,7 @@ class Results:
         self.outputs: list[Any] = []
         self.returned: dict[Tensor, int] = {}
         self.results: list[Result] = []
-        self.roots: list[Root] = []
+        self.passing = Passing()
         self.slot_before: list[tuple[Any, Any]] = []
         self.looked_up: set[Cell] = set()
         # The outputs that are the arrays of whole Cells which the function makes.
@@ -181,8 +181,8 @@ class Results:
         node = value.grad_fn
         if node is None or node.spent:
             return None if node is None else SPENT
-        self.roots.append(((node, value.output_nr), value._read()))
-        return len(self.roots) - 1
+        self.passing.roots.append(((node, value.output_nr), value._read()))
+        return len(self.passing.roots) - 1
 
     def where_is(self, tensor: Tensor) -> Where:
         """Where a tensor from outside is found at each call."""

@@ -212,7 +212,7 @@ def owners_after(recording: Any, slot_of: Mapping[Cell, Where], count: int) -> d
         slot_of: Where the tensor on a Cell stands, if another may stand there at each call.
         count: How many leaves there are besides those that the trace has added.
     """
-    trace, leaves = recording.trace, recording.leaves
+    trace, leaves = recording.trace, recording.joined.leaves
     owners = {i: owner for i, owner in recording.joined.owners.items() if i < count}
     groups: dict[Cell, list[int]] = {}
     moved = recording.moved_arguments()
@@ -239,8 +239,8 @@ def _is_written(cell: Cell) -> bool:
     return isinstance(cell.array, Tracer) and bool(cell.version)
 
 
-class Places:
-    """The places where a program finds tensors, and which of these share a Cell.
+class Sharing:
+    """Which of the tensors that a program finds share a Cell.
 
     Arguments may share Cells as they like, as long as the program does not write to these.
 
@@ -251,7 +251,7 @@ class Places:
     """
 
     def __init__(self, recording: Any, slot_of: Mapping[Cell, Where], count: int) -> None:
-        trace, own = recording.trace, recording.own
+        trace, own, leaves = recording.trace, recording.own, recording.joined.leaves
         #: The Cells that are always the same, and written to.
         self.written_cells = {cell for cell in trace.values if cell not in slot_of}
         arguments = [Argument(i) for i in own.values() if i < count]
@@ -259,10 +259,10 @@ class Places:
         fixed = [cell for cell in {**trace.reads, **trace.values} if cell not in slot_of]
         self.numbers = {cell: -1 - i for i, cell in enumerate(fixed)}
         self.fixed = {self.numbers[cell] for cell in self.written_cells}
-        cells = self._cells(recording.leaves)
+        cells = self._cells(leaves)
         written = {each for each in trace.values if each in slot_of}
         given = recording.given
-        written |= {recording.leaves[i]._cell for e, i in own.items() if _is_written(given[e].cell)}
+        written |= {leaves[i]._cell for e, i in own.items() if _is_written(given[e].cell)}
         elsewhere = cells[len(arguments) :]
         # Where a write must be seen, and tensors that are read by way of another place.
         self.decisive = [i for i, cell in enumerate(cells) if cell in written]
@@ -272,10 +272,10 @@ class Places:
             if cell in self.numbers or elsewhere.count(cell) > 1
         ]
         self.matter = bool(cells) and bool(self.decisive or self.fixed)
-        self.partition = self._look(recording.leaves)
+        self.partition = self._look(leaves)
 
-    def hold(self, leaves: list[Any]) -> bool:
-        """Whether the same places as in the trace share a Cell."""
+    def holds(self, leaves: list[Any]) -> bool:
+        """Whether the same tensors as in the trace share a Cell."""
         return not self.matter or self._look(leaves) == self.partition
 
     def _cells(self, leaves: list[Any]) -> list[Any]:

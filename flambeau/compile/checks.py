@@ -1,0 +1,98 @@
+"""What must hold, at each call, of the values that a program looks up.
+
+The `Guard` asks what changes seldom, and says so when it does. Arguments and the values found at a
+`Where` may be others at each call, so these are compared each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flambeau.compile.contents import spec_of, tensors_in
+from flambeau.compile.freezing import freeze
+from flambeau.compile.keeping import Keeping
+from flambeau.compile.sharing import Joined, Sharing
+from flambeau.compile.where import Where, Whole
+from flambeau.core.cell import Cell
+from flambeau.core.tensor import Tensor
+
+
+class Checks:
+    """What must hold of the arguments of a call, and of the values that a program looks up.
+
+    Args:
+        recording: The finished trace.
+        slot_of: Where the tensor on a Cell is found, if another may be there at each call.
+        looked_up: Where the program looks up tensors that it reads.
+        fixed: The Cells that the program reads and writes at each call.
+        count: How many leaves the arguments have besides those that the trace has added.
+
+    Attributes:
+        specs: What the program takes for granted of values, as `spec_of` has it.
+        objects: The objects that must be found.
+        shared: Two places each that must hold the same tensor.
+        facts: What was asked about arguments, with the answers.
+        exchanged: The tensors whose Cell the program exchanges.
+    """
+
+    def __init__(
+        self,
+        recording: Any,
+        slot_of: dict[Cell, Where],
+        looked_up: Sequence[Where],
+        fixed: set[Any],
+        count: int,
+    ) -> None:
+        self.joined: Joined = recording.joined
+        self.keeping: Keeping = recording.keeping
+        self.sharing = Sharing(recording, slot_of, count)
+        self.facts = recording.trace.facts.all()
+        self.specs = [(where, spec_of(where.get())) for where in looked_up]
+        self.specs += [(where, spec_of(before)) for where, before in recording.slot_before]
+        self.objects: list[tuple[Where, Any]] = [*recording.staying]
+        self.shared: list[tuple[Where, Where]] = []
+        self._bind(recording, slot_of)
+        self.exchanged: list[Tensor] = [e.of.get() for e in looked_up if isinstance(e, Whole)]
+        self._fixed = fixed - slot_of.keys() if self.exchanged else set()
+        #: Whether values are looked up that are neither arguments nor always the same.
+        self.look_up = bool(self.specs or self.keeping.slots)
+
+    def _bind(self, recording: Any, slot_of: dict[Cell, Where]) -> None:
+        """Find out which tensors must be those that the trace has found."""
+        used = recording.trace.reads.keys() | recording.looked_up
+        first: dict[Any, Tensor] = {}
+        for holder, before in recording.slot_before:
+            for where, tensor in tensors_in(before, holder):
+                owner = None if tensor._view is not None else slot_of.get(tensor._cell)
+                if owner == where or tensor._cell not in used:
+                    first.setdefault(owner, tensor)
+                elif owner is not None and first.get(owner) is tensor:
+                    self.shared.append((where, owner))
+                else:
+                    self.objects.append((where, tensor))
+
+    def hold(self, leaves: list[Any]) -> bool:
+        """Whether all is as in the trace, in a call with arguments of the same signature."""
+        if self.look_up and not self._are_found():
+            return False
+        joined = self.joined
+        if not self.sharing.holds(leaves) or (joined.owners and not joined.holds(leaves)):
+            return False
+        if not self.facts:
+            return True
+        if joined.owners:
+            leaves, _ = joined.look(leaves)
+        return all(freeze(where.get(leaves)) == answer for where, answer in self.facts)
+
+    def _are_found(self) -> bool:
+        cells = {each._cell for each in self.exchanged}
+        return (
+            all(spec_of(where.get()) == spec for where, spec in self.specs)
+            and all(where.get() is value for where, value in self.objects)
+            and all(where.get() is owner.get() for where, owner in self.shared)
+            and self.keeping.holds()
+            # Tensors whose Cells the program exchanges share none with others that it knows.
+            and len(cells) == len(self.exchanged)
+            and cells.isdisjoint(self._fixed)
+        )
