@@ -207,7 +207,10 @@ class _Call:
 
     def _forward(self) -> Any:
         # What no_grad means in here concerns the tape only; JAX is told of the gradient otherwise.
-        stopping, modes.stopping = modes.stopping, False
+        inside = modes.inside
+        is_of_jax = inside is not None and inside.is_of_jax
+        if is_of_jax:
+            inside.is_of_jax = False
         try:
             with no_grad():
                 if not self.separate:
@@ -219,7 +222,8 @@ class _Call:
                 self.cls.setup_context(self.ctx, self.args, returned)
                 return returned
         finally:
-            modes.stopping = stopping
+            if is_of_jax:
+                inside.is_of_jax = True
 
     def _known_to_jax(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
         """The results of forward, as ones that JAX differentiates by backward."""

@@ -27,7 +27,7 @@ Arrays = tuple[Any, ...]
 
 def is_transformed(args: Sequence[Any]) -> bool:
     """Whether a call with these arguments is part of a function that JAX transforms."""
-    if modes.trace is not None and not modes.entered:
+    if modes.trace is not None and modes.inside is None:
         return False
     return any(isinstance(each, Tensor) and isinstance(each._read(), Tracer) for each in args)
 

@@ -1,4 +1,4 @@
-"""What a compiled function asks about its tensors besides their elements.
+"""Questions of a compiled function about its tensors besides their elements.
 
 An argument's attributes, hooks, and whether it is a view, are looked up where the caller has them,
 and the answers are facts that a program depends on. Whatever a function sets there, hooks and
@@ -19,7 +19,7 @@ Question = Callable[..., Any]
 
 
 class Facts:
-    """What a trace asks about its arguments, by their stand-ins."""
+    """The questions of a trace about its arguments, by their stand-ins."""
 
     def __init__(self) -> None:
         self.given: dict[Tensor, tuple[int, Tensor]] = {}
@@ -35,7 +35,7 @@ class Facts:
         return answer
 
     def show(self, stand_in: Tensor) -> None:
-        """Let ``stand_in`` have what the user has set on the argument."""
+        """Give ``stand_in`` the attributes that the user has set on the argument."""
         if stand_in in self._shown:
             return
         self._shown.add(stand_in)
@@ -45,14 +45,14 @@ class Facts:
                 own[name] = self.shown[stand_in, name] = self.ask(stand_in, attribute, name)
 
     def new_attributes(self) -> Iterator[tuple[Where, Any]]:
-        """What the function has set on arguments."""
+        """The attributes that the function has set on arguments."""
         for stand_in, (position, _) in self.given.items():
             for name, value in stand_in._user_attributes().items():
                 if self.shown.get((stand_in, name), MISSING) is not value:
                     yield Attribute(Argument(position), name), value
 
     def all(self) -> list[tuple[Asked, Any]]:
-        """What was asked, with the answers in a form that compares."""
+        """All questions, with the answers in a form that compares."""
         return [
             (Asked(Argument(self.given[stand_in][0]), question, args), answer)
             for (stand_in, question, args), answer in self._known.items()
@@ -65,7 +65,7 @@ def attribute(tensor: Tensor, name: str) -> Any:
 
 
 def names_of_attributes(tensor: Tensor) -> tuple[str, ...]:
-    """The names of what the user has set on ``tensor``."""
+    """The names of the attributes that the user has set on ``tensor``."""
     return (*tensor._user_attributes(),)
 
 
@@ -89,7 +89,7 @@ class HookSnapshot:
         ]
 
     def put_back(self) -> None:
-        """Remove what was added."""
+        """Remove the hooks that were added."""
         for _, _, hooks, before in self.tables.values():
             for number in [number for number in hooks if number not in before]:
                 del hooks[number]

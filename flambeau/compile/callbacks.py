@@ -1,7 +1,7 @@
 """Whether a traced program calls Python while it runs.
 
-Such a program overwrites nothing: what it calls may raise, and may read the tensors that the
-program is about to write.
+A program that does so overwrites nothing: the Python function may raise, and may read the tensors
+that the program is about to write.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What differs from call to call by itself: random numbers, clocks, iterators, files, processes.
+"""Values that differ from call to call by themselves: random numbers, clocks, iterators, files.
 
-A traced function meets them while it is traced only, and its program repeats what it met then. So
-whoever meets one of them is told by a warning.
+A traced function meets them while it is traced only, and its program repeats the values of then. So
+a warning tells of each of them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _FUNCTIONS = {
     for name in names
     if hasattr(owner, name)
 } | {id(io.open): "open()", id(builtins.input): "input()"}
-# What the functions of `random` and `numpy.random` draw from.
+# The generators behind the functions of `random` and `numpy.random`.
 _WATCHED_ANYWAY: tuple[Any, ...] = tuple(
     getattr(draw, "__self__", None) for draw in (random.random, np.random.rand)
 )

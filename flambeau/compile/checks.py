@@ -1,6 +1,6 @@
-"""What must hold, at each call, of the values that a program looks up.
+"""Conditions on the values that a program looks up, compared at each call.
 
-The `Guard` asks what changes seldom, and says so when it does. Arguments and the values found at a
+The `Guard` compares values that change seldom, and whose changes are announced. Arguments and the values found at a
 `Where` may be others at each call, so these are compared each time.
 """
 
@@ -19,7 +19,7 @@ from flambeau.core.tensor import Tensor
 
 
 class Checks:
-    """What must hold of the arguments of a call, and of the values that a program looks up.
+    """Conditions on the arguments of a call, and on the values that a program looks up.
 
     Args:
         recording: The finished trace.
@@ -29,10 +29,10 @@ class Checks:
         count: How many leaves the arguments have besides those that the trace has added.
 
     Attributes:
-        specs: What the program takes for granted of values, as `spec_of` has it.
+        specs: The properties that values must have, as `spec_of` gives them.
         objects: The objects that must be found.
         shared: Two places each that must hold the same tensor.
-        facts: What was asked about arguments, with the answers.
+        facts: The questions about arguments, with the answers.
         exchanged: The tensors whose Cell the program exchanges.
     """
 

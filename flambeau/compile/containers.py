@@ -1,9 +1,8 @@
 """Containers from outside, as a trace sees them.
 
 While a trace lasts, stand-ins of subclasses with the same content take the place of the lists and
-dictionaries that the traced function can reach. A stand-in notes what is asked of the content that
-was there before, on which the program then depends, and what is changed, which the program repeats
-at each call. The containers themselves stay as they are, whatever happens during the trace.
+dictionaries that the traced function can reach. A stand-in notes questions about the original content, on
+which the program then depends, and changes, which the program repeats at each call. The containers themselves stay as they are, whatever happens during the trace.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ class Change(NamedTuple):
 
     Attributes:
         watch: Which one.
-        method: What was called; ``"reach"`` if a member was made that was not there.
-        args: With what, as the traced function gave it.
+        method: The method that was called; ``"reach"`` if a missing member was made.
+        args: Its arguments, as the traced function gave them.
     """
 
     watch: Watch
@@ -39,7 +38,7 @@ class Change(NamedTuple):
 
 
 class Log:
-    """What a trace asks of containers from outside, and what it changes in them."""
+    """The questions that a trace asks of containers from outside, and its changes to them."""
 
     def __init__(self) -> None:
         self.watches: dict[int, Watch] = {}
@@ -135,7 +134,7 @@ class Log:
         return value._watch if is_stand_in else self.watches.get(id(value))
 
     def active(self, more: list[Watch]) -> list[Watch]:
-        """The watches over containers that change, or hold or are held by such, and ``more``."""
+        """The watches over containers that change, their parents and members, and ``more``."""
         waiting = [each.watch for each in self.changes] + more
         waiting += [each for each in self.watches.values() if each.rewritten]
         found: dict[Watch, None] = {}
@@ -152,7 +151,7 @@ class Log:
 
 
 class Watch:
-    """What is known of one container from outside.
+    """One container from outside, as a trace has asked and changed it.
 
     Args:
         log: Where changes are noted.
@@ -162,10 +161,10 @@ class Watch:
         slots: Where it stands.
         parents: The watches over containers that it is in.
         stand_in: What takes its place.
-        asked: What was asked of its content, as `Item` and `Asked`.
+        asked: The questions about its content, as `Item` and `Asked`.
         known: Whether nothing that is asked from now on needs noting.
         changed: Whether it was changed.
-        rewritten: Whether its content at the end replaces what there was.
+        rewritten: Whether its content at the end replaces the original one.
         touched: The keys that the trace has set or deleted.
         suffix: How many members at the end are the trace's own.
     """
@@ -303,7 +302,7 @@ def _identity(member: Any) -> Any:
 
 
 def leaves_in(value: Any, left_out: Iterable[int] = ()) -> Iterator[Any]:
-    """What is in a container, and in those in it; what is none, or a stand-in, is its own leaf.
+    """The leaves of a container and those in it; any other object, or a stand-in, is its own leaf.
 
     Tensors that consist of others, as sparse ones do, are containers of these.
 

@@ -1,4 +1,4 @@
-"""What a program finds in a value that it looks up at each call: tensors, objects, containers."""
+"""The tensors, objects and containers in a value that a program looks up at each call."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Discovery:
         self._chance = chance
         #: Flambeau's own objects, but for modules.
         self.own = OwnState()
-        #: What was read.
+        #: The places that were read.
         self.places: dict[Outside, None] = {}
         #: Modules, with the class that each had when it was found.
         self.modules: list[tuple[Any, type]] = []
@@ -88,7 +88,7 @@ class Discovery:
         self._told: list[type] = []
         self._told_of: list[ModuleType] = []
         self._running: interception.Running | None = None
-        # Those that can tell what is read; and whether code that ran may pass that by.
+        # Objects that announce reads; and whether code that ran may bypass the announcement.
         self._telling: list[tuple[Any, str]] = []
         self._passes_by = False
         self._classes: dict[type, None] = {}
@@ -163,7 +163,7 @@ class Discovery:
             self._note_and_discover(Returned(value))
             return ()
         if kind in weakref.ProxyTypes:
-            # A proxy does not say what it leads to, but its methods do.
+            # A proxy hides its referent, but its methods are bound to the referent.
             return [Outside(value, None, ("__setattr__", "__self__")).get()]
         if isinstance(value, ContextVar):
             self._note_and_discover(labelled(Variable(value.get), value.name))
@@ -184,7 +184,7 @@ class Discovery:
             self._note_way_in(kind)
             self._know(value)
         is_cached = isinstance(wrapped, FunctionType) and not interception.can_tell(kind)
-        # A cached function may give what it has found before.
+        # A cached function may return earlier results.
         if is_cached and self._run_ahead(wrapped):
             self._chance.meet_cached(value)
         if is_own(kind) and not is_module(value):
@@ -209,7 +209,7 @@ class Discovery:
         elif state_of(value) is not NO_STATE:
             self._find_by_name(value, label)
         else:
-            # An iterator or a generator, say, and what it goes through.
+            # For example an iterator or a generator, with the object that it iterates over.
             return [e for e in gc.get_referents(value) if not isinstance(e, ModuleType)]
         return ()
 
@@ -317,7 +317,7 @@ class Discovery:
         self._note_all(defaults_of(function))
 
     def note_of_class(self, cls: type, name: str) -> None:
-        """Note what a class defines under a name."""
+        """Note the attribute that a class itself defines under a name."""
         found = vars(cls).get(name)
         more = ("__func__",) if isinstance(found, classmethod) else ()
         self._note(labelled(Outside(cls, None, (name, *more)), f"{cls.__name__}.{name}"))
@@ -366,7 +366,7 @@ def labelled(place: Outside, label: str) -> Outside:
 
 
 def functions_in(found: Any) -> list[FunctionType]:
-    """The functions behind what a class defines: a method, a property, a partial method."""
+    """The functions behind a member of a class: a method, a property, a partial method."""
     if isinstance(found, FunctionType):
         return [found]
     names = ("__func__", "fget", "fset", "func", "__wrapped__")

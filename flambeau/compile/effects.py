@@ -1,7 +1,6 @@
-"""What a program does besides computing, written as two functions in Python.
+"""The effects of a program besides its computation, written as two functions in Python.
 
-``look`` runs before anything is overwritten, and finds what a call returns or changes where it
-stands now. ``write`` runs with the outputs of the program: it makes the new tensors, containers and
+``look`` runs before anything is overwritten, and finds the objects that a call returns or changes. ``write`` runs with the outputs of the program: it makes the new tensors, containers and
 objects, puts everything where it belongs, and gives what the function returns. It can begin again
 after an interrupt; where it changes containers, ``done`` has what was made and which changes were
 carried out, so that nothing is made or done twice.
@@ -33,11 +32,11 @@ class Effects:
         slot_of: Where the tensor on a Cell stands, if another may stand there at each call.
         read: The Cells that the program reads.
         unset: Tensors that have no gradient when the program runs.
-        history: What the program knows of gradients that pass through it, if any do.
+        history: The gradients that pass through the program, if any do.
 
     Attributes:
-        look: Finds what a call needs from before it, given the leaves of the arguments; ``None``
-            if it needs nothing.
+        look: Finds the objects that a call needs from before it, given the leaves of the
+            arguments; ``None`` if it needs none.
         write: Writes and returns; see the module's text.
         changes: Whether anything outside changes.
     """

@@ -1,4 +1,4 @@
-"""What is said when a function cannot be compiled."""
+"""Errors and warnings about functions that cannot be compiled."""
 
 from __future__ import annotations
 

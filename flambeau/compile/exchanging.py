@@ -58,7 +58,7 @@ def collect(
     output_of: Callable[[Cell], int],
     add: Callable[[Any], int],
 ) -> Iterator[tuple[Whole, Exchange]]:
-    """What a trace has exchanged, with where it is found.
+    """The exchanges of a trace, with the tensors that they belong to.
 
     Args:
         handles: What tensors from outside, and stand-ins of arguments, were before.

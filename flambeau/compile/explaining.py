@@ -37,7 +37,7 @@ MODES = (
 )  # fmt: skip
 
 
-# What they usually are; ``...`` for what needs no mention.
+# Their usual values; ``...`` where a value is never mentioned.
 _USUAL_MODES = (None, True, False, ..., ..., None, True)
 
 
@@ -45,9 +45,9 @@ class Term(NamedTuple):
     """One thing that a program takes for granted.
 
     Attributes:
-        name: What the user calls it.
-        before: What the trace found, in a form that compares and that `text_of` reads.
-        now: What is there now, in the same form.
+        name: Its name in the user's terms.
+        before: The value during the trace, in a form that compares and that `text_of` reads.
+        now: The present value, in the same form.
         is_machinery: Whether it says little to users unless it has changed.
     """
 
@@ -67,12 +67,12 @@ class Term(NamedTuple):
 
 
 class Situation(NamedTuple):
-    """What a program was traced for, besides what its guard compares.
+    """The calls that a program was traced for, besides the conditions of its guard.
 
     Attributes:
         arguments: A name for each leaf of the arguments, with its signature.
         around: The structure of the arguments.
-        modes: What the thread had set.
+        modes: The thread's modes.
     """
 
     arguments: tuple[tuple[str, Any], ...]
@@ -88,7 +88,7 @@ class Situation(NamedTuple):
         return Situation(tuple(zip(names, specs, strict=True)), around, modes)
 
     def lines(self) -> Iterator[str]:
-        """What the arguments are, and modes that are not the usual ones."""
+        """The arguments, and modes that are not the usual ones."""
         for name, spec in self.arguments:
             yield f"{name} is {_text_of_spec(spec)}"
         for name, value, usual in zip(MODES, self.modes, _USUAL_MODES, strict=True):
@@ -152,7 +152,7 @@ def _difference_of_specs(name: str, before: Any, now: Any) -> str:
 
 
 def _names_of_leaves(function: Callable[..., Any], around: Any) -> list[str]:
-    """What the user calls each leaf of the arguments."""
+    """The user's name for each leaf of the arguments."""
     try:
         parameters = [*inspect.signature(function).parameters.values()]
     except (TypeError, ValueError):
@@ -216,7 +216,7 @@ class Names:
     """What users call modules and tensors: by the way from a global, or by their classes.
 
     Args:
-        guard: What the program takes for granted.
+        guard: The guard of the program.
     """
 
     def __init__(self, guard: Any) -> None:
@@ -367,7 +367,7 @@ def differences(program: Any, leaves: Any) -> list[str]:
 
 
 def assumptions(program: Any) -> list[str]:
-    """What a program takes for granted of everything but its arguments."""
+    """All that a program takes for granted but its arguments."""
     lines: dict[str, None] = {}
     with contextlib.suppress(Exception):  # Objects of users may fail at anything they are asked.
         for each in terms(program):
@@ -382,7 +382,7 @@ class Origin(NamedTuple):
 
     Attributes:
         number: How many programs its function had made by then.
-        situation: What it was traced for.
+        situation: The calls that it was traced for.
         compared_with: The number of the program that fitted last, or 0.
         reasons: Why that one did not fit this call.
     """
@@ -402,7 +402,7 @@ class Origin(NamedTuple):
 
 
 def source_of(program: Any) -> str:
-    """What a call of a program does besides computing, as Python with its names explained."""
+    """The Python that a call runs besides the XLA program, with its names explained."""
     names = Names(program.guard)
     cells = {id(tensor._cell): names.of_tensor(tensor) for tensor, *_ in program.guard.tensors}
 

@@ -60,7 +60,7 @@ def has_own_kind(value: Any) -> bool:
 
 def _content_of(value: Any) -> tuple[Any, Any]:
     if isinstance(value, dict):
-        # Past what a class of its own makes of it.
+        # Bypass methods that a subclass overrides.
         base: Any = OrderedDict if isinstance(value, OrderedDict) else dict
         keys, values = base.keys(value), base.values(value)
         return dict, tuple(zip(map(_key, keys), map(freeze, values), strict=True))
@@ -89,7 +89,7 @@ def sharing_in(values: Iterable[Any]) -> tuple[int, ...]:
     """Which of the containers that can change, in ``values`` and inside each other, are the same.
 
     Returns:
-        A number for each place of such a container, in the order of `freeze`: equal numbers for
+        A number for each place of a container, in the order of `freeze`: equal numbers for
         one and the same container. Values that `freeze` alike have as many.
     """
     numbers: dict[int, int] = {}

@@ -27,15 +27,15 @@ MOST_PROGRAMS = 128
 EAGER_CALLS = 2
 
 
-#: What the quick way says of a call that it cannot tell the program for.
+#: The result of `_Recent.run` for a call that takes the slow path.
 _UNKNOWN = object()
 
 
 class _Recent:
-    """The program that ran last, and a quick way to run it again.
+    """The program that ran last, and a fast path that runs it again.
 
-    What this does takes two microseconds, which are noticed where a step takes eighty: so it is one
-    function that checks and collects at once, without helpers.
+    The checks take two microseconds, which are noticed where a step takes eighty: so one function
+    checks and collects at once, without helpers.
 
     Args:
         program: The program.
@@ -49,13 +49,13 @@ class _Recent:
         self.count = len(args)
         # Arguments may look at none of these Cells.
         self.written = program.checks.sharing.written_cells
-        # What the thread has set: seldom another dictionary, and then the long way decides.
+        # Thread-local modes at that call; any difference takes the slow path.
         self.modes = dict(vars(modes))
         self.version = world.version
 
     @staticmethod
     def of(program: Program, args: tuple[Any, ...]) -> _Recent | None:
-        """The quick way for calls such as this, if they are simple enough."""
+        """The fast path for calls like this one, if they are simple enough."""
         if arguments.have_many_places() or not program.is_simple:
             return None
         is_simple = all(map(_is_simple, args)) and _are_different(args)
@@ -64,8 +64,8 @@ class _Recent:
     def run(self, args: tuple[Any, ...]) -> Any:
         """The result for ``args``; or `_UNKNOWN`, and nothing has happened.
 
-        Surely the program's are calls with plain tensors, no views and without gradients, while the
-        default dtype and device are what they were, for a change of those counts as a new version.
+        The program fits plain tensors that are no views and have no gradients, while the default
+        dtype and device have not changed, since a change of those counts as a new version.
         """
         if (
             len(args) != self.count
@@ -193,7 +193,7 @@ class CompiledFunction:
         return program.run(leaves)
 
     def __getattr__(self, name: str) -> Any:
-        # What a callable object offers besides being called.
+        # Other attributes of a callable object.
         if name == "function":
             raise AttributeError(name)
         return getattr(self.function, name)
@@ -265,7 +265,7 @@ class CompiledFunction:
         )
 
     def _drop_oldest(self) -> None:
-        """Forget what was used least recently, once there are more programs than are kept."""
+        """Forget the least recently used program, once there are more than are kept."""
         while self.program_count > MOST_PROGRAMS:
             oldest = next(iter(self.programs.values()))
             if oldest:

@@ -20,13 +20,12 @@ from flambeau.compile.places import Member, Outside, Sizes, check_of
 from flambeau.compile.source import Page
 from flambeau.core import world
 from flambeau.core.identity import MISSING, Same
-from flambeau.core.trace import Trace
 from flambeau.core.view import view_key
 from flambeau.core.warning import warn
 
 _MEMBERS = ("_parameters", "_buffers")
 _REGISTERS = ("_non_persistent_buffers_set",)
-# After so many times that more places hold other, equal objects, all are compared at each call.
+# After this many equal-but-not-identical replacements, compare all places at each call.
 _RENEWALS = 8
 
 # Bytes of a NumPy array from which comparing it at each call takes longer than most calls.
@@ -41,7 +40,7 @@ class ModuleSnapshot:
     """The attributes of a module as a trace found them on entry.
 
     Args:
-        module: The module; what stands in its ``__dict__`` is what is compared.
+        module: The module, whose ``__dict__`` is compared.
     """
 
     def __init__(self, module: Any) -> None:
@@ -80,7 +79,7 @@ class ModuleSnapshot:
         ]
 
     def before(self, slot: Member) -> Any:
-        """What the trace found in a slot."""
+        """The value during the trace."""
         return self.values.get(slot.place, MISSING)
 
     def ignore(self, slots: Iterable[Member]) -> None:
@@ -195,11 +194,11 @@ def _members_of(container: Any) -> list[Any]:
 
 
 class OutsideSnapshot:
-    """What functions found outside themselves, as a trace took it into the program."""
+    """Values that functions found outside themselves, as a trace took them into the program."""
 
     def __init__(self) -> None:
         self.entries: dict[Outside, tuple[Any, Any]] = {}
-        #: What the trace found at each place.
+        #: The value that the trace found at each place.
         self.values: dict[Outside, Any] = {}
         #: Attributes of modules whose other changes are announced.
         self.members: list[Outside] = []
@@ -218,7 +217,7 @@ class OutsideSnapshot:
                 value = place.get()
                 frozen = _freeze_plain(value)
                 if frozen != _freeze_plain(place.get()):
-                    continue  # What is made again at each look says nothing.
+                    continue  # An object that is made at each look cannot be compared.
                 _warn_of_size(str(place), value)
                 self.entries[place], self.values[place] = frozen, value
                 added.append(place)
@@ -256,12 +255,12 @@ class OutsideSnapshot:
         return found
 
     def before(self, place: Outside) -> Any:
-        """What the trace found at a place."""
+        """The value that the trace found at a place."""
         return self.values[place]
 
     @staticmethod
     def found_at(place: Outside) -> tuple[Any, Any]:
-        """What is at a place now, in a form that compares."""
+        """The value at a place now, in a form that compares."""
         return _freeze_plain(place.get())
 
     def ignore(self, places: Iterable[Outside]) -> None:
@@ -273,7 +272,7 @@ class OutsideSnapshot:
         """Prepare to be asked at every call.
 
         Args:
-            modules: The modules that were entered, which know what the function itself changes.
+            modules: The modules that were entered, which know the function's own changes.
         """
         ignored = {id(vars(each.module)): each.ignored for each in modules}
         self.watched = dict(self.entries)
@@ -352,12 +351,10 @@ class Guard:
     Args:
         trace: The finished trace.
         modules: Snapshots of the modules that it entered.
-        outside: What the functions in it found outside themselves.
+        outside: The values that its functions found outside themselves.
     """
 
-    def __init__(
-        self, trace: Trace, modules: list[ModuleSnapshot], outside: OutsideSnapshot
-    ) -> None:
+    def __init__(self, trace: Any, modules: list[ModuleSnapshot], outside: OutsideSnapshot) -> None:
         self.modules = modules
         self.outside = outside
         outside.settle(modules)
@@ -378,13 +375,13 @@ class Guard:
         ]
         for tensor in (*trace.tensors, *trace.looked_at):
             tensor._watched = True
-        #: Other objects whose state counts, what gives it, and what it was.
+        #: Other objects whose state counts, a function that gives the state, and the state then.
         self.watched = [*trace.watched.values()]
         grads = trace.grads_read.items()
         #: Tensors that must not have a gradient.
         self.without_grad = [tensor for tensor, grad in grads if grad is None]
         self.with_grad = [(tensor, grad) for tensor, grad in grads if grad is not None]
-        # What the trace itself changed after it was looked at counts from the next call on.
+        # Changes by the trace itself count from the next call on.
         unchanged = all(snapshot() == value for _, snapshot, value in self.watched)
         unchanged = unchanged and all(module.holds() for module in modules)
         self.version = world.version if unchanged and not (trace.switched or trace.flags) else -1
@@ -431,7 +428,7 @@ class Guard:
 
 
 def face_of(tensor: Any, has_any_flag: bool) -> tuple[Any, ...]:
-    """What a function sees that looks at a tensor, without its elements."""
+    """The properties of a tensor that a function can see, without its elements."""
     flag = None if has_any_flag else tensor.requires_grad
     retains = tensor.retains_grad
     return flag, tensor.grad_fn is None, retains, tuple(tensor.shape), tensor.dtype

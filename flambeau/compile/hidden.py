@@ -1,7 +1,7 @@
 """Objects from outside that nothing has led the trace to, told by what else refers to them.
 
-Such as what a library gives, which keeps it, or a member far back in a long list. Each call must
-leave or return that very object, where one that the function has made is made at each call.
+For example an object that a library returns and also keeps, or a member far back in a long list.
+Each call must leave or return that very object; an object that the function made is made each time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def hidden_objects(recording: Any, returned: Any) -> dict[int, Any]:
 
     Args:
         recording: The trace.
-        returned: What the function has returned.
+        returned: The result of the function.
     """
     is_outside = recording.trace.reads_outside.knows
     graph = left_by(recording, returned)
@@ -40,7 +40,7 @@ def hidden_objects(recording: Any, returned: Any) -> dict[int, Any]:
         return {}
     del clean
     if _others(unsure, graph):
-        # What is only garbage refers to nothing any more then.
+        # Garbage does not count as a reference.
         gc.collect()
         return _others(unsure, graph)
     return {}

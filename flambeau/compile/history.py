@@ -76,7 +76,7 @@ class _ToTheEdge(Backward):
         return None
 
     def arrivals(self) -> dict[Node, list[Any]]:
-        """What has arrived, by node and output."""
+        """The gradients that have arrived, by node and output."""
         self.run()
         return {node: [value_of(each) for each in buffer] for node, buffer in self.buffers.items()}
 
@@ -134,7 +134,7 @@ class Source(NamedTuple):
 
 
 class History:
-    """What a program knows of the gradients that pass through it.
+    """The gradients that pass through a program.
 
     Args:
         split: The forward and the backward function.
@@ -260,5 +260,5 @@ class RefusedBackward(Node):
         self.error = error
 
     def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
-        """Raise what the trace met."""
+        """Raise the error that the trace met."""
         raise self.error

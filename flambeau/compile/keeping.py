@@ -1,9 +1,9 @@
-"""What a program puts into places outside, and gives back, at each call.
+"""Values that each call of a program leaves in places outside, and returns.
 
-A trace finds out which values its function leaves behind, in containers and attributes, and what it
-returns. These are written as lines of Python that make them again, with names in place of what is
-not made again: the tensors of a call, which are results of its program; containers that stand
-outside; and what never changes.
+A trace finds the values that its function leaves behind, in containers and attributes, and its
+result. These are written as lines of Python that make them again, with names for objects that are
+not made again: the tensors of a call, which are results of its program; containers from outside;
+and constants.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _PLAIN = {int, float, bool, complex, str, bytes, type(None)}
 
 
 class Origin(NamedTuple):
-    """What a `Writer` asks of the trace.
+    """The parts of a trace that a `Writer` uses.
 
     Attributes:
-        log: What it has changed in containers.
+        log: Its changes to containers.
         keep: Makes a tensor a result of the program, and gives the number of that.
         is_outside: Whether an object was there before.
         holders: The ids of objects that may hold tensors, since their attributes are set at each
@@ -54,7 +54,7 @@ class Origin(NamedTuple):
 
 
 class Writer:
-    """Writes Python that makes what a trace leaves behind.
+    """Writes Python that makes the values which a trace leaves behind.
 
     The lines name results of the program ``t0``, ``t1``..., containers from outside ``c0``,
     ``c1``..., and the leaves of the arguments ``leaves``.
@@ -66,12 +66,12 @@ class Writer:
 
     def __init__(self, origin: Origin, page: Page) -> None:
         self.origin, self.log, self.page = origin, origin.log, page
-        #: What makes containers and objects, none of which is seen outside yet.
+        #: Lines that make containers and objects, none of which is seen outside yet.
         self.lines: list[str] = []
         self.watches: dict[Watch, int] = {}
         #: Where Python numbers are left.
         self.numbers_in: dict[str, None] = {}
-        #: The variables of what is made.
+        #: The variables of these.
         self.made: list[str] = []
         self._where: Any = None
         self._arguments = {id(each): i for i, each in enumerate(origin.leaves)}
@@ -243,13 +243,13 @@ class Writer:
 
 
 class Keeping:
-    """What a program leaves behind and returns at each call, as lines of Python.
+    """The values that a program leaves behind and returns at each call, as lines of Python.
 
     Args:
-        writer: Where what is left is written.
+        writer: Writes the lines.
         active: The containers that change.
         assigned: The slots that it puts values into, with those of the trace.
-        returned: What the function has returned.
+        returned: The result of the function.
 
     Attributes:
         making: The lines that make containers and objects, which nobody sees yet.
@@ -281,7 +281,7 @@ class Keeping:
         self.returned = writer.write(returned, "its result")
         self.making, self.made = writer.lines, writer.made
         self.slots = [each.slots for each in writer.watches]
-        #: Whether something is left behind besides what is returned.
+        #: Whether values are left behind besides the result.
         self.leaves_more = bool(self.changes or self.setting)
 
     def holds(self) -> bool:
@@ -313,10 +313,10 @@ def _replay(writer: Writer, watch: Watch, method: str, args: tuple[Any, ...]) ->
 
 
 def drop_counters(watch: Watch, log: Log) -> list[str]:
-    """Stop following what a container counts in Python numbers, and give the names.
+    """Stop following Python numbers that a container counts, and give their names.
 
-    Such as a number that is read and then replaced: if a program followed it, each call would need
-    another one. It stays as the trace leaves it, as other side effects of Python do.
+    For example a number that is read and then replaced: if a program followed it, each call would
+    need another one. It stays as the trace leaves it, as other side effects of Python do.
     """
     if isinstance(watch.raw, dict):
         return [str(_drop_key(watch, log, key)) for key in watch.touched if _counts(watch, key)]

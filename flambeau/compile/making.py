@@ -1,7 +1,7 @@
 """Objects that a function makes at each call, and how a program makes them again.
 
-What is not Python's own container is made in two steps: empty objects of the same classes first,
-and then their attributes. So objects may hold each other, in cycles and in chains of any length.
+Objects of other classes than Python's containers are made in two steps: empty objects first, and
+then their attributes. So objects may hold each other, in cycles and in chains of any length.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def fill(made: Any, attributes: dict[str, Any]) -> None:
 
 
 def hashed_in(value: Any) -> Iterator[Any]:
-    """What is in a container that Python asks for its hash when the container is made."""
+    """The members of a container that Python hashes when the container is made."""
     waiting = [*value] if isinstance(value, dict | set) else []
     for each in waiting:
         if isinstance(each, tuple | frozenset):

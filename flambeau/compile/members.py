@@ -1,9 +1,9 @@
-"""What a trace changes in tables of modules' members, optimizers' state, and tensors' attributes.
+"""Changes that a trace makes in tables of members, optimizers' state, and tensors' attributes.
 
 ``module.weight = Parameter(...)`` and `register_buffer` change a table, whether the module is
 called or not, and so does ``optimizer.state[param]["mean"] = value``; ``tensor.note = value``
-changes a tensor. A trace remembers what was there. What is put there becomes a slot that each call
-sets, and a trace that fails leaves everything as it was.
+changes a tensor. A trace remembers the old values. Each call sets the new ones, and a trace that
+fails restores the old ones.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class MemberSnapshot:
         return Outside(table, name)
 
     def before(self, slot: Any) -> Any:
-        """What the trace found in a slot."""
+        """The value before the trace."""
         if isinstance(slot, Member):
             table, name = vars(slot.module)[slot.place[0]], slot.place[1]
         elif slot.attributes:
@@ -141,7 +141,7 @@ _noticing: set[Any] = set()
 
 
 def _get_attribute(self: Tensor, name: str) -> Any:
-    # Only called for what is not there: the stand-in of an argument does not have its attributes.
+    # Python calls this for missing attributes only: the stand-in of an argument has none.
     trace = modes.trace
     if trace is not None and name not in OWN_FIELDS:
         value = trace.ask(self, attribute, name)

@@ -21,7 +21,7 @@ _OTHERS = ("compile", "core", "futures", "multiprocessing", "nn", "profiler", "u
 
 
 class OwnState:
-    """The attributes of flambeau's own objects, and what is in their containers, before a trace."""
+    """The attributes of flambeau's own objects, and their containers' contents, before a trace."""
 
     def __init__(self) -> None:
         self._objects: dict[int, tuple[Any, dict[str, Any]]] = {}
@@ -60,14 +60,14 @@ class OwnState:
                 state.update(before)
 
     def settle(self, is_of_trace: Callable[[Any], bool], kept: set[int]) -> None:
-        """Take away what a trace has filled in that belongs to it.
+        """Remove the values that a trace has filled in and that belong to it.
 
         Args:
             is_of_trace: Whether a value does.
             kept: The ids of objects whose attributes each call sets.
 
         Raises:
-            CompileError: It has replaced what was there before.
+            CompileError: It has replaced earlier values.
         """
         for value, before in self._objects.values():
             state = state_of(value)

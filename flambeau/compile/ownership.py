@@ -79,7 +79,7 @@ def is_of_library_class(cls: type) -> bool:
 def module_of(cls: type) -> str:
     """The name of the module that defines a class; "" for code that runs outside of a module.
 
-    Such code, a text given to ``exec`` for one, finds the name "builtins" for itself.
+    Code run by ``exec``, for one, finds the name "builtins" for itself.
     """
     name = cls.__module__
     if name == "builtins" and cls.__flags__ & _HEAP:

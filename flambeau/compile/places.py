@@ -31,7 +31,7 @@ class Outside(Where):
         self.root = root
         self.key = key
         self.attributes = attributes
-        #: What to call it, if that is not the way from the root.
+        #: Its name, if that is not the way from the root.
         self.label = ""
 
     def get(self, call: Call = ()) -> Any:
@@ -61,7 +61,7 @@ class Outside(Where):
         return Outside(self.root, self.key, self.attributes[:-1])
 
     def set(self, value: Any, call: Call = ()) -> None:
-        """Put another value there; `MISSING` takes away what is there."""
+        """Put another value there; `MISSING` removes the present one."""
         root = self.root
         if value is MISSING and not self.attributes:
             if isinstance(root, dict):
@@ -141,7 +141,7 @@ def _set_attribute(holder: Any, name: str, value: Any) -> None:
     else:
         owner = next((cls for cls in type(holder).__mro__ if name in vars(cls)), None)
         if owner is not None and isinstance(vars(owner)[name], property):
-            return  # It follows from what is put back elsewhere.
+            return  # It follows from values that are put back elsewhere.
         if owner is None or isinstance(vars(owner)[name], MemberDescriptorType):
             object.__setattr__(holder, name, value)
         else:
@@ -165,7 +165,7 @@ class Member(Where):
         return self._holder().get(self.place[1], MISSING)
 
     def set(self, value: Any, call: Call = ()) -> None:
-        """Put a value there; `MISSING` takes away what is there."""
+        """Put a value there; `MISSING` removes the present one."""
         if value is MISSING:
             self._holder().pop(self.place[1], None)
         else:
@@ -202,10 +202,10 @@ class Sizes(Outside):
 
 
 class Returned(Outside):
-    """What calling something that is there gives, such as the ``get`` of a context variable.
+    """The result of a call, such as that of the ``get`` of a context variable.
 
     Args:
-        root: What is called.
+        root: The function to call.
     """
 
     __slots__ = ()
@@ -214,7 +214,7 @@ class Returned(Outside):
         super().__init__(root, None)
 
     def get(self, call: Call = ()) -> Any:
-        """What it gives now; `MISSING` if it raises."""
+        """The result now; `MISSING` if the call raises."""
         try:
             return self.root()
         except LookupError:
@@ -243,7 +243,7 @@ def check_of(places: Iterable[tuple[Outside, Any]], page: Page | None = None) ->
     """A function that says whether each place holds the object that is given with it.
 
     A compiled function asks this at every call, so it is one expression, such as
-    ``r0["rate"] is v1 and r2.scale is v3``, made for these places: a sixth of what a loop takes.
+    ``r0["rate"] is v1 and r2.scale is v3``, made for these places: a sixth of the time of a loop.
 
     Args:
         places: The places, with the objects, which are held from now on.

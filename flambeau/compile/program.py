@@ -76,7 +76,7 @@ class Program:
         read = [each for each in constants if isinstance(each, Cell)]
         #: Whether it calls Python while it runs, which may read, and may fail.
         self.calls_back = calls_back(closed.jaxpr)
-        # What a backward that comes later needs cannot be overwritten.
+        # Arrays that a later backward needs cannot be overwritten.
         keeps = recording.passing.roots or self.calls_back
         free = set() if keeps else set(recording.writes)
         self.donated = [cell for cell in read if cell in free]
@@ -144,7 +144,7 @@ class Program:
     def run_on(self, leaves: Sequence[Any], inputs: list[Any]) -> Any:
         """`run`, when the arrays that are in no Cells of the program's own have been read."""
         arrays: list[Any] = []
-        # What may be overwritten below.
+        # Objects that may be overwritten below.
         found = None if self.look is None else self.look(leaves)
         done: list[Any] = []
 
@@ -166,7 +166,7 @@ class Program:
 
     @property
     def source(self) -> str:
-        """What a call does besides computing, as Python: what is compared, read and written."""
+        """The Python that a call runs besides the XLA program: its checks, reads and writes."""
         return source_of(self)
 
 

@@ -1,4 +1,4 @@
-"""What a traced function reads outside itself, noted at the moment when it is read.
+"""Reads of a traced function outside itself, noted at the moment of the read.
 
 A trace takes the values of globals, closures and attributes into its program, so each of them is
 noted with the value that it had before the function could change it. Globals and closures are noted
@@ -60,7 +60,7 @@ class Reads(ReadsByName):
         self.paused = True
         #: Attributes of modules, of which the guard compares all if they are called.
         self.members: dict[Outside, Any] = {}
-        #: Tables of members of modules, by module and name, with what was in them.
+        #: Tables of members of modules, by module and name, with their contents.
         self.tables: dict[tuple[int, str], tuple[Any, Any]] = {}
         self._done: set[Any] = set()
 
@@ -75,7 +75,7 @@ class Reads(ReadsByName):
         return self._running
 
     def started(self, frame: FrameType) -> None:
-        """Note what a function that starts finds in its globals and its closure."""
+        """Note the globals and the closure of a function that starts."""
         code, namespace = frame.f_code, frame.f_globals
         if self.paused:
             return
@@ -162,7 +162,7 @@ class Reads(ReadsByName):
                     self.discover(hook)
 
     def finish(self) -> None:
-        """Take back what was done to classes, and to Python's hooks."""
+        """Restore the classes that were changed, and Python's hooks."""
         self.paused = True
         if self._running is not None:
             self._running.stop()
@@ -236,7 +236,7 @@ class Reads(ReadsByName):
             more = ("__func__",) if isinstance(found, classmethod) else ()
             is_plain = not hasattr(type(found), "__get__")
             if not is_plain and not isinstance(found, _STABLE):
-                # What the class gives is made each time.
+                # The descriptor makes a new value each time.
                 self._note(Returned(functools.partial(in_class, kind, name)))
             if not (is_plain and name in state):
                 place = labelled(Outside(kind, None, (name, *more)), f"{kind.__name__}.{name}")
@@ -309,7 +309,7 @@ def _is_slot(found: Any) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _keeps_to_itself(kind: type) -> bool:
-    """Whether what flambeau's own code reads of such objects is watched elsewhere."""
+    """Whether reads of these objects by flambeau's own code are watched elsewhere."""
     return any(is_own(cls) and not cls.__module__.startswith(_SCHEDULERS) for cls in kind.__mro__)
 
 
@@ -326,7 +326,7 @@ def _is_asked_by_a_library() -> bool:
 
 
 def _asking(frame: FrameType | None) -> FrameType | None:
-    """The first frame from this one outwards that belongs to what is traced."""
+    """The first frame from this one outwards that belongs to the traced code."""
     while frame is not None and (
         frame.f_globals.get("__name__") in (interception.__name__, __name__)
         # Python's `dir` calls the module's own.

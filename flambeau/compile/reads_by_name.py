@@ -1,4 +1,4 @@
-"""What code that runs finds by the names in it: globals, closures, imports, and their attributes.
+"""Values that code finds by the names in it: globals, closures, imports, and their attributes.
 
 Python does not tell when code reads a global, so the names in code are looked up when it starts.
 """
@@ -100,7 +100,7 @@ class ReadsByName(Discovery):
                 self.discover(found, root)
 
     def _note_uncommon(self, names: Names, namespace: dict[str, Any]) -> None:
-        """Note what code may find by names that it has as text, or past the objects themselves."""
+        """Note values that code may find by text, or by bypassing the objects themselves."""
         if not _BY_TEXT.isdisjoint(names.globals):
             # Globals, and names in source code, that are asked for by a text.
             for name in names.attributes:
@@ -231,7 +231,7 @@ class ReadsByName(Discovery):
             value = in_class(value, name) if isinstance(value, type) else vars(value).get(name)
 
     def _note_of_class(self, cls: type, name: str) -> None:
-        """Note what a class, or one above it, gives its instances under a name."""
+        """Note the attribute that instances of a class find under a name."""
         found = in_class(cls, name)
         if found is not MISSING and not issubclass(cls, Tensor):
             more = ("__func__",) if isinstance(found, classmethod) else ()

@@ -5,7 +5,7 @@ asks for such a value, the trace gets a note; once it is complete, `expanded` pu
 operations that lead to these values in the notes' place. So the user's function is called once, and
 what it has drawn and written counts once.
 
-XLA would find that the copies compute what is there already, and keep that after all. JAX's own
+XLA would find that the copies compute known values, and keep these after all. JAX's own
 checkpointing stops it by optimization barriers, which the versions of XLA that come with JAX 0.10
 drop early in programs for the CPU. Here the copies start from inputs that are selected by a
 condition which is always true, but which XLA cannot know before it has the cotangents: that needs
@@ -25,6 +25,7 @@ from jax.core import ShapedArray
 from jax.interpreters import ad, batching, mlir
 
 from flambeau.core import engine
+from flambeau.core.inside import capture
 from flambeau.core.jax_core import jax_core
 from flambeau.core.lazy_cotangent import value_of
 from flambeau.core.modes import modes
@@ -105,7 +106,7 @@ class Progress:
         cotangents: Those of the node that is running.
         tokens: The token of each region that has been met.
         is_asked: Whether the node that is running has asked for something to be computed again.
-        gradients: What the last such node gave, without those that are ``None``.
+        gradients: The gradients that the last node gave, without those that are ``None``.
     """
 
     def __init__(self) -> None:
@@ -123,7 +124,7 @@ class Progress:
         return found
 
     def pulled(self, gradients: Any) -> Any:
-        """Note what the node that was running gave; returns that."""
+        """Note the gradients of the node that was running, and return them."""
         if self.is_asked:
             gradients = [*gradients]
             self.gradients = [each for each in gradients if each is not None]
@@ -134,7 +135,7 @@ class Progress:
 class Region:
     """A ``with`` block in a trace: backward computes again what the operators inside save for it.
 
-    What the block takes from outside is kept.
+    Values that the block takes from outside are kept.
     """
 
     def __enter__(self) -> None:
@@ -151,7 +152,7 @@ class Region:
         self._last = sequence_now()
 
     def _unpack(self, array: Any) -> Tensor:
-        token = self._again() if modes.trace is self._trace and modes.capture is None else None
+        token = self._again() if modes.trace is self._trace and capture() is None else None
         return Tensor._wrap(array if token is None else _value().bind(token, array))
 
     def _again(self) -> Any:
@@ -281,6 +282,6 @@ class _Expansion:
 
 @functools.lru_cache(maxsize=1024)
 def _template(aval: Any) -> Any:
-    """The equation of `_held_back` for such an array."""
+    """The equation of `_held_back` for an array."""
     (equation,) = jax.make_jaxpr(_held_back)(_TOKEN, aval).jaxpr.eqns
     return equation

@@ -47,7 +47,7 @@ class Recording(Results):
 
     Args:
         function: The user's function.
-        joined: The leaves of the arguments, with what is known of Cells that they share.
+        joined: The leaves of the arguments, with the Cells that they share.
         structure: The structure of the arguments.
     """
 
@@ -93,7 +93,7 @@ class Recording(Results):
             self.trace.begin(self.function, self.joined.leaves, classes)
             modes.trace = self.trace
             notice_attributes(self.trace)
-            # What it puts into context variables is gone with this copy.
+            # Values of context variables that it sets are gone with this copy.
             closed = contextvars.copy_context().run(jax.make_jaxpr(self._run), *arrays)
             self._leave()
             return closed
@@ -173,7 +173,7 @@ class Recording(Results):
             )
 
     def _collect_kept(self, returned: Any, active: list[Watch], stand_ins: list[Any]) -> None:
-        """Write down what the function leaves behind, and check that each call can make it."""
+        """Write the Python that makes the values which the function leaves and returns."""
         holders = {*map(id, self.trace.modules)}
         holders |= {id(slot.root) for slot, _ in self.assigned if isinstance(slot, Outside)}
         hidden, knows = hidden_objects(self, returned), self.trace.reads_outside.knows
@@ -342,7 +342,7 @@ class Recording(Results):
         return {each.position for each in tensors if isinstance(each, Argument)}
 
     def _collect_slots(self, returned: Any) -> list[Watch]:
-        """Find what the function leaves behind, and what that depends on.
+        """Find the values that the function leaves behind, and the places that they depend on.
 
         Returns:
             The watches over the containers that change.
@@ -410,7 +410,7 @@ class Recording(Results):
         return active, names
 
     def _restore(self) -> None:
-        """Put back what the trace assigned, so that no tracer is left anywhere.
+        """Restore the values that the trace replaced, so that no tracer is left anywhere.
 
         Once it has failed, what it assigned besides tensors is put back as well.
         """

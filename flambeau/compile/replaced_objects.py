@@ -1,6 +1,6 @@
 """Objects of dataclasses that stand where the function puts another one at each call.
 
-Such as a state: ``self.state = State(self.state.hidden + x)``. A program then looks for the tensors
+For example ``self.state = State(self.state.hidden + x)``. A program then looks for the tensors
 in whatever object stands there, unless something else leads to the object that the trace has found.
 """
 
@@ -18,11 +18,11 @@ from flambeau.compile.reaching import led_to
 def objects_that_stay(recording: Any, returned: Any) -> list[tuple[Any, Any]]:
     """The slots that must hold the object that the trace found there, with that object.
 
-    What was read of the other objects is looked up from now on where they stand.
+    Attributes of the other objects are looked up from now on in the object that is found there.
 
     Args:
         recording: The trace, with the slots that the function puts something into.
-        returned: What the function has returned.
+        returned: The result of the function.
     """
     trace = recording.trace
     in_slots = [(slot, [*objects_in(before)], before) for slot, before in recording.slot_before]

@@ -24,7 +24,7 @@ DETACHED, LEAF = -2, -3
 
 
 class Result(NamedTuple):
-    """One tensor among what the function returned.
+    """One tensor among the results of the function.
 
     Attributes:
         output: Its position among the program's outputs, or -1 for a tensor that existed before.
@@ -58,12 +58,12 @@ class Results:
 
     Attributes:
         own: The stand-ins of arguments, with the positions of these.
-        given: What the stand-ins were when the trace began.
+        given: The handles of the stand-ins when the trace began.
         outputs: The outputs of the program.
         returned: The tensors that are left or returned, with their positions among the results.
         results: How each is made at a call.
         passing: The gradients that pass through the program.
-        slot_before: What the program takes for granted of slots, as what the trace found there.
+        slot_before: Places whose values the program checks, with the values that the trace found.
         looked_up: The Cells of tensors in slots that matter as objects, and not by their values.
     """
 

@@ -1,4 +1,4 @@
-"""Arguments that share elements, with each other or with what a program captures.
+"""Arguments that share elements, with each other or with tensors that a program captures.
 
 As long as a program does not write to shared elements, each argument is an input of its own. If it
 does, the function is traced again, and arguments that share a Cell are handles on one Cell in the
@@ -30,13 +30,13 @@ class Joined:
 
     Args:
         leaves: The leaves of the arguments of the call that is traced.
-        owners: For each such argument, by position, where its Cell comes from.
+        owners: For each of these arguments, by position, where its Cell comes from.
         captured: Tensors that the function also finds outside itself.
 
     Attributes:
         leaves: The leaves, followed by tensors that joined arguments are views of.
         itself: The positions of arguments that are also found outside, and stand for themselves.
-        operands: What the arguments contribute to the inputs of the program.
+        operands: The inputs of the program that come from the arguments.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Joined:
         return Kind(i, self._identity(leaf, owner), look, base)
 
     def _identity(self, tensor: Tensor, owner: Owner) -> Any:
-        """What a tensor is, if the function may also find it outside itself."""
+        """The identity of a tensor, if the function may also find it outside itself."""
         if not isinstance(owner, Argument | Cell):
             return "in the slot" if owner.get() is tensor else None
         is_known = not is_input(tensor) or any(tensor is each for each in self.captured)
@@ -120,7 +120,7 @@ class Kind(NamedTuple):
 
     Attributes:
         leaf: The position of the argument.
-        identity: What the argument itself is, if it is also found outside.
+        identity: The argument itself, if the function also finds it outside.
         look: Shapes, dtypes and the steps of its view.
         base: What its history follows: the position of another tensor, a tensor that is always
             the same, or ``None``.
@@ -137,7 +137,7 @@ def _starts_of(leaf: Tensor) -> Any:
 
 
 def stand_ins(joined: Joined, tracers: Iterable[Any], trace: Any) -> list[Any]:
-    """What a traced function sees in place of its arguments.
+    """The tensors that a traced function gets in place of its arguments.
 
     Args:
         joined: The arguments.

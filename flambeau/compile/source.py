@@ -12,10 +12,10 @@ from typing import Any
 _OWN = ("builtins", "collections", "copy", "flambeau", "itertools")
 
 
-# What tracebacks and tools that trace call the file of such functions: one of flambeau's.
+# The file name of these functions in tracebacks, which counts as one of flambeau's.
 _FILE = str(Path(__file__).with_name("<generated>"))
 
-# What the lines call their own variables, besides a letter with a number.
+# Variables of the lines themselves, besides a letter with a number.
 _TAKEN = {
     "arrays", "check", "done", "found", "leaves", "look", "make", "node", "outputs", "residuals",
     "results", "write", "x",
@@ -61,7 +61,7 @@ class Page:
 
 
 def _own_name(value: Any) -> str | None:
-    """What a function, class or module of flambeau's or Python's is called, if it has a name."""
+    """The name of a function, class or module of flambeau's or Python's, if it has one."""
     if isinstance(value, ModuleType):
         home, name = value.__name__, value.__name__.rpartition(".")[2]
     elif isinstance(value, type | FunctionType | BuiltinFunctionType):

@@ -105,7 +105,7 @@ class _Evaluation:
                 self._constants.update((id(pair[0]), pair) for pair in pairs)
             return results
         if equation.primitive.name in _CALLS:
-            # Part of what is called may run at once.
+            # Part of the called program may run at once.
             called = equation.params["jaxpr"]
             with jax.named_scope(str(equation.params["name"])):
                 return self.run(called.jaxpr, [*called.consts, *operands])
@@ -131,7 +131,7 @@ def _bind(equation: Any, operands: list[Any]) -> Sequence[Any]:
 
 
 def _needed(steps: list[_Step], wanted: Iterable[Any]) -> list[_Step]:
-    """The steps that lead to what is ``wanted``."""
+    """The steps that lead to the ``wanted`` values."""
     values = set(map(id, wanted))
     needed = []
     for step in reversed(steps):
@@ -204,8 +204,8 @@ class Split:
 
         Args:
             inputs: Those of `forward`.
-            residuals: What it gave.
-            cotangents: What the placeholders stand for.
+            residuals: Its residuals.
+            cotangents: The values of the placeholders.
         """
         values = {later: cotangents[number] for number, later in self._cotangents.items()}
 

@@ -1,4 +1,4 @@
-"""Stand-ins: lists and dictionaries that tell what is asked of them, and what is changed in them.
+"""Stand-ins: lists and dictionaries that announce questions about them and changes to them.
 
 They are of subclasses, and tell a `Watch` before they do what Python's own do.
 """
@@ -47,7 +47,7 @@ def _len(self: Any) -> int:
 
 def _bool(self: Any) -> bool:
     watch = self._watch
-    # What the trace has added is there at each call.
+    # Members that the trace has added are there at each call.
     if not (watch.suffix or any(watch.run("__contains__", key) for key in watch.touched)):
         watch.ask(bool)
     return watch.run("__len__") > 0

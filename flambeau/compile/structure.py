@@ -28,7 +28,7 @@ _LEAVES = (Tensor, int, float, complex, str, bytes, type(None))
 
 
 class Kind(NamedTuple):
-    """What there is to know of a container besides its members.
+    """The properties of a container besides its members.
 
     Attributes:
         cls: Its class.
@@ -37,7 +37,7 @@ class Kind(NamedTuple):
         option: The ``maxlen`` of a deque, the ``default_factory`` of a defaultdict; of what JAX
             takes apart, its tree.
         attributes: What its ``__dict__`` is: ``"none"``, ``"itself"``, or ``"last"`` if that
-            dictionary is its last member; ``"all"`` of what has no members but its attributes.
+            dictionary is its last member; ``"all"`` of an object that has attributes only.
     """
 
     cls: Any
@@ -81,7 +81,7 @@ def take_apart(value: Any) -> tuple[Kind, list[Any]] | None:
     if base is slice:
         members = [value.start, value.stop, value.step]
     elif base in _DICTIONARIES or base is MappingProxyType:
-        # Past what a class of its own makes of it.
+        # Bypass methods that a subclass overrides.
         keys, members = tuple(base.__iter__(value)), [*base.values(value)]
         option = value.default_factory if base is defaultdict else None
     else:

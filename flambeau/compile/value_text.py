@@ -45,7 +45,7 @@ def _text_of(value: Any) -> str:
 
 
 def text_of_content(content: Any) -> str:
-    """The uncut text of what is no container: an object, a number, or a tuple of such."""
+    """The uncut text of an object, a number, or a tuple of these."""
     if isinstance(content, Same):
         return _text_of_object(content.value)
     if content and isinstance(content[0], type):

@@ -35,18 +35,20 @@ class WatchingTrace(Trace):
         self.members = MemberSnapshot()
         self.chance = Chance()
         self.reads_outside = Reads(self._prepare, self.members.know, self.chance)
-        # What was there when it was first read; and what of this the guard compares.
+        # Values at their first read; and those of them that the guard compares.
         self.seen = OutsideSnapshot()
         self.outside = OutsideSnapshot()
         self.log = Log()
         self.histories: dict[Tensor, tuple[Any, int, bool]] = {}
         self.facts = Facts()
         self.hooks = HookSnapshot()
+        # Modules that were put into training or evaluation mode, with the mode before.
+        self.switched: dict[Any, bool] = {}
         super().__init__(first_sequence)
         self.watch(Tensor, tensor_class.replaced)
 
     def begin(self, function: Any, leaves: list[Any], classes: Iterable[type]) -> None:
-        """Look at what a function can reach before it runs.
+        """Look at the objects that a function can reach before it runs.
 
         Args:
             function: The function.
@@ -60,7 +62,7 @@ class WatchingTrace(Trace):
 
     @contextlib.contextmanager
     def noting(self) -> Iterator[None]:
-        """A block in which what is read outside is noted."""
+        """A block in which reads outside are noted."""
         reads = self.reads_outside
         with reads.running():
             reads.paused = False
@@ -72,7 +74,7 @@ class WatchingTrace(Trace):
                 reads.paused = True
 
     def warn(self) -> None:
-        """Warn of what the program will repeat, and of what it will not see."""
+        """Warn of side effects that the program repeats, and of changes that it does not see."""
         self.chance.warn()
         if self.reads_outside.looks_into_script:
             errors.warn(
@@ -109,19 +111,23 @@ class WatchingTrace(Trace):
                     snapshot.ignore([Member(module, guard.TRAINING)])
                 self.reads_outside.enter(module)
 
+    def switch(self, module: Any, mode: bool) -> None:
+        """Note that ``module`` is about to leave ``mode``, training (true) or evaluation."""
+        self.switched.setdefault(module, mode)
+
     def before_pull(self, run: Any, node: Any, cotangents: list[Any]) -> None:
-        """Note how far backward has come, for what is to be computed again."""
+        """Note how far backward has come, for checkpointed parts."""
         super().before_pull(run, node, cotangents)
         Progress.of(run).cotangents = cotangents
 
     def after_pull(self, run: Any, gradients: Any) -> Any:
-        """Note what a node gave."""
+        """Note the gradients that a node gave."""
         return Progress.of(run).pulled(gradients)
 
     def is_of_entered(self, place: Outside) -> bool:
-        """Whether ``place`` is an attribute of a module whose own snapshot says what was there.
+        """Whether ``place`` is an attribute of a module that has a snapshot of its own.
 
-        What the function has read there may be what `functional_call` lends the module.
+        The function may have read a tensor there that `functional_call` lends the module.
         """
         module = self.reads_outside.members.get(place)
         return module is not None and self._is_entered(module)
@@ -154,7 +160,7 @@ class WatchingTrace(Trace):
             self.log.look_at(place)
 
     def settle(self) -> None:
-        """Decide what matters of all that was read, once the function has run."""
+        """Choose the places that matter among all that were read, once the function has run."""
         self.reads_outside.settle()
         for key, snapshot in [*self.snapshots.items()]:
             # A module that no place outside has led to, and that has changed, was made inside.
@@ -174,13 +180,13 @@ class WatchingTrace(Trace):
         for module, kind in self.reads_outside.modules:
             if not self._is_entered(module):
                 self.watched[id(module), "__class__"] = module, _kind_of(module), kind
-        # What the function itself replaces is told of, and counts from now on.
+        # Members that the function itself replaces count from now on.
         self.watched[id(Tensor), None] = Tensor, tensor_class.replaced, tensor_class.replaced()
         self.outside.states = [*self.reads_outside.states.values()]
 
     def _can_change_silently(self, place: Outside, module: Any) -> bool:
         """Whether an attribute of a module that was entered must be compared at each call."""
-        # Flambeau's layers announce changes; the mode is what a function may switch itself.
+        # Flambeau's layers announce changes; the training mode may be switched by the function.
         return place.attributes not in ((), ("training",)) and not is_own(type(module))
 
     def ignore(self, slot: Any) -> None:

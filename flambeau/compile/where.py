@@ -239,7 +239,7 @@ class Asked(Where):
     Attributes:
         of: Where the argument or container is.
         question: Gives the answer, such as ``len``.
-        args: What the question takes besides the object.
+        args: The other arguments of the question.
     """
 
     of: Where

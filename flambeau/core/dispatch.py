@@ -14,6 +14,7 @@ from jax.core import Tracer
 from flambeau.core import forward, packing, tape
 from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell, is_abstract
+from flambeau.core.inside import stops_gradients
 from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.kernel import INEXACT, Kernel
 from flambeau.core.meshes import settled
@@ -51,7 +52,7 @@ def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
     """
     if (
         modes.trace is not None
-        or modes.capture is not None
+        or (modes.inside is not None and modes.inside.capture is not None)
         or modes.autocast is not None
         or modes.dual is not None
     ):
@@ -137,7 +138,7 @@ def _run_cast(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
     if trace is not None:
         for each in tensors:
             trace.note(each)
-    if modes.capture is not None:
+    if modes.inside is not None:
         inputs = lifted(inputs)
         tensors = [each for each in inputs if isinstance(each, Tensor)]
     arrays = [each._read() if isinstance(each, Tensor) else each for each in inputs]
@@ -258,7 +259,7 @@ def inexact_avals(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _wrap_all(kernel: Kernel, results: Any) -> Any:
-    if modes.stopping and not modes.grad_enabled:
+    if stops_gradients():
         results = jax.tree.map(constant, results)
     if not isinstance(results, tuple):
         made = Tensor._wrap(results)

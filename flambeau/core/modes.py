@@ -18,11 +18,7 @@ class _ThreadModes(threading.local):
         grad_mode: What `is_grad_enabled` reports.
         inference: Inside `inference_mode`.
         trace: The `flambeau.core.trace.Trace` that is recording, or ``None``.
-        entered: The epoch in which the transformation began that is running, 0 outside; see
-            `flambeau.core.cell.Cell`.
-        capture: The `flambeau.core.transform.Capture` of that transformation, if it has one.
-        stopping: Inside a transformation by JAX's own functions, where what no_grad means must be
-            told to JAX.
+        inside: The `flambeau.core.inside.Inside` of the transformation that is running, if any.
         randomness: ``"error"`` where random numbers cannot be drawn.
         place: The `flambeau.random.drawing.Place` where they can; ``None`` means outside of JAX's
             transformations.
@@ -41,9 +37,7 @@ class _ThreadModes(threading.local):
     grad_mode = True
     inference = False
     trace: Any = None
-    entered = 0
-    capture: Any = None
-    stopping = False
+    inside: Any = None
     randomness = "different"
     place: Any = None
     packing: Any = None

@@ -21,6 +21,7 @@ from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.dual import tangent_of
 from flambeau.core.history import History, look_at
 from flambeau.core.host import HostAccess
+from flambeau.core.inside import writer
 from flambeau.core.layout import strided
 from flambeau.core.modes import modes
 from flambeau.core.strides import contiguous_strides, is_in_order, offset_of, strides_of
@@ -135,7 +136,9 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
 
     def _constant(self, cls: type[Tensor]) -> Any:
         """`_alias`, through which JAX's transformations send no gradient either."""
-        if isinstance(self._cell.array, Tracer) and (modes.trace is None or modes.entered):
+        if isinstance(self._cell.array, Tracer) and (
+            modes.trace is None or modes.inside is not None
+        ):
             return handle_on(Cell(constant(self._read())), cls)
         return self._alias(cls)
 
@@ -179,26 +182,16 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
 
         A view also takes a number, or an array that broadcasts.
         """
-        cell, view, trace = self._cell, self._view, modes.trace
-        is_own = modes.entered and cell.born >= modes.entered
-        if modes.entered and not is_own:
-            # Under JAX's own transformations a tensor that holds a tracer is one of theirs.
-            is_own = modes.stopping and isinstance(cell.array, Tracer)
-            if not is_own:
-                raise _outside_error()
-        part = array
+        cell, view, part = self._cell, self._view, array
         if view is not None:
-            base = cell.array if trace is None else trace.read(cell)
+            base = cell.array if modes.trace is None else modes.trace.read(cell)
             array = view.write(base, part)
-        if trace is not None and not is_own:
+        trace = writer(cell, array)
+        if trace is not None:
             trace.note(self)
             trace.write(cell, array)
             cell.version += 1
             return
-        if isinstance(array, Tracer) and not (is_own or isinstance(cell.array, Tracer)):
-            place = modes.place
-            if place is None or cell.born < place.epoch:
-                raise _outside_error()
         if meshes.in_use:
             array = meshes.lying_as(array, cell.array)
         cell.write(array)
@@ -207,7 +200,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
 
     def _store_later(self, make: Callable[[], Any]) -> None:
         """`_store` the array that ``make()`` gives, when it is first read if possible."""
-        alone = self._view is None and modes.trace is None and not modes.entered
+        alone = self._view is None and modes.trace is None and modes.inside is None
         if alone and not (meshes.in_use and meshes.mesh_of(self._cell.array)):
             self._cell.write_later(make)
         else:
@@ -465,13 +458,6 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
         if is_abstract(array):
             return (array.shape, self.dtype.name), "meta"
         return np.asarray(array), str(self.device)
-
-
-def _outside_error() -> RuntimeError:
-    return RuntimeError(
-        "a transformed function (grad, vmap, jvp, jit) cannot write in place to a tensor from "
-        "outside it; take the tensor as an argument, or return the new value instead"
-    )
 
 
 pytree.register(Tensor)

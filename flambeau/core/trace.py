@@ -87,7 +87,6 @@ class Trace:
         modules: Modules that were entered, in order.
         tensors: Tensors from outside that took part, with their ``requires_grad`` and Cell.
         derived: Views and aliases that were made inside, perhaps on Cells from outside.
-        switched: Modules that were put into training or evaluation mode, with the mode before.
         flags: Tensors from outside whose ``requires_grad`` was set, with what it was before.
         free: Those of them that had not taken part before, so that any flag will do.
         handles: What tensors from outside were before they got another Cell, view or class.
@@ -111,7 +110,6 @@ class Trace:
         self.undo: list[Callable[[], None]] = []
         self.tensors: dict[Any, tuple[bool, Cell]] = {}
         self.derived: dict[Any, None] = {}
-        self.switched: dict[Any, bool] = {}
         self.flags: dict[Any, bool] = {}
         self.free: set[Any] = set()
         self.handles: dict[Any, Handle] = {}
@@ -250,10 +248,6 @@ class Trace:
                 "all calls, and a program would keep the number of its trace; compare versions "
                 "outside of the function"
             )
-
-    def switch(self, module: Any, mode: bool) -> None:
-        """Note that ``module`` is about to leave ``mode``, training (true) or evaluation."""
-        self.switched.setdefault(module, mode)
 
     def set_flag(self, tensor: Any) -> None:
         """Note that the ``requires_grad`` of ``tensor`` is about to be set."""

@@ -10,27 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from flambeau.core import cell
 from flambeau.core.dual import Level, tangent_of
+from flambeau.core.inside import Inside, capture
 from flambeau.core.modes import modes
 from flambeau.core.node import sequence_now
 from flambeau.core.tensor import Tensor
-
-
-class Inside:
-    """A ``with`` block that is the inside of a transformation.
-
-    Tensors from outside cannot be written in place there, since a transformation may run the block
-    for many elements at once, or more than once.
-    """
-
-    def __enter__(self) -> Any:
-        self._before = modes.entered
-        modes.entered = cell.next_epoch()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        modes.entered = self._before
 
 
 class Capture(Inside):
@@ -66,13 +50,11 @@ class Capture(Inside):
             # Tangents from outside do not count inside: the transformation as a whole has some.
             inside = Level()
             modes.level, modes.dual = inside, modes.dual and inside
-        self.epoch: int = modes.entered
         self.first: int = sequence_now()
-        self.outer, modes.capture = modes.capture, self
+        self.outer, self.capture = self.capture, self
         return self
 
     def __exit__(self, *exception: object) -> None:
-        modes.capture = self.outer
         modes.level, modes.dual = self._levels
         super().__exit__(*exception)
 
@@ -146,18 +128,18 @@ class Capture(Inside):
 
 def lifted(inputs: Iterable[Any]) -> tuple[Any, ...]:
     """Operands as they are inside the transformation that is running."""
-    capture = modes.capture
-    return tuple(inputs) if capture is None else tuple([capture.lift(each) for each in inputs])
+    running = capture()
+    return tuple(inputs) if running is None else tuple([running.lift(each) for each in inputs])
 
 
 def hides_gradients() -> bool:
     """Whether JAX may differentiate what is computed now, and the tape will not see it."""
-    capture = modes.capture if modes.grad_enabled else None
-    while capture is not None:
-        wanted = capture.differentiated
-        if wanted or (wanted is None and capture.tensors):
+    running = capture() if modes.grad_enabled else None
+    while running is not None:
+        wanted = running.differentiated
+        if wanted or (wanted is None and running.tensors):
             return True
-        capture = capture.outer
+        running = running.outer
     return False
 
 
@@ -169,5 +151,5 @@ def drawn(make: Callable[[], Any], until: Capture | None = None) -> Any:
         until: The transformation inside which their source stands, if any: it comes to the same
             numbers by itself.
     """
-    capture = modes.capture
-    return make() if capture is None or capture is until else capture.draw(make, until)
+    running = capture()
+    return make() if running is None or running is until else running.draw(make, until)

@@ -15,6 +15,7 @@ from flambeau.core import tape
 from flambeau.core.attributes import handle_on
 from flambeau.core.dual import suspended, tangent_of
 from flambeau.core.generations import remembered
+from flambeau.core.inside import capture, stops_gradients
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
 from flambeau.core.node import move_history, reshape_history
@@ -53,9 +54,10 @@ def make_view(source: Tensor, step: Step, name: str, starts: tuple[Any, ...] | N
     Returns:
         A tensor on the same Cell.
     """
-    if modes.capture is not None and _is_traced(starts):
+    running = capture()
+    if running is not None and _is_traced(starts):
         # Outside of a transformation nobody knows a position that is computed inside.
-        source = modes.capture.lift(source)
+        source = running.lift(source)
     made = unrecorded_view(source, step, name, starts)
     if modes.grad_enabled:
         if source.requires_grad:
@@ -103,7 +105,7 @@ def unrecorded_view(source: Tensor, step: Step, name: str, starts: Any) -> Any:
     """`make_view` without a node on the tape, for a view that is only written to."""
     if overrides(type(source)):
         raise OverrideNeeded
-    if modes.stopping and not modes.grad_enabled:
+    if stops_gradients():
         source = source.detach()
     made = handle_on(source._cell, Tensor)
     if modes.trace is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from jax.core import Tracer
 
-from flambeau.core.modes import modes
+from flambeau.core.inside import capture
 from flambeau.core.tensor import Tensor
 from flambeau.nn.module import Module
 
@@ -29,7 +29,7 @@ def kept_attributes(module: Module) -> Iterator[None]:
     Raises:
         RuntimeError: There were others.
     """
-    if modes.capture is None:
+    if capture() is None:
         yield
         return
     before = [(prefix, table, dict(table)) for prefix, table in _tables(module)]

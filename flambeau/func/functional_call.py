@@ -261,7 +261,7 @@ def _place(module: Module, name: str) -> tuple[dict[str, Any], str]:
 
 def _is_transformed(leaves: list[Any]) -> bool:
     """Whether the call is part of a function that JAX itself transforms."""
-    if modes.entered or modes.trace is not None:
+    if modes.inside is not None or modes.trace is not None:
         return False
     arrays = (each._cell.array if isinstance(each, Tensor) else each for each in leaves)
     return any(isinstance(each, Tracer) for each in arrays)
@@ -273,15 +273,11 @@ def _inside_jax() -> Iterator[None]:
 
     Gradients are JAX's there, so nothing is recorded, and no_grad must be said in its terms.
     """
-    before = modes.stopping
     capture = Capture()
     capture.differentiated = modes.grad_enabled
     with capture, inference_mode(False):
-        modes.stopping = True
-        try:
-            yield
-        finally:
-            modes.stopping = before
+        capture.is_of_jax = True
+        yield
 
 
 def stack_module_state(

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import random
 
 from flambeau.core.cell import next_epoch
+from flambeau.core.inside import capture
 from flambeau.core.jax_core import no_transformations, transformations
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
@@ -93,7 +94,7 @@ class key_scope:
 
     def __enter__(self) -> key_scope:
         self._before.append((modes.place, modes.randomness))
-        self.capture = modes.capture
+        self.capture = capture()
         is_foreign = not _is_here() or (modes.place is not None and modes.place.is_foreign)
         modes.place, modes.randomness = Place(self, is_foreign, next_epoch()), "different"
         return self

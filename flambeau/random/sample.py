@@ -16,6 +16,7 @@ import numpy as np
 
 from flambeau.core.device import device
 from flambeau.core.generations import remembered
+from flambeau.core.inside import capture
 from flambeau.core.modes import modes
 from flambeau.core.programs import compiled
 from flambeau.core.transform import drawn
@@ -224,7 +225,7 @@ def _by_twister(
     arguments: dict[str, Any],
     later: bool = False,
 ) -> Any:
-    if modes.capture is not None:
+    if capture() is not None:
         return drawn(functools.partial(_from_twister, source, where, draw, arguments))
     return _from_twister(source, where, draw, arguments, later)
 

@@ -25,7 +25,7 @@ def embedding(
     """
     is_plain = type(input) in PLAIN_TYPES and type(weight) in PLAIN_TYPES
     is_recorded = modes.grad_enabled and weight.requires_grad and not weight.is_meta
-    is_transformed = modes.capture is not None or modes.dual is not None or modes.entered
+    is_transformed = modes.inside is not None or modes.dual is not None
     if not (is_plain and is_recorded) or is_transformed or modes.autocast is not None:
         return dense.embedding(input, weight, padding_idx, scale_grad_by_freq)
     if scale_grad_by_freq:

@@ -10,6 +10,7 @@ from typing import Any
 from flambeau.autograd.saved_tensors import saved_tensors_hooks
 from flambeau.compile.recomputation import Region
 from flambeau.core import packing, tape
+from flambeau.core.inside import capture
 from flambeau.core.modes import autocast_by, enable_grad, modes
 from flambeau.core.tensor import Tensor
 from flambeau.random import fork_rng
@@ -127,7 +128,7 @@ def checkpoint(
         with first:
             return function(*args, **kwargs)
     if modes.trace is not None:
-        with first, Region() if modes.capture is None else contextlib.nullcontext():
+        with first, Region() if capture() is None else contextlib.nullcontext():
             return function(*args, **kwargs)
     chosen = _early_stop.get()
     stops = early_stop if chosen is None else chosen

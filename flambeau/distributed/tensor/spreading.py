@@ -14,6 +14,7 @@ from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 from flambeau.core import meshes, tape, world
 from flambeau.core.dispatch import run
 from flambeau.core.dual import tangent_of
+from flambeau.core.inside import capture
 from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import modes
@@ -150,7 +151,7 @@ def distribute_tensor(
 
 def put(tensor: Tensor, sharding: Any) -> Any:
     """``tensor`` as JAX's sharding divides it; gradients flow back to where it was."""
-    inside = modes.trace is not None or modes.capture is not None
+    inside = modes.trace is not None or capture() is not None
     if inside or isinstance(tensor._cell.array, Tracer):
         return run(_constraint(sharding), (tensor,))
     array = tensor._read()

@@ -14,8 +14,8 @@ from flambeau.as_torch.private._C.dispatch_keys import DispatchKey, DispatchKeyS
 from flambeau.checkpoint.file_reader import PyTorchFileReader
 from flambeau.core.device import as_device, device, get_default_device
 from flambeau.core.dtype import dtype
+from flambeau.core.inside import capture
 from flambeau.core.layout import layout, memory_format
-from flambeau.core.modes import modes
 from flambeau.core.overrides import DisableTorchFunctionSubclass
 from flambeau.core.tensor import Size, Tensor, _disabled_torch_function_impl
 from flambeau.futures import Future
@@ -62,7 +62,7 @@ def _get_tracing_state() -> None:
 
 def _are_functorch_transforms_active() -> bool:
     """Whether JAX transforms the function that asks, by `func.vmap` or the like."""
-    return modes.capture is not None
+    return capture() is not None
 
 
 def _get_accelerator(check: bool | None = None) -> device:
