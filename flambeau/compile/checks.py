@@ -1,7 +1,7 @@
 """Conditions on the values that a program looks up, compared at each call.
 
-The `Guard` compares values that change seldom, and whose changes are announced. Arguments and the values found at a
-`Where` may be others at each call, so these are compared each time.
+The `Guard` compares values that change seldom, and whose changes are announced. Arguments, and the
+values that are found at a `Where`, may be others at each call.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any
 
 from flambeau.compile.contents import spec_of, tensors_in
 from flambeau.compile.freezing import freeze
-from flambeau.compile.keeping import Keeping
 from flambeau.compile.sharing import Joined, Sharing
 from flambeau.compile.where import Where, Whole
 from flambeau.core.cell import Cell
@@ -31,7 +30,8 @@ class Checks:
     Attributes:
         specs: The properties that values must have, as `spec_of` gives them.
         objects: The objects that must be found.
-        shared: Two places each that must hold the same tensor.
+        shared: Two places each that must hold the same tensor or container.
+        containers: Where the program looks up containers, each of which must be another one.
         facts: The questions about arguments, with the answers.
         exchanged: The tensors whose Cell the program exchanges.
     """
@@ -45,7 +45,6 @@ class Checks:
         count: int,
     ) -> None:
         self.joined: Joined = recording.joined
-        self.keeping: Keeping = recording.keeping
         self.sharing = Sharing(recording, slot_of, count)
         self.facts = recording.trace.facts.all()
         self.specs = [(where, spec_of(where.get())) for where in looked_up]
@@ -53,10 +52,13 @@ class Checks:
         self.objects: list[tuple[Where, Any]] = [*recording.staying]
         self.shared: list[tuple[Where, Where]] = []
         self._bind(recording, slot_of)
+        slots = recording.keeping.slots
+        self.containers: list[Where] = [first for first, *_ in slots]
+        self.shared += [(each, first) for first, *others in slots for each in others]
         self.exchanged: list[Tensor] = [e.of.get() for e in looked_up if isinstance(e, Whole)]
         self._fixed = fixed - slot_of.keys() if self.exchanged else set()
         #: Whether values are looked up that are neither arguments nor always the same.
-        self.look_up = bool(self.specs or self.keeping.slots)
+        self.look_up = bool(self.specs or self.containers)
 
     def _bind(self, recording: Any, slot_of: dict[Cell, Where]) -> None:
         """Find out which tensors must be those that the trace has found."""
@@ -87,11 +89,13 @@ class Checks:
 
     def _are_found(self) -> bool:
         cells = {each._cell for each in self.exchanged}
+        # Held, so that no two of them have the same id.
+        containers = [each.get() for each in self.containers]
         return (
             all(spec_of(where.get()) == spec for where, spec in self.specs)
             and all(where.get() is value for where, value in self.objects)
             and all(where.get() is owner.get() for where, owner in self.shared)
-            and self.keeping.holds()
+            and len({*map(id, containers)}) == len(containers)
             # Tensors whose Cells the program exchanges share none with others that it knows.
             and len(cells) == len(self.exchanged)
             and cells.isdisjoint(self._fixed)

@@ -1,8 +1,9 @@
 """Containers from outside, as a trace sees them.
 
 While a trace lasts, stand-ins of subclasses with the same content take the place of the lists and
-dictionaries that the traced function can reach. A stand-in notes questions about the original content, on
-which the program then depends, and changes, which the program repeats at each call. The containers themselves stay as they are, whatever happens during the trace.
+dictionaries that the traced function can reach. A stand-in notes questions about the
+original content, on which the program then depends, and changes, which the program repeats at each
+call. The containers themselves stay as they are, whatever happens during the trace.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The effects of a program besides its computation, written as two functions in Python.
 
-``look`` runs before anything is overwritten, and finds the objects that a call returns or changes. ``write`` runs with the outputs of the program: it makes the new tensors, containers and
-objects, puts everything where it belongs, and gives what the function returns. It can begin again
-after an interrupt; where it changes containers, ``done`` has what was made and which changes were
-carried out, so that nothing is made or done twice.
+``look`` runs before anything is overwritten, and finds the objects that a call returns or changes.
+``write`` runs with the outputs of the program: it makes the new tensors, containers and objects,
+puts everything where it belongs, and gives the result of the function. It can begin again after an
+interrupt; where it changes containers, ``done`` holds the objects that were made and the changes
+that were carried out, so that nothing is made or done twice.
 """
 
 from __future__ import annotations

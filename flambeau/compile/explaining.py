@@ -326,14 +326,14 @@ def _gradient(tensor: Any, names: Names, before: str) -> Term:
 
 
 def _terms_of_arguments(program: Any, leaves: Any) -> Iterator[Term]:
-    same = Plain("as in the trace")
-    shares = program.checks.sharing.holds(leaves)
-    if program.joined.owners:
-        shares = shares and program.joined.holds(leaves)
-        leaves, _ = program.joined.look(leaves)
+    same, checks = Plain("as in the trace"), program.checks
+    shares = checks.sharing.holds(leaves)
+    if checks.joined.owners:
+        shares = shares and checks.joined.holds(leaves)
+        leaves, _ = checks.joined.look(leaves)
     name = "which arguments and tensors share elements"
     yield Term(name, same, same if shares else Plain("different"))
-    for fact, answer in program.checks.facts if shares else ():
+    for fact, answer in checks.facts if shares else ():
         asked = ", ".join(map(repr, fact.args))
         name = f"{fact.question.__name__}({asked}) of an argument"
         yield Term(name, answer, freeze(fact.get(leaves)))

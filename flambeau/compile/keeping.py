@@ -284,14 +284,6 @@ class Keeping:
         #: Whether values are left behind besides the result.
         self.leaves_more = bool(self.changes or self.setting)
 
-    def holds(self) -> bool:
-        """Whether the containers are found where they were, as many different ones as then."""
-        found = [first.get() for first, *_ in self.slots]
-        for container, (_, *others) in zip(found, self.slots, strict=True):
-            if any(each.get() is not container for each in others):
-                return False
-        return len(found) == len({*map(id, found)})
-
 
 def _replay(writer: Writer, watch: Watch, method: str, args: tuple[Any, ...]) -> Iterator[str]:
     """The lines that change a container as the trace has changed it."""

@@ -47,10 +47,9 @@ class Program:
     def __init__(self, function: Callable[..., Any], leaves: list[Any], structure: Any) -> None:
         recording, closed = _record(function, leaves, structure)
         trace, slot_of = recording.trace, exchanging.slots_by_cell(recording)
-        self.joined = recording.joined
         self.guard = Guard(trace, trace.all_snapshots(), trace.outside)
         self._bind(recording, closed, slot_of)
-        looked_up = self.reads[len(self.joined.operands) :]
+        looked_up = self.reads[len(recording.joined.operands) :]
         fixed = {*self.donated, *self.kept, *recording.writes}
         self.checks = Checks(recording, slot_of, looked_up, fixed, len(leaves))
         read, unset = (*self.donated, *self.kept), {*self.guard.without_grad}
@@ -63,7 +62,7 @@ class Program:
             any(isinstance(each, Where) for each in recording.writes)
             or self.checks.look_up
             or self.checks.facts
-            or self.joined.owners
+            or self.checks.joined.owners
         )
 
     def _bind(self, recording: Recording, closed: Any, slot_of: dict[Cell, Where]) -> None:
@@ -133,8 +132,8 @@ class Program:
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Run the program on the leaves of a call's arguments, and the gradients of these."""
-        if self.joined.owners:
-            leaves, _ = self.joined.look(leaves)
+        if self.checks.joined.owners:
+            leaves, _ = self.checks.joined.look(leaves)
         return self.run_on(leaves, [each.read(leaves) for each in self.reads])
 
     def fits(self, leaves: list[Any]) -> bool:

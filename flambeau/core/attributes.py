@@ -1,4 +1,4 @@
-"""What a tensor keeps for itself, and what its users set on it."""
+"""The fields of a tensor, and the attributes that users set on it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__: list[str] = []
 #: The `grad_dtype` of tensors that nobody has given one.
 SAME_DTYPE: Any = object()
 
-#: What a tensor is without a Cell: a leaf that takes no gradient, no view.
+#: The fields of a tensor but for its Cell: a leaf that takes no gradient, no view.
 _DEFAULTS: dict[str, Any] = {
     "_view": None,
     "_requires_grad": False,
@@ -30,7 +30,7 @@ _DEFAULTS: dict[str, Any] = {
     "_tangent": None,
 }
 
-#: The names of what a tensor keeps for itself.
+#: The names of a tensor's own fields.
 OWN_FIELDS = frozenset(("_cell", *_DEFAULTS))
 
 
@@ -91,7 +91,7 @@ class Attributes(_Fields):
             setattr(self, name, getattr(other, name))
 
     def _user_attributes(self) -> dict[str, Any]:
-        """A copy of what the user has set on this tensor."""
+        """A copy of the attributes that the user has set on this tensor."""
         return dict(_dictionary.__get__(self))
 
     def _shown_attributes(self) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def _no_numbers(data: Any) -> Exception:
 
 
 def _from_sequence(data: Any, found: set[dtype]) -> np.ndarray:
-    """A sequence as NumPy; adds the dtypes of what is in it to ``found``."""
+    """A sequence as NumPy; adds the dtypes of its elements to ``found``."""
     sizes, first = _sizes(data)
     if isinstance(first, str):
         raise ValueError(f"too many dimensions 'str': {first!r:.80} is no number")

@@ -1,4 +1,4 @@
-"""What a function computes, written down, so that another process knows its program by it.
+"""A description of the computation of a function, by which another process finds its program.
 
 A description names the code and spells out everything bound to it. It is sound as long as the code
 of the packages that it names is the same, which is why a program's key has their versions, and the
@@ -139,7 +139,7 @@ def _qualname(value: Any) -> str | None:
 
 
 def _is_importable(value: Any) -> bool:
-    """Whether ``value`` is what a known module has under its name."""
+    """Whether ``value`` is the member of a known module with its name."""
     module, name = getattr(value, "__module__", None), _qualname(value)
     if not isinstance(name, str) or not isinstance(module, str) or not _is_known(module):
         return False

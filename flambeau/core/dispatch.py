@@ -44,7 +44,7 @@ def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
     """Compute ``kernel`` on tensors and numbers, recording it where a gradient is wanted.
 
     Args:
-        kernel: What to compute.
+        kernel: The kernel.
         inputs: Tensors, Python numbers or ``None``, as the kernel's function takes them.
 
     Returns:

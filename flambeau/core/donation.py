@@ -22,7 +22,7 @@ def owned(arrays: list[Any]) -> list[Any]:
 
     Their Cells must be empty by now, so that nobody can take hold of one any more.
     """
-    # All counted at once: with many parameters a loop here is a good part of what a step costs.
+    # All counted at once: with many parameters a loop here is a good part of the time of a step.
     counts = [*map(getrefcount, arrays)]
     if counts == [_ALONE] * len(counts):
         return arrays

@@ -37,7 +37,7 @@ class Level:
     """A dual level, between `enter` and `leave`.
 
     Attributes:
-        saved: For nodes recorded on dual tensors, the tangents of what the nodes have saved, as
+        saved: For nodes recorded on dual tensors, the tangents of the tensors that they saved, as
             they were then.
     """
 

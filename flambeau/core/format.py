@@ -118,7 +118,7 @@ def get_printoptions() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def printoptions(**options: Any) -> Iterator[None]:
-    """Applies :func:`set_printoptions` inside a ``with`` block, then restores what was before.
+    """Applies :func:`set_printoptions` inside a ``with`` block, then restores the former ones.
 
     Args:
         **options: the arguments of :func:`set_printoptions`.
@@ -293,7 +293,7 @@ def tensor_repr(
     class_prefix: str = "tensor",
     tangent: str | None = None,
 ) -> str:
-    """What ``repr(tensor)`` gives: the numbers, then what the numbers alone do not tell.
+    """The text of ``repr(tensor)``: the numbers, then the facts that the numbers alone do not tell.
 
     Args:
         array: the values, of the given shape; ``None`` for a tensor that has none (on the meta
@@ -369,7 +369,7 @@ def with_suffixes(text: str, suffixes: list[str], *, indent: int, starts_line: b
 
     Args:
         text: What stands before.
-        suffixes: What is added, after commas.
+        suffixes: Texts to add, after commas.
         indent: Where new lines begin.
         starts_line: Whether the first suffix begins a new line in any case.
     """

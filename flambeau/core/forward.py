@@ -92,7 +92,7 @@ def _attach(level: Any, results: Any, tangents: Any) -> None:
 
 
 def _save(level: Any, kernel: Kernel, results: Any, tangents: Sequence[Tensor | None]) -> None:
-    """Remember the tangents of what the node of these results has saved."""
+    """Remember the tangents of the tensors that the node of these results has saved."""
     if kernel.linear:
         return
     for each in results if isinstance(results, tuple) else (results,):

@@ -36,7 +36,7 @@ _expecting = 0
 
 
 class TorchFunctionMode:
-    """Sees each function of this library that is called inside, and decides what it does.
+    """Sees each function of this library that is called inside, and may replace it.
 
     A subclass defines ``__torch_function__(self, func, types, args=(), kwargs=None)``, which calls
     ``func(*args, **(kwargs or {}))`` or does something else. Inside of it this mode is not asked,

@@ -56,7 +56,7 @@ class Generations(dict[Any, Any]):
 
 
 def put_aside() -> None:
-    """Begin a new generation in every dictionary, and drop what the last one left aside."""
+    """Begin a new generation in every dictionary, and drop the rest of the last one."""
     Generations._made = 0
     living = []
     for reference in Generations._all:

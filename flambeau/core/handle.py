@@ -1,4 +1,4 @@
-"""What a registration returns: a handle that takes it back."""
+"""The handle that a registration returns, and that undoes it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class History:
     _watched: bool
 
     if TYPE_CHECKING:
-        # What the rest of the Tensor supplies.
+        # Supplied by the rest of the Tensor.
         _cell: Any
         _view: Any
         _inference: bool

@@ -21,7 +21,7 @@ class HostAccess:
     """The part of a Tensor's face that gives out its elements."""
 
     if TYPE_CHECKING:
-        # What the rest of the Tensor supplies.
+        # Supplied by the rest of the Tensor.
         _cell: Any
         _view: Any
 

@@ -1,4 +1,4 @@
-"""What tells values apart, for keys and comparisons: which object, or exactly which number."""
+"""The identity of values, for keys and comparisons: which object, or exactly which number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PLAIN = {int, float, bool, complex, str, bytes, type(None)}
 
 
 class Same:
-    """Compares by identity, and keeps what it compares alive."""
+    """Compares by identity, and keeps the compared object alive."""
 
     __slots__ = ("value",)
 

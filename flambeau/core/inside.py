@@ -1,4 +1,4 @@
-"""What the running code is inside of, and which Cells it may write to there.
+"""The transformations that the running code is inside of, and the Cells that it may write to.
 
 A transformation runs its function inside an `Inside`, and those of nested transformations form a
 stack. A compiled function's trace, `random.key_scope` and JAX's own tracing are such insides too.

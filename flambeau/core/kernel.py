@@ -37,8 +37,8 @@ class Kernel:
             numbers, which take no gradient.
         name: The operator's name, for messages.
         node_name: The class name of its node on the tape, such as ``"MulBackward0"``.
-        overloads: Other names of the node, by what the inputs are: a letter for each, ``t`` for a
-            tensor, ``n`` for a number and ``-`` for ``None``.
+        overloads: Other names of the node, by the kinds of the inputs: for each ``t`` for a tensor,
+            ``n`` for a number and ``-`` for ``None``.
         linear: The gradient needs only the shapes of floating point and complex inputs, so the tape
             keeps those instead of the arrays. Indices, masks and numbers it keeps as they are.
         keep_residuals: The forward keeps JAX's residuals, so that the gradient does not run the
@@ -113,7 +113,7 @@ class Kernel:
             return found
 
     def saved(self, arrays: list[Any]) -> Arrays:
-        """What the tape keeps of the inputs for the gradient."""
+        """The part of the inputs that the tape keeps for the gradient."""
         return tuple([_aval(each) for each in arrays]) if self.linear else tuple(arrays)
 
     def gradient(
@@ -217,7 +217,7 @@ _AVALS = {ShapedArray, jax.ShapeDtypeStruct}
 
 
 def _aval(array: Any) -> Any:
-    """The shape and dtype of what a gradient may flow to; anything else as it is."""
+    """The shape and dtype of an array that a gradient may flow to; anything else as it is."""
     if type(array) is ArrayImpl:
         return array.aval if array.dtype in INEXACT else array
     if getattr(array, "dtype", None) not in INEXACT:

@@ -20,7 +20,7 @@ Check: TypeAlias = Callable[[str, str, Any], None]
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """What a parameter is to its operator.
+    """The role of a parameter in its operator.
 
     Attributes:
         is_operand: Whether it is an array of the program, or several.

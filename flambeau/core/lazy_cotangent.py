@@ -1,4 +1,4 @@
-"""Cotangents that wait to be computed together with what is computed from them.
+"""Cotangents that wait to be computed together with the gradients that follow from them.
 
 Where a node passes a cotangent on to one input only, and that input was made by another operator,
 computing it can wait for that operator's node: both gradients are then one program, with one call
@@ -21,7 +21,7 @@ class LazyCotangent:
 
     Args:
         kernel: The gradient that gives it as its only result.
-        arrays: What the kernel takes.
+        arrays: The inputs of the kernel.
         length: How many gradients the kernel is made of.
     """
 

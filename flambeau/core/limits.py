@@ -31,7 +31,7 @@ def programs_at_once() -> int:
 
 
 def give_back_memory() -> None:
-    """Give the system the memory that the C library keeps of what was freed.
+    """Give the system the memory that was freed and that the C library keeps.
 
     Compiling needs much memory for a moment, and small things that live on lie in between: a
     process that had met 7,000 programs held 465 MB that nobody used.

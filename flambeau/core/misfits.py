@@ -20,10 +20,10 @@ from flambeau.core.tensor import Tensor
 def misfit(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> TypeError | None:
-    """The error that names the first argument whose type is not what the annotation says.
+    """The error that names the first argument whose type differs from its annotation.
 
     Args:
-        function: What was called; annotations that are not known here count as met.
+        function: The function that was called; unknown annotations count as met.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
 

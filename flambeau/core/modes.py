@@ -11,7 +11,7 @@ from typing import Any
 
 
 class _ThreadModes(threading.local):
-    """What the current thread's operators must know; class attributes are the defaults.
+    """Modes of the current thread, which operators obey; class attributes are the defaults.
 
     Attributes:
         grad_enabled: Operators record nodes on the tape; never so inside `inference_mode`.
@@ -22,7 +22,7 @@ class _ThreadModes(threading.local):
         randomness: ``"error"`` where random numbers cannot be drawn.
         place: The `flambeau.random.drawing.Place` where they can; ``None`` means outside of JAX's
             transformations.
-        packing: The `flambeau.core.packing.Hooks` for what the tape saves, if any.
+        packing: The `flambeau.core.packing.Hooks` for tensors that the tape saves, if any.
         packing_refused: What an attempt to set such hooks is told; ``None`` where it is allowed.
         level: The `flambeau.core.dual.Level` that is open, if any.
         dual: That level, where operators pass tangents on; ``None`` where they do not.

@@ -26,7 +26,7 @@ class Retained(NamedTuple):
 
     Attributes:
         tensor: A reference to the tensor whose ``.grad`` is set.
-        changes: What has changed the tensor's shape in place since; they give its gradient the
+        changes: The changes of the tensor's shape in place since; they give its gradient the
             shape that it has now.
         at: The node and the output that keep the gradient in the place of this one, whose tensor is
             that one in another shape.
@@ -151,7 +151,7 @@ class Node:
             keep: Whether the node may be run again.
 
         Raises:
-            RuntimeError: An earlier run freed what the node had saved.
+            RuntimeError: An earlier run freed the saved tensors of the node.
         """
         raise NotImplementedError(f"{self.name()} does not define its gradient")
 

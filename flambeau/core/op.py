@@ -284,7 +284,7 @@ def _hashable(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Tensor):
-        # What has several elements is refused with the other arguments of a wrong type.
+        # An array of several elements is refused with the other arguments of a wrong type.
         return value.item() if value.numel() == 1 else value
     return dtypes.of_python_type(value) if isinstance(value, type) else value
 

@@ -122,7 +122,7 @@ def handle_torch_function(
 
 
 def _ask_mode(public_api: Any, types: tuple[type, ...], args: Any, kwargs: Any) -> Any:
-    """What the innermost mode gives; inside, those around it are asked."""
+    """The result of the innermost mode; inside, those around it are asked."""
     before = modes.functions
     modes.functions = before[:-1]
     try:
@@ -191,7 +191,7 @@ def _methods_of(*owners: type) -> dict[str, Callable[..., Any]]:
 _CONVERSIONS = {
     "__array__", "__bool__", "__complex__", "__float__", "__index__", "__int__", "__len__",
 }  # fmt: skip
-# What is declared later asks by itself, or is made of what does.
+# Functions that are declared later ask by themselves, or are made of others that do.
 _METHODS = _methods_of(Tensor, History, HostAccess)
 # The way from a plain tensor to a subclass, also of what an override has given.
 del _METHODS["as_subclass"]

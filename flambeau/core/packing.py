@@ -1,4 +1,4 @@
-"""What the tape saves, kept in another form between forward and backward.
+"""Tensors that the tape saves, kept in another form between forward and backward.
 
 While hooks are set, nodes are recorded that give each saved tensor to the one, and ask the other
 for it when they run. Other nodes know nothing of it.
@@ -35,7 +35,7 @@ class Hooks(NamedTuple):
         pack: Takes a tensor to save and gives what to keep.
         unpack: Takes that and gives the tensor.
         region: The part of a traced program that they are for. Others say nothing to a program,
-            which decides for itself what it keeps.
+            which chooses by itself.
     """
 
     pack: Callable[[Tensor], Any]

@@ -1,4 +1,4 @@
-"""What a node has saved, as its attributes: ``_saved_self``, ``_raw_saved_self`` and the like.
+"""The saved tensors of a node, as its attributes: ``_saved_self``, ``_raw_saved_self`` and others.
 
 An operator's node has an attribute for each parameter of the operator, the first being ``self``,
 and ``_saved_result``, which is computed when it is asked for. The raw ones take hooks for this one
@@ -54,7 +54,7 @@ class SavedTensor:
 
 
 def hooks_again() -> RuntimeError:
-    """What to raise where a saved tensor has hooks already."""
+    """The error for a saved tensor that has hooks already."""
     return RuntimeError(
         "register_hooks(): the hooks of this saved tensor have already been set; only one pair of "
         "hooks is allowed at a time"
@@ -81,11 +81,11 @@ def unpacked(saved: Any) -> tuple[Any, ...]:
 
 
 def saved_attribute(node: tape.KernelNode, name: str) -> Any:
-    """``getattr`` for what a node has saved.
+    """``getattr`` for the saved tensors of a node.
 
     Raises:
         AttributeError: There is no such attribute.
-        RuntimeError: A backward has freed what it had saved.
+        RuntimeError: A backward has freed them.
     """
     prefix = next((each for each in ("_raw_saved_", "_saved_") if name.startswith(each)), None)
     if prefix is None:
@@ -144,7 +144,7 @@ def hook_saved(node: tape.KernelNode, place: int, hooks: packing.Hooks) -> None:
     if place < len(arrays) and type(arrays[place]) is packing.Packed:
         raise hooks_again()
     if place == count:
-        # Detached, for what the hook keeps must not lead back to the node that keeps it.
+        # Detached, since a tensor that the hook keeps must not lead back to its node.
         arrays.append(packing.Packed(hooks, _result(node).detach()))
     elif isinstance(arrays[place], jax.Array):
         value = _value(node, place)
@@ -161,6 +161,6 @@ def hook_saved(node: tape.KernelNode, place: int, hooks: packing.Hooks) -> None:
         node.kernel = _Unpacking(node.kernel)  # type: ignore[assignment]
 
 
-# What the nodes of operators ask of this file.
+# For the nodes of operators.
 tape.KernelNode.__getattr__ = saved_attribute  # type: ignore[attr-defined]
 tape.KernelNode.hook_saved = hook_saved  # type: ignore[attr-defined]

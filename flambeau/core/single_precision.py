@@ -1,7 +1,7 @@
 """Half precision, computed in single precision and rounded once, as PyTorch does.
 
 Sums need it most: eleven or eight bits hold a running sum of many numbers no longer. Among them are
-the gradients of what is broadcast or read several times.
+the gradients of arrays that are broadcast or read several times.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def _files_under(folder: str) -> Iterator[os.DirEntry[str]]:
 
 
 def _facts(root: str, files: list[os.DirEntry[str]]) -> str | None:
-    """A digest of what the file system says of the files; ``None`` where that is not enough."""
+    """A digest of the files' sizes and times; ``None`` where these are not enough."""
     # Windows has no ctime, and in the images of read-only file systems it is what their maker says.
     if os.name != "posix" or os.statvfs(root).f_flag & os.ST_RDONLY:
         return None

@@ -41,7 +41,7 @@ class Statistics:
 
 
 class _Progress:
-    """A line on the terminal that says what is being compiled, once that is noticed."""
+    """A line on the terminal about the running compilation, once that takes noticeably long."""
 
     def __init__(self) -> None:
         self._began: float | None = None

@@ -314,7 +314,7 @@ def sparse_sum(before: Any, cotangent: Any) -> Any:
 def _run_post_accumulate_hooks(variable: Tensor) -> None:
     for hook in tuple((variable._post_accumulate_hooks or {}).values()):
         result = hook(variable)
-        # An in-place operator, which is what a hook is for, returns its tensor.
+        # An in-place operator, the usual purpose of a hook, returns its tensor.
         if result is not None and result is not variable:
             raise (RuntimeError if isinstance(result, Tensor) else TypeError)(
                 "a post accumulate grad hook must return None, "
@@ -323,7 +323,7 @@ def _run_post_accumulate_hooks(variable: Tensor) -> None:
 
 
 def _set_grad(variable: Tensor, grad: Tensor) -> None:
-    # What the engine computes fits, so the checks of the `grad` property are left out.
+    # Gradients of the engine fit, so the checks of the `grad` property are left out.
     trace = modes.trace
     if trace is None:
         accumulated.replacing(variable, variable._grad, grad)

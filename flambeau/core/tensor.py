@@ -1,7 +1,7 @@
 """The Tensor: a handle on a Cell, with PyTorch's face.
 
-Here is what a tensor *is*: its Cell or view, its place on the tape, its conversions to and from
-other libraries. Operators attach themselves as methods when they are declared.
+A tensor consists of its Cell or view and its position on the tape; here are also its conversions to
+and from other libraries. Operators attach themselves as methods when they are declared.
 """
 
 from __future__ import annotations

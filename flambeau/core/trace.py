@@ -1,4 +1,4 @@
-"""What a running trace knows: which Cells it has read, and what it has written to them.
+"""The knowledge of a running trace: the Cells that it has read, and its writes to them.
 
 While a thread traces, its Cells stay as they are: writes go to the trace's own table, and reads
 look there first. A tensor that is given another Cell or view, and a module's table that is given
@@ -48,7 +48,7 @@ class MadeInsideError(TracedValueError):
 
 
 class Handle(NamedTuple):
-    """What a tensor was before a trace gave it another Cell, view or class.
+    """The Cell, view and class of a tensor before a trace gave it others.
 
     Attributes:
         cell: Its Cell.
@@ -80,20 +80,20 @@ class Trace:
     Attributes:
         reads: Every Cell that was read before it was written, with the array it held. JAX keeps
             that very object among the program's constants, which is how the two are matched.
-        values: What the trace has written to Cells that existed before it.
+        values: The arrays that the trace has written to Cells that existed before it.
         versions: The versions that those Cells had before.
         grads: The ``.grad`` of each tensor for which it was set, ``None`` included.
         grads_read: Tensors whose ``.grad`` was read as it stood before the trace, with that value.
         modules: Modules that were entered, in order.
         tensors: Tensors from outside that took part, with their ``requires_grad`` and Cell.
         derived: Views and aliases that were made inside, perhaps on Cells from outside.
-        flags: Tensors from outside whose ``requires_grad`` was set, with what it was before.
+        flags: Tensors from outside whose ``requires_grad`` was set, with the flag before.
         free: Those of them that had not taken part before, so that any flag will do.
         handles: What tensors from outside were before they got another Cell, view or class.
         loose: Those of them to whose Cells the program is not bound.
         looked_at: Tensors from outside of which it matters what they are.
         watched: Other objects whose state the program depends on; see `watch`.
-        undo: What to call if the trace fails, the last first.
+        undo: Functions to call if the trace fails, the last first.
         refused: The first question that had no answer, if there was one.
         device: Where the program's arguments are, if it has any.
         first_sequence: Nodes numbered below this were recorded before the trace began.
@@ -136,7 +136,7 @@ class Trace:
             return array
         if cell not in self.reads:
             if self.is_made_inside(cell):
-                # A constant; or what the tape saved: the value that its owner had when it was read.
+                # A constant; or a value that the tape saved when it was read.
                 return array
             if self._owners.setdefault(id(array), cell) is not cell:
                 array = self._make_own(cell, array)
@@ -257,12 +257,12 @@ class Trace:
                 self.free.add(tensor)
 
     def watch(self, owner: Any, snapshot: Callable[[], Any], name: Any = None) -> bool:
-        """Let the guard compare what ``snapshot()`` gives now with what it gives later.
+        """Let the guard compare the result of ``snapshot()`` now with later results.
 
         Whatever changes its value must call `world.bump`.
 
         Args:
-            owner: What is watched.
+            owner: The object to watch.
             snapshot: Gives its value.
             name: Which part of it.
 
@@ -298,7 +298,7 @@ class Trace:
 
         Args:
             run: The run of the engine.
-            node: What it is about to run.
+            node: The node that it is about to run.
             cotangents: Those of the node's outputs.
 
         Raises:
@@ -320,7 +320,7 @@ class Trace:
         """Note that ``module`` was called, so that the guard watches it.
 
         Args:
-            module: What was called.
+            module: The module.
             renewed: It has changed for good since it was entered, as a lazy module does; what it is
                 now counts.
         """

@@ -1,7 +1,7 @@
 """Tracers, the stand-ins for values while JAX traces, and what becomes of them afterwards.
 
 A hook, a list or a global may keep a tensor longer than the trace in which it was computed. Only
-JAX can tell, when the tracer is used; `no_longer_known` is what is raised then.
+JAX can tell, when the tracer is used; `no_longer_known` is the error then.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flambeau.core.trace import TracedValueError
 
 
 def no_longer_known() -> TracedValueError:
-    """What to raise where a tensor is used after the trace, or transformation, that computed it."""
+    """The error for a tensor that is used after the trace, or transformation, that computed it."""
     return TracedValueError(
         "a tensor that was computed while a function was being compiled, or transformed by JAX, "
         "has no value outside of it: a hook, a list, a global or an attribute of a plain object "
@@ -25,7 +25,7 @@ def no_longer_known() -> TracedValueError:
 
 
 def check_alive(tracer: Tracer) -> None:
-    """Fail if what has made ``tracer`` is over.
+    """Fail if the transformation that has made ``tracer`` is over.
 
     Raises:
         TracedValueError: It is.

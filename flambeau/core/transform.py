@@ -1,4 +1,4 @@
-"""What a transformation (vmap, jvp) needs of the core: what is inside it, and what it captures.
+"""The inside of a transformation (vmap, jvp), and the tensors that it captures.
 
 A transformed function may use tensors from outside that require grad, such as a module's
 parameters. Inside, stand-ins take their place, which carry values only; the transformation as a
@@ -101,7 +101,7 @@ class Capture(Inside):
     def _is_outside(self, tensor: Tensor) -> bool:
         if tensor._cell.born < self.epoch:
             return True
-        # What a node from outside has saved comes in a Cell of its own.
+        # A saved tensor of a node from outside comes in a Cell of its own.
         node = tensor._grad_fn
         if node is None:
             return False
@@ -133,7 +133,7 @@ def lifted(inputs: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def hides_gradients() -> bool:
-    """Whether JAX may differentiate what is computed now, and the tape will not see it."""
+    """Whether JAX may differentiate the present computation without the tape."""
     running = capture() if modes.grad_enabled else None
     while running is not None:
         wanted = running.differentiated

@@ -87,7 +87,7 @@ def fitted(value: Any, shape: tuple[int, ...], numpy_dtype: Any) -> jax.Array:
 
 
 class BanReason(enum.Enum):
-    """What a view comes from, where that forbids recorded writes to it."""
+    """The origin of a view, where that forbids recorded writes to it."""
 
     NO_GRAD = enum.auto()
     #: One of several views that one operator gave.
@@ -100,7 +100,7 @@ class Ban(NamedTuple):
     """Why recorded writes to a view are forbidden.
 
     Attributes:
-        reason: What the view comes from.
+        reason: The origin of the view.
         operator: The operator or function that gave it, where that is the reason.
     """
 
@@ -127,7 +127,7 @@ class View:
             detached view begins there.
         ban: Why recorded writes to the view are forbidden, as PyTorch has it; ``None`` where they
             are not.
-        of_itself: Whether `base` is what the tensor itself was before its shape was changed in
+        of_itself: Whether `base` is the tensor's former self, before its shape was changed in
             place, so that it is no view to the user.
         rebased: How often the base's history had been moved when the view's own was computed.
     """
@@ -224,7 +224,7 @@ class View:
         return writer(self.steps)(array, self.starts, part)
 
     def remember(self, part: Any, version: int) -> None:
-        """Keep what was written as what will be read, if it is the whole part already."""
+        """Keep the written array for the next read, if it is the whole part already."""
         if getattr(part, "shape", None) == self.shape and part.dtype == self.numpy_dtype:
             self.array, self.version = part, version
 

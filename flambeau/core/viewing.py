@@ -293,7 +293,7 @@ def alias_of_leaf(leaf: Tensor, alias: Tensor) -> None:
 
 
 def become_view(target: Tensor, step: Step, name: str, starts: Any = None) -> Tensor:
-    """Let ``target`` itself become a view of what it was, as `unsqueeze_` does.
+    """Let ``target`` become a view of its former self, as `unsqueeze_` does.
 
     Raises:
         RuntimeError: ``target`` is a leaf that requires grad while gradients are recorded.

@@ -61,7 +61,7 @@ def store_all(targets: Sequence[Tensor], arrays: Sequence[Any]) -> None:
 
     Args:
         targets: The tensors.
-        arrays: What each of them is to hold, of its shape and dtype.
+        arrays: The new elements of each, of its shape and dtype.
     """
 
     def write(_: Any) -> None:
@@ -245,7 +245,7 @@ def put_out(out: Any, value: Any, name: str, operands: tuple[Any, ...] = ()) -> 
         out: A tensor, or one for each result.
         value: The result, or all of them.
         name: The operator, for messages.
-        operands: What it was computed from; an operand is not resized.
+        operands: The tensors that it was computed from; an operand is not resized.
     """
     if isinstance(value, tuple):
         for one, part in zip(out, value, strict=True):
