@@ -43,23 +43,23 @@ class PythonCode:
     globals: dict[str, Any]
 
 
-class Standing(NamedTuple):
+class Predefined(NamedTuple):
     """A global that all generated code has: the object, and the line that imports it."""
 
     obj: Any
     import_line: str
 
 
-def standing_globals() -> dict[str, Standing]:
+def predefined_globals() -> dict[str, Predefined]:
     """The globals that all generated code has, by name."""
     package = naming.package
     alias = "" if package == "flambeau" else f" as {package}"
     return {
-        "inf": Standing(math.inf, "from math import inf"),
-        "nan": Standing(math.nan, "from math import nan"),
-        "NoneType": Standing(type(None), "NoneType = type(None)"),
-        package: Standing(import_module("flambeau"), f"import flambeau{alias}"),
-        "device": Standing(device, "from flambeau import device"),
+        "inf": Predefined(math.inf, "from math import inf"),
+        "nan": Predefined(math.nan, "from math import nan"),
+        "NoneType": Predefined(type(None), "NoneType = type(None)"),
+        package: Predefined(import_module("flambeau"), f"import flambeau{alias}"),
+        "device": Predefined(device, "from flambeau import device"),
     }
 
 
@@ -134,9 +134,9 @@ class _Writer:
         self.return_annotation = ""
         self.wrapped: dict[str, None] = {}
         self._last_comment: str | None = None
-        for name, standing in standing_globals().items():
-            namespace.associate_name_with_obj(name, standing.obj)
-            self.globals[name] = standing.obj
+        for name, predefined in predefined_globals().items():
+            namespace.associate_name_with_obj(name, predefined.obj)
+            self.globals[name] = predefined.obj
 
     def body(self) -> list[str]:
         dying = _last_uses(self.nodes)

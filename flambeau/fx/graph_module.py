@@ -11,7 +11,7 @@ from typing import Any
 
 from flambeau.core.tensor import Tensor
 from flambeau.core.world import bump
-from flambeau.fx.codegen import PythonCode, standing_globals
+from flambeau.fx.codegen import PythonCode, predefined_globals
 from flambeau.fx.graph import Graph
 from flambeau.fx.tracer import Tracer
 from flambeau.fx.tree_codegen import _PyTreeCodeGen
@@ -269,10 +269,10 @@ def _forward_of(source: str, namespace: dict[str, Any]) -> Callable[..., Any]:
 
 def _import_block(namespace: dict[str, Any]) -> str:
     """The imports of what the code refers to."""
-    standing = standing_globals()
+    predefined = predefined_globals()
     return "\n".join(
         sorted(
-            standing[name].import_line if name in standing else _import_line(name, obj)
+            predefined[name].import_line if name in predefined else _import_line(name, obj)
             for name, obj in namespace.items()
         )
     )

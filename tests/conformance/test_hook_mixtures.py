@@ -51,14 +51,14 @@ EVERYWHERE: dict[str, Callable[..., Any]] = {
 KINDS = [*OWN, *EVERYWHERE]
 
 
-def tree(lib: Any, dice: random.Random) -> Any:
+def tree(lib: Any, rng: random.Random) -> Any:
     """A module with two others in it, each of which may return two results or fail."""
 
     class Leaf(lib.nn.Module):
         def __init__(self, value: float) -> None:
             super().__init__()
             self.weight = lib.nn.Parameter(lib.tensor([value, value + 1.0]))
-            self.fails, self.returns_two = dice.random() < 0.1, dice.random() < 0.3
+            self.fails, self.returns_two = rng.random() < 0.1, rng.random() < 0.3
 
         def forward(self, x: Any, scale: float = 1.0) -> Any:
             if self.fails:
@@ -103,29 +103,29 @@ def noting(lib: Any, log: list[Any], label: str, names: dict[Any, str], action: 
 
 def play(lib: Any, seed: int) -> list[Any]:
     """What happens in one game."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     log: list[Any] = []
-    model = tree(lib, dice)
+    model = tree(lib, rng)
     names = {module: name for name, module in model.named_modules()}
     handles = []
     try:
-        for i in range(dice.randint(2, 7)):
-            kind, module = dice.choice(KINDS), dice.choice(list(names))
-            action = dice.choice(["note"] * 6 + ["change"] * 4 + ["fail"])
+        for i in range(rng.randint(2, 7)):
+            kind, module = rng.choice(KINDS), rng.choice(list(names))
+            action = rng.choice(["note"] * 6 + ["change"] * 4 + ["fail"])
             hook = noting(lib, log, f"{i} {kind}", names, action)
-            first = dice.random() < 0.3
+            first = rng.random() < 0.3
             handles.append(
                 OWN[kind](module, hook, first)
                 if kind in OWN
                 else EVERYWHERE[kind](lib.nn.modules.module, hook)
             )
         for handle in handles:
-            if dice.random() < 0.1:
+            if rng.random() < 0.1:
                 handle.remove()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                run(lib, dice, model, log)
+                run(lib, rng, model, log)
             except (KeyError, ValueError, RuntimeError) as error:
                 log.append(type(error).__name__)
         log.append(sorted({each.category.__name__ for each in caught}))
@@ -135,13 +135,13 @@ def play(lib: Any, seed: int) -> list[Any]:
     return log
 
 
-def run(lib: Any, dice: random.Random, model: Any, log: list[Any]) -> None:
-    x = lib.tensor([1.0, -2.0], requires_grad=dice.random() < 0.7)
-    given = x * 1 if dice.random() < 0.5 else x
-    result = model(given, scale=0.5) if dice.random() < 0.5 else model(given)
+def run(lib: Any, rng: random.Random, model: Any, log: list[Any]) -> None:
+    x = lib.tensor([1.0, -2.0], requires_grad=rng.random() < 0.7)
+    given = x * 1 if rng.random() < 0.5 else x
+    result = model(given, scale=0.5) if rng.random() < 0.5 else model(given)
     results = result if isinstance(result, tuple) else (result,)
     log.append(plain(results, lib))
-    used = results if dice.random() < 0.6 else results[:1]
+    used = results if rng.random() < 0.6 else results[:1]
     sum(each.sum() for each in used).backward()
     log.append(plain([x.grad, *(each.grad for each in model.parameters())], lib))
 
