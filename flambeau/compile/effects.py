@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from flambeau.compile.exchanging import Exchange, become_views, joined_view
-from flambeau.compile.history import History
+from flambeau.compile.passing import PassedGradients
 from flambeau.compile.recording import Recording
 from flambeau.compile.results import DETACHED, LEAF, SPENT, Result
 from flambeau.compile.where import Argument, Flag, Gradient, Itself, Made, OnTape, Where, Whole
@@ -33,7 +33,7 @@ class Effects:
         slot_of: Where the tensor on a Cell stands, if another may stand there at each call.
         read: The Cells that the program reads.
         unset: Tensors that have no gradient when the program runs.
-        history: The gradients that pass through the program, if any do.
+        gradients: The gradients that pass through the program, if any do.
 
     Attributes:
         look: Finds the objects that a call needs from before it, given the leaves of the
@@ -48,7 +48,7 @@ class Effects:
         slot_of: dict[Cell, Where],
         read: Iterable[Cell],
         unset: set[Tensor],
-        history: History | None,
+        gradients: PassedGradients | None,
     ) -> None:
         self.recording = recording
         self.page = recording.page
@@ -62,29 +62,29 @@ class Effects:
         self._tensors: dict[int, str] = {}
         self._numbers = {id(each): i for i, each in enumerate(recording.results)}
         self._look_first()
-        self._make_results(history)
+        self._make_results(gradients)
         self._write_elements(slot_of, {*read})
         self._write_effects(unset)
         keeping = recording.keeping
         self.changes = bool(self._applying or keeping.leaves_more)
         self.look: Callable[..., Any] | None = None
-        lines = [*self._lines(history)]
+        lines = [*self._lines(gradients)]
         if self._looking:
             self._looking.append(f"return [{', '.join(self._found)}]")
             self.look = self.page.function("look(leaves)", self._looking)
         self.write = self.page.function("write(results, arrays, leaves, found, done)", lines)
 
-    def _lines(self, history: History | None) -> Iterator[str]:
+    def _lines(self, gradients: PassedGradients | None) -> Iterator[str]:
         """All lines of `write`."""
         keeping = self.recording.keeping
         if self._found:
             yield f"{', '.join(self._found)}, = found"
-        yield "outputs = results" if history is None else "outputs, residuals = results"
+        yield "outputs = results" if gradients is None else "outputs, residuals = results"
         if not keeping.changes:
             yield from (*self._making, *keeping.making)
         else:
             made = [*self._cells.values(), *self._tensors.values(), *keeping.made]
-            made += [] if history is None else ["node"]
+            made += [] if gradients is None else ["node"]
             names = f"({''.join(f'{each}, ' for each in made)})"
             yield "if done:"
             yield f"    {names} = done[0]"
@@ -96,7 +96,7 @@ class Effects:
             yield f"if len(done) == {i + 1}:"
             yield from (f"    {each}" for each in change)
         yield from keeping.setting
-        if history is not None and history.leads_to_results:
+        if gradients is not None and gradients.leads_to_results:
             # Arguments that have left the tape are leaves by now.
             yield f"node.connect([{', '.join(self._results)}])"
         yield f"return {keeping.returned}"
@@ -117,10 +117,12 @@ class Effects:
             self._looking.append(f"c{i} = {self.page.name(first.get)}()")
             self._found.append(f"c{i}")
 
-    def _make_results(self, history: History | None) -> None:
+    def _make_results(self, gradients: PassedGradients | None) -> None:
         """Make the tensors that the function returns or leaves behind."""
-        if history is not None:
-            self._making.append(f"node = {self.page.name(history.node)}(arrays, residuals, leaves)")
+        if gradients is not None:
+            self._making.append(
+                f"node = {self.page.name(gradients.node)}(arrays, residuals, leaves)"
+            )
         self._results = [*map(self._tensor, self.recording.results)]
 
     def _tensor(self, result: Result) -> str:

@@ -207,9 +207,9 @@ class CompiledFunction:
             if not self.fullgraph and any(isinstance(each, Iterator) for each in leaves):
                 raise CompileError("an iterator is among the arguments, which a trace would use up")
             program = Program(self.function, leaves, structure)
-            if self.fullgraph or program.history is None or program.history.refusal is None:
+            if self.fullgraph or program.gradients is None or program.gradients.refusal is None:
                 return program
-            raise CompileError(str(program.history.refusal))
+            raise CompileError(str(program.gradients.refusal))
         except CompileError as error:
             self._run_eagerly(key, error)
         except Exception:

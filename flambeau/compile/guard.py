@@ -32,8 +32,8 @@ _RENEWALS = 8
 _LARGE = 1 << 20
 
 # Where in a module an attribute stands: "" for plain ones, or the registry; and its name.
-Place = tuple[str, str]
-TRAINING: Place = ("", "training")
+MemberName = tuple[str, str]
+TRAINING: MemberName = ("", "training")
 
 
 class ModuleSnapshot:
@@ -50,7 +50,7 @@ class ModuleSnapshot:
         self.values = {place: Member(module, place).get() for place in self.entries}
         for (_, name), value in self.values.items():
             _warn_of_size(f"{self.cls.__name__}.{name}", value)
-        self.ignored: set[Place] = set()
+        self.ignored: set[MemberName] = set()
 
     def amend(self, name: str, before: Any) -> None:
         """Let a plain attribute count that was changed between the trace's beginning and now."""
@@ -88,7 +88,7 @@ class ModuleSnapshot:
             self.ignored.add(slot.place)
             self.entries.pop(slot.place, None)
 
-    def now(self) -> dict[Place, Any]:
+    def now(self) -> dict[MemberName, Any]:
         """The attributes as they are now, in a form that compares."""
         return _entries(self.module)
 
@@ -111,7 +111,7 @@ class ModuleSnapshot:
                 yield Outside(attributes, name), frozen
 
 
-def is_of_hooks(module: Any, place: Place) -> bool:
+def is_of_hooks(module: Any, place: MemberName) -> bool:
     """Whether ``place`` in a module is a registry of hooks, or says of which kind they are."""
     kind, name = place
     if kind or name == "_modules":
@@ -120,8 +120,8 @@ def is_of_hooks(module: Any, place: Place) -> bool:
     return name == "_is_full_backward_hook" or hasattr(registry, "announces_changes")
 
 
-def _entries(module: Any) -> dict[Place, Any]:
-    entries: dict[Place, Any] = {}
+def _entries(module: Any) -> dict[MemberName, Any]:
+    entries: dict[MemberName, Any] = {}
     for name, value in vars(module).items():
         if name in _MEMBERS and isinstance(value, dict):
             for key, member in value.items():

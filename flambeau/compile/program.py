@@ -16,7 +16,7 @@ from flambeau.compile.checks import Checks
 from flambeau.compile.effects import Effects
 from flambeau.compile.explaining import Origin, source_of
 from flambeau.compile.guard import Guard
-from flambeau.compile.history import Arrival, History, Source
+from flambeau.compile.passing import Arrival, PassedGradients, Source
 from flambeau.compile.recomputation import expanded
 from flambeau.compile.recording import Recording
 from flambeau.compile.sharing import Joined, owners_after
@@ -53,7 +53,7 @@ class Program:
         fixed = {*self.donated, *self.kept, *recording.writes}
         self.checks = Checks(recording, slot_of, looked_up, fixed, len(leaves))
         read, unset = (*self.donated, *self.kept), {*self.guard.without_grad}
-        effects = Effects(recording, slot_of, read, unset, self.history)
+        effects = Effects(recording, slot_of, read, unset, self.gradients)
         self.look, self.write, self.changes = effects.look, effects.write, effects.changes
         self.page = recording.page
         trace.release()
@@ -99,11 +99,11 @@ class Program:
             ]
             return [*values, *arrays[first:last]]
 
-        self.history: History | None = None
+        self.gradients: PassedGradients | None = None
         if recording.passing.roots:
             split = Split(jaxpr, operands, recording.passing.count)
             source_of = functools.partial(_source_of, recording, order, slot_of)
-            self.history = History(
+            self.gradients = PassedGradients(
                 split,
                 [
                     jax.ShapeDtypeStruct(each.shape, each.dtype)
@@ -112,7 +112,7 @@ class Program:
                 [source_of(each) for each in recording.passing.arrivals],
                 recording.passing.refusal,
             )
-            self.executable = self._waiting(self.history.forward)
+            self.executable = self._waiting(self.gradients.forward)
             return
 
         def program(*arrays: Any) -> Any:

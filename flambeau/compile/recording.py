@@ -13,9 +13,9 @@ from flambeau.compile import arguments, errors, exchanging, guard, settings, sha
 from flambeau.compile.containers import Watch
 from flambeau.compile.contents import KINDS
 from flambeau.compile.hidden import hidden_objects
-from flambeau.compile.history import trace_backward
 from flambeau.compile.keeping import Keeping, Origin, Writer, drop_counters
 from flambeau.compile.members import notice_attributes, stop_noticing_attributes
+from flambeau.compile.passing import trace_backward
 from flambeau.compile.places import Member, Outside, Returned, Variable
 from flambeau.compile.reaching import reaches_trace
 from flambeau.compile.replaced_objects import objects_that_stay

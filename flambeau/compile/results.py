@@ -8,7 +8,7 @@ from jax.core import Tracer
 
 from flambeau.compile import errors, exchanging
 from flambeau.compile.contents import tensors_in
-from flambeau.compile.history import Passing
+from flambeau.compile.passing import Passing
 from flambeau.compile.watching import WatchingTrace
 from flambeau.compile.where import Argument, Gradient, Itself, Where
 from flambeau.core.cell import Cell

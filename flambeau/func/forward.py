@@ -15,7 +15,7 @@ from flambeau.core.pushing import push
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Capture, lifted
 from flambeau.core.upload import beside
-from flambeau.func import recording
+from flambeau.func import recorded
 from flambeau.func.reverse import chosen, jacrev, require_real
 from flambeau.func.tree import LEAF, as_tensor, flatten, flatten_as, unflatten
 from flambeau.func.vmap import vmap
@@ -60,7 +60,7 @@ def jvp(
             f"{type(primals).__name__} and {type(tangents).__name__}"
         )
     run = _Pushed(func, primals, tangents, has_aux, strict)
-    results = recording.run(run.compute, [*run.primals, *run.tangents])
+    results = recorded.run(run.compute, [*run.primals, *run.tangents])
     count = run.outputs
     output = unflatten(run.structure, results[:count])
     tangent = unflatten(run.structure, results[count : 2 * count])
@@ -113,7 +113,7 @@ class _Pushed:
         self.aux_leaves: list[Any] = []
 
     def compute(self, arrays: Sequence[Any], capture: Capture) -> tuple[Any, ...]:
-        """The arrays of outputs, tangents and the rest; see `recording.run`."""
+        """The arrays of outputs, tangents and the rest; see `recorded.run`."""
         split = len(self.primals)
         function = functools.partial(self._call, capture, Descent())
         outputs, tangents, aux = push(function, tuple(arrays[:split]), tuple(arrays[split:]))

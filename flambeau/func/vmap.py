@@ -13,7 +13,7 @@ from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Capture, lifted
 from flambeau.core.writing import put
-from flambeau.func import recording
+from flambeau.func import recorded
 from flambeau.func.tree import Structure, as_tensor, broadcast, flatten, unflatten
 from flambeau.ops.shape import cat, stack
 from flambeau.random.drawing import Descent
@@ -116,7 +116,7 @@ class _Batch:
         """The results for the whole batch."""
         run = _Mapped(self, randomness)
         sources = [self.leaves[i] for i in self.mapped]
-        results = recording.run(run.compute, sources, self.drawn)
+        results = recorded.run(run.compute, sources, self.drawn)
         self.drawn = run.drawn
         for place, value in zip(run.written, results[len(run.out_dims) :], strict=True):
             put(sources[place], value, "vmap")
@@ -177,7 +177,7 @@ class _Mapped:
         self.drawn: list[Any] = []
 
     def compute(self, arrays: Sequence[Any], capture: Capture) -> tuple[Any, ...]:
-        """The outputs' arrays from the mapped arguments'; see `recording.run`."""
+        """The outputs' arrays from the mapped arguments'; see `recorded.run`."""
         batch = self.batch
         self.drawn = capture.drawn
         in_axes: tuple[Any, ...] = tuple([batch.dims[place] for place in batch.mapped])

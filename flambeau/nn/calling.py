@@ -8,7 +8,7 @@ from typing import Any
 from flambeau.core.handle import RemovableHandle
 from flambeau.core.modes import modes
 from flambeau.core.warning import warn
-from flambeau.nn.gradient_hooks import GradientHooks
+from flambeau.nn.backward_hooks import GradientHooks
 from flambeau.nn.hooks import (
     _global_backward_hooks,
     _global_backward_pre_hooks,

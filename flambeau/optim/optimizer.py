@@ -13,7 +13,7 @@ from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.warning import warn
 from flambeau.nn.registry import HookRegistry
-from flambeau.optim.containers import (
+from flambeau.optim.groups import (
     AnnouncedList,
     OptimizerState,
     ParameterGroup,

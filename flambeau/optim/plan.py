@@ -18,7 +18,7 @@ from flambeau.core.modes import enable_grad
 from flambeau.core.programs import compiled
 from flambeau.core.tensor import Tensor
 from flambeau.core.writing import put
-from flambeau.optim.containers import Layout, ParameterGroup, pick
+from flambeau.optim.groups import Layout, ParameterGroup, pick
 from flambeau.optim.precision import packed, unpacked
 
 

@@ -19,7 +19,7 @@ from flambeau.core.identity import Same
 from flambeau.core.modes import enable_grad, modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import outside
-from flambeau.optim.containers import frozen
+from flambeau.optim.groups import frozen
 from flambeau.optim.loading import put_beside
 from flambeau.optim.optimizer import Optimizer
 from flambeau.optim.plan import GroupSpec, Plan, place_of

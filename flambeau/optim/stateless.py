@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from flambeau.core.tensor import Tensor
-from flambeau.optim.containers import OptimizerState
+from flambeau.optim.groups import OptimizerState
 from flambeau.optim.optimizer import Optimizer
 
 __all__ = ["swap_in_optimizer_params_and_state"]

@@ -10,7 +10,7 @@ from flambeau.core import world
 from flambeau.core.cell import is_abstract
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
-from flambeau.distributed.checkpoint.flattening import Place, flattened
+from flambeau.distributed.checkpoint.flattening import Entry, flattened
 from flambeau.distributed.checkpoint.reading import Checkpoint, sharding_of
 
 __all__ = ["fill"]
@@ -34,7 +34,7 @@ def fill(state_dict: MutableMapping[Any, Any], saved: Checkpoint) -> None:
             _fill_value(place, saved.values[name])
 
 
-def _fill_tensor(place: Place, name: str, saved: Checkpoint) -> None:
+def _fill_tensor(place: Entry, name: str, saved: Checkpoint) -> None:
     tensor = place.value
     made = saved.tensor(name, sharding_of(tensor), tensor.dtype.numpy)
     if is_abstract(tensor._cell.array):
@@ -46,11 +46,11 @@ def _fill_tensor(place: Place, name: str, saved: Checkpoint) -> None:
         tensor.detach().copy_(made)
 
 
-def _fill_value(place: Place, value: Any) -> None:
+def _fill_value(place: Entry, value: Any) -> None:
     place.container[place.key] = value
 
 
-def _check(places: dict[str, Place], saved: Checkpoint) -> None:
+def _check(places: dict[str, Entry], saved: Checkpoint) -> None:
     tensors = {*saved.tensor_names}
     missing, problems = [], []
     for name, place in places.items():

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from flambeau.core.tensor import Tensor
 
-__all__ = ["Place", "flattened"]
+__all__ = ["Entry", "flattened"]
 
 
-class Place(NamedTuple):
+class Entry(NamedTuple):
     """Where something stands: a dictionary or list, and the key or position in it."""
 
     container: Any
@@ -22,7 +22,7 @@ class Place(NamedTuple):
         return self.container[self.key]
 
 
-def flattened(state_dict: MutableMapping[Any, Any]) -> dict[str, Place]:
+def flattened(state_dict: MutableMapping[Any, Any]) -> dict[str, Entry]:
     """The places of all tensors and values, by the keys on the way to them, joined by dots.
 
     Dictionaries are taken apart, and lists that hold a tensor; other lists are values.
@@ -30,7 +30,7 @@ def flattened(state_dict: MutableMapping[Any, Any]) -> dict[str, Place]:
     Raises:
         ValueError: Two of them have one name.
     """
-    found: dict[str, Place] = {}
+    found: dict[str, Entry] = {}
     for name, place in _places(state_dict, ""):
         if name in found:
             raise ValueError(
@@ -41,7 +41,7 @@ def flattened(state_dict: MutableMapping[Any, Any]) -> dict[str, Place]:
     return found
 
 
-def _places(container: Any, prefix: str) -> Iterator[tuple[str, Place]]:
+def _places(container: Any, prefix: str) -> Iterator[tuple[str, Entry]]:
     is_mapping = isinstance(container, MutableMapping)
     for key in [*container] if is_mapping else range(len(container)):
         name, value = f"{prefix}{key}", container[key]
@@ -49,7 +49,7 @@ def _places(container: Any, prefix: str) -> Iterator[tuple[str, Place]]:
         if is_full_mapping or (isinstance(value, MutableSequence) and _has_tensor(value)):
             yield from _places(value, f"{name}.")
         else:
-            yield name, Place(container, key)
+            yield name, Entry(container, key)
 
 
 def _has_tensor(value: Any) -> bool:

@@ -15,7 +15,7 @@ from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
 from flambeau.ops.creation import empty
-from flambeau.ops.neural.packing import Layout
+from flambeau.ops.neural.packed_sequences import Layout
 from flambeau.ops.neural.recurrent import run_layers
 
 __all__ = ["RNNBase"]

@@ -11,7 +11,7 @@ from flambeau.core import pytree
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import MadeInsideError
 from flambeau.ops.known import is_unknown
-from flambeau.ops.neural.packing import (
+from flambeau.ops.neural.packed_sequences import (
     Layout,
     is_from_outside,
     may_be_kept,

@@ -17,7 +17,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.nn.utils.packed_sequence import PackedSequence, invert_permutation
 from flambeau.ops.from_data import from_numpy
 from flambeau.ops.known import is_traced, known_values
-from flambeau.ops.neural.packing import (
+from flambeau.ops.neural.packed_sequences import (
     Layout,
     batch_steps,
     fill_behind,

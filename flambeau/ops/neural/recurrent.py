@@ -14,7 +14,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_floating, same_dtype
 from flambeau.ops.from_data import from_numpy
 from flambeau.ops.known import is_unknown
-from flambeau.ops.neural.packing import Layout, pack_steps, pad_steps, rounded
+from flambeau.ops.neural.packed_sequences import Layout, pack_steps, pad_steps, rounded
 from flambeau.ops.neural.recurrence import Recurrent, at_all_steps, recurrence
 from flambeau.ops.neural.recurrent_cells import CELLS
 from flambeau.ops.sampling import keep_mask

@@ -5,7 +5,7 @@ from __future__ import annotations
 import flambeau
 from flambeau.nn import functional as F
 from flambeau.ops import many
-from flambeau.ops.neural import packing
+from flambeau.ops.neural import packed_sequences as packed
 from tests.autograd.gradient_rows.row import (
     BATCH,
     IMAGE,
@@ -124,11 +124,19 @@ ROWS = [
     ),
     *rows(
         "packing",
-        ("batch_steps", lambda x: packing.batch_steps(x, LENGTHS, 2, False), BATCH),
-        ("fill_behind", lambda x: packing.fill_behind(x, LENGTHS, 3, 0.5, True), BATCH),
-        ("pack_steps", lambda x: packing.pack_steps(x, flambeau.tensor([3, 2]), None, 5), BATCH),
-        ("pad_steps", lambda x: packing.pad_steps(x, flambeau.tensor([2, 1]), None, 2, 3), SQUARE),
-        ("pad_all", lambda x, y: packing.pad_all((x, y), True, 0.5, False), A, SQUARE),
+        ("batch_steps", lambda x: packed.batch_steps(x, LENGTHS, 2, False), BATCH),
+        ("fill_behind", lambda x: packed.fill_behind(x, LENGTHS, 3, 0.5, True), BATCH),
+        (
+            "pack_steps",
+            lambda x: packed.pack_steps(x, flambeau.tensor([3, 2]), None, 5),
+            BATCH,
+        ),
+        (
+            "pad_steps",
+            lambda x: packed.pad_steps(x, flambeau.tensor([2, 1]), None, 2, 3),
+            SQUARE,
+        ),
+        ("pad_all", lambda x, y: packed.pad_all((x, y), True, 0.5, False), A, SQUARE),
     ),
     *rows("many", ("split_to_shapes", lambda x: many.split_to_shapes(x, ((2,), (1, 1))), V)),
     *rows(

@@ -29,8 +29,8 @@ from flambeau.optim.precision import number
 
 # Where a number is found: its position in the group's Cell; ~position among the group's tensors;
 # None for one that is switched off; or a tuple of these.
-Place = Any
-Layout = tuple[tuple[str, Place], ...]
+Position = Any
+Layout = tuple[tuple[str, Position], ...]
 
 
 class Structure:
@@ -391,7 +391,7 @@ class ParameterGroup(_AnnouncedDict):
         values: list[float] = []
         tensors: list[Tensor] = []
 
-        def place(name: str, value: Any) -> Place:
+        def place(name: str, value: Any) -> Position:
             if value is None:
                 return None
             if isinstance(value, tuple | list):
@@ -427,7 +427,7 @@ def pick(layout: Layout, vector: Any, tensors: list[Any]) -> dict[str, Any]:
         tensors: The arrays of the tensors among the group's numbers.
     """
 
-    def find(place: Place) -> Any:
+    def find(place: Position) -> Any:
         if place is None:
             return None
         if isinstance(place, tuple):

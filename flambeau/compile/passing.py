@@ -133,7 +133,7 @@ class Source(NamedTuple):
     input: int = -1
 
 
-class History:
+class PassedGradients:
     """The gradients that pass through a program.
 
     Args:
@@ -191,13 +191,17 @@ def _gradients_of(split: Split, count: int) -> Callable[..., Any]:
 class CompiledFunctionBackward(Node):
     """The node of all that one call of a compiled function returned."""
 
-    __slots__ = ("arrays", "history", "residuals")
+    __slots__ = ("arrays", "gradients", "residuals")
 
     def __init__(
-        self, history: History, arrays: tuple[Any, ...], residuals: Any, edges: tuple[Edge, ...]
+        self,
+        gradients: PassedGradients,
+        arrays: tuple[Any, ...],
+        residuals: Any,
+        edges: tuple[Edge, ...],
     ) -> None:
-        super().__init__(edges, len(history.roots))
-        self.history = history
+        super().__init__(edges, len(gradients.roots))
+        self.gradients = gradients
         self.arrays: Any = arrays
         self.residuals = residuals
 
@@ -205,7 +209,7 @@ class CompiledFunctionBackward(Node):
         """Lead the tape on to the leaves that the function has made and returned."""
         self.edges = tuple(
             tape.edge_of(source.where.get(results)) if isinstance(source.where, Made) else edge
-            for edge, source in zip(self.edges, self.history.sources, strict=True)
+            for edge, source in zip(self.edges, self.gradients.sources, strict=True)
         )
 
     def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
@@ -218,12 +222,12 @@ class CompiledFunctionBackward(Node):
         array = one._read() if as_tensors else one
         full = [
             self._zeros(root, array, as_tensors) if each is None else each
-            for each, root in zip(cotangents, self.history.roots, strict=True)
+            for each, root in zip(cotangents, self.gradients.roots, strict=True)
         ]
         if as_tensors:
-            pulled = self.history.kernel.run((*self._inputs(), *full))
+            pulled = self.gradients.kernel.run((*self._inputs(), *full))
         else:
-            pulled = self.history.backward(self.arrays, self.residuals, tuple(full))
+            pulled = self.gradients.backward(self.arrays, self.residuals, tuple(full))
         if not keep:
             self.arrays = self.residuals = None
         return pulled
@@ -236,7 +240,7 @@ class CompiledFunctionBackward(Node):
     def _inputs(self) -> list[Any]:
         """The inputs as tensors at their places on the tape."""
         edges: list[Edge] = [None] * len(self.arrays)
-        for edge, source in zip(self.edges, self.history.sources, strict=True):
+        for edge, source in zip(self.edges, self.gradients.sources, strict=True):
             if source.input < 0:
                 kind, advice = "uses a view from outside", "pass the view as an argument"
                 if isinstance(source.where, Argument):

@@ -8,7 +8,7 @@ import pytest
 
 import flambeau
 from flambeau import optim
-from flambeau.optim.containers import AnnouncedList, ParameterGroup, Structure, pick
+from flambeau.optim.groups import AnnouncedList, ParameterGroup, Structure, pick
 
 
 def group_of(switches=("decay",), **entries):

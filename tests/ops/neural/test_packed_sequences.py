@@ -6,7 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import flambeau
-from flambeau.ops.neural.packing import Layout, batch_steps, pack_steps, pad_steps, steps_for
+from flambeau.ops.neural.packed_sequences import (
+    Layout,
+    batch_steps,
+    pack_steps,
+    pad_steps,
+    steps_for,
+)
 
 STEPS = 4
 LENGTHS = st.lists(st.integers(1, STEPS), min_size=3, max_size=3)
