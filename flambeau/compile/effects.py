@@ -195,13 +195,13 @@ class Effects:
 
     def _write_effects(self, unset: set[Tensor]) -> None:
         """Change what else there is of tensors, and the modes of modules."""
-        page, gradients = self.page, 0
+        page, sets_gradients = self.page, False
         for where, value in self.recording.effects:
             if isinstance(where, Gradient):
                 if value is None and isinstance(where.of, Itself) and where.of.tensor in unset:
                     continue
                 expression = "None" if value is None else self._tensor(value)
-                gradients += not isinstance(where.of, Made)
+                sets_gradients = sets_gradients or not isinstance(where.of, Made)
             elif isinstance(where, Whole):
                 self._exchange(where.of, value)
                 continue
@@ -210,8 +210,8 @@ class Effects:
             else:
                 expression = self._on_tape(value) if isinstance(where, OnTape) else page.name(value)
             self._applying.append(where.setting(page, expression))
-        if gradients:
-            self._applying.append(f"{page.name(world)}.gradients += {gradients}")
+        if sets_gradients:
+            self._applying.append(f"{page.name(world.bump_gradients)}()")
         for module in self.recording.trace.switched:
             name, mode = page.name(module), module.training
             self._applying.append(f"if {name}.training is not {mode}: {name}.training = {mode}")

@@ -122,7 +122,7 @@ class Gradient(Where):
         return f"{self.of.expression(page)}._grad"
 
     def setting(self, page: Page, value: str) -> str:
-        """See `Where.setting`; whoever writes several counts them in `world.gradients` at once."""
+        """See `Where.setting`; whoever writes several calls `world.bump_gradients` once."""
         return f"{self.expression(page)} = {value}"
 
 
