@@ -207,7 +207,7 @@ class _Call:
 
     def _forward(self) -> Any:
         # What no_grad means in here concerns the tape only; JAX is told of the gradient otherwise.
-        inside = modes.inside
+        inside: Any = modes.inside
         is_of_jax = inside is not None and inside.is_of_jax
         if is_of_jax:
             inside.is_of_jax = False

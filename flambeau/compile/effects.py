@@ -185,10 +185,11 @@ class Effects:
                     # The Cell may hold a plan to make its array instead of one.
                     self._applying.append(f"{name}._make = None")
                 continue
-            is_whole = where is target and isinstance(where, Whole)
-            found = (where.of if is_whole else where).expression(self.page)
-            method = "x._cell.write" if is_whole else "x._store"
+            method = "x._store"
+            if isinstance(target, Whole):
+                where, method = target.of, "x._cell.write"
             # That counts as one write.
+            found = where.expression(self.page)
             self._applying += [f"x = {found}", f"{method}(outputs[{output}])"]
             if count != 1:
                 self._applying.append(f"x._cell.version += {count - 1}")
