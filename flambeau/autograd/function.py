@@ -207,10 +207,9 @@ class _Call:
 
     def _forward(self) -> Any:
         # What no_grad means in here concerns the tape only; JAX is told of the gradient otherwise.
-        inside: Any = modes.inside
-        is_of_jax = inside is not None and inside.is_of_jax
+        is_of_jax = getattr(modes.inside, "is_of_jax", False)
         if is_of_jax:
-            inside.is_of_jax = False
+            modes.inside.is_of_jax = False
         try:
             with no_grad():
                 if not self.separate:
@@ -223,7 +222,7 @@ class _Call:
                 return returned
         finally:
             if is_of_jax:
-                inside.is_of_jax = True
+                modes.inside.is_of_jax = True
 
     def _known_to_jax(self, results: tuple[Any, ...]) -> tuple[Any, ...]:
         """The results of forward, as ones that JAX differentiates by backward."""

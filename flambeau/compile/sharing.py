@@ -7,7 +7,7 @@ trace too: so a write shows through all of them, and their histories follow thei
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jax.core import Tracer
@@ -71,7 +71,7 @@ class Joined:
                 found[Starts(Argument(i))] = None
         return [*found]
 
-    def look(self, leaves: list[Any]) -> tuple[list[Any], list[Kind]]:
+    def look(self, leaves: Sequence[Any]) -> tuple[list[Any], list[Kind]]:
         """The leaves with those tensors that joined arguments are views of, and what they are."""
         leaves, kinds = [*leaves], []
         firsts = places_of(leaves)
