@@ -455,8 +455,3 @@ def function(declared: Callable[..., Any] | None = None, *, method: bool | str =
 def _parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     code = function.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-
-
-def default_dtype_or(dtype: dtypes.dtype | None) -> dtypes.dtype:
-    """``dtype``, or the default floating dtype for ``None``."""
-    return dtypes.get_default_dtype() if dtype is None else dtype

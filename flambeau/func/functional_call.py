@@ -15,6 +15,7 @@ from flambeau.core.transform import Capture
 from flambeau.func.attributes import kept_attributes
 from flambeau.func.tree import as_tensor, flatten, map_tensors
 from flambeau.nn.module import Module
+from flambeau.nn.utils import stateless
 from flambeau.ops.shape import stack
 
 __all__ = ["functional_call", "stack_module_state"]
@@ -333,3 +334,7 @@ def _stacked(name: str, states: Sequence[Mapping[str, Tensor]]) -> Tensor:
             f"stack_module_state(): '{name}' requires grad in some of the models but not in all"
         )
     return stack(tensors).detach().requires_grad_(tensors[0].requires_grad)
+
+
+# For the older name of the function.
+stateless._call = functional_call

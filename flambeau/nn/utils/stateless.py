@@ -10,6 +10,9 @@ from flambeau.nn.module import Module
 
 __all__ = ["functional_call"]
 
+#: `flambeau.func.functional_call`, which the file of that function puts here.
+_call: Any = None
+
 
 def functional_call(
     module: Module,
@@ -21,14 +24,11 @@ def functional_call(
     strict: bool = False,
 ) -> Any:
     """`flambeau.func.functional_call`, under a name that is deprecated."""
-    # That package stands on this one.
-    from flambeau.func import functional_call as call
-
     warn(
         "flambeau.nn.utils.stateless.functional_call is deprecated, use "
         "flambeau.func.functional_call",
         FutureWarning,
     )
-    return call(
+    return _call(
         module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict
     )
