@@ -17,6 +17,12 @@ def only_cpu() -> bool:
 
 
 @functools.cache
+def one_cpu() -> bool:
+    """Whether there is only a CPU, and it is one device."""
+    return only_cpu() and jax.device_count() == 1
+
+
+@functools.cache
 def cpu_forms() -> bool:
     """Whether programs take the forms of `flambeau.ops.cpu_forms`.
 
@@ -24,8 +30,7 @@ def cpu_forms() -> bool:
     the environment. Over several devices XLA divides the plain forms only: it cannot add up what
     devices have if it does not know the addition.
     """
-    one = only_cpu() and jax.device_count() == 1
-    return one and os.environ.get("FLAMBEAU_CPU_FORMS") != "0"
+    return one_cpu() and os.environ.get("FLAMBEAU_CPU_FORMS") != "0"
 
 
 @functools.cache

@@ -34,6 +34,7 @@ from flambeau.core.donation import donated
 from flambeau.core.finishing import shielded
 from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.limits import give_back_memory, programs_at_once
+from flambeau.core.native import native_version
 from flambeau.core.read_ahead import ReadAhead, read_ahead
 from flambeau.core.sources import digest_of
 from flambeau.core.statistics import statistics
@@ -300,7 +301,7 @@ def _environment() -> str:
     # NumPy computes constants, opt_einsum arranges products.
     versions = [jit_core.versions(), *map(metadata.version, ("numpy", "opt_einsum"))]
     flags = {each: os.environ.get(each) for each in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")}
-    machine = available_devices(), cores(), cpu_forms(), cuda_capability()
+    machine = available_devices(), cores(), cpu_forms(), cuda_capability(), native_version()
     return repr((_code(), versions, flags, machine))
 
 

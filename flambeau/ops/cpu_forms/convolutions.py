@@ -20,6 +20,7 @@ from flambeau.ops.cpu_forms import volumes
 from flambeau.ops.cpu_forms.depthwise import Geometry, depthwise
 from flambeau.ops.cpu_forms.plain_convolution import plain_convolution
 from flambeau.ops.cpu_forms.shared_product import shared_product
+from flambeau.ops.native import convolution as native
 from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded, taps
 
 __all__: list[str] = []
@@ -51,6 +52,8 @@ def convolve(
         groups: How many groups the channels are split into.
     """
     kernel = weight.shape[2:]
+    if native.takes(input, weight, groups):
+        return native.convolve(input, weight, stride, borders, dilation, groups)
     if not cpu_forms():
         return _one_operator(input, weight, stride, borders, dilation, groups)
     counts = counts_of(input, kernel, stride, borders, dilation)
@@ -175,6 +178,8 @@ def convolve_transposed(
         groups: How many groups the channels are split into.
     """
     kernel = weight.shape[2:]
+    if native.takes(input, weight, groups):
+        return native.convolve_transposed(input, weight, stride, borders, dilation, groups)
     if cpu_forms() and max(stride) > 1 and max(dilation) == 1:
         return _phase_by_phase(input, weight, stride, borders, groups)
     around = [

@@ -1,0 +1,67 @@
+"""Native kernels: functions of a C++ library that XLA's programs for the CPU call.
+
+The library is the package ``flambeau-kernels``, which need not be there. XLA looks a kernel up by
+its name when it loads a program, so a program that calls one must not be loaded without it: the
+kernels belong to the key of every program on disk.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+
+import jax
+
+from flambeau.core.compiler import one_cpu
+from flambeau.core.warning import warn
+
+#: Of the interface to the library: the names of kernels, and their arguments.
+_VERSION = 1
+
+_NAMES = ("flambeau_convolution", "flambeau_convolution_images", "flambeau_convolution_filters")
+
+
+@functools.cache
+def native_kernels() -> tuple[str, ...]:
+    """The kernels that programs may call, sorted; ``()`` without the package.
+
+    They are used where there is only a CPU that is one device, unless ``FLAMBEAU_KERNELS=0`` stands
+    in the environment.
+    """
+    return tuple(sorted(_NAMES)) if _loaded() is not None else ()
+
+
+@functools.cache
+def native_version() -> str:
+    """A digest of the library in use and the instructions that it uses; empty without it."""
+    library = _loaded()
+    if library is None:
+        return ""
+    library.flambeau_instructions.restype = ctypes.c_char_p
+    with open(library._name, "rb") as file:
+        digest = hashlib.file_digest(file, "blake2b").hexdigest()
+    return f"{library.flambeau_instructions().decode()} {digest}"
+
+
+@functools.cache
+def _loaded() -> ctypes.CDLL | None:
+    """The library, whose kernels XLA then knows by their names."""
+    if os.environ.get("FLAMBEAU_KERNELS") == "0" or not one_cpu():
+        return None
+    try:
+        import flambeau_kernels
+    except ModuleNotFoundError:
+        return None
+    if flambeau_kernels.VERSION != _VERSION:
+        warn(
+            f"flambeau-kernels has version {flambeau_kernels.VERSION} of its interface, and this "
+            f"flambeau needs version {_VERSION}; its kernels are not used. Install the "
+            "flambeau-kernels that belongs to this flambeau."
+        )
+        return None
+    library = ctypes.CDLL(str(flambeau_kernels.library()))
+    for name in _NAMES:
+        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library, name)), platform="cpu")
+    return library

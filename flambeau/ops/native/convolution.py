@@ -1,0 +1,165 @@
+"""Convolutions and transposed convolutions by native kernels."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from flambeau.core.native import native_kernels
+from flambeau.ops.cpu_forms.trilinear import trilinear
+from flambeau.ops.neural.taps import Borders, Numbers, counts_of
+
+__all__: list[str] = []
+
+_LAYOUTS = {1: ("NCH", "OIH", "NCH"), 2: ("NCHW", "OIHW", "NCHW"), 3: ("NCDHW", "OIDHW", "NCDHW")}
+
+
+class _Window(NamedTuple):
+    """How filters go over images, and the shapes of what a product takes and gives.
+
+    Attributes:
+        left: The shape of the first operand: of the images, or of what is spread.
+        right: The shape of the filters.
+        result: The spatial sizes of the result.
+        stride: The step from window to window.
+        borders: Zeros before and behind each dimension; negative numbers crop.
+        dilation: The step between the taps of a filter.
+        groups: How many groups the channels are split into.
+    """
+
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    result: Numbers
+    stride: Numbers
+    borders: tuple[tuple[int, int], ...]
+    dilation: Numbers
+    groups: int
+
+
+def takes(input: Any, weight: Any, groups: int) -> bool:
+    """Whether the kernels convolve these arrays: in single precision, with several channels."""
+    return (
+        "flambeau_convolution" in native_kernels()
+        and input.dtype == weight.dtype == jnp.float32
+        and min(*input.shape, *weight.shape) > 0
+        # XLA's loops are faster where each channel has filters of its own.
+        and not 1 < groups == input.shape[1]
+    )
+
+
+def convolve(
+    input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers, groups: int
+) -> Any:
+    """The cross-correlation of ``(N, C, *spatial)`` with ``(O, C / groups, *kernel)``.
+
+    The arguments are those of `flambeau.ops.cpu_forms.convolutions.convolve`.
+    """
+    counts = counts_of(input, weight.shape[2:], stride, borders, dilation)
+    window = _window(input, weight, counts, stride, borders, dilation, groups)
+    return _convolution(input, weight, window)
+
+
+def convolve_transposed(
+    input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers, groups: int
+) -> Any:
+    """The transpose of a convolution, of ``(N, C, *spatial)`` by ``(C, O / groups, *kernel)``.
+
+    The arguments are those of `flambeau.ops.cpu_forms.convolutions.convolve_transposed`.
+    """
+    sizes = tuple(
+        (size - 1) * s + d * (k - 1) + 1 - before - after
+        for size, s, d, k, (before, after) in zip(
+            input.shape[2:], stride, dilation, weight.shape[2:], borders, strict=True
+        )
+    )
+    window = _window(input, weight, sizes, stride, borders, dilation, groups)
+    return _transposed(input, weight, window)
+
+
+def _window(
+    left: Any, right: Any, result: Numbers, stride: Numbers, borders: Borders, dilation: Numbers,
+    groups: int,
+) -> _Window:  # fmt: skip
+    # Numbers of NumPy's would make equal windows look different.
+    pairs = tuple((int(before), int(after)) for before, after in borders)
+    return _Window(left.shape, right.shape, tuple(result), tuple(stride), pairs, tuple(dilation),
+                   groups)  # fmt: skip
+
+
+def _call(name: str, left: Any, right: Any, shape: tuple[int, ...], window: _Window) -> Any:
+    result = jax.ShapeDtypeStruct(shape, jnp.float32)
+    return jax.ffi.ffi_call(f"flambeau_{name}", result)(
+        left,
+        right,
+        stride=np.array(window.stride, np.int64),
+        before=np.array([before for before, _ in window.borders], np.int64),
+        dilation=np.array(window.dilation, np.int64),
+    )
+
+
+def _plain(images: Any, filters: Any, window: _Window) -> Any:
+    return lax.conv_general_dilated(
+        images,
+        filters,
+        window.stride,
+        window.borders,
+        rhs_dilation=window.dilation,
+        dimension_numbers=_LAYOUTS[len(window.stride)],
+        feature_group_count=window.groups,
+    )
+
+
+def _results(images: Any, filters: Any, window: _Window) -> Any:
+    shape = (len(images), len(filters), *window.result)
+    return _call("convolution", images, filters, shape, window)
+
+
+def _by_images(cotangents: Any, filters: Any, window: _Window) -> Any:
+    shape = (len(cotangents), *window.left[1:])
+    return _call("convolution_images", cotangents, filters, shape, window)
+
+
+def _by_filters(cotangents: Any, images: Any, window: _Window) -> Any:
+    return _call("convolution_filters", cotangents, images, window.right, window)
+
+
+_convolution = trilinear(
+    "native_convolution", _plain, _results, _by_images, _by_filters, samples=True
+)
+
+
+# A transposed convolution is the gradient of a convolution by its images, with ``left`` in the
+# place of that one's cotangents, and the images in the place of its result.
+
+
+def _spread_shape(window: _Window) -> tuple[int, ...]:
+    return (window.left[0], window.right[1] * window.groups, *window.result)
+
+
+def _plain_transposed(spread: Any, filters: Any, window: _Window) -> Any:
+    images = jax.ShapeDtypeStruct((len(spread), *_spread_shape(window)[1:]), spread.dtype)
+    return jax.linear_transpose(lambda each: _plain(each, filters, window), images)(spread)[0]
+
+
+def _transposed_results(spread: Any, filters: Any, window: _Window) -> Any:
+    shape = (len(spread), *_spread_shape(window)[1:])
+    return _call("convolution_images", spread, filters, shape, window)
+
+
+def _by_spread(cotangents: Any, filters: Any, window: _Window) -> Any:
+    shape = (len(cotangents), *window.left[1:])
+    return _call("convolution", cotangents, filters, shape, window)
+
+
+def _transposed_by_filters(cotangents: Any, spread: Any, window: _Window) -> Any:
+    return _call("convolution_filters", spread, cotangents, window.right, window)
+
+
+_transposed = trilinear(
+    "native_transposed_convolution",
+    _plain_transposed, _transposed_results, _by_spread, _transposed_by_filters, samples=True,
+)  # fmt: skip
