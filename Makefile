@@ -30,7 +30,7 @@ QUICK := tests/test_architecture.py tests/compile/test_program.py tests/compile/
 
 .DEFAULT_GOAL := test
 .NOTPARALLEL:
-.PHONY: demo examples test quick conformance fuzz programs bench docs pythons lint clean
+.PHONY: demo examples test quick conformance fuzz programs bench kernels docs pythons lint clean
 
 demo: $(VENV)/.extras-demo
 	$(BIN)/python examples/digits.py
@@ -55,6 +55,15 @@ programs: $(VENV)/.extras-test
 
 bench: $(VENV)/.extras-bench
 	@set -e; for script in $(BENCHMARKS); do echo "$$script"; $(BIN)/python "$$script"; done
+
+# The check runs with the sanitizers and each set of instructions that this processor has.
+kernels: $(VENV)/.extras-test,kernels
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S kernels -B build/kernels -G Ninja -DFLAMBEAU_SANITIZE=ON
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/kernels --target check
+	@set -e; for set in avx512 avx2 plain; do FLAMBEAU_KERNELS_ISA=$$set build/kernels/check 10; done
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--no-build-isolation --no-deps --force-reinstall ./kernels
+	FLAMBEAU_CONFORMANCE=0 $(PYTEST) tests/ops/native tests/ops/neural/test_convolution.py $(ARGS)
 
 docs: $(VENV)/.extras-docs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build

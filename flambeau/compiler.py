@@ -11,6 +11,7 @@ from flambeau.core import programs as _programs
 from flambeau.core.finishing import between_steps
 from flambeau.core.limits import programs_at_once as _programs_at_once
 from flambeau.core.modes import modes
+from flambeau.core.native import native_kernels as _native_kernels
 from flambeau.core.statistics import statistics as _statistics
 
 __all__ = [
@@ -33,7 +34,8 @@ def stats() -> dict[str, _Any]:
         ``dropped`` those that made room for others or went with their function; operators that
         were only traced may count among those held in place of dropped ones. ``by_name`` has
         for each name of an operator (compiled functions are ``compiled_step``) how many programs
-        were compiled and loaded, and the seconds of each.
+        were compiled and loaded, and the seconds of each. ``kernels`` names the native kernels that
+        programs call where these are faster.
 
     >>> import flambeau
     >>> _ = flambeau.ones(3).exp()
@@ -63,6 +65,7 @@ def stats() -> dict[str, _Any]:
         "held": held,
         "dropped": made + found - held,
         "bound": _programs_at_once(),
+        "kernels": _native_kernels(),
         "by_name": by_name,
     }
 

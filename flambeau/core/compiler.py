@@ -16,7 +16,6 @@ def only_cpu() -> bool:
     return all(each.startswith("cpu") for each in available_devices())
 
 
-@functools.cache
 def one_cpu() -> bool:
     """Whether there is only a CPU, and it is one device."""
     return only_cpu() and jax.device_count() == 1

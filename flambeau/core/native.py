@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import importlib
 import os
 
 import jax
@@ -51,7 +52,7 @@ def _loaded() -> ctypes.CDLL | None:
     if os.environ.get("FLAMBEAU_KERNELS") == "0" or not one_cpu():
         return None
     try:
-        import flambeau_kernels
+        flambeau_kernels = importlib.import_module("flambeau_kernels")
     except ModuleNotFoundError:
         return None
     if flambeau_kernels.VERSION != _VERSION:

@@ -1,5 +1,7 @@
 // What XLA calls: arguments are checked, then computed with by XLA's own threads.
 
+#include <algorithm>
+#include <new>
 #include <string>
 
 #include "convolution.h"
@@ -48,14 +50,9 @@ ffi::Error shape_of(Dimensions images, Dimensions filters, Dimensions results, N
   if (stride.size() != spatial || before.size() != spatial || dilation.size() != spatial) {
     return refusal("needs one stride, border and dilation for each spatial dimension");
   }
-  for (const Dimensions& each : {images, filters, results}) {
-    for (const std::int64_t size : each) {
-      if (size < 1) return refusal("takes no empty array, got " + text_of(each));
-    }
-  }
   shape.samples = images[0];
   shape.inputs = filters[1];
-  shape.groups = images[1] / shape.inputs;
+  shape.groups = images[1] / std::max<std::int64_t>(shape.inputs, 1);
   shape.outputs = filters[0] / std::max<std::int64_t>(shape.groups, 1);
   if (results[0] != images[0] || results[1] != filters[0] ||
       shape.groups * shape.inputs != images[1] || shape.groups * shape.outputs != filters[0]) {
@@ -75,19 +72,26 @@ ffi::Error shape_of(Dimensions images, Dimensions filters, Dimensions results, N
       return refusal("stride and dilation must be positive");
     }
   }
-  if (!is_possible(shape)) {
-    return refusal("images " + text_of(images) + " are too large");
-  }
   return ffi::Error::Success();
 }
 
-template <typename Run>
-ffi::Error guarded(Run run) {
+using Kernel = void (*)(const Convolution&, const float*, const float*, float*, const Pool&);
+
+ffi::Error run(Kernel kernel, const Convolution& shape, ffi::ThreadPool threads, Array left,
+               Array right, Result result) {
+  float* to = result->typed_data();
+  // Sums of nothing.
+  if (left.element_count() == 0 || right.element_count() == 0) {
+    std::fill(to, to + result->element_count(), 0.0f);
+    return ffi::Error::Success();
+  }
+  if (result->element_count() == 0) return ffi::Error::Success();
+  if (!is_possible(shape)) return refusal("the arrays are too large");
   // An exception must not reach XLA, which is compiled without them.
   try {
-    run();
+    kernel(shape, left.typed_data(), right.typed_data(), to, pool_of(threads));
   } catch (const std::bad_alloc&) {
-    return ffi::Error(ffi::ErrorCode::kResourceExhausted, "flambeau's kernels: out of memory");
+    return ffi::Error(ffi::ErrorCode::kResourceExhausted, "flambeau's convolution: out of memory");
   }
   return ffi::Error::Success();
 }
@@ -97,11 +101,7 @@ ffi::Error results_of(ffi::ThreadPool threads, Array images, Array filters, Numb
   Convolution shape;
   ffi::Error error = shape_of(images.dimensions(), filters.dimensions(), results->dimensions(),
                               stride, before, dilation, shape);
-  if (error.failure()) return error;
-  return guarded([&] {
-    convolve(shape, images.typed_data(), filters.typed_data(), results->typed_data(),
-             pool_of(threads));
-  });
+  return error.failure() ? error : run(convolve, shape, threads, images, filters, results);
 }
 
 ffi::Error images_of(ffi::ThreadPool threads, Array cotangents, Array filters, Numbers stride,
@@ -109,11 +109,7 @@ ffi::Error images_of(ffi::ThreadPool threads, Array cotangents, Array filters, N
   Convolution shape;
   ffi::Error error = shape_of(images->dimensions(), filters.dimensions(), cotangents.dimensions(),
                               stride, before, dilation, shape);
-  if (error.failure()) return error;
-  return guarded([&] {
-    convolve_images(shape, cotangents.typed_data(), filters.typed_data(), images->typed_data(),
-                    pool_of(threads));
-  });
+  return error.failure() ? error : run(convolve_images, shape, threads, cotangents, filters, images);
 }
 
 ffi::Error filters_of(ffi::ThreadPool threads, Array cotangents, Array images, Numbers stride,
@@ -121,11 +117,7 @@ ffi::Error filters_of(ffi::ThreadPool threads, Array cotangents, Array images, N
   Convolution shape;
   ffi::Error error = shape_of(images.dimensions(), filters->dimensions(), cotangents.dimensions(),
                               stride, before, dilation, shape);
-  if (error.failure()) return error;
-  return guarded([&] {
-    convolve_filters(shape, cotangents.typed_data(), images.typed_data(), filters->typed_data(),
-                     pool_of(threads));
-  });
+  return error.failure() ? error : run(convolve_filters, shape, threads, cotangents, images, filters);
 }
 
 auto with_two_arrays() {

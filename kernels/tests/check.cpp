@@ -41,8 +41,9 @@ Convolution any_shape() {
   Convolution shape;
   shape.samples = between(1, 5);
   shape.groups = between(0, 3) == 0 ? between(2, 3) : 1;
-  shape.inputs = between(1, 9);
-  shape.outputs = between(1, 19);
+  // Few channels and many take different ways.
+  shape.inputs = between(0, 2) == 0 ? between(10, 50) : between(1, 9);
+  shape.outputs = between(0, 2) == 0 ? between(20, 70) : between(1, 19);
   const std::int64_t dimensions = between(1, 3);
   for (int each = 0; each < 3; ++each) {
     const bool used = each >= 3 - dimensions;

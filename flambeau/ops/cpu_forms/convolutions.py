@@ -52,16 +52,13 @@ def convolve(
         groups: How many groups the channels are split into.
     """
     kernel = weight.shape[2:]
-    if native.takes(input, weight, groups):
+    counts = counts_of(input, kernel, stride, borders, dilation)
+    is_small = _are_small(input, weight, counts)
+    if not is_small and native.takes(input, weight, groups):
         return native.convolve(input, weight, stride, borders, dilation, groups)
     if not cpu_forms():
         return _one_operator(input, weight, stride, borders, dilation, groups)
-    counts = counts_of(input, kernel, stride, borders, dilation)
-    copied = (
-        math.prod(kernel) == 1
-        or _pays_to_copy_windows(weight, stride)
-        or _are_small(input, weight, counts)
-    )
+    copied = is_small or math.prod(kernel) == 1 or _pays_to_copy_windows(weight, stride)
     alone = groups > 1 or (len(weight) == 1 and not copied)
     if alone and groups == input.shape[1] and math.prod(kernel) <= _UNROLLED_TAPS:
         return _channel_by_channel(input, weight, stride, borders, dilation)
