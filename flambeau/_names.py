@@ -236,13 +236,9 @@ ADVICE = {
         serialization.validate_hpu_device
     """,
     # Devices
-    "one process owns several devices, and XLA communicates between them: place a model by "
+    "one process may own several devices, and XLA communicates between them: place a model by "
     "flambeau.shard(model, mesh, rules), and tensors by distributed.tensor.distribute_tensor": """
-        cuda.comm cuda.nccl distributed.ReduceOp distributed.all_gather
-        distributed.all_reduce distributed.barrier distributed.broadcast
-        distributed.destroy_process_group distributed.elastic
-        distributed.get_rank distributed.get_world_size
-        distributed.init_process_group distributed.nn.all_gather
+        cuda.comm cuda.nccl distributed.elastic distributed.nn.all_gather
         distributed.nn.all_reduce distributed.nn.reduce distributed.nn.broadcast
         distributed.optim distributed.pipelining distributed.rpc.init_rpc
         distributed.rpc.rpc_async distributed.rpc.rpc_sync distributed.rpc.shutdown

@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, spec_from_loader
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from flambeau._absent import advice_for
@@ -82,6 +82,12 @@ class Alias(Loader):
         parent, _, child = self.home.rpartition(".")
         keep_names(import_module(parent), child)
         return module
+
+    def get_code(self, name: str) -> CodeType | None:
+        """The module's code, which ``python -m`` runs."""
+        spec = find_spec(self.home)
+        loader: Any = None if spec is None else spec.loader
+        return None if loader is None else loader.get_code(self.home)
 
     def exec_module(self, module: ModuleType) -> None:
         """Leave the module as it is; Python has given it another specification."""

@@ -181,15 +181,20 @@ def available_devices() -> list[str]:
 def from_jax_device(found: Any) -> device:
     """The flambeau device for a JAX one. CPUs are all ``cpu`` unless there are several."""
     type = _TYPE_OF_JAX_PLATFORM[found.platform]
-    if type == "cpu":
-        return CPU if found.id == 0 else device("cpu", found.id)
-    return device(type, _devices_of(type).index(found))
+    theirs = _devices_of(type)
+    if found not in theirs:
+        # Another process's: its place among those of that process.
+        each = jax.devices(found.platform)
+        theirs = tuple(e for e in each if e.process_index == found.process_index)
+    index = theirs.index(found)
+    return CPU if (type, index) == ("cpu", 0) else device(type, index)
 
 
 @functools.lru_cache(maxsize=1024)
 def of_sharding(sharding: Any) -> device:
     """Where arrays of a JAX sharding are: the first of its devices."""
-    return from_jax_device(min(sharding.device_set, key=lambda each: each.id))
+    known = sharding.addressable_devices or sharding.device_set
+    return from_jax_device(min(known, key=lambda each: each.id))
 
 
 def _class_name(value: object) -> str:

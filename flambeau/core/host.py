@@ -10,6 +10,7 @@ import numpy as np
 from jax.core import Tracer
 
 from flambeau.core import dtype as dtypes
+from flambeau.core import spanning
 from flambeau.core.addresses import address_of, pointer
 from flambeau.core.cell import is_abstract
 from flambeau.core.modes import modes
@@ -75,7 +76,7 @@ class HostAccess:
             if modes.trace is not None:
                 modes.trace.refuse_value()
             check_alive(array)
-        return np.asarray(array)
+        return spanning.elements(array)
 
     def is_shared(self) -> bool:
         """Always false: see `share_memory_`."""
@@ -149,7 +150,7 @@ class HostAccess:
             raise RuntimeError(
                 "a tensor on the meta device has no elements; item() cannot read one"
             )
-        return np.asarray(array).reshape(())[()]
+        return spanning.elements(array).reshape(())[()]
 
     def item(self) -> Any:
         """The only element as a Python number.

@@ -71,6 +71,10 @@ REPLACEMENTS: dict[str, tuple[str, str]] = {
         "drops the traces that JAX keeps of functions, and keeps its programs",
         "nothing: JAX then keeps some thousand traces; `jax.clear_caches` drops programs too",
     ),
+    "jax._src.distributed.global_state": (
+        "the client of JAX's coordination service: barriers with a timeout, and values by key",
+        "an error of `distributed.init_process_group` for several processes",
+    ),
     "jax.stages.Compiled._executable": (
         "the `MeshExecutable` of a compiled program",
         "goes together with `MeshExecutable`",
@@ -128,6 +132,13 @@ CALLS_FROM_CPP = hasattr(
 
 _seen_qdds = _private("jax._src.pjit._seen_qdds")
 _trace_ctx = _private("jax._src.core.trace_ctx")
+
+_global_state = _private("jax._src.distributed.global_state")
+
+
+def coordination_client() -> Any:
+    """The client of JAX's coordination service; ``None`` if there is none, or JAX hides it."""
+    return getattr(_global_state, "client", None)
 
 
 def keep_transformations() -> Callable[[], None]:

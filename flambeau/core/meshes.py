@@ -16,6 +16,7 @@ import jax
 from jax.core import Tracer
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from flambeau.core import spanning
 from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.modes import modes
 
@@ -52,7 +53,7 @@ def settled(array: Any) -> Any:
     spec = PartitionSpec(*sharding.spec)
     if getattr(sharding.spec, "unreduced", None):
         array = jax.sharding.reshard(array, NamedSharding(sharding.mesh, spec))
-    return jax.device_put(array, NamedSharding(mesh, spec, memory_kind=sharding.memory_kind))
+    return _put(array, NamedSharding(mesh, spec, memory_kind=sharding.memory_kind))
 
 
 def surroundings() -> contextlib.AbstractContextManager[Any]:
@@ -104,7 +105,13 @@ def _beside(array: Any, mesh: Mesh, order: tuple[Any, ...]) -> Any:
         return array
     if devices_of(array) == order:
         return settled(array)
-    return jax.device_put(array, NamedSharding(mesh, PartitionSpec()))
+    return _put(array, NamedSharding(mesh, PartitionSpec()))
+
+
+def _put(array: Any, sharding: Any) -> Any:
+    if sharding.is_fully_addressable and array.is_fully_addressable:
+        return jax.device_put(array, sharding)
+    return spanning.moved(array, sharding)
 
 
 def placed(array: Any, sharding: Any) -> Any:
@@ -117,7 +124,7 @@ def placed(array: Any, sharding: Any) -> Any:
         return array.update(sharding=sharding)
     if isinstance(array, Tracer) or modes.trace is not None:
         return jax.lax.with_sharding_constraint(array, sharding)
-    return jax.device_put(array, sharding)
+    return _put(array, sharding)
 
 
 def lying_as(array: Any, other: Any) -> Any:
@@ -126,7 +133,7 @@ def lying_as(array: Any, other: Any) -> Any:
     if type(sharding) is not NamedSharding or type(array) is not ArrayImpl:
         return array
     same = array.shape != other.shape or array.sharding == sharding
-    return array if same else jax.device_put(array, sharding)
+    return array if same else _put(array, sharding)
 
 
 def text_of(sharding: Any) -> str:

@@ -26,7 +26,7 @@ from jax.sharding import NamedSharding, SingleDeviceSharding
 from jaxlib import lapack
 
 from flambeau.core import dtype as dtypes
-from flambeau.core import jit_core, meshes
+from flambeau.core import jit_core, meshes, spanning
 from flambeau.core.compiler import cores, cpu_forms, cuda_capability
 from flambeau.core.description import IndescribableError, describe
 from flambeau.core.device import available_devices
@@ -68,8 +68,8 @@ def compiled(
             several devices: the structure of the results, with ``None`` for any that XLA decides.
 
     Returns:
-        A function of the same arguments, all of them positional. Inside of JAX's transformations,
-        and for arrays on devices of several processes, it is `jax.jit`'s. Where an argument lies
+        A function of the same arguments, all of them positional. Inside of JAX's transformations
+        it is `jax.jit`'s. Where an argument lies
         on a mesh, those on one of its devices are copied to all; see `meshes.together`.
     """
     name = function.__name__ if name is None else name
@@ -126,7 +126,7 @@ class _Misses:
         leaves, tree = jax.tree.flatten(arguments)
         gathered = meshes.together(leaves)
         if gathered is not None:
-            return self._run_gathered(gathered, tree)
+            return self._run_gathered(gathered, tree, leaves)
         call = self._call(leaves, tree, arguments)
         if call is None:
             if any(map(meshes.mesh_of, leaves)):
@@ -137,22 +137,44 @@ class _Misses:
             shielded(call._cache_miss, arguments) if self.donate else call._cache_miss(*arguments)
         )
 
-    def _run_gathered(self, leaves: list[Any], tree: Any) -> Any:
-        """The results for arguments that JAX's C++ finds no program for, whatever it has kept."""
+    def _run_gathered(self, leaves: list[Any], tree: Any, given: list[Any] | None = None) -> Any:
+        """The results for arguments that JAX's C++ finds no program for, whatever it has kept.
+
+        Args:
+            leaves: The arguments.
+            tree: Their structure.
+            given: What they were before they were brought together.
+        """
         arguments = tree.unflatten(leaves)
         key = (tree, jit_core.context(), *map(_facts, leaves))
         call = self._gathered.get(key)
+        spans = any(map(spanning.spans, leaves))
         with meshes.surroundings():
-            if call is None:
+            if call is None and spans:
+                call = self._compiled_by_all(arguments, given or [])
+            elif call is None:
                 call = self._call(leaves, tree, arguments) or self._jitted(arguments)
+            if key not in self._gathered:
                 if len(self._gathered) >= _MOST_GATHERED:
                     self._gathered.clear()
                 self._gathered[key] = call
 
             def run(*given: Any) -> Any:
-                return call(*given), None, False
+                return spanning.finished(call(*given)) if spans else call(*given), None, False
 
             return shielded(run, arguments) if self.donate else run(*arguments)
+
+    def _compiled_by_all(self, arguments: tuple[Any, ...], given: list[Any]) -> Any:
+        """The program for arguments on devices of several processes, which all compile the same."""
+        with statistics.working(self.name):
+            began = time.perf_counter()
+            with jit_core.tracing():
+                lowered = self._jitted(arguments).trace(*arguments).lower()
+            if spanning.agree is not None:
+                spanning.agree(self.name, lowered.as_text(), spanning.elements_given(given))
+            found = lowered.compile()
+            statistics.add(statistics.compiled, self.name, began)
+            return jit_core.call_of(found) or found
 
     def _call(self, leaves: list[Any], tree: Any, arguments: tuple[Any, ...]) -> Any:
         """The call of the program for arguments; ``None`` where JAX must look itself."""

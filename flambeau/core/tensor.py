@@ -15,7 +15,7 @@ from jax.core import Tracer
 
 from flambeau.core import device as devices
 from flambeau.core import dtype as dtypes
-from flambeau.core import format, meshes, naming, pytree, world
+from flambeau.core import format, meshes, naming, pytree, spanning, world
 from flambeau.core.attributes import Attributes, handle_on
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.dual import tangent_of
@@ -420,7 +420,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
         array = self._cell.array
         array = array if isinstance(array, Tracer) else self._read()
         if not isinstance(array, Tracer):
-            return array
+            return spanning.local(array)
         if modes.trace is not None:
             modes.trace.refuse_value()
         return None

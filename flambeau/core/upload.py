@@ -11,6 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
+from flambeau.core import spanning
 from flambeau.core.cell import abstract, is_abstract
 from flambeau.core.jax_private import batched_device_put
 from flambeau.core.modes import modes
@@ -53,9 +54,9 @@ def beside(array: np.ndarray, other: Any) -> Any:
         (where,) = sharding.device_set
         return upload(array, where)
     if other.shape == array.shape:
-        return jax.device_put(array, sharding)
+        return spanning.uploaded(array, sharding)
     if isinstance(sharding, NamedSharding):
-        return jax.device_put(array, NamedSharding(sharding.mesh, PartitionSpec()))
+        return spanning.uploaded(array, NamedSharding(sharding.mesh, PartitionSpec()))
     return jnp.asarray(array)
 
 

@@ -1,40 +1,82 @@
-"""Models and tensors on many devices, and what a script asks before it talks to other processes.
+"""Models and tensors on many devices, of one process or of several.
 
-One process owns all its devices, and one program runs on them: what XLA must know is where tensors
-lie, and it communicates by itself. So there are no groups of processes yet.
+What XLA must know is where tensors lie, and it communicates by itself. `init_process_group`
+connects processes; the collectives are for what a script exchanges besides.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from flambeau._absent import Absent as _Absent
-from flambeau._absent import advice_for as _advice_for
 from flambeau.distributed import device_mesh as device_mesh
+from flambeau.distributed.batches import global_batches as global_batches
+from flambeau.distributed.collectives import all_gather as all_gather
+from flambeau.distributed.collectives import all_gather_into_tensor as all_gather_into_tensor
+from flambeau.distributed.collectives import all_reduce as all_reduce
+from flambeau.distributed.collectives import all_to_all as all_to_all
+from flambeau.distributed.collectives import all_to_all_single as all_to_all_single
+from flambeau.distributed.collectives import barrier as barrier
+from flambeau.distributed.collectives import broadcast as broadcast
+from flambeau.distributed.collectives import gather as gather
+from flambeau.distributed.collectives import monitored_barrier as monitored_barrier
+from flambeau.distributed.collectives import reduce as reduce
+from flambeau.distributed.collectives import reduce_scatter as reduce_scatter
+from flambeau.distributed.collectives import reduce_scatter_tensor as reduce_scatter_tensor
+from flambeau.distributed.collectives import scatter as scatter
 from flambeau.distributed.device_mesh import DeviceMesh as DeviceMesh
 from flambeau.distributed.device_mesh import init_device_mesh as init_device_mesh
+from flambeau.distributed.errors import DistBackendError as DistBackendError
+from flambeau.distributed.errors import DistError as DistError
+from flambeau.distributed.errors import DistNetworkError as DistNetworkError
+from flambeau.distributed.errors import DistStoreError as DistStoreError
+from flambeau.distributed.objects import all_gather_object as all_gather_object
+from flambeau.distributed.objects import broadcast_object_list as broadcast_object_list
+from flambeau.distributed.objects import gather_object as gather_object
+from flambeau.distributed.objects import irecv as irecv
+from flambeau.distributed.objects import isend as isend
+from flambeau.distributed.objects import recv as recv
+from flambeau.distributed.objects import scatter_object_list as scatter_object_list
+from flambeau.distributed.objects import send as send
+from flambeau.distributed.process_group import Backend as Backend
+from flambeau.distributed.process_group import GroupMember as GroupMember
+from flambeau.distributed.process_group import ProcessGroup as ProcessGroup
+from flambeau.distributed.process_group import destroy_process_group as destroy_process_group
+from flambeau.distributed.process_group import get_backend as get_backend
+from flambeau.distributed.process_group import (
+    get_default_backend_for_device as get_default_backend_for_device,
+)
+from flambeau.distributed.process_group import get_global_rank as get_global_rank
+from flambeau.distributed.process_group import get_group_rank as get_group_rank
+from flambeau.distributed.process_group import get_node_local_rank as get_node_local_rank
+from flambeau.distributed.process_group import get_process_group_ranks as get_process_group_ranks
+from flambeau.distributed.process_group import get_rank as get_rank
+from flambeau.distributed.process_group import get_world_size as get_world_size
+from flambeau.distributed.process_group import group as group
+from flambeau.distributed.process_group import init_process_group as init_process_group
+from flambeau.distributed.process_group import is_available as is_available
+from flambeau.distributed.process_group import is_gloo_available as is_gloo_available
+from flambeau.distributed.process_group import is_initialized as is_initialized
+from flambeau.distributed.process_group import is_mpi_available as is_mpi_available
+from flambeau.distributed.process_group import is_nccl_available as is_nccl_available
+from flambeau.distributed.process_group import is_torchelastic_launched as is_torchelastic_launched
+from flambeau.distributed.process_group import is_ucc_available as is_ucc_available
+from flambeau.distributed.process_group import is_xccl_available as is_xccl_available
+from flambeau.distributed.process_group import new_group as new_group
+from flambeau.distributed.reduce_op import ReduceOp as ReduceOp
+from flambeau.distributed.work import Work as Work
 
-__all__ = ["DeviceMesh", "ProcessGroup", "init_device_mesh", "is_available", "is_initialized"]
+__all__ = [
+    "Backend", "DeviceMesh", "DistBackendError", "DistError", "DistNetworkError",
+    "DistStoreError", "GroupMember", "ProcessGroup", "ReduceOp", "Work", "all_gather",
+    "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all",
+    "all_to_all_single", "barrier", "broadcast", "broadcast_object_list",
+    "destroy_process_group", "gather", "gather_object", "get_backend",
+    "get_default_backend_for_device", "get_global_rank", "get_group_rank",
+    "get_node_local_rank", "get_process_group_ranks", "get_rank", "get_world_size",
+    "global_batches", "group", "init_device_mesh", "init_process_group", "irecv",
+    "is_available", "is_gloo_available", "is_initialized", "is_mpi_available",
+    "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available",
+    "isend", "monitored_barrier", "new_group", "recv", "reduce", "reduce_scatter",
+    "reduce_scatter_tensor", "scatter", "scatter_object_list", "send",
+]  # fmt: skip
 
 __getattr__ = _Absent(__name__)
-
-
-class ProcessGroup:
-    """Processes that work together; nothing is one, and programs annotate with it.
-
-    Raises:
-        NotImplementedError: One is made.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(_advice_for("distributed.init_process_group"))
-
-
-def is_available() -> bool:
-    """``False``: there are no groups of processes."""
-    return False
-
-
-def is_initialized() -> bool:
-    """``False``: there is no default group of processes."""
-    return False

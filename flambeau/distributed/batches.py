@@ -2,19 +2,95 @@
 
 from __future__ import annotations
 
+import collections
 import math
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import jax
+import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.warning import warn
-from flambeau.distributed.device_mesh import DeviceMesh
+from flambeau.distributed.device_mesh import DeviceMesh, as_mesh
 from flambeau.distributed.tensor.placements import Shard, sharding_of
 from flambeau.distributed.tensor.spreading import lies, put
 
-__all__: list[str] = []
+__all__ = ["global_batches"]
+
+
+class global_batches:
+    """The batches of a loader, divided over the devices of a mesh, ahead of their use.
+
+    Each process gives the part of the batch that its loader gives, which a `DistributedSampler` has
+    chosen; together they are one tensor, which lies on the devices of all processes, with as many
+    rows as all parts together. The next batches are moved to the devices while a step runs.
+
+    Args:
+        loader: Gives batches: tensors in tuples, lists and dictionaries.
+        device_mesh: The devices that share a batch: a mesh, or a slice of one; by default all.
+        dim: The dimension of the batch.
+        prefetch: How many batches are moved ahead.
+
+    Raises:
+        ValueError: The devices do not divide a batch. An incomplete last batch is left out by
+            ``DataLoader(..., drop_last=True)``.
+
+    >>> import flambeau
+    >>> from flambeau.utils.data import DataLoader
+    >>> loader = DataLoader(flambeau.arange(4), batch_size=2)
+    >>> [batch.shape for batch in global_batches(loader)]
+    [flambeau.Size([2]), flambeau.Size([2])]
+    """
+
+    def __init__(
+        self, loader: Iterable[Any], device_mesh: Any = None, *, dim: int = 0, prefetch: int = 2
+    ) -> None:
+        self.loader = loader
+        self.device_mesh = as_mesh(device_mesh)
+        self.dim = dim
+        self.prefetch = prefetch
+
+    def __iter__(self) -> Iterator[Any]:
+        ahead: collections.deque[Any] = collections.deque()
+        for batch in self.loader:
+            ahead.append(mapped(batch, self._joined))
+            if len(ahead) > self.prefetch:
+                yield ahead.popleft()
+        yield from ahead
+
+    def __len__(self) -> int:
+        return len(self.loader)  # type: ignore[arg-type]
+
+    def _joined(self, tensor: Tensor) -> Any:
+        return joined(tensor, self.device_mesh, self.dim)
+
+
+def joined(part: Tensor, mesh: DeviceMesh, dim: int = 0) -> Any:
+    """The tensor of which this process has a part along a dimension, on the devices of a mesh.
+
+    Raises:
+        ValueError: The devices do not divide the dimension.
+    """
+    if part.is_sparse or part.is_meta or lies(part) is not None:
+        return part
+    here = [each.process_index == jax.process_index() for each in mesh.jax().devices.flat]
+    processes = len({each.process_index for each in mesh.jax().devices.flat})
+    shape = [*part.shape]
+    if part.ndim <= dim or shape[dim] * processes % mesh.size() or not any(here):
+        raise ValueError(
+            f"a batch of shape {shape} in each of {processes} processes is not divisible by the "
+            f"{mesh.size()} devices of {mesh} along dimension {dim}; give each process a multiple "
+            f"of {max(1, mesh.size() // processes)}, or pass drop_last=True to the loader"
+        )
+    placements = [Shard(dim)] * mesh.ndim
+    shape[dim] *= processes
+    sharding = sharding_of(mesh, placements, shape)
+    array = part.detach()._read()
+    whole = jax.make_array_from_process_local_data(sharding, np.asarray(array), tuple(shape))
+    return Tensor._wrap(whole)
 
 
 def divided(value: Any, mesh: DeviceMesh, dim: int = 0, *, tell: bool = True) -> Any:
@@ -28,20 +104,27 @@ def divided(value: Any, mesh: DeviceMesh, dim: int = 0, *, tell: bool = True) ->
         dim: The dimension of the batch.
         tell: Warn of a batch that the devices do not divide, which each of them then has whole.
     """
+    return mapped(value, lambda tensor: _divided(tensor, mesh, dim, tell))
+
+
+def mapped(value: Any, function: Callable[[Tensor], Any]) -> Any:
+    """What ``function`` gives for the tensors in tuples, lists and dictionaries."""
     if isinstance(value, Tensor):
-        return _divided(value, mesh, dim, tell)
+        return function(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(divided(each, mesh, dim, tell=tell) for each in value))
+        return type(value)(*(mapped(each, function) for each in value))
     if type(value) in (tuple, list):
-        return type(value)(divided(each, mesh, dim, tell=tell) for each in value)
+        return type(value)(mapped(each, function) for each in value)
     if type(value) is dict:
-        return {key: divided(each, mesh, dim, tell=tell) for key, each in value.items()}
+        return {key: mapped(each, function) for key, each in value.items()}
     return value
 
 
 def _divided(tensor: Tensor, mesh: DeviceMesh, dim: int, tell: bool) -> Any:
     if tensor.is_sparse or tensor.is_meta:
         return tensor
+    if modes.trace is None and lies(tensor) is None and not mesh.is_this_process_alone:
+        return joined(tensor, mesh, dim)
     count = mesh.size()
     fits = tensor.ndim > dim and tensor.shape[dim] % count == 0
     if not fits and tell and tensor.ndim > dim:

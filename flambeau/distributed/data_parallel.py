@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from flambeau.distributed.alike import make_alike
 from flambeau.distributed.batches import divided
 from flambeau.distributed.device_mesh import as_mesh
 from flambeau.distributed.tensor.modules import replicate
@@ -17,9 +18,10 @@ __all__ = ["DistributedDataParallel"]
 class DistributedDataParallel(Module):
     """A module that computes each part of a batch on another device.
 
-    Its parameters and buffers are copied to all devices, and stay the same objects. One process
-    gives the batches of all its devices, so the loss is that of the whole batch, and gradients are
-    the loss's: nothing is left to be averaged. Batch normalization is over the whole batch.
+    Its parameters and buffers are copied to all devices, and stay the same objects. A batch is that
+    of all devices, so the loss is that of the whole batch, and gradients are the loss's: nothing is
+    left to be averaged. Batch normalization is over the whole batch. With several processes, the
+    batch is made of their parts by `distributed.global_batches`.
 
     Args:
         module: The module.
@@ -28,7 +30,7 @@ class DistributedDataParallel(Module):
         output_device: See ``device_ids``.
         dim: The dimension of the batch.
         broadcast_buffers: See ``device_ids``: buffers are the same everywhere.
-        init_sync: See ``device_ids``.
+        init_sync: Whether all processes get the parameters and buffers of process 0.
         process_group: See ``device_ids``.
         bucket_cap_mb: See ``device_ids``: XLA communicates.
         find_unused_parameters: See ``device_ids``: parameters may be unused in any case.
@@ -39,7 +41,8 @@ class DistributedDataParallel(Module):
         module: The module; keys of the state dict begin with ``"module."``.
 
     Raises:
-        RuntimeError: No parameter requires a gradient, or several devices are named.
+        RuntimeError: No parameter requires a gradient, several devices are named, or another
+            process has another module.
 
     >>> import flambeau
     >>> from flambeau import nn
@@ -77,6 +80,8 @@ class DistributedDataParallel(Module):
         self.device_mesh = as_mesh(device_mesh)
         self.dim = dim
         self.find_unused_parameters = find_unused_parameters
+        if init_sync and not self.device_mesh.is_this_process_alone:
+            make_alike(module)
         replicate(module, self.device_mesh)
         self.module = module
 

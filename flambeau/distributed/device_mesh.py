@@ -112,6 +112,11 @@ class DeviceMesh:
         return made
 
     @property
+    def is_this_process_alone(self) -> bool:
+        """Whether this process owns all devices of the mesh, of a slice's whole mesh too."""
+        return all(each.process_index == jax.process_index() for each in self._jax.devices.flat)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The number of devices in each dimension."""
         return tuple(self._jax.shape[each] for each in self.mesh_dim_names)
@@ -161,7 +166,8 @@ class DeviceMesh:
 
     def get_rank(self) -> int:
         """The number of this process's first device."""
-        return jax.local_devices(backend=_PLATFORMS[self.device_type])[0].id
+        platform = _PLATFORMS[self.device_type]
+        return jax.devices(platform).index(jax.local_devices(backend=platform)[0])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DeviceMesh):

@@ -20,6 +20,7 @@ from flambeau._absent import Absent as _Absent
 from flambeau.core.modes import modes
 from flambeau.core.packing import Hooks
 from flambeau.core.tensor import Tensor
+from flambeau.distributed.alike import make_alike
 from flambeau.distributed.batches import divided
 from flambeau.distributed.device_mesh import DeviceMesh, as_mesh
 from flambeau.distributed.tensor.modules import distribute, members
@@ -220,7 +221,8 @@ class FullyShardedDataParallel(Module):
         sharding_strategy: ``NO_SHARD`` copies all parameters to all devices; the others divide
             them, hybrid ones along the second dimension of the mesh.
         device_mesh: See `fully_shard`.
-        **options: See ``process_group``.
+        **options: See ``process_group``. With ``sync_module_states=True`` all processes get the
+            parameters and buffers of process 0.
 
     Raises:
         NotImplementedError: Another precision or another memory is asked for.
@@ -253,6 +255,8 @@ class FullyShardedDataParallel(Module):
                 f"{strategy} needs a device_mesh of two dimensions, got {mesh}; the first copies "
                 "parameters, the second divides them"
             )
+        if options.get("sync_module_states") and not mesh.is_this_process_alone:
+            make_alike(module)
         kept = {each for each in ignored_states or () if isinstance(each, Parameter)}
         if strategy is ShardingStrategy.NO_SHARD:
             kept = {*module.parameters()}

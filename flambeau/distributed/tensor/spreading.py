@@ -11,7 +11,7 @@ import jax
 from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
-from flambeau.core import meshes, tape, world
+from flambeau.core import meshes, spanning, tape, world
 from flambeau.core.dispatch import run
 from flambeau.core.dual import tangent_of
 from flambeau.core.inside import capture
@@ -192,6 +192,7 @@ def place(tensor: Tensor, sharding: Any) -> None:
     """Move a tensor itself, with its gradient, to where ``sharding`` says."""
     if tensor._view is None:
         cell = tensor._cell
+        spanning.check_alike(cell.array, sharding)
         cell.write(meshes.placed(cell.array, sharding))
     else:
         tensor.data = put(tensor.detach(), sharding)
@@ -253,17 +254,22 @@ def redistribute(
 
 
 def full_tensor(self: Tensor, *, grad_placements: Any = None) -> Any:
-    """The whole tensor on one device, the first of its mesh; a gradient flows back."""
+    """The whole tensor on one device of this process, the first; a gradient flows back.
+
+    Of a mesh over several processes, all call it.
+    """
     sharding = lies(self)
     if modes.trace is not None or sharding is None:
         return self
-    if sharding.is_fully_addressable:
-        return put(self, SingleDeviceSharding(meshes.devices_of(self._read())[0]))
-    return put(self, NamedSharding(sharding.mesh, PartitionSpec()))
+    here = sharding.addressable_devices
+    device = next(each for each in meshes.devices_of(self._read()) if each in here)
+    return put(self, SingleDeviceSharding(device))
 
 
 def to_local(self: Tensor, *, grad_placements: Any = None) -> Any:
-    """The part that this process's first device has, on that device; a gradient flows back.
+    """The part that this process's first device has, on that device.
+
+    A gradient flows back, unless the mesh spans several processes.
 
     Inside a compiled function, which computes for all devices, it is the whole tensor.
     """
@@ -272,9 +278,13 @@ def to_local(self: Tensor, *, grad_placements: Any = None) -> Any:
         return self
     here = sharding.addressable_devices
     device = next(each for each in meshes.devices_of(self._read()) if each in here)
-    parts = sharding.devices_indices_map(tuple(self.shape))[device]
-    whole = all(each == slice(None) for each in parts)
-    return put(self if whole else self[parts], SingleDeviceSharding(device))
+    if sharding.is_fully_addressable:
+        parts = sharding.devices_indices_map(tuple(self.shape))[device]
+        whole = all(each == slice(None) for each in parts)
+        return put(self if whole else self[parts], SingleDeviceSharding(device))
+    # Each process has another part, so none can take it out of the whole.
+    part = next(e.data for e in self._read().addressable_shards if e.device == device)
+    return Tensor._wrap(part)
 
 
 class _OfSpread:

@@ -20,15 +20,15 @@ class DistributedSampler(Sampler[int]):
 
     Args:
         dataset: Has a length.
-        num_replicas: How many processes there are, such as ``jax.process_count()``.
-        rank: Which of them this is, such as ``jax.process_index()``.
+        num_replicas: How many processes there are; by default those of the process group.
+        rank: Which of them this is; by default this process's rank.
         shuffle: Whether the indices come in random order.
         seed: Of that order, together with the epoch; the same in all processes.
         drop_last: See above.
 
     Raises:
-        ValueError: The number of processes, or the rank, is not given; or the rank is not below
-            the number.
+        ValueError: The rank is not below the number of processes; or one of both is not given, and
+            there is no process group.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class DistributedSampler(Sampler[int]):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            raise ValueError(
-                "there is no process group to ask: pass num_replicas=jax.process_count() and "
-                "rank=jax.process_index()"
-            )
+            from flambeau import distributed
+
+            num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas
+            rank = distributed.get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise ValueError(f"rank must be between 0 and {num_replicas - 1}, got {rank}")
         self.dataset = dataset

@@ -1,0 +1,111 @@
+"""Arrays on devices of several processes, each of which runs the same program on them."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from flambeau.core.jax_private import ArrayImpl
+
+#: Called before a program is compiled, with its name, its text, and what this process alone gives
+#: it; `distributed` sets it.
+agree: Callable[[str, str, list[tuple[str, bytes]]], None] | None = None
+
+
+_placements = itertools.count()
+
+
+def spans(array: Any) -> bool:
+    """Whether an array has elements on devices of other processes."""
+    return type(array) is ArrayImpl and not array.is_fully_addressable
+
+
+def elements_given(leaves: list[Any]) -> list[tuple[str, bytes]]:
+    """The shapes and elements of arguments that this process has on one device."""
+    arrays = (each for each in leaves if type(each) is ArrayImpl and each.is_fully_addressable)
+    return [(f"{e.dtype}{[*e.shape]}", np.asarray(e).tobytes()) for e in arrays]
+
+
+def check_alike(array: Any, sharding: Any) -> None:
+    """Check that all processes have the same elements, which a mesh of several will have once."""
+    if agree is None or sharding.is_fully_addressable or type(array) is not ArrayImpl:
+        return
+    if not spans(array):
+        agree("placement on a mesh", f"placement {next(_placements)}", elements_given([array]))
+
+
+def local(array: Any) -> Any:
+    """The elements as this process has them; ``None`` where it has only some of them."""
+    if not spans(array):
+        return array
+    return array.addressable_data(0) if array.is_fully_replicated else None
+
+
+def elements(array: Any) -> np.ndarray:
+    """The elements as a NumPy array.
+
+    Raises:
+        RuntimeError: Other processes have some of them.
+    """
+    found = local(array)
+    if found is None:
+        raise RuntimeError(
+            f"this process has only some elements of a tensor of shape {[*array.shape]}, which is "
+            "divided over the devices of several processes: to_local() gives them, and "
+            "full_tensor(), called by all processes, gives all"
+        )
+    return np.asarray(found)
+
+
+def finished(results: Any) -> Any:
+    """The results of a program on devices of several processes; on CPUs, once they are there.
+
+    XLA's CPU devices have one pool of threads, which programs that wait for other processes fill:
+    two such programs at once would wait for each other for ever.
+    """
+    arrays = (each for each in jax.tree.leaves(results) if type(each) is ArrayImpl)
+    if any(each.platform() == "cpu" for each in arrays):
+        jax.block_until_ready(results)
+    return results
+
+
+def moved(array: Any, sharding: Any) -> Any:
+    """A concrete array as ``sharding`` divides it, where one of both spans several processes.
+
+    An array of this process counts as one that all processes have alike.
+    """
+    if array.is_fully_addressable:
+        return uploaded(np.asarray(array), sharding)
+    if sharding.is_fully_addressable:
+        everywhere = NamedSharding(array.sharding.mesh, PartitionSpec())
+        return jax.device_put(_divided(everywhere)(array).addressable_data(0), sharding)
+    return _divided(sharding)(array)
+
+
+def uploaded(array: np.ndarray, sharding: Any) -> Any:
+    """NumPy's array, which all processes have alike, as ``sharding`` divides it."""
+    if sharding.is_fully_addressable:
+        return jax.device_put(array, sharding)
+    return jax.make_array_from_callback(
+        array.shape, sharding, lambda index: array[index], dtype=array.dtype
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _divided(sharding: Any) -> Callable[[Any], Any]:
+    program = jax.jit(lambda array: array, out_shardings=sharding)
+
+    def divide(array: Any) -> Any:
+        if array.sharding == sharding:
+            return array
+        if agree is not None:
+            agree("redistribute", f"{array.aval} {array.sharding} to {sharding}", [])
+        return finished(program(array))
+
+    return divide

@@ -1,0 +1,46 @@
+"""The same model in all processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jax.experimental import multihost_utils
+
+from flambeau.core.modes import no_grad
+from flambeau.distributed.objects import all_gather_object
+from flambeau.distributed.process_group import get_rank, get_world_size, is_initialized
+from flambeau.distributed.tensor.modules import members
+from flambeau.distributed.tensor.spreading import lies
+from flambeau.nn.module import Module
+from flambeau.ops.from_data import from_numpy
+
+__all__: list[str] = []
+
+
+def make_alike(module: Module) -> None:
+    """Give all processes the parameters and buffers of the first.
+
+    Raises:
+        RuntimeError: Another process has parameters or buffers of other names, shapes or dtypes.
+    """
+    if not is_initialized():
+        return
+    named = {
+        name: each for name, each in members(module) if lies(each) is None and not each.is_meta
+    }
+    mine = [(name, [*each.shape], str(each.dtype)) for name, each in named.items()]
+    all_of_them: list[Any] = [None] * get_world_size()
+    all_gather_object(all_of_them, mine)
+    for rank, theirs in enumerate(all_of_them):
+        if theirs != mine:
+            other = next((e for e in theirs if e not in mine), f"{len(theirs)} tensors")
+            own = next((e for e in mine if e not in theirs), f"{len(mine)} tensors")
+            raise RuntimeError(
+                "a wrapped module expects the same model across all ranks, but process "
+                f"{rank} has {other}, and process {get_rank()} has {own}"
+            )
+    firsts = multihost_utils.broadcast_one_to_all([each._read() for each in named.values()])
+    with no_grad():
+        for tensor, elements in zip(named.values(), firsts, strict=True):
+            tensor.detach().copy_(from_numpy(np.array(elements)))

@@ -1,0 +1,21 @@
+"""What goes wrong between processes."""
+
+from __future__ import annotations
+
+__all__ = ["DistBackendError", "DistError", "DistNetworkError", "DistStoreError"]
+
+
+class DistError(RuntimeError):
+    """An error between processes."""
+
+
+class DistBackendError(DistError):
+    """A process did not come to a collective in time, or came to another one."""
+
+
+class DistNetworkError(DistError):
+    """The other processes cannot be reached."""
+
+
+class DistStoreError(DistError):
+    """What processes tell each other through the first of them got lost."""

@@ -1,0 +1,279 @@
+"""Python objects, and tensors from one process to another, by way of the first process's memory."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import MutableSequence
+from typing import Any
+
+import numpy as np
+
+from flambeau.checkpoint.elements import array_of
+from flambeau.core.modes import no_grad
+from flambeau.core.tensor import Tensor
+from flambeau.distributed.arguments import check_count, member, place_of, rank_in, size_of
+from flambeau.distributed.errors import DistBackendError
+from flambeau.distributed.process_group import ProcessGroup, store_of_world
+from flambeau.distributed.work import Work
+from flambeau.ops.from_data import from_numpy
+
+__all__ = [
+    "all_gather_object", "broadcast_object_list", "gather_object", "irecv", "isend", "recv",
+    "scatter_object_list", "send",
+]  # fmt: skip
+
+
+def all_gather_object(object_list: MutableSequence[Any], obj: Any, group: Any = None) -> None:
+    """Put an object of each process into a list, in every process.
+
+    Objects are pickled: a process believes what the others send.
+
+    Args:
+        object_list: Has a place for each process.
+        obj: What this process gives.
+        group: The processes; by default all.
+
+    Raises:
+        ValueError: The list has another length, or there is no process group.
+        DistBackendError: Another process does not come within the timeout.
+
+    >>> from flambeau import distributed
+    >>> distributed.init_process_group(rank=0, world_size=1)
+    >>> found = [None]
+    >>> distributed.all_gather_object(found, {"step": 3})
+    >>> found
+    [{'step': 3}]
+    >>> distributed.destroy_process_group()
+    """
+    found = member(group)
+    if found is not None:
+        check_count(object_list, found.size(), "object_list")
+        object_list[:] = _exchanged(found, obj, "all_gather_object()")
+
+
+def gather_object(
+    obj: Any,
+    object_gather_list: MutableSequence[Any] | None = None,
+    dst: int | None = None,
+    group: Any = None,
+    group_dst: int | None = None,
+) -> None:
+    """`all_gather_object`, into a list of one process.
+
+    Args:
+        obj: What this process gives.
+        object_gather_list: Has a place for each process; only in the process that gets them.
+        dst: The process that gets them, by its rank in the world.
+        group: The processes; by default all.
+        group_dst: The process by its rank in the group.
+
+    Raises:
+        ValueError: The list is missing in that process, or is given in another.
+    """
+    found, place = member(group), place_of(group, dst, group_dst, "dst")
+    if found is None:
+        return
+    if (found.rank() == place) != bool(object_gather_list):
+        raise ValueError("object_gather_list must be given in the process dst, and in no other")
+    everything = _exchanged(found, obj, f"gather_object() to {place}")
+    if object_gather_list:
+        check_count(object_gather_list, found.size(), "object_gather_list")
+        object_gather_list[:] = everything
+
+
+def broadcast_object_list(
+    object_list: MutableSequence[Any],
+    src: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_src: int | None = None,
+) -> None:
+    """Put the objects in a list of one process into the lists of the others.
+
+    Args:
+        object_list: Of the same length in every process.
+        src: The process that gives, by its rank in the world.
+        group: The processes; by default all.
+        device: Accepted for PyTorch's sake.
+        group_src: The process by its rank in the group.
+
+    Raises:
+        ValueError: The lists have different lengths, or there is no process group.
+        DistBackendError: Another process does not come within the timeout.
+    """
+    found, place = member(group), place_of(group, src, group_src, "src")
+    if found is None:
+        return
+    mine = [*object_list] if found.rank() == place else None
+    given = _exchanged(found, mine, f"broadcast_object_list() from {place}")[place]
+    if len(given) != len(object_list):
+        raise ValueError(
+            f"object_list has {len(object_list)} places, but process {place} gives {len(given)}"
+        )
+    object_list[:] = given
+
+
+def scatter_object_list(
+    scatter_object_output_list: MutableSequence[Any],
+    scatter_object_input_list: MutableSequence[Any] | None = None,
+    src: int | None = None,
+    group: Any = None,
+    group_src: int | None = None,
+) -> None:
+    """Give each process an object out of a list of one process.
+
+    Args:
+        scatter_object_output_list: Gets the object at its first place.
+        scatter_object_input_list: An object for each process; only its process has to give it.
+        src: The process that gives, by its rank in the world.
+        group: The processes; by default all.
+        group_src: The process by its rank in the group.
+
+    Raises:
+        ValueError: The input has another length, or the output no place.
+    """
+    found, place = member(group), place_of(group, src, group_src, "src")
+    if found is None:
+        return
+    if not scatter_object_output_list:
+        raise ValueError("scatter_object_output_list must have a place for the object")
+    is_source = found.rank() == place
+    if is_source:
+        check_count(scatter_object_input_list or [], size_of(group), "scatter_object_input_list")
+    mine = scatter_object_input_list if is_source else None
+    given = _exchanged(found, mine, f"scatter_object_list() from {place}")[place]
+    scatter_object_output_list[0] = given[rank_in(group)]
+
+
+def _exchanged(group: ProcessGroup, mine: Any, what: str) -> list[Any]:
+    sent = pickle.dumps(mine)
+    if group.channel is None:
+        return [pickle.loads(sent)]
+    return [pickle.loads(each) for each in group.channel.exchange(sent, what)]
+
+
+# From one process to another
+
+# How many tensors have gone each way.
+_sent: dict[str, int] = {}
+_received: dict[str, int] = {}
+
+
+def send(
+    tensor: Tensor,
+    dst: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_dst: int | None = None,
+) -> None:
+    """Send a tensor to one process, which gets it by `recv`.
+
+    The elements go through the memory of the first process, so this is for what is small and rare;
+    it does not wait for the other process.
+
+    Args:
+        tensor: The tensor.
+        dst: The process, by its rank in the world.
+        group: The processes; by default all.
+        tag: Distinguishes tensors to the same process.
+        group_dst: The process by its rank in the group.
+
+    Raises:
+        ValueError: The process is this one.
+    """
+    found, place = member(group), place_of(group, dst, group_dst, "dst")
+    if found is None:
+        return
+    if place == found.rank():
+        raise ValueError("Invalid destination rank: dst is the rank of this process itself")
+    key = _next_key(_sent, found, found.rank(), place, tag)
+    store = store_of_world()
+    assert store is not None
+    elements = array_of(tensor.detach())
+    store.put(key, pickle.dumps((elements.dtype.name, elements.shape, elements.tobytes())))
+
+
+def recv(
+    tensor: Tensor,
+    src: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_src: int | None = None,
+) -> int:
+    """Wait for a tensor that another process sends, and write it into one.
+
+    Args:
+        tensor: Of the shape and dtype of what is sent.
+        src: The process, by its rank in the world.
+        group: The processes; by default all.
+        tag: See `send`.
+        group_src: The process by its rank in the group.
+
+    Returns:
+        The rank of the process in the world; -1 in a process that is not in the group.
+
+    Raises:
+        DistBackendError: Nothing comes within the timeout, or a tensor of another shape or dtype.
+        ValueError: The process is this one.
+        NotImplementedError: No process is named.
+    """
+    found = member(group)
+    if found is None:
+        return -1
+    if src is None and group_src is None:
+        raise NotImplementedError("recv() from any process: name the process by src=")
+    place = place_of(group, src, group_src, "src")
+    if place == found.rank():
+        raise ValueError("Invalid source rank: src is the rank of this process itself")
+    key = _next_key(_received, found, place, found.rank(), tag)
+    store, channel = store_of_world(), found.channel
+    assert store is not None
+    assert channel is not None
+    try:
+        name, shape, content = pickle.loads(store.get(key, channel.seconds))
+    except TimeoutError:
+        raise DistBackendError(
+            f"recv(): process {found.ranks[place]} has sent nothing within {channel.seconds:g} s"
+        ) from None
+    store.delete(key)
+    if (name, shape) != (tensor.dtype.numpy.name, tuple(tensor.shape)):
+        raise DistBackendError(
+            f"recv(): process {found.ranks[place]} has sent {name}{[*shape]}, but the tensor is "
+            f"{tensor.dtype.numpy.name}{[*tensor.shape]}"
+        )
+    elements = np.frombuffer(content, tensor.dtype.numpy).reshape(shape)
+    with no_grad():
+        tensor.detach().copy_(from_numpy(elements.copy()))
+    return found.ranks[place]
+
+
+def isend(
+    tensor: Tensor,
+    dst: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_dst: int | None = None,
+) -> Work | None:
+    """`send`, giving a `Work`."""
+    send(tensor, dst, group, tag, group_dst)
+    return None if member(group) is None else Work()
+
+
+def irecv(
+    tensor: Tensor,
+    src: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_src: int | None = None,
+) -> Work | None:
+    """`recv`, giving a `Work`; it waits at once."""
+    source = recv(tensor, src, group, tag, group_src)
+    return None if source < 0 else Work(source, [tensor])
+
+
+def _next_key(
+    counts: dict[str, int], group: ProcessGroup, source: int, target: int, tag: int
+) -> str:
+    path = f"message/{group.group_name}/{source}/{target}/{tag}"
+    counts[path] = counts.get(path, 0) + 1
+    return f"{path}/{counts[path]}"

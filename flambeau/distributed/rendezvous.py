@@ -1,0 +1,143 @@
+"""Where a process finds the others: arguments, PyTorch's environment variables, or JAX's search."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import time
+import urllib.parse
+from typing import NamedTuple
+
+from flambeau.distributed.errors import DistNetworkError
+
+__all__: list[str] = []
+
+_NEEDED = {
+    "rank": "RANK",
+    "world_size": "WORLD_SIZE",
+    "address": "MASTER_ADDR",
+    "port": "MASTER_PORT",
+}
+# What tells that JAX can find the processes itself: Slurm, Open MPI, Cloud TPU.
+_FOUND_BY_JAX = ("SLURM_JOB_ID", "OMPI_MCA_orte_hnp_uri", "TPU_WORKER_HOSTNAMES", "TPU_NAME")
+
+# Seconds between two attempts to reach process 0.
+_PAUSE = 0.1
+
+
+class Meeting(NamedTuple):
+    """Where processes meet.
+
+    Attributes:
+        rank: This process's number.
+        world_size: How many processes there are.
+        address: The machine of process 0, and a free port of it; empty for one process alone.
+        local_rank: This process's number on its machine, if each has one of its devices.
+    """
+
+    rank: int
+    world_size: int
+    address: str
+    local_rank: int | None
+
+    @property
+    def bind_address(self) -> str | None:
+        """Where process 0 listens, if not on all networks of its machine."""
+        host, _, port = self.address.rpartition(":")
+        if host == "localhost":
+            return f"127.0.0.1:{port}"
+        try:
+            loopback = ipaddress.ip_address(host.strip("[]")).is_loopback
+        except ValueError:
+            return None
+        return self.address if loopback else None
+
+
+def meeting(init_method: str | None, rank: int, world_size: int) -> Meeting | None:
+    """Where the processes meet; ``None`` if JAX finds that itself.
+
+    Args:
+        init_method: ``"env://"``, which is meant without one, or ``"tcp://host:port"``.
+        rank: This process's number; negative if the environment says it.
+        world_size: How many processes there are; negative if the environment says it.
+
+    Raises:
+        ValueError: Something is not said, is no number, or the rank is not in the world.
+    """
+    method = init_method or "env://"
+    parts = urllib.parse.urlsplit(method)
+    if parts.scheme not in ("env", "tcp"):
+        raise ValueError(
+            f'No rendezvous handler for {method!r}: init_method is "env://", which reads RANK, '
+            'WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or "tcp://host:port"'
+        )
+    asked = {key: value[0] for key, value in urllib.parse.parse_qs(parts.query).items()}
+    known = {name: os.environ.get(variable) for name, variable in _NEEDED.items()}
+    if rank >= 0:
+        known["rank"] = str(rank)
+    if world_size >= 0:
+        known["world_size"] = str(world_size)
+    known.update((name, asked[name]) for name in ("rank", "world_size") if name in asked)
+    if parts.scheme == "tcp":
+        known["address"] = parts.netloc.rpartition(":")[0] or None
+        known["port"] = parts.netloc.rpartition(":")[2] or None
+    elif init_method is None and not any(known.values()) and _found_by_jax():
+        return None
+    return _checked(known)
+
+
+def _found_by_jax() -> bool:
+    return any(each in os.environ for each in _FOUND_BY_JAX)
+
+
+def _checked(known: dict[str, str | None]) -> Meeting:
+    alone = known["world_size"] == "1"
+    missing = [_NEEDED[name] for name, value in known.items() if value is None]
+    if alone:
+        missing = [each for each in missing if not each.startswith("MASTER")]
+    if missing:
+        raise ValueError(
+            f"Error initializing torch.distributed using env:// rendezvous: environment variable "
+            f"{missing[0]} expected, but not set; {', '.join(missing)} must be in the environment, "
+            "as python -m flambeau.distributed.run puts it there, or be given by "
+            'init_method="tcp://host:port", rank and world_size'
+        )
+    rank, world = _number("rank", known), _number("world_size", known)
+    if world < 1:
+        raise ValueError(f"world_size must be positive, got {world}")
+    if not 0 <= rank < world:
+        raise ValueError(f"rank must be between 0 and {world - 1}, got {rank}")
+    address = "" if alone else f"{known['address']}:{_number('port', known)}"
+    shared = (
+        os.environ.get("LOCAL_RANK") if os.environ.get("LOCAL_WORLD_SIZE", "1") != "1" else None
+    )
+    return Meeting(rank, world, address, None if shared is None else int(shared))
+
+
+def _number(name: str, known: dict[str, str | None]) -> int:
+    try:
+        return int(known[name] or "")
+    except ValueError:
+        raise ValueError(f"{_NEEDED[name]} must be a number, got {known[name]!r}") from None
+
+
+def wait_for_listener(address: str, seconds: float) -> None:
+    """Wait until a process listens at an address.
+
+    Raises:
+        DistNetworkError: None does within the time.
+    """
+    host, _, port = address.rpartition(":")
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=seconds):
+                return
+        except OSError as error:
+            if time.monotonic() > end:
+                raise DistNetworkError(
+                    f"process 0 does not listen at {address} within {seconds:g} s ({error}); is it "
+                    "running, and are MASTER_ADDR and MASTER_PORT the same in all processes?"
+                ) from None
+        time.sleep(_PAUSE)

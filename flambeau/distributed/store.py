@@ -1,0 +1,265 @@
+"""What processes tell each other outside of XLA's programs.
+
+JAX's coordination service, which runs in the first process, keeps small values by key and knows
+barriers. Through it processes exchange objects, and say what they are about to compute, so that two
+that disagree get an error instead of a collective that never ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flambeau.core.jax_private import coordination_client
+from flambeau.distributed.errors import DistBackendError, DistStoreError
+
+__all__: list[str] = []
+
+#: Bytes of a value that one message carries; JAX's service refuses much larger ones.
+_PIECE = 1 << 20
+_REFUSED = "refused"
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.2
+
+
+class Store:
+    """The coordination service, seen from one process.
+
+    Args:
+        rank: This process's number.
+    """
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        self._client = coordination_client()
+        if self._client is None:
+            raise DistStoreError(
+                "this version of JAX does not show its coordination service; use JAX 0.10 to 0.12"
+            )
+
+    def put(self, key: str, value: bytes) -> None:
+        """Keep a value, of any length, under a key that has none yet."""
+        starts = range(0, len(value), _PIECE)
+        for number, start in enumerate(starts):
+            self._client.key_value_set_bytes(f"{key}/{number}", value[start : start + _PIECE])
+        self._client.key_value_set_bytes(f"{key}/count", str(len(starts)).encode())
+
+    def get(self, key: str, seconds: float) -> bytes:
+        """The value that is kept under a key; waits until there is one.
+
+        Raises:
+            TimeoutError: There is none within the time.
+        """
+        count = int(self.wait_for(f"{key}/count", seconds))
+        return b"".join(self.wait_for(f"{key}/{number}", seconds) for number in range(count))
+
+    def wait_for(self, key: str, seconds: float) -> bytes:
+        """The short value under a key that `set` has written; waits until there is one.
+
+        Raises:
+            TimeoutError: There is none within the time.
+        """
+        try:
+            return self._client.blocking_key_value_get_bytes(key, _milliseconds(seconds))
+        except Exception as error:
+            if "DEADLINE_EXCEEDED" in str(error):
+                raise TimeoutError(key) from None
+            raise DistStoreError(_without_details(error)) from error
+
+    def all_of(self, prefix: str) -> dict[str, bytes]:
+        """The short values that are kept under keys that begin so, now."""
+        return {
+            key.removeprefix(prefix): bytes(value)
+            for key, value in self._client.key_value_dir_get_bytes(prefix)
+        }
+
+    def set(self, key: str, value: bytes) -> None:
+        """Keep a short value under a key, in the place of another."""
+        self._client.key_value_set_bytes(key, value, allow_overwrite=True)
+
+    def delete(self, key: str) -> None:
+        """Forget what is kept under a key."""
+        self._client.key_value_delete(key)
+
+    def barrier(self, name: str, ranks: Sequence[int], seconds: float, what: str) -> None:
+        """Wait until all of ``ranks`` are here.
+
+        Raises:
+            DistBackendError: One does not come within the time, or has ended.
+        """
+        try:
+            self._client.wait_at_barrier(name, _milliseconds(seconds), [*ranks])
+        except Exception as error:  # noqa: BLE001 - JAX has one type of error for all of them.
+            reason = f"within {seconds:g} s" if "DEADLINE_EXCEEDED" in str(error) else "any more"
+            raise DistBackendError(
+                f"{what}: not all of the processes {[*ranks]} come {reason}; each has to call the "
+                f"same collectives in the same order. {_without_details(error)}"
+            ) from None
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, int(seconds * 1000))
+
+
+def _without_details(error: Exception) -> str:
+    """JAX's message without the name of its remote procedure."""
+    return str(error).partition("\nRPC:")[0]
+
+
+class Channel:
+    """Exchanges among some of the processes, each of which all of them take part in, in order.
+
+    Args:
+        store: Where values are kept.
+        name: Distinguishes the channel from all others.
+        ranks: The numbers of the processes.
+        seconds: For how long a process waits for the others.
+    """
+
+    def __init__(self, store: Store, name: str, ranks: Sequence[int], seconds: float) -> None:
+        self.store = store
+        self.name = name
+        self.ranks = tuple(ranks)
+        self.seconds = seconds
+        self.calls = 0
+
+    def exchange(self, mine: bytes, what: str, seconds: float | None = None) -> list[bytes]:
+        """What each process has given, in the order of `ranks`.
+
+        Args:
+            mine: What this process gives.
+            what: What it calls, which has to be the same in all processes.
+            seconds: For how long it waits for the others, if not as long as always.
+
+        Raises:
+            DistBackendError: A process calls something else, or does not come.
+        """
+        self.calls += 1
+        key, me = f"{self.name}/{self.calls}", self.store.rank
+        limit = self.seconds if seconds is None else seconds
+        self.store.put(f"{key}/{me}", what.encode() + b"\0" + mine)
+        self.store.barrier(key, self.ranks, limit, what)
+        found = [self.store.get(f"{key}/{rank}", limit).partition(b"\0") for rank in self.ranks]
+        if self.calls > 1:
+            # All are here, so all have read what was exchanged before.
+            self.store.delete(f"{self.name}/{self.calls - 1}/{me}")
+        called = [name.decode() for name, _, _ in found]
+        if len({*called}) > 1:
+            pairs = zip(self.ranks, called, strict=True)
+            said = "; ".join(f"process {rank} calls {name}" for rank, name in pairs)
+            raise DistBackendError(
+                f"processes disagree: {said}. Collectives need the same call, with tensors of the "
+                "same shape and dtype, in every process"
+            )
+        return [given for _, _, given in found]
+
+
+class Programs:
+    """Sees to it that all processes are about to run the same program.
+
+    A process that compiles one says so, and waits until all others have said the same, now or
+    earlier: which of them still has a program in memory need not be the same.
+
+    Args:
+        store: Where values are kept.
+        world: The number of processes.
+        seconds: For how long a process waits for the others.
+    """
+
+    def __init__(self, store: Store, world: int, seconds: float) -> None:
+        self.store = store
+        self.world = world
+        self.seconds = seconds
+        self._said: set[str] = set()
+
+    def agree(self, name: str, text: str, given: list[tuple[str, bytes]]) -> None:
+        """Wait until all processes have come to a program.
+
+        Args:
+            name: What the program is called in messages.
+            text: What it computes.
+            given: For each argument that each process has on one device, its shape and its
+                elements, which count as the same in all of them.
+
+        Raises:
+            DistBackendError: Another process waits at another program, one does not come, or
+                elements are not the same.
+        """
+        digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        if digest in self._said:
+            return
+        me = self.store.rank
+        mine = [(shape, hashlib.blake2b(each, digest_size=8).hexdigest()) for shape, each in given]
+        self.store.set(f"programs/{digest}/{me}", json.dumps(mine).encode())
+        self._said.add(digest)
+        self.store.set(f"waiting/{me}", f"{digest} {name}".encode())
+        missing = _waited_for(lambda: self._missing(digest, name), self.seconds)
+        if missing:
+            raise DistBackendError(
+                f"the processes {missing} have not come to the program {name!r} within "
+                f"{self.seconds:g} s; each has to run the same operators on tensors that lie on "
+                "devices of several processes"
+            )
+        self._check_given(digest, name, mine)
+
+    def _check_given(self, digest: str, name: str, mine: list[tuple[str, str]]) -> None:
+        for rank, said in self.store.all_of(f"programs/{digest}/").items():
+            if rank == _REFUSED:
+                continue
+            for number, (shape, its) in enumerate(json.loads(said)):
+                if its != mine[number][1]:
+                    raise DistBackendError(
+                        f"{name!r} gets a tensor on one device, {shape}, beside tensors on devices "
+                        f"of several processes; its elements have to be the same in all processes, "
+                        f"but process {rank} has others than process {self.store.rank}. Batches of "
+                        "each process become one by distributed.global_batches(loader, mesh); and "
+                        "every process needs the same manual_seed"
+                    )
+
+    def _missing(self, digest: str, name: str) -> list[int]:
+        missing = self._not_here(digest, name)
+        if not missing:
+            return []
+        waiting = self.store.all_of("waiting/")
+        # Who has come meanwhile may wait at the next program already.
+        for rank in self._not_here(digest, name):
+            other, _, its = waiting.get(str(rank), b"").decode().partition(" ")
+            # It goes on when this process says the same, which waits here.
+            if other and other not in self._said:
+                # This process waits no longer, and the other would wait in vain.
+                me = self.store.rank
+                self.store.set(f"waiting/{me}", b"")
+                self.store.set(f"programs/{other}/{_REFUSED}", f"{me} {name}".encode())
+                raise _different(rank, its, me, name)
+        return missing
+
+    def _not_here(self, digest: str, name: str) -> list[int]:
+        """The processes that have not come to a program yet."""
+        here, me = self.store.all_of(f"programs/{digest}/"), self.store.rank
+        if _REFUSED in here:
+            rank, _, its = here[_REFUSED].decode().partition(" ")
+            self.store.delete(f"programs/{digest}/{_REFUSED}")
+            self.store.set(f"waiting/{me}", b"")
+            raise _different(int(rank), its, me, name)
+        return [rank for rank in range(self.world) if str(rank) not in here]
+
+
+def _different(rank: int, its: str, own_rank: int, own: str) -> DistBackendError:
+    return DistBackendError(
+        f"process {rank} runs another program: {its!r}, where process {own_rank} runs {own!r}; "
+        "every process has to run the same operators, on tensors of the same shapes, in the same "
+        "order"
+    )
+
+
+def _waited_for(missing: Callable[[], Any], seconds: float) -> Any:
+    """Ask until nothing is missing, or for so long."""
+    end, pause = time.monotonic() + seconds, _FIRST_PAUSE
+    while found := missing():
+        if time.monotonic() > end:
+            return found
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+    return None

@@ -1,0 +1,58 @@
+"""What a collective with ``async_op=True`` gives."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from flambeau.futures import Future
+
+__all__ = ["Work"]
+
+
+class Work:
+    """A collective that has been started.
+
+    XLA orders what uses the result after it, so nothing has to be waited for by the program; an
+    error has been raised where the collective was called.
+
+    Args:
+        source: The process that a tensor has come from, if it came from one.
+        result: The tensors that have been written.
+    """
+
+    def __init__(self, source: int = -1, result: Any = ()) -> None:
+        self._source = source
+        self._result = [*result]
+
+    def wait(self, timeout: dt.timedelta | None = None) -> bool:
+        """``True``: the result is in the tensors."""
+        return True
+
+    def is_completed(self) -> bool:
+        """``True``: see `wait`."""
+        return True
+
+    def is_success(self) -> bool:
+        """``True``: a failed collective gives no `Work`."""
+        return True
+
+    def exception(self) -> None:
+        """``None``: see `is_success`."""
+
+    def synchronize(self) -> None:
+        """Return at once: see `wait`."""
+
+    def result(self) -> list[Any]:
+        """The tensors that have been written."""
+        return self._result
+
+    def source_rank(self) -> int:
+        """The process that a tensor has come from."""
+        return self._source
+
+    def get_future(self) -> Future[list[Any]]:
+        """The result as a future, which has it."""
+        future: Future[list[Any]] = Future()
+        future.set_result(self._result)
+        return future

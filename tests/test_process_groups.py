@@ -1,0 +1,219 @@
+"""Process groups: who finds whom, and a world of one process, which needs no network."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import flambeau
+from flambeau import distributed
+from flambeau.distributed import ReduceOp, rendezvous, run
+from flambeau.utils.data import DistributedSampler
+
+ROOT = Path(__file__).parent.parent
+VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch):
+    for name in (*VARIABLES, "TORCHELASTIC_RUN_ID"):
+        monkeypatch.delenv(name, raising=False)
+    yield
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+@pytest.fixture
+def alone():
+    distributed.init_process_group("gloo", rank=0, world_size=1)
+
+
+def test_before_and_after_there_is_no_group():
+    assert distributed.is_available()
+    for _ in range(2):
+        assert not distributed.is_initialized()
+        assert distributed.group.WORLD is None
+        for ask in (distributed.get_rank, distributed.get_world_size, distributed.barrier):
+            with pytest.raises(ValueError, match="Default process group has not been initialized"):
+                ask()
+        with pytest.raises(ValueError, match="Default process group has not been initialized"):
+            distributed.all_reduce(flambeau.ones(1))
+        distributed.init_process_group(init_method="tcp://127.0.0.1:1", rank=0, world_size=1)
+        assert (distributed.get_rank(), distributed.get_world_size()) == (0, 1)
+        distributed.destroy_process_group()
+
+
+class TestMeeting:
+    def set(self, monkeypatch, **values):
+        for name, value in values.items():
+            monkeypatch.setenv(name, value)
+
+    def test_the_environment_says_where(self, monkeypatch):
+        self.set(monkeypatch, RANK="1", WORLD_SIZE="2", MASTER_ADDR="10.0.0.5", MASTER_PORT="99")
+        found = rendezvous.meeting(None, -1, -1)
+        assert found == (1, 2, "10.0.0.5:99", None)
+        assert found.bind_address is None
+        self.set(monkeypatch, LOCAL_RANK="1", LOCAL_WORLD_SIZE="2")
+        assert rendezvous.meeting("env://", -1, -1).local_rank == 1
+
+    @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+    def test_process_0_listens_on_the_loopback_alone_where_all_are_on_one_machine(self, host):
+        found = rendezvous.meeting(f"tcp://{host}:99", 0, 2)
+        assert found.bind_address == f"{'127.0.0.1' if host == 'localhost' else host}:99"
+
+    def test_an_address_says_it_all(self):
+        assert rendezvous.meeting("tcp://a:7?rank=1&world_size=3", -1, -1)[:3] == (1, 3, "a:7")
+
+    @pytest.mark.parametrize("missing", VARIABLES[:4])
+    def test_what_is_missing_is_named(self, monkeypatch, missing):
+        known = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "9"}
+        self.set(monkeypatch, **{name: known[name] for name in known if name != missing})
+        message = rf"environment variable {missing} expected, but not set.*distributed\.run"
+        with pytest.raises(ValueError, match=message):
+            distributed.init_process_group()
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "message"),
+        [
+            ({"rank": 2, "world_size": 2}, ValueError, "rank must be between 0 and 1, got 2"),
+            ({"rank": 0, "world_size": 0}, ValueError, "world_size must be positive, got 0"),
+            ({"init_method": "file:///x"}, ValueError, "No rendezvous handler for 'file:///x'"),
+            ({"backend": "mpi"}, ValueError, "Unknown backend 'mpi'"),
+            ({"backend": 3}, ValueError, "Backend name must be a string, but got: 3"),
+            ({"store": object()}, NotImplementedError, "leave out store="),
+        ],
+    )
+    def test_arguments_that_do_not_fit(self, arguments, error, message):
+        with pytest.raises(error, match=message):
+            distributed.init_process_group(**{"init_method": "tcp://a:1", **arguments})
+
+    def test_a_number_that_is_none(self, monkeypatch):
+        self.set(monkeypatch, RANK="first", WORLD_SIZE="2", MASTER_ADDR="a", MASTER_PORT="9")
+        with pytest.raises(ValueError, match="RANK must be a number, got 'first'"):
+            distributed.init_process_group()
+
+    def test_a_process_that_has_made_tensors_cannot_join_others(self):
+        flambeau.ones(1).sum()
+        with pytest.raises(RuntimeError, match="call it first, before any tensor is made"):
+            distributed.init_process_group(init_method="tcp://127.0.0.1:1", rank=0, world_size=2)
+        assert not distributed.is_initialized()
+
+
+class TestAlone:
+    def test_what_a_script_asks(self, alone):
+        world = distributed.group.WORLD
+        assert (world.rank(), world.size(), repr(world)) == (0, 1, "ProcessGroup([0])")
+        assert distributed.get_backend() == "gloo"
+        assert distributed.get_process_group_ranks(None) == [0]
+        assert distributed.get_group_rank(world, 0) == distributed.get_global_rank(world, 0) == 0
+        assert not distributed.is_torchelastic_launched()
+        assert distributed.get_node_local_rank(4) == 4
+        with pytest.raises(ValueError, match="default process group twice"):
+            distributed.init_process_group(rank=0, world_size=1)
+
+    def test_collectives_give_back_what_went_in(self, alone):
+        x = flambeau.tensor([1.0, 2.0])
+        for op in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PRODUCT, ReduceOp.MIN, ReduceOp.MAX):
+            distributed.all_reduce(x, op)
+        distributed.broadcast(x, 0)
+        distributed.reduce(x)
+        distributed.barrier()
+        out = flambeau.zeros(2)
+        for collective in (
+            distributed.all_gather_into_tensor, distributed.reduce_scatter_tensor,
+            distributed.all_to_all_single,
+        ):  # fmt: skip
+            out.zero_()
+            assert collective(out, x, async_op=True).wait()
+            assert out.tolist() == x.tolist() == [1, 2]
+        found = [flambeau.zeros(2)]
+        distributed.all_gather(found, x)
+        distributed.scatter(out, found)
+        distributed.gather(out, found)
+        assert found[0].tolist() == [1, 2]
+        objects = [None]
+        distributed.all_gather_object(objects, {"a": 1})
+        distributed.broadcast_object_list(objects)
+        assert objects == [{"a": 1}]
+
+    def test_a_tensor_that_requires_grad_is_written_without_a_history(self, alone):
+        x = flambeau.ones(2, requires_grad=True)
+        work = distributed.all_reduce(x, async_op=True)
+        assert x.grad_fn is None
+        assert work.result()[0] is x
+        assert work.get_future().wait() == [x]
+
+    def test_a_sampler_asks_the_group(self, alone):
+        assert [*DistributedSampler(range(4), shuffle=False)] == [0, 1, 2, 3]
+
+    def test_groups(self, alone):
+        group = distributed.new_group()
+        assert isinstance(group, distributed.ProcessGroup)
+        x = flambeau.ones(1)
+        distributed.all_reduce(x, group=group)
+        assert x.item() == 1
+        with pytest.raises(ValueError, match="Group rank 3 is not part of group"):
+            distributed.get_global_rank(group, 3)
+        with pytest.raises(TypeError, match="group must be a ProcessGroup, got str"):
+            distributed.all_reduce(x, group="both")
+
+    @pytest.mark.parametrize(
+        ("call", "error", "message"),
+        [
+            (lambda x: distributed.all_reduce(x, "sum"), ValueError, "op must be a ReduceOp"),
+            (lambda x: distributed.all_reduce(1.0), TypeError, "take tensors, got float"),
+            (lambda x: distributed.gather(x), ValueError, "``gather_list`` must be specified"),
+            (lambda x: distributed.recv(x), NotImplementedError, "name the process by src="),
+            (lambda x: distributed.send(x, 0), ValueError, "Invalid destination rank"),
+            (lambda x: distributed.all_to_all_single(x, x, [1], [1]), ValueError, "split_sizes"),
+            (lambda x: distributed.broadcast(x, 0, group_src=0), ValueError, "both group_src and"),
+        ],
+    )
+    def test_arguments_that_do_not_fit(self, alone, call, error, message):
+        with pytest.raises(error, match=message):
+            call(flambeau.ones(2))
+
+
+class TestLauncher:
+    def launch(self, *arguments):
+        environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+        return subprocess.run(
+            [sys.executable, "-m", "flambeau.distributed.run", *arguments],
+            env={**environment, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def test_each_process_gets_its_place(self, tmp_path):
+        script = tmp_path / "script.py"
+        script.write_text(
+            "import os, sys\n"
+            f"names = {VARIABLES[:3] + VARIABLES[4:]}\n"
+            "sys.stdout.write(' '.join([*map(os.environ.get, names), *sys.argv[1:]]) + '\\n')\n"
+        )
+        found = self.launch("--nproc-per-node", "2", str(script), "--nnodes", "x")
+        assert found.returncode == 0, found.stderr
+        assert sorted(found.stdout.splitlines()) == [
+            f"{rank} 2 127.0.0.1 {rank} 2 --nnodes x" for rank in range(2)
+        ]
+
+    def test_when_one_process_fails_the_others_are_ended(self, tmp_path):
+        script = tmp_path / "script.py"
+        script.write_text(
+            "import os, sys, time\nif os.environ['RANK'] == '1': sys.exit(7)\ntime.sleep(100)\n"
+        )
+        found = self.launch("--nproc_per_node=2", str(script))
+        assert found.returncode == 7
+        assert "process 1 has ended with code 7; the others are ended" in found.stderr
+
+    def test_several_machines_need_an_address(self, capsys):
+        with pytest.raises(SystemExit):
+            run.main(["--nnodes", "2", "script.py"])
+        assert "need --master-addr and --master-port" in capsys.readouterr().err
+        with pytest.raises(SystemExit):
+            run.main(["--nnodes", "2", "--node-rank", "2", "script.py"])
+        assert "--node-rank must be below" in capsys.readouterr().err

@@ -1,0 +1,149 @@
+"""The programs in `many_devices` that two processes run together, over this machine's loopback."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "tests" / "many_devices"
+SECONDS = 300
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def two_processes(script, *arguments, world=(0, 1)):
+    """Two processes that run a program, which are killed at the end."""
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTEST_", "COV_", "XLA_FLAGS"))
+    }
+    environment.update(
+        WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()), PYTHONPATH=str(ROOT)
+    )
+    command = [sys.executable, "-u", str(FOLDER / script), *map(str, arguments)]
+    pipe = subprocess.PIPE
+    processes = [
+        subprocess.Popen(
+            command, env={**environment, "RANK": str(rank)}, stdout=pipe, stderr=pipe, text=True
+        )
+        for rank in world
+    ]
+    try:
+        yield processes
+    finally:
+        for each in processes:
+            each.kill()
+            each.communicate()
+
+
+def outcome(process, seconds=SECONDS):
+    """The code with which a process ends, and what it has written."""
+    output, errors = process.communicate(timeout=seconds)
+    return process.returncode, output + errors
+
+
+def run_in_two(script, *arguments):
+    with two_processes(script, *arguments) as processes:
+        for each in processes:
+            code, text = outcome(each)
+            assert code == 0, text
+
+
+def test_collectives():
+    run_in_two("in_two_collectives.py")
+
+
+def test_training_gives_the_numbers_of_one_device():
+    run_in_two("in_two_training.py")
+
+
+def test_checkpoints(tmp_path):
+    run_in_two("in_two_checkpoints.py", tmp_path, "once")
+
+
+@pytest.mark.parametrize(("killed", "milliseconds"), [(0, 7), (1, 40)])
+def test_a_killed_process_leaves_the_last_complete_checkpoint(tmp_path, killed, milliseconds):
+    with two_processes("in_two_checkpoints.py", tmp_path, "forever") as processes:
+        # Gloo writes to the same stream.
+        last = int(next(filter(str.isdigit, map(str.strip, processes[1].stdout))))
+        time.sleep(milliseconds / 1000)
+        processes[killed].send_signal(signal.SIGKILL)
+        time.sleep(0.2)
+        processes[1 - killed].send_signal(signal.SIGKILL)
+        rest = [*map(str.strip, processes[1].communicate()[0].splitlines())]
+        last = int([last, *filter(str.isdigit, rest)][-1])
+    with two_processes("in_two_checkpoints.py", tmp_path, "afterwards") as processes:
+        (code, text), (_, printed) = map(outcome, processes)
+    assert code == 0, text
+    assert f"\nstep {last}\n" in printed or f"\nstep {last + 1}\n" in printed
+
+
+def test_a_killed_process_ends_the_other():
+    # Without a sign of life for the timeout, 20 s here, a process counts as dead.
+    with two_processes("in_two_failing.py", "a_killed_process", 20) as (first, second):
+        # From here on, both are in the middle of their steps.
+        next(line for line in first.stdout if line == "training\n")
+        second.wait(SECONDS)
+        began = time.monotonic()
+        code, text = outcome(first)
+    assert code != 0
+    assert "tasks are unhealthy (stopped sending heartbeats)" in text
+    assert time.monotonic() - began < 60
+
+
+def test_a_failing_process_ends_the_other():
+    with two_processes("in_two_failing.py", "a_failing_process", 120) as processes:
+        (code, text), (failing, trace) = map(outcome, processes)
+    assert code == failing == 1
+    assert "process 0 of 2 ends, since process 1 has failed with ValueError: the data are" in text
+    assert "in a_failing_process" in trace
+
+
+@pytest.mark.parametrize(
+    ("rank", "message"),
+    [(0, "not all processes have come to init_process_group"), (1, "process 0 does not listen")],
+)
+def test_a_process_that_never_starts_ends_the_other(rank, message):
+    with two_processes("in_two_failing.py", "a_killed_process", 2, world=(rank,)) as (process,):
+        code, text = outcome(process)
+    assert code == 1
+    assert f"{message}" in text
+    assert "at 127.0.0.1:" in text
+
+
+def test_a_script_for_pytorch_is_launched_under_its_name(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\n"
+        "import torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "x = torch.tensor([float(dist.get_rank() + 1)])\n"
+        "dist.all_reduce(x, op=dist.ReduceOp.SUM)\n"
+        "open(f'{__file__}.{dist.get_rank()}', 'w').write(f'{x.item()} {torch.__version__}')\n"
+        "dist.destroy_process_group()\n"
+    )
+    launcher = [sys.executable, "-m", "flambeau", "-m", "torch.distributed.run"]
+    found = subprocess.run(
+        [*launcher, "--nproc-per-node", "2", str(script)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    texts = [(tmp_path / f"script.py.{rank}").read_text() for rank in range(2)]
+    assert all(text.startswith("3.0 ") and "flambeau" in text for text in texts)
