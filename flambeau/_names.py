@@ -7,9 +7,9 @@ from __future__ import annotations
 
 #: Modules of `flambeau` that few programs use.
 MODULES = """
-    __config__ accelerator amp ao backends compiler cpu cuda distributed distributions fft
-    functional futures fx hub jit library mps mtia multiprocessing onnx profiler quantization
-    serialization signal sparse special storage testing types xpu
+    __config__ accelerator amp ao backends compiler cpu cuda distributed distributions export fft
+    functional futures fx hub jit library masked mps mtia multiprocessing nested onnx profiler
+    quantization quasirandom serialization signal sparse special storage testing types xpu
 """
 
 #: What few programs use, by the module of `flambeau` that has it. A dot before a name says that it
@@ -27,6 +27,8 @@ HOMES = {
     """,
     "autograd.anomaly_mode": "is_anomaly_check_nan_enabled is_anomaly_enabled",
     "checkpoint.file_reader": "PyTorchFileReader",
+    "core.exhaustion": "OutOfMemoryError",
+    "core.warning": "is_warn_always_enabled set_warn_always",
     "device_modules": "get_device_module",
     "distributed.sharding": "shard",
     "futures": "Future",
@@ -85,10 +87,12 @@ HOMES = {
         SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt
         sym_sum
     """,
+    "sparse.compressed": "sparse_compressed_tensor sparse_csc_tensor sparse_csr_tensor",
     "sparse.creation": "sparse_coo_tensor",
     "sparse.methods": """
-        ._indices ._nnz ._values .coalesce .dense_dim .indices .is_coalesced .sparse_dim
-        .sparse_mask .to_sparse .to_sparse_coo .values
+        ._indices ._nnz ._values .ccol_indices .coalesce .col_indices .crow_indices .dense_dim
+        .indices .is_coalesced .row_indices .sparse_dim .sparse_mask .to_sparse .to_sparse_coo
+        .to_sparse_csc .to_sparse_csr .values
     """,
     "sparse.products": "spmm",
     "storage": """
@@ -142,18 +146,11 @@ ADVICE = {
         float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu
     """,
     # Kinds of tensors
-    "of sparse layouts there is one, flambeau.sparse_coo_tensor(indices, values, size), which has "
-    "to_dense(), and products with dense matrices by @": """
-        dsmm hsmm hspmm saddmm smm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor
-        sparse_csc_tensor sparse_csr_tensor sspaddmm sparse.sampled_addmm sparse.spdiags
-        sparse.spsolve
+    "the sparse layouts are those of flambeau.sparse_coo_tensor, flambeau.sparse_csr_tensor and "
+    "flambeau.sparse_csc_tensor, which have to_dense(), and products with dense matrices by @": """
+        dsmm hsmm hspmm saddmm smm sparse_bsc_tensor sparse_bsr_tensor sspaddmm
+        sparse.sampled_addmm sparse.spdiags sparse.spsolve
     """,
-    "pad sequences of several lengths with flambeau.nn.utils.rnn.pad_sequence, and mask what was "
-    "added": "nested",
-    "keep the mask as a tensor of its own, for flambeau.where, masked_fill and masked_select": """
-        masked
-    """,
-    "flambeau.empty gives zeros, so nothing is left to fill": "utils.deterministic",
     "use the storages of flambeau itself, such as flambeau.FloatStorage": """
         Storage cuda.BFloat16Storage cuda.BoolStorage
         cuda.ByteStorage cuda.CharStorage cuda.ComplexDoubleStorage cuda.ComplexFloatStorage
@@ -185,9 +182,6 @@ ADVICE = {
         special.laguerre_polynomial_l special.legendre_polynomial_p
         special.shifted_chebyshev_polynomial_t special.shifted_chebyshev_polynomial_u
     """,
-    "scipy.stats.qmc has such points: flambeau.from_numpy(scipy.stats.qmc.Sobol(d).random(n))": """
-        quasirandom
-    """,
     "use flambeau.testing.assert_close(actual, expected, check_dtype=False)": """
         testing.assert_allclose
     """,
@@ -201,20 +195,14 @@ ADVICE = {
     # Layers
     "nn.attention.sdpa_kernel chooses the kernel of scaled_dot_product_attention; put a bias or a "
     "pattern into attn_mask": """
-        nn.attention.bias
         nn.attention.varlen
     """,
     # Programs
-    "there is no TorchScript; flambeau.compile makes an XLA program of a function or a module": """
-        jit.freeze jit.optimize_for_inference jit.trace jit.trace_module
-    """,
     "code is not saved; keep the class, flambeau.save(module.state_dict(), path), and for a new "
-    "module call load_state_dict(flambeau.load(path))": "jit.load jit.save package",
-    "jax.export.export makes StableHLO of a jitted function of arrays, such as one that calls "
-    "flambeau.func.functional_call": "export",
+    "module call load_state_dict(flambeau.load(path))": "package",
     "flambeau.compile needs no settings, and its programs are never stale; leave it out": """
         _dynamo _inductor compiler.config compiler.get_default_backend
-        compiler.set_default_backend compiler.set_stance
+        compiler.set_default_backend
     """,
     "compiled programs are kept on disk between runs in any case; leave it out": """
         compiler.load_cache_artifacts compiler.save_cache_artifacts
@@ -264,33 +252,20 @@ ADVICE = {
     """,
     "JAX keeps the memory: jax.local_devices()[0].memory_stats() tells of that of a GPU, and "
     "XLA_PYTHON_CLIENT_MEM_FRACTION in the environment limits it": """
-        accelerator.max_memory_reserved accelerator.memory_reserved
-        accelerator.memory_stats accelerator.reset_accumulated_memory_stats
-        accelerator.reset_peak_memory_stats cuda.CUDAPluggableAllocator cuda.MemPool
+        cuda.CUDAPluggableAllocator cuda.MemPool
         cuda.caching_allocator_alloc cuda.caching_allocator_delete cuda.change_current_allocator
-        cuda.get_allocator_backend cuda.get_per_process_memory_fraction cuda.max_memory_cached
-        cuda.max_memory_reserved cuda.memory_cached cuda.memory_reserved
-        cuda.memory_snapshot cuda.memory_stats cuda.memory_summary
-        cuda.reset_accumulated_memory_stats cuda.reset_max_memory_allocated
-        cuda.reset_max_memory_cached cuda.reset_peak_memory_stats
-        cuda.set_per_process_memory_fraction cuda.use_mem_pool
+        cuda.get_allocator_backend cuda.get_per_process_memory_fraction
+        cuda.memory_snapshot cuda.set_per_process_memory_fraction cuda.use_mem_pool
     """,
     "nvidia-smi tells of the GPU itself": """
         cuda.clock_rate cuda.device_memory_used cuda.list_gpu_processes cuda.memory_usage
         cuda.power_draw cuda.temperature cuda.utilization
     """,
-    "errors of a device are jax.errors.JaxRuntimeError; where memory ran out, the message says "
-    "RESOURCE_EXHAUSTED": """
-        AcceleratorError OutOfMemoryError cuda.AcceleratorError cuda.CudaError
-        cuda.OutOfMemoryError
-    """,
+    "errors of a device are jax.errors.JaxRuntimeError": "cuda.CudaError",
     # Measuring
     "jax.profiler.trace(folder) records what runs in its block, and "
     "jax.profiler.TraceAnnotation(name) names a part": """
         cuda.nvtx cuda.profiler
         profiler.ExecutionTraceObserver profiler.itt
-    """,
-    "warnings are Python's: warnings.simplefilter shows and hides them": """
-        is_warn_always_enabled set_warn_always
     """,
 }

@@ -7,13 +7,15 @@ from typing import Any
 from flambeau._absent import Absent as _Absent
 from flambeau.core.device import available_devices, device
 from flambeau.cuda.devices import wait_for
-from flambeau.cuda.memory import stated
+from flambeau.cuda.memory import stated, stats_of
 from flambeau.streams import Stream
 
 __all__ = [
     "current_accelerator", "current_device_index", "current_stream", "device_count",
     "device_index", "empty_cache", "get_memory_info", "is_available", "max_memory_allocated",
-    "memory_allocated", "set_device_index", "set_stream", "synchronize",
+    "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats",
+    "reset_accumulated_memory_stats", "reset_peak_memory_stats", "set_device_index", "set_stream",
+    "synchronize",
 ]  # fmt: skip
 
 __getattr__: _Absent = _Absent(__name__)
@@ -134,6 +136,41 @@ def max_memory_allocated(device_index: Any = None, /) -> int:
         RuntimeError: There is no accelerator.
     """
     return stated(_place(device_index).jax_device, "peak_bytes_in_use")
+
+
+def memory_reserved(device_index: Any = None, /) -> int:
+    """How many bytes of an accelerator JAX has taken for its arrays, used or not.
+
+    Raises:
+        RuntimeError: There is none.
+    """
+    return stated(_place(device_index).jax_device, "pool_bytes")
+
+
+def max_memory_reserved(device_index: Any = None, /) -> int:
+    """The most that `memory_reserved` has been.
+
+    Raises:
+        RuntimeError: There is no accelerator.
+    """
+    return stated(_place(device_index).jax_device, "peak_pool_bytes")
+
+
+def memory_stats(device_index: Any = None, /) -> dict[str, Any]:
+    """What JAX counts of an accelerator's memory; see `cuda.memory_stats`.
+
+    Raises:
+        RuntimeError: There is no accelerator.
+    """
+    return stats_of(_place(device_index).jax_device)
+
+
+def reset_peak_memory_stats(device_index: Any = None, /) -> None:
+    """Nothing: JAX keeps the peak of the whole process, and does not start over."""
+
+
+def reset_accumulated_memory_stats(device_index: Any = None, /) -> None:
+    """Nothing: JAX goes on counting."""
 
 
 def get_memory_info(device_index: Any = None, /) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from flambeau.compile.function import CompiledFunction as _CompiledFunction
 from flambeau.core import programs as _programs
 from flambeau.core.finishing import between_steps
 from flambeau.core.limits import programs_at_once as _programs_at_once
+from flambeau.core.modes import ContextDecorator as _ContextDecorator
 from flambeau.core.modes import modes
 from flambeau.core.native import native_kernels as _native_kernels
 from flambeau.core.statistics import statistics as _statistics
@@ -17,7 +18,7 @@ from flambeau.core.statistics import statistics as _statistics
 __all__ = [
     "allow_in_graph", "assume_constant_result", "between_steps", "compile",
     "cudagraph_mark_step_begin", "disable", "explain", "is_compiling", "is_dynamo_compiling",
-    "is_exporting", "list_backends", "nested_compile_region", "reset", "stats",
+    "is_exporting", "list_backends", "nested_compile_region", "reset", "set_stance", "stats",
     "substitute_in_graph",
 ]  # fmt: skip
 
@@ -181,6 +182,45 @@ def cudagraph_mark_step_begin() -> None:
 
 def reset() -> None:
     """Accepted for PyTorch's sake: no program is ever stale, and few are kept."""
+
+
+class set_stance(_ContextDecorator):
+    """Accepted for PyTorch's sake: a function, block or decorator without effect.
+
+    Programs are made where they are needed, and give what the function gives.
+
+    Args:
+        stance: PyTorch's name for when to compile.
+        skip_guard_eval_unsafe: Without effect: programs are never stale.
+        force_backend: Without effect.
+
+    Raises:
+        RuntimeError: There is no such stance.
+    """
+
+    def __init__(
+        self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False,
+        force_backend: _Any = None,
+    ) -> None:  # fmt: skip
+        if stance not in _STANCES:
+            raise RuntimeError(f"invalid stance {stance!r}; there are {', '.join(_STANCES)}")
+        self.stance = stance
+
+    def clone(self) -> set_stance:
+        """Another one."""
+        return set_stance(self.stance)
+
+    def __enter__(self) -> None:
+        """Change nothing."""
+
+    def __exit__(self, *exception: object) -> None:
+        """Change nothing."""
+
+
+_STANCES = (
+    "default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile",
+    "aot_eager_then_compile",
+)  # fmt: skip
 
 
 def list_backends(exclude_tags: _Any = ("debug", "experimental")) -> list[str]:

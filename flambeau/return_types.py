@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
+from flambeau.core import naming
+
 __all__ = [
     "aminmax", "cummax", "cummin", "frexp", "geqrf", "histogram", "histogramdd", "kthvalue",
     "linalg_cholesky_ex", "linalg_eig", "linalg_eigh", "linalg_inv_ex", "linalg_ldl_factor",
@@ -20,8 +22,17 @@ def named(name: str, *fields: str) -> Any:
 
     def represent(self: Any) -> str:
         shown = ",\n".join(f"{key}={value!r}" for key, value in zip(fields, self, strict=True))
-        return f"{__name__}.{name}(\n{shown})"
+        return f"{naming.package}.return_types.{name}(\n{shown})"
 
+    def construct(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        # PyTorch's take all members as one sequence, and so do its pickles, with a dictionary.
+        if args and isinstance(args[0], tuple | list):
+            return new(cls, *args[0])
+        return new(cls, *args, **kwargs)
+
+    new = made.__new__
+    made.__new__ = construct
+    made.__reduce__ = lambda self: (type(self), (tuple(self), {}))
     made.__repr__ = represent
     made.__module__ = __name__
     made.__doc__ = f"What `flambeau.{name}` returns: {' and '.join(fields)}."

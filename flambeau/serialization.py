@@ -20,6 +20,7 @@ from flambeau.checkpoint.allowed import (
 )
 from flambeau.checkpoint.io import load, save
 from flambeau.checkpoint.torch_pickles import refused_names as _refused_names
+from flambeau.core import layout as _layout
 from flambeau.core.device import device
 from flambeau.core.settings import setting
 
@@ -157,3 +158,8 @@ def check_module_version_greater_or_equal(
             raise RuntimeError(message) from error
         return True
     return version >= req_version_tuple
+
+
+def _get_layout(name: str) -> Any:
+    """The layout of a name such as ``"torch.strided"``, in pickles of PyTorch's."""
+    return getattr(_layout, name.rpartition(".")[2])

@@ -247,6 +247,13 @@ def _bytes_of(content: Any) -> np.ndarray:
     return np.array(list(content), np.uint8)
 
 
+def _load_from_bytes(b: bytes) -> Any:
+    """The storage in a pickle of PyTorch's."""
+    from flambeau.checkpoint.storage_bytes import read
+
+    return read(b)
+
+
 def _rebuild(content: np.ndarray, where: str) -> UntypedStorage:
     return UntypedStorage._of(Tensor._wrap(place(np.array(content), device(where))))
 

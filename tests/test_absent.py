@@ -109,23 +109,23 @@ def test_a_model_is_exported_as_the_advice_says():
 
 
 def test_the_error_is_one_that_python_knows():
-    assert not hasattr(flambeau, "quasirandom")
+    assert not hasattr(flambeau, "package")
     assert getattr(flambeau.nn, "grad", None) is None
     with pytest.raises(AttributeError) as error:
-        _ = flambeau.masked
+        _ = flambeau.package
     # Without the object, Python does not guess another name.
-    assert (error.value.name, error.value.obj) == ("masked", None)
+    assert (error.value.name, error.value.obj) == ("package", None)
 
 
 @pytest.mark.parametrize(
     ("statement", "name"),
     [
-        ("import flambeau.quasirandom", "quasirandom"),
-        ("from flambeau.masked import masked_tensor", "masked"),
+        ("import flambeau.package", "package"),
+        ("from flambeau.package import PackageImporter", "package"),
         ("import flambeau.distributed.elastic", "distributed.elastic"),
         ("from flambeau.nn.qat import Linear", "nn.qat"),
         ("from flambeau.nn import grad, Linear", "nn.grad"),
-        ("from flambeau import masked", "masked"),
+        ("from flambeau import package", "package"),
         ("from flambeau.cuda import ExternalStream", "cuda.ExternalStream"),
     ],
 )
@@ -136,7 +136,7 @@ def test_an_import_ends_with_the_advice(statement, name):
 
 
 def test_other_imports_fail_as_ever():
-    for name in ("flambeau.nothing", "flambeau.nn.nothing", "nothing.masked"):
+    for name in ("flambeau.nothing", "flambeau.nn.nothing", "nothing.package"):
         with pytest.raises(ModuleNotFoundError, match="No module named") as error:
             import_module(name)
         assert error.value.name in (name, "nothing")
@@ -145,10 +145,10 @@ def test_other_imports_fail_as_ever():
 
 
 def test_whoever_asks_for_a_module_is_told_that_there_is_none():
-    assert find_spec("flambeau.quasirandom") is None
+    assert find_spec("flambeau.package") is None
     assert find_spec("flambeau.distributed.elastic") is None
     assert find_spec("flambeau.nn") is not None
-    assert "quasirandom" not in {each.name for each in pkgutil.iter_modules(flambeau.__path__)}
+    assert "package" not in {each.name for each in pkgutil.iter_modules(flambeau.__path__)}
     # GLOBAL 'flambeau.quasirandom' 'SobolEngine'
     with pytest.raises(ModuleNotFoundError, match=r"flambeau\.quasirandom': scipy\.stats"):
         pickle.loads(b"cflambeau.quasirandom\nSobolEngine\n.")
@@ -170,7 +170,7 @@ def test_the_advice_is_read_when_a_name_is_missing():
         "import copy, inspect, flambeau, flambeau.cuda; "
         "inspect.unwrap(flambeau.nn); inspect.getmembers(flambeau.optim); dir(flambeau.utils); "
         "from flambeau._absent import advice; before = advice.cache_info().currsize; "
-        "hasattr(flambeau, 'masked'); print(before, advice.cache_info().currsize)"
+        "hasattr(flambeau, 'package'); print(before, advice.cache_info().currsize)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "0 1\n"

@@ -105,3 +105,30 @@ def test_a_disabled_function_becomes_a_part_of_a_compiled_one():
     step = flambeau.compile(lambda x: double(x) + 1)
     assert step(flambeau.ones(2)).tolist() == [3, 3]
     assert step.program_count == 1
+
+
+def test_what_is_traced_is_compiled():
+    net = nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.5))
+    traced = jit.trace(net, flambeau.ones(1, 2))
+    assert isinstance(traced, nn.Sequential)
+    # A program of PyTorch's keeps the mode and the branches of the examples.
+    net.eval()
+    x = flambeau.ones(4, 2)
+    assert flambeau.allclose(traced(x), net(x))
+    double = jit.trace(lambda x, y=None: x * 2 if y is None else x + y, (flambeau.ones(1),))
+    assert double(flambeau.ones(2)).tolist() == [2, 2]
+    assert double(flambeau.ones(2), flambeau.ones(2)).tolist() == [2, 2]
+    named = jit.trace(lambda x: x * 2, example_kwarg_inputs={"x": flambeau.ones(1)})
+    assert named(flambeau.ones(1)).tolist() == [2]
+    module = jit.trace_module(nn.Linear(2, 3), {"forward": (flambeau.ones(1, 2),)})
+    assert jit.freeze(jit.optimize_for_inference(module)) is module
+    assert module(x).shape == (4, 3)
+
+
+def test_what_tracing_refuses():
+    with pytest.raises(RuntimeError, match="example_inputs"):
+        jit.trace(lambda x: x)
+    with pytest.raises(NotImplementedError, match="state_dict"):
+        jit.save(nn.Linear(1, 1), "model.pt")
+    with pytest.raises(NotImplementedError, match="state_dict"):
+        jit.load("model.pt")

@@ -11,6 +11,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from flambeau._absent import advice_for
+from flambeau.as_torch import class_names
 
 # Modules that flambeau has under other names.
 _HOMES = {
@@ -22,7 +23,7 @@ _HOMES = {
 # Private modules of PyTorch's that packages import, which flambeau has under the name torch only.
 _PRIVATE = {
     "_C", "_custom_ops", "_dynamo", "_higher_order_ops", "_inductor", "_jit_internal",
-    "_prims_common", "_subclasses", "_tensor", "_tensor_str",
+    "_prims_common", "_subclasses", "_tensor", "_tensor_str", "_utils",
 }  # fmt: skip
 
 
@@ -49,6 +50,8 @@ class TorchFinder:
         Raises:
             ModuleNotFoundError: flambeau has no such module, and it is being imported.
         """
+        if name.startswith("flambeau."):
+            return class_names.found(name, path)
         if not name.startswith("torch."):
             return None
         home = home_of(name)

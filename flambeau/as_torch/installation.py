@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import flambeau
+from flambeau.as_torch import class_names, pickles
 from flambeau.as_torch.finder import KeepingModule, TorchFinder, home_of, is_private
 from flambeau.core import naming
 
@@ -31,8 +32,12 @@ class Torch(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
-            return [each for each in vars(flambeau) if not each.startswith("_")]
-        is_own = is_private(name)
+            return [
+                each
+                for each, value in vars(flambeau).items()
+                if not each.startswith("_") and not isinstance(value, ModuleType)
+            ]
+        is_own = is_private(name) or name == "torch_version"
         found = import_module(f"torch.{name}") if is_own else getattr(flambeau, name)
         self.__dict__[name] = found
         return found
@@ -120,7 +125,8 @@ def uninstall_as_torch() -> None:
         os.environ.pop("PYTHONPATH", None)
     os.environ.pop(_QUIET, None)
     sys.modules["flambeau"].__class__ = ModuleType
-    naming.package = "flambeau"
+    naming.package, naming.reduced, naming.reduced_parameter = "flambeau", None, None
+    class_names.put_back()
 
 
 def become_torch(name: str) -> None:
@@ -144,7 +150,10 @@ def _put_in_place() -> None:
     if _FOLDER not in _search_path():
         os.environ["PYTHONPATH"] = os.pathsep.join([_FOLDER, *_search_path()])
     sys.modules["flambeau"].__class__ = Original
-    naming.package = "torch"
+    if naming.package == "flambeau":
+        naming.package = "torch"
+        naming.reduced, naming.reduced_parameter = pickles.reduced, pickles.reduced_parameter
+        class_names.rename_all()
 
 
 def _search_path() -> list[str]:

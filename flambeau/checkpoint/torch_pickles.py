@@ -8,6 +8,7 @@ import pickletools
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from typing import Any, BinaryIO, NamedTuple
 
 from flambeau.checkpoint.allowed import find_allowed, is_allowed, set_state
@@ -23,9 +24,10 @@ from flambeau.checkpoint.numpy_pickles import (
 from flambeau.checkpoint.pickled import DAMAGE, NamedFunction, PlainUnpickler, shown
 from flambeau.checkpoint.torch_names import DTYPE_OF, DTYPES, UNTYPED, are_versions
 from flambeau.checkpoint.torch_tensors import Storage, Tensors
+from flambeau.core import naming
 from flambeau.core.device import device
 from flambeau.core.dtype import dtype
-from flambeau.core.tensor import Size
+from flambeau.core.tensor import Size, Tensor
 from flambeau.nn.registry import HookRegistry, Registry
 
 __all__ = ["Pickles", "dtype_of", "refused_names"]
@@ -42,7 +44,7 @@ class _Class(NamedTuple):
 
 
 # The dicts in which a module keeps its members and hooks: made empty, and filled with what is read.
-_TABLES = {(each.__module__, each.__name__): each for each in (Registry, HookRegistry)}
+_TABLES = {(naming.module_of(each), each.__name__): each for each in (Registry, HookRegistry)}
 
 
 # What stands for functions of Python's: they take data that the pickle has made, never numbers of
@@ -239,7 +241,7 @@ def _is_table(cls: Any) -> bool:
     return any(cls is each for each in _TABLES.values())
 
 
-_TRUSTED = {"Size": Size, "device": device}
+_TRUSTED = {"Size": Size, "Tensor": Tensor, "device": device}
 
 
 class _Trusting(pickle.Unpickler):
@@ -255,7 +257,15 @@ class _Trusting(pickle.Unpickler):
             return super().find_class(module, name)
         if module == "torch" and name in _TRUSTED:
             return _TRUSTED[name]
-        return self._names.meaning(module, name)
+        try:
+            return self._names.meaning(module, name)
+        except RefusedContentError:
+            # The table of PyTorch's modules is there for the name torch.
+            home = import_module("flambeau.as_torch.finder").home_of(module)
+            try:
+                return super().find_class(home, name)
+            except (ImportError, AttributeError):
+                raise RefusedContentError(_refusal(module, name)) from None
 
     def persistent_load(self, pid: Any) -> Any:
         """An array outside the pickle."""

@@ -38,6 +38,7 @@ from flambeau.compile.ownership import (
 )
 from flambeau.compile.places import Outside, Returned, Variable
 from flambeau.compile.stand_ins import STAND_INS
+from flambeau.core import naming
 from flambeau.core.identity import MISSING
 from flambeau.core.tensor import Tensor
 
@@ -189,7 +190,7 @@ class Discovery:
             self._chance.meet_cached(value)
         if is_own(kind) and not is_module(value):
             self.own.know(value)
-            if kind.__module__.startswith(_TELLING_PACKAGE):
+            if naming.module_of(kind).startswith(_TELLING_PACKAGE):
                 if hasattr(kind, "step"):
                     # Users derive from optimizers and schedulers, and replace their methods.
                     self._note(Outside(kind, None, ("step",)))
@@ -200,7 +201,7 @@ class Discovery:
             self._know_kind(kind)
             if not is_module(value):
                 self.own.know_users(value)
-        if kind.__module__.partition(".")[0] in _MACHINERY and not is_module(value):
+        if naming.module_of(kind).partition(".")[0] in _MACHINERY and not is_module(value):
             return ()
         if interception.can_tell(kind):
             if not is_module(value):

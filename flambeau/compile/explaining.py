@@ -21,6 +21,7 @@ from flambeau.compile.guard import TRAINING, ModuleSnapshot, face_of, is_of_hook
 from flambeau.compile.ownership import is_module, is_own
 from flambeau.compile.value_text import Plain, text_of, text_of_content, text_of_tensor
 from flambeau.compile.where import Gradient, Itself, Starts, Whole
+from flambeau.core import naming
 from flambeau.core.cell import Cell
 from flambeau.core.identity import MISSING, Same
 from flambeau.core.tensor import Tensor
@@ -277,7 +278,7 @@ def is_own_code(value: Any) -> bool:
     if isinstance(value, dict):
         name = value.get("__name__", "")
     else:
-        name = getattr(value, "__module__", "") if callable(value) else ""
+        name = naming.module_of(value) if callable(value) else ""
     return isinstance(name, str) and name.partition(".")[0] == "flambeau"
 
 

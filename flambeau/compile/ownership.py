@@ -14,6 +14,7 @@ from types import CodeType, MemberDescriptorType
 from typing import Any
 
 from flambeau.compile.errors import OWN_FOLDERS
+from flambeau.core import naming
 from flambeau.core.identity import MISSING
 
 # Where packages are installed: a user's own folder, or one that a .pth file names, may be others
@@ -81,7 +82,7 @@ def module_of(cls: type) -> str:
 
     Code run by ``exec``, for one, finds the name "builtins" for itself.
     """
-    name = cls.__module__
+    name = naming.module_of(cls)
     if name == "builtins" and cls.__flags__ & _HEAP:
         return name if vars(builtins).get(cls.__name__) is cls else ""
     return name
@@ -90,7 +91,7 @@ def module_of(cls: type) -> str:
 @functools.lru_cache(maxsize=1024)
 def is_own(cls: type) -> bool:
     """Whether a class is flambeau's."""
-    return cls.__module__.partition(".")[0] == "flambeau"
+    return naming.module_of(cls).partition(".")[0] == "flambeau"
 
 
 def is_module(value: Any) -> bool:

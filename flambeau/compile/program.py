@@ -22,7 +22,7 @@ from flambeau.compile.recording import Recording
 from flambeau.compile.sharing import Joined, owners_after
 from flambeau.compile.split import Split, without_constants
 from flambeau.compile.where import Argument, Itself, Made, Where
-from flambeau.core import finishing, jit_core
+from flambeau.core import exhaustion, finishing, jit_core
 from flambeau.core.cell import Cell
 from flambeau.core.donation import owned
 from flambeau.core.programs import compiled
@@ -157,11 +157,14 @@ class Program:
         def write(results: Any) -> Any:
             return self.write(results, arrays, leaves, found, done)
 
-        if self.donated:
-            return finishing.run(self.executable, self.donated, read, write)
-        if self.changes:
-            return finishing.run_beside(self.executable, read, write)
-        return write(finishing.run_beside(self.executable, read, None))
+        try:
+            if self.donated:
+                return finishing.run(self.executable, self.donated, read, write)
+            if self.changes:
+                return finishing.run_beside(self.executable, read, write)
+            return write(finishing.run_beside(self.executable, read, None))
+        except jax.errors.JaxRuntimeError as error:
+            raise exhaustion.named(error) from error.__cause__
 
     @property
     def source(self) -> str:

@@ -34,6 +34,7 @@ from flambeau.compile.ownership import (
 )
 from flambeau.compile.places import Outside, Returned
 from flambeau.compile.reads_by_name import ReadsByName
+from flambeau.core import naming
 from flambeau.core.identity import MISSING, Same
 from flambeau.core.tensor import Tensor
 from flambeau.core.tensor_class import is_own_frame
@@ -310,7 +311,7 @@ def _is_slot(found: Any) -> bool:
 @functools.lru_cache(maxsize=1024)
 def _keeps_to_itself(kind: type) -> bool:
     """Whether reads of these objects by flambeau's own code are watched elsewhere."""
-    return any(is_own(cls) and not cls.__module__.startswith(_SCHEDULERS) for cls in kind.__mro__)
+    return any(is_own(cls) and not naming.module_of(cls).startswith(_SCHEDULERS) for cls in kind.__mro__)
 
 
 def _is_asked_by_own_code() -> bool:

@@ -28,6 +28,7 @@ from flambeau.compile.ownership import (
     is_of_library_module,
 )
 from flambeau.compile.places import Outside, Returned
+from flambeau.core import naming
 from flambeau.core.identity import MISSING
 from flambeau.core.tensor import Tensor
 
@@ -222,7 +223,7 @@ class ReadsByName(Discovery):
                 self._note_and_discover(labelled(Outside(value, None, (name,)), label))
             elif isinstance(value, type) and interception.can_tell(value):
                 self._note_of_class(value, name)
-            elif type(value).__module__.startswith(_WITH_SETTINGS):
+            elif naming.module_of(type(value)).startswith(_WITH_SETTINGS):
                 self._note(labelled(Outside(value, None, (name,)), label))
                 return
             else:

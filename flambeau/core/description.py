@@ -19,6 +19,8 @@ import jax
 import numpy as np
 from jax.core import ShapedArray
 
+from flambeau.core.naming import module_of
+
 #: The packages whose code is known by their version, and flambeau's by its files.
 _KNOWN = {"_operator", "builtins", "flambeau", "functools", "jax", "math", "numpy", "operator"}
 
@@ -79,7 +81,7 @@ def _parts(value: Any) -> Iterator[str]:
     elif hasattr(kind, "described_by"):
         yield from _sequence(kind.__qualname__, (kind, *value.described_by()))
     elif _is_importable(value):
-        yield from _named("name", f"{value.__module__}.{_qualname(value)}")
+        yield from _named("name", f"{module_of(value)}.{_qualname(value)}")
     elif kind is _Jitted and hasattr(value, "__wrapped__"):
         yield from _sequence("jit", (value.__wrapped__,))
     elif kind is types.FunctionType:
@@ -114,9 +116,10 @@ def _array(array: np.ndarray[Any, Any]) -> Iterator[str]:
 
 
 def _function(function: types.FunctionType) -> Iterator[str]:
-    if not _is_known(function.__module__):
-        raise IndescribableError(f"{function.__module__}.{function.__qualname__}")
-    yield from _named("function", f"{function.__module__}.{function.__qualname__}")
+    name = f"{module_of(function)}.{function.__qualname__}"
+    if not _is_known(module_of(function)):
+        raise IndescribableError(name)
+    yield from _named("function", name)
     cells = [each.cell_contents for each in function.__closure__ or ()]
     yield from _sequence("bound", (cells, function.__defaults__, function.__kwdefaults__))
     yield from _code(function.__code__)
@@ -140,7 +143,7 @@ def _qualname(value: Any) -> str | None:
 
 def _is_importable(value: Any) -> bool:
     """Whether ``value`` is the member of a known module with its name."""
-    module, name = getattr(value, "__module__", None), _qualname(value)
+    module, name = module_of(value), _qualname(value)
     if not isinstance(name, str) or not isinstance(module, str) or not _is_known(module):
         return False
     found: Any = sys.modules.get(module)

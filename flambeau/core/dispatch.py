@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from flambeau.core import forward, packing, tape
+from flambeau.core import exhaustion, forward, packing, tape
 from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.inside import stops_gradients
@@ -287,6 +287,8 @@ def _computed(kernel: Kernel, arrays: list[Any], forward: Callable[..., Any] | N
         return forward(*arrays)
     except FAILURES as error:
         return forward(*_on_one_device(kernel, arrays, error))
+    except jax.errors.JaxRuntimeError as error:
+        raise exhaustion.named(error) from error.__cause__
 
 
 def _on_one_device(kernel: Kernel, arrays: list[Any], error: Exception) -> list[Any]:

@@ -6,6 +6,7 @@ Each ``dtype`` is one interned object that knows the NumPy dtype JAX stores it a
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -222,7 +223,7 @@ class _Limits:
         self.bits: Any = type.itemsize * 8
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name}={getattr(self, name)}" for name in self._shown)
+        values = ", ".join(f"{name}={getattr(self, name):g}" for name in self._shown)
         return f"{self.__class__.__name__}({values}, dtype={self.dtype})"
 
 
@@ -245,7 +246,8 @@ class finfo(_Limits):
         limits = ml_dtypes.finfo(type.to_real().numpy)
         self.eps, self.max, self.min = (_as_float(x) for x in (limits.eps, limits.max, limits.min))
         self.tiny = self.smallest_normal = _as_float(limits.smallest_normal)
-        self.resolution: Any = _as_float(limits.resolution)
+        # As many decimal digits as any number keeps.
+        self.resolution: Any = 10.0 ** -math.floor(limits.nmant * math.log10(2))
 
 
 class iinfo(_Limits):

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from flambeau.core import anomaly, gradient_hooks
+import jax
+
+from flambeau.core import anomaly, exhaustion, gradient_hooks
 from flambeau.core import kernel as kernels
 from flambeau.core.accumulated import Change, this_thread, undo
 from flambeau.core.lazy_cotangent import value_of
@@ -119,8 +121,10 @@ class Backward:
                 for each in self.callbacks:
                     with kept_modes():
                         each()
-        except BaseException:
+        except BaseException as error:
             undo(self.changes, count)
+            if isinstance(error, jax.errors.JaxRuntimeError):
+                raise exhaustion.named(error) from error.__cause__
             raise
         finally:
             this_thread.backward = outer

@@ -448,6 +448,8 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         if not self.is_leaf:
             raise RuntimeError("only leaf tensors can be pickled; use detach() first")
+        if naming.reduced is not None:
+            return naming.reduced(self)
         return self._rebuild, (
             type(self), *self._pickled_value(), self._requires_grad, self._shown_attributes(),
         )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 
-__all__: list[str] = []
+__all__ = ["is_warn_always_enabled", "set_warn_always"]
 
 # Libraries whose lines no user wrote.
 _PASSED_OVER = frozenset(("flambeau", "jax", "jaxlib", "contextlib"))
@@ -19,3 +19,20 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
             break
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def set_warn_always(b: bool, /) -> None:
+    """Choose whether warnings that are given once are given each time.
+
+    Python's filters decide that here, so nothing but `is_warn_always_enabled` changes.
+    """
+    global _warn_always
+    _warn_always = bool(b)
+
+
+def is_warn_always_enabled() -> bool:
+    """What `set_warn_always` has chosen last."""
+    return _warn_always
+
+
+_warn_always = False

@@ -24,4 +24,6 @@ def __getattr__(name: str) -> Any:
         return _import_module(f"flambeau.cuda.{name}")
     if name in _GRAPHS:
         return getattr(_import_module("flambeau.cuda.graphs"), name)
+    if name == "OutOfMemoryError":
+        return _import_module("flambeau.core.exhaustion").OutOfMemoryError
     raise _absent(__name__, name)

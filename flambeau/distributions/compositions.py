@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from flambeau import ops
+from flambeau.core import naming
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Size
 from flambeau.distributions import constraints
@@ -150,7 +151,9 @@ class TransformedDistribution(Distribution):
         super().__init__(result_shape[:cut], result_shape[cut:], validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        home = next(c for c in type(self).__mro__ if c.__module__.startswith("flambeau.distrib"))
+        home = next(
+            c for c in type(self).__mro__ if naming.module_of(c).startswith("flambeau.distrib")
+        )
         new = self._get_checked_instance(home, _instance)
         shape = Size((*batch_shape, *self._event_shape))
         for transform in reversed(self.transforms):

@@ -29,3 +29,13 @@ def add_names(package: str) -> None:
         for name in names.split():
             sys.modules[f"{package}.{name}"] = module
             setattr(sys.modules[package], name, module)
+
+
+def module_of(home: str, distribution: str) -> str | None:
+    """PyTorch's module of a distribution that is defined in the module ``home`` of this package."""
+    wanted = distribution.lower().removesuffix("straightthrough")
+    wanted = wanted.replace("relaxedonehotcategorical", "relaxedcategorical")
+    for name in _NAMES.get(home, "").split():
+        if name.replace("_", "").lower() == wanted:
+            return f"distributions.{name}"
+    return None

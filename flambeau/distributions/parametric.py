@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
+from flambeau.core import naming
 from flambeau.core.tensor import Size
 from flambeau.distributions.distribution import Distribution
 from flambeau.distributions.utils import (
@@ -55,7 +56,7 @@ class Parametric(Distribution):
 
 
 def _is_of_this_package(kind: type) -> bool:
-    return kind.__module__.startswith(__name__.rpartition(".")[0])
+    return naming.module_of(kind).startswith(__name__.rpartition(".")[0])
 
 
 def one_of(**given: Any) -> str:

@@ -103,7 +103,7 @@ def public_path(target: Any) -> tuple[str, str] | None:
 
 def is_own(target: Any) -> bool:
     """Whether a function or class is defined in this package."""
-    module = getattr(target, "__module__", None)
+    module = naming.module_of(target)
     return isinstance(module, str) and module.partition(".")[0] == "flambeau"
 
 
@@ -144,7 +144,7 @@ def qualified_name(target: Any) -> str:
             return ".".join(filter(None, (naming.package, *public)))
         if getattr(Tensor, name, None) is target:
             return f"{naming.package}.Tensor.{name}"
-        inside = target.__module__.removeprefix("flambeau")
+        inside = naming.module_of(target).removeprefix("flambeau")
         return f"{naming.package}{inside}.{target.__qualname__}"
     if name == "<lambda>":
         # It may be known by the name that it was assigned to.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import Any
 
+from flambeau.core import naming
 from flambeau.core.tensor import Tensor
 from flambeau.fx.graph import Graph
 from flambeau.fx.node import Argument, map_aggregate
@@ -212,7 +213,7 @@ class Tracer(Placeholders, TracerBase):
 
         By default, calls of the layers in `flambeau.nn` are, but not those of `Sequential`.
         """
-        return type(m).__module__.startswith("flambeau.nn") and not isinstance(m, Sequential)
+        return naming.module_of(type(m)).startswith("flambeau.nn") and not isinstance(m, Sequential)
 
     def path_of_module(self, mod: Module) -> str:
         """The path of ``mod`` below the root.

@@ -1,7 +1,7 @@
 """What models ask of TorchScript: there is none here, and these say so.
 
-`flambeau.compile` is what makes a function fast. What is decorated for TorchScript stays as it is;
-tracing, and saving programs, are absent.
+`flambeau.compile` is what makes a function fast. What is decorated for TorchScript stays as it is,
+what is traced is compiled, and programs are not saved.
 """
 
 from __future__ import annotations
@@ -34,14 +34,23 @@ from flambeau.jit.settings import (
     set_fusion_strategy,
     strict_fusion,
 )
+from flambeau.jit.tracing import (
+    freeze,
+    load,
+    optimize_for_inference,
+    save,
+    trace,
+    trace_module,
+)
 
 __all__ = [
     "Attribute", "CompilationUnit", "Error", "Final", "Future", "RecursiveScriptModule",
     "ScriptFunction", "ScriptModule", "ScriptWarning", "TopLevelTracedModule", "TracedModule",
     "TracerWarning", "TracingCheckError", "annotate", "enable_onednn_fusion", "export", "fork",
-    "fuser", "ignore", "interface", "is_scripting", "is_tracing", "isinstance",
-    "onednn_fusion_enabled", "optimized_execution", "script", "script_if_tracing",
-    "script_method", "set_fusion_strategy", "strict_fusion", "unused", "wait",
+    "freeze", "fuser", "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load",
+    "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution", "save", "script",
+    "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "trace",
+    "trace_module", "unused", "wait",
 ]  # fmt: skip
 
 __getattr__: _Absent = _Absent(__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau.core import naming
 from flambeau.core.dtype import FLOATING
 from flambeau.core.tensor import (
     Tensor,
@@ -98,6 +99,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return self._constant(Tensor)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        if naming.reduced_parameter is not None and type(self) is Parameter:
+            return naming.reduced_parameter(self)
         return _rebuild_parameter, (
             type(self), self.data, self.requires_grad, self._shown_attributes(),
         )  # fmt: skip

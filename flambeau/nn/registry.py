@@ -141,3 +141,8 @@ def as_table(name: str, value: Any) -> Any:
     """
     kind = TABLES[name]
     return kind(value) if isinstance(value, dict) and not isinstance(value, kind) else value
+
+
+def as_plain(table: Any) -> Any:
+    """A table as the dictionary that pickles have in its place."""
+    return OrderedDict(table) if isinstance(table, OrderedDict) else dict(table)

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from flambeau.core import naming
 from flambeau.core.cell import Cell
 from flambeau.core.device import CPU, as_device, device
 from flambeau.core.modes import modes
@@ -202,10 +203,15 @@ class Generator:
         return Generator(self._device).set_state(self.get_state())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return rebuild_generator, (str(self._device), self.get_state().numpy().tobytes())
+        return Generator, (self._device,), (self.initial_seed(), None, self.get_state())
+
+    def __setstate__(self, state: tuple[int, int | None, Tensor]) -> None:
+        seed, _, whole = state
+        self.manual_seed(seed)
+        self.set_state(whole)
 
     def __repr__(self) -> str:
-        return f"<flambeau.Generator device={self._device} seed={self.initial_seed()}>"
+        return f"<{naming.package}.Generator device={self._device} seed={self.initial_seed()}>"
 
     def save(self) -> tuple[MersenneTwister, Any, Any]:
         """The state as it is, for `restore`; in a compiled function, as the program sees it."""
@@ -281,12 +287,6 @@ def _words(key: int) -> np.ndarray:
 def _as_integer(words: Any) -> int:
     high, low = np.asarray(words).tolist()
     return high << 32 | low
-
-
-def rebuild_generator(where: str, state: bytes) -> Generator:
-    """A generator from the name of its device and the bytes of its state."""
-    array = upload(np.frombuffer(state, np.uint8), CPU.jax_device)
-    return Generator(where).set_state(Tensor._wrap(array))
 
 
 #: The generator of draws on the CPU for which none is named.

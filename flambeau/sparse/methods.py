@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from flambeau.core.layout import sparse_coo
+from flambeau.core.layout import sparse_coo, sparse_csc, sparse_csr
 from flambeau.core.tensor import Tensor, method
-from flambeau.sparse import creation
+from flambeau.sparse import compressed, creation
 from flambeau.sparse.tensor import SparseTensor
 
 __all__: list[str] = []
@@ -18,19 +18,43 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = None
     """See `creation.to_sparse`.
 
     Raises:
-        NotImplementedError: ``layout`` is another one than `flambeau.sparse_coo`.
+        NotImplementedError: ``layout`` is none of those that there are.
     """
+    if layout in (sparse_csr, sparse_csc):
+        return compressed.to_compressed(self, layout)
     if layout not in (None, sparse_coo):
         raise NotImplementedError(
-            f"to_sparse(): the only sparse layout is flambeau.sparse_coo, got {layout}"
+            "to_sparse(): the sparse layouts are sparse_coo, sparse_csr and sparse_csc, got "
+            f"{layout}"
         )
+    if isinstance(self, SparseTensor):
+        return compressed.to_coo(self)
     return creation.to_sparse(self, sparse_dim)
+
+
+@method
+def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> SparseTensor:
+    """A matrix with its rows compressed; see `compressed.to_compressed`."""
+    _only_numbers("to_sparse_csr", dense_dim)
+    return compressed.to_compressed(self, sparse_csr)
+
+
+@method
+def to_sparse_csc(self: Tensor, dense_dim: int | None = None) -> SparseTensor:
+    """A matrix with its columns compressed; see `compressed.to_compressed`."""
+    _only_numbers("to_sparse_csc", dense_dim)
+    return compressed.to_compressed(self, sparse_csc)
+
+
+def _only_numbers(name: str, dense_dim: int | None) -> None:
+    if dense_dim:
+        raise NotImplementedError(f"{name}(): dense_dim must be 0, got {dense_dim}")
 
 
 @method
 def to_sparse_coo(self: Tensor) -> SparseTensor:
     """`to_sparse` in all dimensions."""
-    return creation.to_sparse(self)
+    return compressed.to_coo(self)
 
 
 @method
@@ -87,7 +111,10 @@ def _refuse(name: str) -> NoReturn:
     )
 
 
-for _name in ("indices", "values", "is_coalesced", "_indices", "_values", "_nnz"):
+for _name in (
+    "indices", "values", "is_coalesced", "_indices", "_values", "_nnz", "crow_indices",
+    "col_indices", "ccol_indices", "row_indices",
+):  # fmt: skip
     method(_sparse_only(_name))
 
 

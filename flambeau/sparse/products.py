@@ -11,6 +11,7 @@ import numpy as np
 from flambeau.core.kinds import Array
 from flambeau.core.op import op
 from flambeau.core.tensor import Tensor
+from flambeau.ops.creation import zeros
 from flambeau.ops.known import known_values
 from flambeau.ops.matrices.linalg import mm as dense_mm
 from flambeau.ops.shape import stack
@@ -125,18 +126,22 @@ def multiplied(name: str, input: Any, other: Any) -> Tensor:
     return product(name, other.t(), input.t()).t()
 
 
-def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
+def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
     """The product of two matrices, of which one is sparse, or both; gradients flow to both.
 
     Args:
         mat1: ``(n, m)``.
         mat2: ``(m, p)``.
+        reduce: What is made of the products that belong to an element: their ``"sum"``, or, of a
+            sparse and a dense matrix, their ``"mean"``, ``"amax"`` or ``"amin"``; 0 of none.
 
     Returns:
         A dense matrix, ``(n, p)``; a sparse one if both are sparse.
 
     Raises:
         RuntimeError: Shapes or dtypes do not fit.
+        ValueError: There is no such ``reduce``.
+        NotImplementedError: It is not for these matrices.
         TracedValueError: Both are sparse and a program is being compiled, which cannot know how
             many values there are.
 
@@ -146,7 +151,18 @@ def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
     tensor([[10.],
             [ 2.]])
     """
-    return multiplied("mm", mat1, mat2)
+    if reduce == "sum":
+        return multiplied("mm", mat1, mat2)
+    if reduce not in ("mean", "amax", "amin"):
+        raise ValueError(f"mm(): reduce must be sum, mean, amax or amin, got {reduce!r}")
+    if not isinstance(mat1, SparseTensor) or isinstance(mat2, SparseTensor) or mat2.ndim != 2:
+        raise NotImplementedError(f"mm(): reduce={reduce!r} is for a sparse and a dense matrix")
+    _check("mm", mat1)
+    _check_sizes("mm", mat1, mat2)
+    rows, columns = mat1._indices_.unbind(0)
+    parts = mat1._values_.unsqueeze(1) * mat2[columns]
+    found = zeros(mat1.shape[0], mat2.shape[1], dtype=parts.dtype, device=parts.device)
+    return found.index_reduce(0, rows, parts, reduce, include_self=False)
 
 
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:

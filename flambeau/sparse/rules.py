@@ -18,7 +18,6 @@ from flambeau.sparse.creation import (
     sparse_coo_tensor,
     taken,
     to_dense,
-    to_sparse,
 )
 from flambeau.sparse.tensor import SparseTensor
 
@@ -66,8 +65,7 @@ def _converted(func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
     values = func(input._values_, *(_dense_like(each) for each in args), **kwargs)
     if values is input._values_:
         return input
-    indices = input._indices_.to(values.device)
-    return SparseTensor.of(indices, values, input._size_, input._coalesced_)
+    return input.beside(values)
 
 
 def _dense_like(value: Any) -> Any:
@@ -234,6 +232,10 @@ def _array(func: Any, input: SparseTensor, *args: Any, **kwargs: Any) -> Any:
     )
 
 
+def _as_it_is(func: Any, *args: Any, **kwargs: Any) -> Any:
+    return func(*args, **kwargs)
+
+
 def _answered(answer: Callable[[Any], Any]) -> Rule:
     return lambda func, input, *args, **kwargs: answer(input)
 
@@ -269,7 +271,7 @@ RULES: dict[str, Rule] = {
     "zero_": _zeroed,
     **_all("numpy __array__ tolist", _array),
     "to_dense": lambda func, *args, **kwargs: to_dense(*args, **kwargs),
-    **_all("to_sparse to_sparse_coo", lambda func, *args, **kwargs: to_sparse(*args, **kwargs)),
+    **_all("to_sparse to_sparse_coo to_sparse_csr to_sparse_csc", _as_it_is),
     "coalesce": lambda func, input: coalesce(input),
     "is_floating_point": _answered(lambda input: input.dtype.is_floating_point),
     "is_complex": _answered(lambda input: input.dtype.is_complex),

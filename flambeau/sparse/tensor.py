@@ -68,6 +68,11 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
         """Other values at the same positions."""
         return SparseTensor.of(self._indices_, values, self._size_, self._coalesced_)
 
+    def beside(self, values: Tensor) -> SparseTensor:
+        """Other values, perhaps on another device, at the same positions there."""
+        indices = self._indices_.to(values.device)
+        return SparseTensor.of(indices, values, self._size_, self._coalesced_)
+
     @classmethod
     def __torch_function__(  # type: ignore[override]
         cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -253,6 +258,9 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
 
     # Python
 
+    def _shown_parts(self) -> list[tuple[str, Tensor]]:
+        return [("indices", self._indices_), ("values", self._values_)]
+
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return _text(self)
 
@@ -260,6 +268,10 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
         return memo.setdefault(id(self), self.with_values(copy.deepcopy(self._values_, memo)))
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        if naming.package == "torch":
+            rebuild = import_module("torch._utils")._rebuild_sparse_tensor
+            parts = self._indices_, self._values_, self._size_, self._coalesced_
+            return rebuild, (self.layout, parts)
         return SparseTensor.of, (
             self._indices_, self._values_, tuple(self._size_), self._coalesced_,
         )  # fmt: skip
@@ -285,12 +297,12 @@ def _text(tensor: SparseTensor) -> str:
     """What ``repr`` gives."""
     opening = "tensor("
     parts = []
-    for name, part in (("indices", tensor._indices_), ("values", tensor._values_)):
+    for name, part in tensor._shown_parts():
         start = f"{name}=tensor("
         array = None if part.is_meta else part._shown_value()
         indent = len(opening) + len(start)
         inner = "..." if array is None else format.format_array(array, indent=indent)
-        if not part.numel() and (name == "indices" or part.shape):
+        if not part.numel() and (name != "values" or part.shape):
             inner += f", size={tuple(part.shape)}"
         parts.append(f"{start}{inner})")
     facts = [f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]
@@ -306,7 +318,7 @@ def _text(tensor: SparseTensor) -> str:
         facts.append("requires_grad=True")
     gap = ",\n" + " " * len(opening)
     text = opening + gap.join(parts)
-    return format.with_suffixes(text, facts, indent=len(opening), starts_line=True)
+    return format.with_suffixes(text, facts, indent=len(opening), starts_line=tensor.is_sparse)
 
 
 def is_known(tensor: Tensor) -> bool:

@@ -1,5 +1,27 @@
-"""`torch._tensor`: the class of tensors."""
+"""`torch._tensor`: the class of tensors, and what pickles of its subclasses call."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.as_torch.private._utils import _set_obj_state
 from flambeau.core.tensor import Tensor
+from flambeau.nn.parameter import Buffer
 
 __all__ = ["Tensor"]
+
+
+def _rebuild_from_type_v2(
+    func: Callable[..., Any], new_type: type, args: tuple[Any, ...], state: Any
+) -> Any:
+    """What a function of `torch._utils` gives, as a subclass of Tensor with its attributes."""
+    made = func(*args)
+    if isinstance(state, dict) and state.get("_is_buffer") is True:
+        return Buffer(made, persistent=state.get("persistent") is not False)
+    if type(made) is not new_type:
+        made = made.as_subclass(new_type)
+    if hasattr(new_type, "__setstate__"):
+        made.__setstate__(state)
+        return made
+    return _set_obj_state(made, state)

@@ -17,4 +17,10 @@ from flambeau.nn.functional.sparse import *
 from flambeau.nn.functional.unpooling import *
 from flambeau.nn.functional.vision import *
 
+# Functions of users' packages import them from here.
+from flambeau.overrides import handle_torch_function as handle_torch_function
+from flambeau.overrides import has_torch_function as has_torch_function
+from flambeau.overrides import has_torch_function_unary as has_torch_function_unary
+from flambeau.overrides import has_torch_function_variadic as has_torch_function_variadic
+
 __getattr__ = _Absent(__name__)

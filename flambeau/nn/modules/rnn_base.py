@@ -7,6 +7,7 @@ import numbers
 from collections.abc import Sequence
 from typing import Any
 
+from flambeau.core import naming
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.warning import warn
@@ -241,8 +242,17 @@ class RNNBase(Module):
         """A state with its batch permuted."""
         return hx if permutation is None else hx.index_select(1, permutation)
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        if naming.package == "torch":
+            # Where PyTorch keeps the weights for its kernels.
+            state["_flat_weights_names"] = self._flat_weights_names
+            state["_flat_weights"] = self._flat_weights
+        return state
+
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        kept = ("_flat_weights", "_flat_weights_names", "_flat_weight_refs")
+        super().__setstate__({name: each for name, each in state.items() if name not in kept})
         self.__dict__.setdefault("proj_size", 0)
 
     # The two ways of the course

@@ -5,7 +5,7 @@ from __future__ import annotations
 # What PyTorch's own files import for their own use stands in its namespaces too.
 LEAK = "stands there because PyTorch's own code imports it"
 STORAGE = "storages of tensors are seen through `UntypedStorage` and `TypedStorage`"
-SPARSE = "tensors are dense"
+SPARSE = "of sparse layouts there are COO, CSR and CSC"
 QUANTIZED = "there are no quantized tensors"
 SCRIPT = "TorchScript's compiler and its types"
 DISPATCH = "PyTorch's dispatcher, profiler and loader, seen from Python"
@@ -31,8 +31,7 @@ TORCH = {
     SPARSE: """
         ccol_indices_copy col_indices_copy crow_indices_copy dsmm hsmm hspmm indices_copy
         resize_as_sparse_ row_indices_copy saddmm smm sparse_bsc_tensor sparse_bsr_tensor
-        sparse_compressed_tensor sparse_csc_tensor sparse_csr_tensor sspaddmm values_copy
-        nested
+        sspaddmm values_copy
     """,
     QUANTIZED: """
         choose_qparams_optimized dequantize empty_quantized fake_quantize_per_channel_affine
@@ -103,12 +102,12 @@ TORCH = {
         uint5 uint6 uint7
     """,
     ROOM: """
-        cpp export masked monitor
-        package quasirandom torch_version
+        cpp monitor
+        package torch_version
     """,
     PROTOTYPE: "cond lobpcg segment_reduce while_loop",
     MESSAGE: """
-        AcceleratorError FatalError OutOfMemoryError is_warn_always_enabled set_warn_always
+        AcceleratorError FatalError
     """,
     LEAK: "torch windows",
 }
@@ -116,9 +115,8 @@ TORCH = {
 TENSOR = {
     STORAGE: "is_set_to module_load",
     SPARSE: """
-        ccol_indices col_indices crow_indices resize_as_sparse_ row_indices smm sparse_resize_
+        resize_as_sparse_ smm sparse_resize_
         sparse_resize_and_clear_ sspaddmm to_padded_tensor to_sparse_bsc to_sparse_bsr
-        to_sparse_csc to_sparse_csr
     """,
     QUANTIZED: """
         dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points
@@ -138,8 +136,7 @@ NN: dict[str, str] = {}
 FUNCTIONAL = {
     LEAK: """
         BroadcastingList1 BroadcastingList2 BroadcastingList3 DType Tensor assert_int_or_pair
-        boolean_dispatch handle_torch_function has_torch_function
-        has_torch_function_unary has_torch_function_variadic
+        boolean_dispatch
     """,
     "8-bit factors with scales in the layouts of one generation of GPUs": """
         ScalingType SwizzleType scaled_grouped_mm scaled_mm
@@ -193,7 +190,7 @@ CUDA = {
         IntTensor LongTensor ShortTensor
     """,
     MESSAGE: """
-        AcceleratorError CudaError DeferredCudaCallError OutOfMemoryError check_error cudaStatus
+        AcceleratorError CudaError DeferredCudaCallError check_error cudaStatus
     """,
     STREAMS: """
         ExternalStream GreenContext get_stream_from_external get_sync_debug_mode graph_pool_handle
@@ -203,11 +200,11 @@ CUDA = {
         CUDAPluggableAllocator MemPool caching_allocator_alloc caching_allocator_delete
         caching_allocator_disabled caching_allocator_enable change_current_allocator
         get_allocator_backend get_per_process_memory_fraction host_memory_stats
-        host_memory_stats_as_nested_dict max_memory_cached max_memory_reserved memory_cached
-        memory_reserved memory_snapshot memory_stats memory_stats_as_nested_dict memory_summary
-        reset_accumulated_host_memory_stats reset_accumulated_memory_stats
-        reset_max_memory_allocated reset_max_memory_cached reset_peak_host_memory_stats
-        reset_peak_memory_stats set_per_process_memory_fraction use_mem_pool
+        host_memory_stats_as_nested_dict
+        memory_snapshot memory_stats_as_nested_dict
+        reset_accumulated_host_memory_stats
+        reset_peak_host_memory_stats
+        set_per_process_memory_fraction use_mem_pool
     """,
     "nvidia-smi tells of it": """
         clock_rate device_memory_used list_gpu_processes memory_usage power_draw temperature
@@ -226,8 +223,7 @@ CUDA = {
 ACCELERATOR = {
     STREAMS: "Graph",
     MEMORY: """
-        empty_host_cache max_memory_reserved memory_reserved memory_stats
-        reset_accumulated_memory_stats reset_peak_memory_stats
+        empty_host_cache
     """,
     REMOVED_SOON: "current_device_idx set_device_idx",
     "XLA computes with every dtype on every device": "get_device_capability",
@@ -237,7 +233,7 @@ COMPILER = {
     "programs are never stale, and say themselves what they cannot be made of": """
         CacheInfo NestedCompileRegionOptions get_default_backend keep_portable_guards_unsafe
         keep_tensor_guards_unsafe load_cache_artifacts load_compiled_function
-        save_cache_artifacts set_default_backend set_enable_guard_collectives set_stance
+        save_cache_artifacts set_default_backend set_enable_guard_collectives
         skip_all_guards_unsafe skip_guard_on_all_nn_modules_unsafe skip_guard_on_globals_unsafe
         skip_guard_on_inbuilt_nn_modules_unsafe
     """,
@@ -247,9 +243,9 @@ COMPILER = {
 
 JIT = {
     SCRIPT: """
-        ONNXTracedModule RecursiveScriptClass export_opnames freeze jit_module_from_flatbuffer
-        last_executed_optimized_graph load optimize_for_inference run_frozen_optimizations save
-        save_jit_module_to_flatbuffer trace trace_module
+        ONNXTracedModule RecursiveScriptClass export_opnames jit_module_from_flatbuffer
+        last_executed_optimized_graph run_frozen_optimizations
+        save_jit_module_to_flatbuffer
     """,
     LEAK: "set_module",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 from flambeau._absent import Absent as _Absent
@@ -34,6 +35,18 @@ __getattr__ = _Absent("flambeau._C")
 
 _TensorBase = TensorBase = Tensor
 _TensorMeta = type(Tensor)
+
+
+class _Functions(type):
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(import_module("flambeau"), name)
+
+
+class _VariableFunctionsClass(metaclass=_Functions):
+    """Where PyTorch's functions are; pickles name them by it."""
+
+
+_VariableFunctions = _VariableFunctionsClass
 
 
 class Graph:

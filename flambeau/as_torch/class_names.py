@@ -1,0 +1,189 @@
+"""Under the name torch, classes and functions say that they are in PyTorch's modules.
+
+Packages look at ``type(x).__module__``, and pickles name classes by it. What a class was called
+before stands in `naming.homes`, by which flambeau's own code goes (`naming.module_of`).
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import FunctionType, ModuleType
+from typing import Any, ForwardRef
+
+from flambeau.core import naming
+
+__all__: list[str] = []
+
+#: Modules whose public classes are in another module of PyTorch's.
+_ELSEWHERE = {
+    "as_torch.torch_version": "torch_version",
+    "autograd.function_context": "autograd.function",
+    "autograd.function_node": "autograd.function",
+    "autograd.saved_tensors": "autograd.graph",
+    "core.device": "",
+    "core.dtype": "",
+    "core.exhaustion": "",
+    "core.function_modes": "overrides",
+    "core.layout": "",
+    "core.modes": "autograd.grad_mode",
+    "core.node": "autograd.graph",
+    "core.tensor": "",
+    "cuda.devices": "cuda",
+    "distributions.elementwise_transforms": "distributions.transforms",
+    "distributions.transform": "distributions.transforms",
+    "distributions.vector_transforms": "distributions.transforms",
+    "fx.codegen": "fx.graph",
+    "fx.tracer": "fx._symbolic_trace",
+    "nn.module": "nn.modules.module",
+    "nn.modules.classification_loss": "nn.modules.loss",
+    "nn.modules.margin_loss": "nn.modules.loss",
+    "nn.modules.multihead_attention": "nn.modules.activation",
+    "nn.modules.parameter_container": "nn.modules.container",
+    "nn.modules.regression_loss": "nn.modules.loss",
+    "nn.modules.rnn_base": "nn.modules.rnn",
+    "nn.modules.rnn_cells": "nn.modules.rnn",
+    "nn.modules.transformer_layers": "nn.modules.transformer",
+    "nn.modules.transformer_stacks": "nn.modules.transformer",
+    "nn.uninitialized": "nn.parameter",
+    "nn.utils.packed_sequence": "nn.utils.rnn",
+    "nn.utils.parametrization_list": "nn.utils.parametrize",
+    "nn.utils.pruning_method": "nn.utils.prune",
+    "nn.utils.pruning_rules": "nn.utils.prune",
+    "optim._adafactor": "optim",
+    "optim._muon": "optim",
+    "optim.lr_scheduler.base": "optim.lr_scheduler",
+    "optim.lr_scheduler.combined": "optim.lr_scheduler",
+    "optim.lr_scheduler.cosine": "optim.lr_scheduler",
+    "optim.lr_scheduler.cycles": "optim.lr_scheduler",
+    "optim.lr_scheduler.factors": "optim.lr_scheduler",
+    "optim.lr_scheduler.plateau": "optim.lr_scheduler",
+    "random.generator": "_C",
+    "rare.symbolic": "",
+    "rare.tensor_types": "",
+    "sparse.legacy": "sparse",
+    "streams": "",
+}
+
+#: Classes there that PyTorch has no name for.
+_UNKNOWN = frozenset(
+    ("ContextDecorator", "NamedOnly", "Retained", "SavedCopies", "Standing", "kept_modes")
+)
+
+#: The rooms whose modules have PyTorch's names.
+_ROOMS = frozenset(
+    (
+        "amp", "autograd", "cuda", "distributed", "distributions", "func", "futures", "fx", "jit",
+        "nn", "optim", "overrides", "profiler", "return_types", "serialization", "storage", "utils",
+    )
+)  # fmt: skip
+
+#: Where functions are public under their own names.
+_NAMESPACES = ("nn.functional", "nn.init", "")
+
+
+class _Renaming(SourceFileLoader):
+    """Loads a module of flambeau's, and renames what it has."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module's code."""
+        super().exec_module(module)
+        rename(module)
+
+
+def found(name: str, path: Any) -> ModuleSpec | None:
+    """The specification of a module of flambeau's, whose loader renames what it has."""
+    spec = PathFinder.find_spec(name, path)
+    if spec is not None and type(spec.loader) is SourceFileLoader:
+        spec.loader.__class__ = _Renaming
+    return spec
+
+
+def rename_all() -> None:
+    """Rename what is loaded already."""
+    for name in [each for each in sys.modules if each.partition(".")[0] == "flambeau"]:
+        rename(sys.modules[name])
+
+
+def rename(module: ModuleType) -> None:
+    """Give a module's classes, and the functions of a namespace, the names that PyTorch has."""
+    home = module.__name__.partition(".")[2]
+    target = _target(home)
+    if target == home and target.partition(".")[0] in _ROOMS:
+        # Where `typing.get_type_hints` looks for what the annotations of its classes name.
+        sys.modules.setdefault(f"torch.{home}", module)
+    for name, value in [*vars(module).items()] if target is not None else ():
+        if isinstance(value, FunctionType) and not _is_pickled(home, name):
+            continue
+        if isinstance(value, type | FunctionType) and value.__module__ == module.__name__:
+            own = _distribution(home, name) or target
+            if home not in _ELSEWHERE or _is_public(name, value):
+                _keep_annotations(value)
+                _set(value, own)
+    if home in _NAMESPACES:
+        for name, value in [*vars(module).items()]:
+            is_named = not name.startswith("_") and getattr(value, "__name__", None) == name
+            if is_named and isinstance(value, FunctionType) and _is_own(value):
+                _set(value, home)
+
+
+def _keep_annotations(value: Any) -> None:
+    """Let annotations that are text be looked up in the module that has them."""
+    texts = vars(value).get("__annotations__", {}) if isinstance(value, type) else {}
+    for name, text in texts.items():
+        if isinstance(text, str):
+            texts[name] = ForwardRef(
+                text, is_argument=False, module=value.__module__, is_class=True
+            )
+
+
+def put_back() -> None:
+    """Give everything its own name again."""
+    for value, module in naming.homes.items():
+        _assign(value, module)
+    naming.homes.clear()
+
+
+def _target(home: str) -> str | None:
+    """The module of PyTorch's in which the classes of one of flambeau's are."""
+    if home in _ELSEWHERE:
+        return _ELSEWHERE[home]
+    private = home.partition("as_torch.private.")[2]
+    if private and private != "_settings":
+        return private
+    return home if home.partition(".")[0] in _ROOMS else None
+
+
+def _distribution(home: str, name: str) -> str | None:
+    """The module that PyTorch has for a distribution."""
+    if not home.startswith("distributions."):
+        return None
+    from flambeau.distributions.module_names import module_of
+
+    return module_of(home.partition(".")[2], name)
+
+
+def _is_pickled(home: str, name: str) -> bool:
+    """Whether pickles call a function of a module that is no namespace."""
+    return home.startswith("as_torch.private") or name in ("_load_from_bytes", "_get_layout")
+
+
+def _is_public(name: str, value: type) -> bool:
+    return not name.startswith("_") and value.__qualname__ == name and name not in _UNKNOWN
+
+
+def _is_own(value: Any) -> bool:
+    return value.__module__.partition(".")[0] == "flambeau"
+
+
+def _set(value: Any, target: str) -> None:
+    naming.homes[value] = value.__module__
+    _assign(value, f"torch.{target}" if target else "torch")
+
+
+def _assign(value: Any, module: str) -> None:
+    # Past the metaclass of Tensor, which announces changes to compiled functions.
+    if isinstance(value, type):
+        type.__setattr__(value, "__module__", module)
+    else:
+        value.__module__ = module

@@ -1,0 +1,91 @@
+"""`torch._utils`: the functions that pickles of tensors call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flambeau._absent import Absent as _Absent
+from flambeau.core.tensor import Tensor
+from flambeau.nn.parameter import Parameter
+from flambeau.ops.creation import empty
+from flambeau.ops.from_data import from_numpy
+from flambeau.sparse.creation import sparse_coo_tensor
+from flambeau.storage import TypedStorage, UntypedStorage
+
+__all__: list[str] = []
+
+__getattr__ = _Absent("flambeau._utils")
+
+
+def _rebuild_tensor(
+    storage: TypedStorage, storage_offset: int, size: tuple[int, ...], stride: tuple[int, ...]
+) -> Tensor:
+    """A tensor of these sizes and steps on a storage."""
+    made = empty(0, dtype=storage.dtype, device=storage.device)
+    return made.set_(storage, storage_offset, size, stride)
+
+
+def _rebuild_tensor_v2(
+    storage: TypedStorage, storage_offset: int, size: tuple[int, ...], stride: tuple[int, ...],
+    requires_grad: bool, backward_hooks: Any, metadata: Any = None,
+) -> Tensor:  # fmt: skip
+    """`_rebuild_tensor`, as a leaf of the tape."""
+    made = _rebuild_tensor(storage, storage_offset, size, stride)
+    return made.requires_grad_() if requires_grad else made
+
+
+def _rebuild_tensor_v3(
+    storage: UntypedStorage, storage_offset: int, size: tuple[int, ...], stride: tuple[int, ...],
+    requires_grad: bool, backward_hooks: Any, dtype: Any, metadata: Any = None,
+) -> Tensor:  # fmt: skip
+    """`_rebuild_tensor_v2` of bytes, with the dtype beside them."""
+    untyped = storage.untyped() if isinstance(storage, TypedStorage) else storage
+    typed = TypedStorage(wrap_storage=untyped, dtype=dtype)
+    return _rebuild_tensor_v2(typed, storage_offset, size, stride, requires_grad, backward_hooks)
+
+
+def _rebuild_device_tensor_from_numpy(
+    data: np.ndarray, dtype: Any, device: str, requires_grad: bool
+) -> Tensor:
+    """A tensor of an array's numbers, in a dtype that NumPy need not have."""
+    made = from_numpy(np.array(data)).to(dtype=dtype, device=device)
+    return made.requires_grad_() if requires_grad else made
+
+
+def _rebuild_meta_tensor_no_storage(
+    dtype: Any, size: tuple[int, ...], stride: tuple[int, ...], requires_grad: bool
+) -> Tensor:
+    """A tensor on the meta device."""
+    return empty(size, dtype=dtype, device="meta", requires_grad=requires_grad)
+
+
+def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Parameter:
+    """A parameter on a tensor's elements."""
+    return Parameter(data, requires_grad)
+
+
+def _rebuild_parameter_with_state(
+    data: Tensor, requires_grad: bool, backward_hooks: Any, state: Any
+) -> Parameter:
+    """A parameter with the attributes that were set on it."""
+    return _set_obj_state(Parameter(data, requires_grad), state)
+
+
+def _rebuild_sparse_tensor(layout: Any, data: tuple[Any, ...]) -> Tensor:
+    """A sparse tensor of its indices, values and size."""
+    indices, values, size, *coalesced = data
+    return sparse_coo_tensor(
+        indices, values, size, is_coalesced=coalesced[0] if coalesced else None
+    )
+
+
+def _set_obj_state(obj: Any, state: Any) -> Any:
+    """The object with its attributes."""
+    attributes = state[0] if isinstance(state, tuple) else state
+    for name, value in (attributes or {}).items():
+        setattr(obj, name, value)
+    for name, value in (state[1] if isinstance(state, tuple) else {}).items():
+        setattr(obj, name, value)
+    return obj

@@ -1,0 +1,48 @@
+"""Memory that has run out is the error that PyTorch's programs catch."""
+
+import jax
+import pytest
+
+import flambeau
+from flambeau.core import exhaustion
+from flambeau.core.kernel import Kernel
+
+TEXT = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1024 bytes."
+
+
+def exhausted(*arrays):
+    raise jax.errors.JaxRuntimeError(TEXT)
+
+
+def test_operators_their_gradients_and_programs_say_so(monkeypatch):
+    x = flambeau.ones(2, requires_grad=True)
+    y = (x * x).sum()
+    step = flambeau.compile(lambda x: x * 3)
+    step(flambeau.ones(2))
+    (programs,) = step.programs.values()
+    monkeypatch.setattr(programs[0], "executable", exhausted)
+    with pytest.raises(flambeau.OutOfMemoryError, match="RESOURCE_EXHAUSTED"):
+        step(flambeau.ones(2))
+    monkeypatch.setattr(Kernel, "gradient", lambda *args: exhausted())
+    with pytest.raises(flambeau.OutOfMemoryError, match="can't allocate memory"):
+        y.backward()
+    kernel = Kernel(lambda x: x, "identity", "IdentityBackward0")
+    monkeypatch.setattr(kernel, "forward", exhausted)
+    with pytest.raises(flambeau.OutOfMemoryError, match="can't allocate memory"):
+        flambeau.core.dispatch.run(kernel, (flambeau.ones(2),))
+
+
+def test_the_words_are_those_that_programs_look_for(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    error = exhaustion.named(jax.errors.JaxRuntimeError(TEXT))
+    assert isinstance(error, RuntimeError)
+    assert str(error).startswith("CUDA out of memory. ")
+
+
+def test_other_errors_stay():
+    error = jax.errors.JaxRuntimeError("INTERNAL: something else")
+    assert exhaustion.named(error) is error
+
+
+def test_there_is_one_class():
+    assert flambeau.cuda.OutOfMemoryError is flambeau.OutOfMemoryError
