@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -249,9 +250,7 @@ def _bytes_of(content: Any) -> np.ndarray:
 
 def _load_from_bytes(b: bytes) -> Any:
     """The storage in a pickle of PyTorch's."""
-    from flambeau.checkpoint.storage_bytes import read
-
-    return read(b)
+    return import_module("flambeau.checkpoint.storage_bytes").read(b)
 
 
 def _rebuild(content: np.ndarray, where: str) -> UntypedStorage:
