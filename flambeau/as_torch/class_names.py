@@ -78,6 +78,9 @@ _ROOMS = frozenset(
     )
 )  # fmt: skip
 
+# Functions of other modules that pickles call.
+_CALLED = ("_load_from_bytes", "_get_layout")
+
 #: Where functions are public under their own names.
 _NAMESPACES = ("nn.functional", "nn.init", "")
 
@@ -109,17 +112,14 @@ def rename(module: ModuleType) -> None:
     """Give a module's classes, and the functions of a namespace, the names that PyTorch has."""
     home = module.__name__.partition(".")[2]
     target = _target(home)
-    if target == home and target.partition(".")[0] in _ROOMS:
-        # Where `typing.get_type_hints` looks for what the annotations of its classes name.
-        sys.modules.setdefault(f"torch.{home}", module)
-    for name, value in [*vars(module).items()] if target is not None else ():
-        if isinstance(value, FunctionType) and not _is_pickled(home, name):
-            continue
-        if isinstance(value, type | FunctionType) and value.__module__ == module.__name__:
-            own = _distribution(home, name) or target
-            if home not in _ELSEWHERE or _is_public(name, value):
+    if target is not None:
+        if target == home and target.partition(".")[0] in _ROOMS:
+            # Where `typing.get_type_hints` looks for what the annotations of its classes name.
+            sys.modules.setdefault(f"torch.{home}", module)
+        for name, value in [*vars(module).items()]:
+            if _is_renamed(home, name, value) and value.__module__ == module.__name__:
                 _keep_annotations(value)
-                _set(value, own)
+                _set(value, _distribution(home, name) or target)
     if home in _NAMESPACES:
         for name, value in [*vars(module).items()]:
             is_named = not name.startswith("_") and getattr(value, "__name__", None) == name
@@ -163,13 +163,14 @@ def _distribution(home: str, name: str) -> str | None:
     return module_of(home.partition(".")[2], name)
 
 
-def _is_pickled(home: str, name: str) -> bool:
-    """Whether pickles call a function of a module that is no namespace."""
-    return home.startswith("as_torch.private") or name in ("_load_from_bytes", "_get_layout")
-
-
-def _is_public(name: str, value: type) -> bool:
-    return not name.startswith("_") and value.__qualname__ == name and name not in _UNKNOWN
+def _is_renamed(home: str, name: str, value: Any) -> bool:
+    """Whether a class, or a function that pickles call, is in one of PyTorch's modules."""
+    if isinstance(value, FunctionType):
+        return home.startswith("as_torch.private") or name in _CALLED
+    if not isinstance(value, type):
+        return False
+    is_public = not name.startswith("_") and value.__qualname__ == name
+    return home not in _ELSEWHERE or (is_public and name not in _UNKNOWN)
 
 
 def _is_own(value: Any) -> bool:

@@ -49,6 +49,7 @@ class CompressedTensor(SparseTensor, parts=_PARTS):
     _layout_: Any
 
     is_sparse = False
+    is_sparse_csr: bool
 
     @staticmethod
     def put_together(
@@ -60,6 +61,7 @@ class CompressedTensor(SparseTensor, parts=_PARTS):
         made._indices_, made._values_ = filled._indices_, filled._values_
         made._size_, made._coalesced_ = filled._size_, filled._coalesced_
         made._starts_, made._layout_ = starts, layout
+        made.is_sparse_csr = layout is layouts.sparse_csr
         return made
 
     def with_values(self, values: Tensor) -> CompressedTensor:
@@ -77,11 +79,6 @@ class CompressedTensor(SparseTensor, parts=_PARTS):
     def layout(self) -> Any:
         """Which of the two layouts it has."""
         return self._layout_
-
-    @property
-    def is_sparse_csr(self) -> bool:
-        """Whether the rows are compressed."""
-        return self._layout_ is layouts.sparse_csr
 
     def values(self) -> Tensor:
         """The elements, row by row or column by column."""

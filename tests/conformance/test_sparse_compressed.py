@@ -10,6 +10,9 @@ import torch
 
 import flambeau
 
+# PyTorch warns of its own forms of these matrices.
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+
 ROWS = [[0.0, 1.0, 0.0], [2.0, 0.0, 3.0], [0.0, 0.0, 0.0], [4.0, 5.0, 0.0]]
 
 
