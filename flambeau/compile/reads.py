@@ -311,7 +311,9 @@ def _is_slot(found: Any) -> bool:
 @functools.lru_cache(maxsize=1024)
 def _keeps_to_itself(kind: type) -> bool:
     """Whether reads of these objects by flambeau's own code are watched elsewhere."""
-    return any(is_own(cls) and not naming.module_of(cls).startswith(_SCHEDULERS) for cls in kind.__mro__)
+    return any(
+        is_own(cls) and not naming.module_of(cls).startswith(_SCHEDULERS) for cls in kind.__mro__
+    )
 
 
 def _is_asked_by_own_code() -> bool:

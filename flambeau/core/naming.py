@@ -24,4 +24,8 @@ def module_of(value: Any) -> Any:
     # Not all that has a `__module__` can be hashed.
     if homes and isinstance(value, type | type(module_of)) and value in homes:
         return homes[value]
-    return getattr(value, "__module__", None)
+    module = getattr(value, "__module__", None)
+    # Classes that are derived from renamed ones, as a compiled module's, say what those say.
+    if homes and isinstance(module, str) and module.partition(".")[0] == "torch":
+        return f"flambeau{module[len('torch') :]}"
+    return module
