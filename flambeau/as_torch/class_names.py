@@ -67,7 +67,7 @@ _ELSEWHERE = {
 
 #: Classes there that PyTorch has no name for.
 _UNKNOWN = frozenset(
-    ("ContextDecorator", "NamedOnly", "Retained", "SavedCopies", "Standing", "kept_modes")
+    ("ContextDecorator", "NamedOnly", "Retained", "SavedCopies", "Predefined", "kept_modes")
 )
 
 #: The rooms whose modules have PyTorch's names.

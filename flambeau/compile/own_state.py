@@ -14,6 +14,7 @@ from typing import Any
 
 from flambeau.compile.errors import CompileError
 from flambeau.compile.ownership import state_of
+from flambeau.core import naming
 from flambeau.core.identity import MISSING
 
 # Packages whose objects go on by themselves, or describe programs.
@@ -37,7 +38,7 @@ class OwnState:
 
     def know(self, value: Any) -> None:
         """Remember an object."""
-        room = type(value).__module__.split(".")[1:2]
+        room = naming.module_of(type(value)).split(".")[1:2]
         if id(value) in self._objects or (room and room[0] in _OTHERS):
             return
         self._objects[id(value)] = value, dict(state_of(value))
