@@ -15,7 +15,7 @@ from flambeau import distributed, nn
 from flambeau.distributed import ReduceOp
 from flambeau.distributed.device_mesh import init_device_mesh
 from flambeau.distributed.fsdp import FullyShardedDataParallel
-from flambeau.distributed.tensor import Replicate, Shard, distribute_tensor
+from flambeau.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from flambeau.nn.parallel import DistributedDataParallel
 from flambeau.utils.data import DataLoader, DistributedSampler
 
@@ -186,6 +186,8 @@ def tensors_on_a_mesh_of_both_processes(rank):
     assert x.to_local().tolist() == whole[4 * rank : 4 * rank + 2].tolist()
     with pytest.raises(TypeError, match=r"all_reduce.*lies on a mesh"):
         distributed.all_reduce(x)
+    parts = DTensor.from_local(flambeau.full((1, 2), rank + 1.0), mesh, [Shard(0), Replicate()])
+    assert parts.full_tensor().tolist() == [[1, 1], [1, 1], [2, 2], [2, 2]]
     x.requires_grad_()
     (x * whole).sum().backward()
     assert x.grad.full_tensor().tolist() == whole.tolist()

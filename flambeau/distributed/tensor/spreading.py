@@ -89,8 +89,9 @@ class DTensor(Tensor, metaclass=_DTensorMeta):
     ) -> Any:
         """The tensor of which each device of a mesh has ``local_tensor`` as its part.
 
-        One process speaks for all its devices, so all parts are equal: along a dimension with
-        `Shard`, the parts follow each other; with `Partial`, they are added up.
+        One process speaks for all its devices, so their parts are equal: along a dimension with
+        `Shard`, the parts follow each other; with `Partial`, they are added up. Of a mesh over
+        several processes, each gives the part of its devices.
 
         Args:
             local_tensor: The part.
@@ -98,11 +99,17 @@ class DTensor(Tensor, metaclass=_DTensorMeta):
             placements: One for each dimension of the mesh; by default `Replicate`.
             run_check: Accepted for PyTorch's sake, like ``shape``, ``stride`` and
                 ``grad_placements``.
+
+        Raises:
+            NotImplementedError: Of a mesh over several processes, the part requires grad, or a
+                placement is `Partial`.
         """
         mesh = as_mesh(device_mesh)
         whole: Any = local_tensor
         settled: list[Placement] = []
         given = [Replicate()] * mesh.ndim if placements is None else placements
+        if not mesh.is_this_process_alone:
+            return _of_parts(local_tensor, mesh, given)
         for count, each in zip(mesh.shape, given, strict=True):
             if isinstance(each, Shard):
                 whole = cat([whole] * count, each.dim)
@@ -110,6 +117,24 @@ class DTensor(Tensor, metaclass=_DTensorMeta):
                 whole = whole * count
             settled.append(Replicate() if isinstance(each, Partial) else each)
         return put(whole, sharding_of(mesh, settled, whole.shape))
+
+
+def _of_parts(part: Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> Tensor:
+    """The tensor of which each device has the part that its process gives."""
+    if any(isinstance(each, Partial) for each in placements):
+        raise NotImplementedError(
+            "DTensor.from_local() over several processes: add up by all_reduce"
+        )
+    if part.requires_grad and modes.grad_enabled:
+        raise NotImplementedError("DTensor.from_local() over several processes: detach() the part")
+    shape = [*part.shape]
+    for count, each in zip(mesh.shape, placements, strict=True):
+        if isinstance(each, Shard):
+            shape[each.dim] *= count
+    sharding, array = sharding_of(mesh, placements, shape), part._read()
+    parts = [jax.device_put(array, device) for device in sharding.addressable_devices]
+    whole = jax.make_array_from_single_device_arrays(tuple(shape), sharding, parts)
+    return Tensor._wrap(whole)
 
 
 def distribute_tensor(
