@@ -18,8 +18,8 @@ from flambeau.core.statistics import statistics as _statistics
 __all__ = [
     "allow_in_graph", "assume_constant_result", "between_steps", "compile",
     "cudagraph_mark_step_begin", "disable", "explain", "is_compiling", "is_dynamo_compiling",
-    "is_exporting", "list_backends", "nested_compile_region", "reset", "set_stance", "stats",
-    "substitute_in_graph",
+    "is_exporting", "list_backends", "lower", "nested_compile_region", "reset", "set_stance",
+    "stats", "substitute_in_graph",
 ]  # fmt: skip
 
 __getattr__: _Absent = _Absent(__name__)
@@ -102,13 +102,48 @@ def explain(function: _Any, file: _Any = None) -> None:
       for calls in which
         x is a Tensor of float32[3]
     """
+    print(_calls_of(function, "explain").explanation(), file=file)
+
+
+def lower(function: _Any, *args: _Any, **kwargs: _Any) -> _Any:
+    """The program of a call, without running it: what XLA compiles, or has compiled.
+
+    Parameters, state and arguments may be on the meta device, and lie on a mesh there; the program
+    is the one for tensors that lie so. So it can be asked how much memory a step takes on each
+    device, and how its devices communicate, before there is a machine with that much memory.
+
+    Args:
+        function: What `compile` gave.
+        args: The arguments of the call.
+        kwargs: The arguments that it gives by name.
+
+    Returns:
+        A `jax.stages.Lowered`. Its ``compile()`` gives a `jax.stages.Compiled` with
+        ``memory_analysis()`` in bytes for each device, ``cost_analysis()`` and ``as_text()``.
+
+    Raises:
+        TypeError: ``function`` is not a compiled function or module.
+        CompileError: The function needs a tensor's value in Python.
+
+    >>> import flambeau
+    >>> double = flambeau.compile(lambda x: x * 2)
+    >>> x = flambeau.empty(1024, device="meta")
+    >>> flambeau.compiler.lower(double, x).compile().memory_analysis().output_size_in_bytes
+    4096
+    """
+    from flambeau.compile.ahead import lower
+
+    return lower(_calls_of(function, "lower").function, args, kwargs)
+
+
+def _calls_of(function: _Any, asked: str) -> _CompiledFunction:
     calls = getattr(function, "_calls", function)
     if not isinstance(calls, _CompiledFunction):
         raise TypeError(
-            f"explain() needs what flambeau.compile() returned, got {type(function).__name__}; "
-            "compile the function, call it, and pass the compiled function"
+            f"{asked}() needs what flambeau.compile() returned, got {type(function).__name__}; "
+            "compile the function and pass what that gives"
         )
-    print(calls.explanation(), file=file)
+    return calls
 
 
 def is_compiling() -> bool:

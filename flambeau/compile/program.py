@@ -37,15 +37,23 @@ class Program:
         function: The user's function.
         leaves: The leaves of the arguments of the call that asks for it, and their gradients.
         structure: Their structure.
+        stand_in: See `Trace`.
 
     Attributes:
         origin: Why it was made.
+        computation: What it computes, as `compiled` gave it.
     """
 
     origin: Origin
 
-    def __init__(self, function: Callable[..., Any], leaves: list[Any], structure: Any) -> None:
-        recording, closed = _record(function, leaves, structure)
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        leaves: list[Any],
+        structure: Any,
+        stand_in: Callable[[Cell], Any] | None = None,
+    ) -> None:
+        recording, closed = _record(function, leaves, structure, stand_in)
         trace, slot_of = recording.trace, exchanging.slots_by_cell(recording)
         self.guard = Guard(trace, trace.all_snapshots(), trace.outside)
         self._bind(recording, closed, slot_of)
@@ -112,7 +120,8 @@ class Program:
                 [source_of(each) for each in recording.passing.arrivals],
                 recording.passing.refusal,
             )
-            self.executable = self._waiting(self.gradients.forward)
+            self.computation = self.gradients.forward
+            self.executable = self._waiting(self.computation)
             return
 
         def program(*arrays: Any) -> Any:
@@ -121,14 +130,21 @@ class Program:
 
         positions = tuple(range(len(self.donated)))
         like = _as_written(recording, slot_of, order, len(jaxpr.outvars))
-        found = compiled(program, "compiled_step", donate=positions, like=like)
-        self.executable = self._waiting(found)
+        self.computation = compiled(program, "compiled_step", donate=positions, like=like)
+        self.executable = self._waiting(self.computation)
 
     def _waiting(self, executable: Callable[..., Any]) -> Callable[..., Any]:
         """``executable``; if it calls Python, it gives its results once it cannot fail any more."""
         if not self.calls_back:
             return executable
         return lambda *arrays: jax.block_until_ready(executable(*arrays))
+
+    def inputs(self, leaves: Sequence[Any]) -> list[Any]:
+        """The arrays that the program would run on, for the leaves of a call's arguments."""
+        if self.checks.joined.owners:
+            leaves, _ = self.checks.joined.look(leaves)
+        own = map(_array_of, (*self.donated, *self.kept))
+        return [*own, *(each.read(leaves) for each in self.reads)]
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Run the program on the leaves of a call's arguments, and the gradients of these."""
@@ -172,11 +188,17 @@ class Program:
         return source_of(self)
 
 
-def _record(function: Callable[..., Any], leaves: list[Any], structure: Any) -> Any:
+def _record(
+    function: Callable[..., Any],
+    leaves: list[Any],
+    structure: Any,
+    stand_in: Callable[[Cell], Any] | None,
+) -> Any:
     """Trace a function, as often as it takes to know which arguments share Cells."""
     joined = Joined(leaves)
     while True:
         recording = Recording(function, joined, structure)
+        recording.trace.stand_in = stand_in
         with jit_core.tracing():
             closed = recording.record()
         recording.trace.loose = exchanging.loose_tensors(recording)

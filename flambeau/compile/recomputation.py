@@ -142,7 +142,8 @@ class Region:
         self._trace = modes.trace
         self._before = before = modes.packing
         self._hooks = Hooks(Tensor._read, self._unpack, self)
-        self._outer: Region | None = None if before is None else before.region
+        outer = None if before is None else before.region
+        self._outer: Region | None = outer if isinstance(outer, Region) else None
         self._token = _begin().bind()
         self._first, self._last = sequence_now(), -1
         modes.packing = self._hooks

@@ -96,6 +96,26 @@ def together(leaves: list[Any]) -> list[Any] | None:
     return None if same else moved
 
 
+class DifferentDevicesError(RuntimeError, ValueError):
+    """Arrays lie on devices that are not all the same."""
+
+
+def check_devices(leaves: list[Any]) -> None:
+    """Fail unless all arrays that may not be moved lie on the same devices.
+
+    Raises:
+        DifferentDevicesError: They do not.
+    """
+    arrays = [each for each in leaves if type(each) is ArrayImpl and each.committed]
+    found = {frozenset(each.sharding.device_set): each for each in arrays}
+    if len(found) > 1:
+        texts = [f"{sorted(each.id for each in devices)}" for devices in found]
+        raise DifferentDevicesError(
+            "Expected all tensors to be on the same device, but found tensors on the devices "
+            f"{' and '.join(texts)}; put them on one mesh by distribute_tensor() or redistribute()"
+        )
+
+
 def _width(array: Any) -> int:
     return len(array.sharding.device_set)
 

@@ -82,6 +82,23 @@ def jitted(function: Callable[..., Any]) -> Any:
     return function._cache_miss.traced() if jit_core.IS_KNOWN else function  # type: ignore[attr-defined]
 
 
+def lowered(function: Any, arguments: list[Any]) -> jax.stages.Lowered:
+    """What `compiled` gave, lowered for arguments, which may be arrays without elements."""
+    arguments = meshes.together(arguments) or arguments
+    with jit_core.tracing(), meshes.surroundings():
+        if jit_core.IS_KNOWN:
+            function = function._cache_miss._jitted(tuple(arguments))
+        return function.trace(*map(_form, arguments)).lower()
+
+
+def _form(argument: Any) -> Any:
+    if type(argument) is not ArrayImpl:
+        return argument
+    aval = argument.aval
+    sharding = argument.sharding if meshes.mesh_of(argument) else None
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
+
+
 @functools.cache
 def _cache() -> Any:
     """The programs of all functions, the least recently used first out."""
@@ -145,6 +162,7 @@ class _Misses:
             tree: Their structure.
             given: What they were before they were brought together.
         """
+        meshes.check_devices(leaves)
         arguments = tree.unflatten(leaves)
         key = (tree, jit_core.context(), *map(_facts, leaves))
         call = self._gathered.get(key)

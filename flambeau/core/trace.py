@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from flambeau.core.cell import Cell, next_epoch
+from flambeau.core.cell import Cell, is_abstract, next_epoch
 from flambeau.core.device import get_default_device, of_sharding
 from flambeau.core.identity import MISSING
 from flambeau.core.modes import modes
@@ -97,6 +97,8 @@ class Trace:
         refused: The first question that had no answer, if there was one.
         device: Where the program's arguments are, if it has any.
         first_sequence: Nodes numbered below this were recorded before the trace began.
+        stand_in: Puts an array into a Cell on the meta device, and gives it; ``None`` leaves such
+            Cells as they are.
     """
 
     def __init__(self, first_sequence: int) -> None:
@@ -118,6 +120,7 @@ class Trace:
         self.first_sequence = first_sequence
         self.refused: TracedValueError | None = None
         self.device: Any = None
+        self.stand_in: Callable[[Cell], Any] | None = None
         self._owners: dict[int, Cell] = {}
         self._began = next_epoch()
         # The epochs in which something was computed for real; see `outside`.
@@ -131,6 +134,8 @@ class Trace:
         if value is not MISSING:
             return value
         array = cell.array
+        if self.stand_in is not None and is_abstract(array) and not self.is_made_inside(cell):
+            array = self.stand_in(cell)
         if isinstance(array, Tracer | jax.ShapeDtypeStruct | np.ndarray):
             # NumPy arrays are positions that a node has saved, and constants of the program.
             return array

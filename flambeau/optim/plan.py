@@ -10,6 +10,7 @@ import jax
 from jax.core import Tracer
 
 from flambeau.core import dispatch, finishing
+from flambeau.core.absent import is_without_elements
 from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.donation import owned
@@ -137,6 +138,12 @@ def _cells_of(tensors: list[Tensor]) -> list[Cell]:
     return [each._cell if each._view is None else Cell(each._read()) for each in tensors]
 
 
+def has_elements(tensor: Tensor) -> bool:
+    """Whether there is anything to compute with: ``tensor`` is not, or was not, on meta."""
+    array = tensor._values()._cell.array if tensor.is_sparse else tensor._cell.array
+    return not (is_abstract(array) or is_without_elements(array))
+
+
 def place_of(tensor: Tensor) -> Any:
     """The devices that hold ``tensor``; ``None`` on meta, where there is nothing to compute."""
     tensor = tensor._values() if tensor.is_sparse else tensor
@@ -145,7 +152,7 @@ def place_of(tensor: Tensor) -> Any:
         return "traced"
     if is_abstract(array):
         return None
-    return frozenset(array.devices()) if array.committed else "anywhere"
+    return frozenset(array.sharding.device_set) if array.committed else "anywhere"
 
 
 class Plan:

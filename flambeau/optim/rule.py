@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.cell import abstract, is_abstract
@@ -22,7 +23,7 @@ from flambeau.core.trace import outside
 from flambeau.optim.groups import frozen
 from flambeau.optim.loading import put_beside
 from flambeau.optim.optimizer import Optimizer
-from flambeau.optim.plan import GroupSpec, Plan, place_of
+from flambeau.optim.plan import GroupSpec, Plan, has_elements, place_of
 
 # State, numbers or flags by name.
 Named: TypeAlias = dict[str, Any]
@@ -141,8 +142,10 @@ class RuleOptimizer(Optimizer):
         plans = self._plans.get(given)
         if plans is None:
             with outside():
-                plans = self._plans[given] = self._make_plans(given)
+                plans = self._make_plans(given)
             self._planned_version = self._structure.version
+            if all(map(has_elements, self._all_params)):
+                self._plans[given] = plans
         if trace is not None:
             trace.watch(self, self._snapshot)
         for plan, positions in plans:
@@ -233,7 +236,7 @@ class RuleOptimizer(Optimizer):
         state = self.state[param]
         for name, entry in entries.items():
             value = state.get(name)
-            if value is None:
+            if value is None or (_is_meta(value) and has_elements(param)):
                 state[name] = _start(entry, param)
                 if self.first_step_differs(options):
                     self._starting.add(id(param))
@@ -260,8 +263,18 @@ class RuleOptimizer(Optimizer):
         return groups, frozen(dict(self.state)), set(self._starting), self._watched_hooks()
 
 
+def _is_meta(value: Any) -> bool:
+    return isinstance(value, Tensor) and is_abstract(value._cell.array)
+
+
 def _start(entry: Entry, param: Tensor) -> Tensor:
     array = param._cell.array
-    if is_abstract(array):
-        return Tensor._wrap(abstract(entry.shape, entry.dtype))
+    if not has_elements(param):
+        value = abstract(entry.shape, entry.dtype)
+        sharding = array.sharding
+        if isinstance(sharding, NamedSharding):
+            if entry.shape != tuple(param.shape):
+                sharding = NamedSharding(sharding.mesh, PartitionSpec())
+            value = value.update(sharding=sharding)
+        return Tensor._wrap(value)
     return Tensor._wrap(put_beside(np.full(entry.shape, entry.fill, entry.dtype), array))

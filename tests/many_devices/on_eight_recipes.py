@@ -19,22 +19,6 @@ def numbers(*shape):
     return np.sin(np.arange(np.prod(shape), dtype=np.float32)).reshape(shape)
 
 
-class Experts(nn.Module):
-    """A mixture of eight experts: each token goes through the two that its router prefers."""
-
-    def __init__(self):
-        super().__init__()
-        self.router = nn.Linear(8, 8, bias=False)
-        self.up = nn.Parameter(flambeau.randn(8, 8, 16) / 4)
-        self.down = nn.Parameter(flambeau.randn(8, 16, 8) / 4)
-
-    def forward(self, x):
-        weights, chosen = self.router(x).softmax(-1).topk(2, dim=-1)
-        shares = flambeau.zeros(len(x), 8).scatter(1, chosen, weights)
-        hidden = F.gelu(flambeau.einsum("bi,eih->ebh", x, self.up))
-        return flambeau.einsum("ebh,eho,be->bo", hidden, self.down, shares)
-
-
 def on_one(model):
     return model
 
@@ -45,11 +29,6 @@ def data_parallel(model):
 
 def fully_sharded(model):
     return fully_shard(model, mesh=init_device_mesh("cpu", (8,), mesh_dim_names=("data",)))
-
-
-def experts_apart(model):
-    mesh = init_device_mesh("cpu", (2, 4), mesh_dim_names=("data", "expert"))
-    return flambeau.shard(model, mesh, {"up": ("expert",), "down": ("expert",)})
 
 
 def normalized():
@@ -67,20 +46,6 @@ def train(make, way, recipe, compiled):
         for name, each in (*found.named_parameters(), *found.named_buffers())
     }
     return losses, arrays
-
-
-def plain(model, x, y, run):
-    optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-
-    @run
-    def step():
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return [step().item() for _ in range(10)], model
 
 
 def scaled(model, x, y, _):
@@ -160,7 +125,6 @@ def averaged(model, x, y, run):
 
 
 CASES = [
-    (Experts, experts_apart, plain, True), (Experts, data_parallel, plain, True),
     (normalized, data_parallel, scaled, False), (normalized, fully_sharded, scaled, False),
     (normalized, data_parallel, accumulated, True),
     (normalized, fully_sharded, recomputed, True), (normalized, data_parallel, recomputed, False),
@@ -177,12 +141,6 @@ def test_recipes_give_the_numbers_of_one_device(make, way, recipe, compiled):
     assert arrays.keys() == many.keys()
     for name, one in arrays.items():
         np.testing.assert_allclose(many[name], one, rtol=rounding, atol=rounding, err_msg=name)
-
-
-def test_experts_are_on_devices_of_their_own():
-    model = experts_apart(Experts())
-    assert model.up.to_local().shape == (2, 8, 16)
-    assert model.router.weight.to_local().shape == (8, 8)
 
 
 def test_synchronized_batch_normalization_means_the_whole_batch():

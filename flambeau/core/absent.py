@@ -1,0 +1,42 @@
+"""Arrays without elements: what a program is compiled for before there is anything to run it on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import ShapedArray
+from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
+
+from flambeau.core.jax_private import ArrayImpl
+
+
+def without_elements(value: jax.ShapeDtypeStruct) -> Any:
+    """An array of the shape, dtype and sharding of ``value`` that has been deleted.
+
+    A trace takes it for any other array; whatever asks for its elements fails.
+
+    Args:
+        value: The value of a Cell on the meta device. Without a sharding, the array is one of the
+            first device, which programs may move elsewhere.
+    """
+    sharding = value.sharding or SingleDeviceSharding(jax.local_devices()[0])
+    committed = value.sharding is not None
+    aval = ShapedArray(value.shape, value.dtype)
+    # One element for each device is enough for what is deleted at once.
+    spread = isinstance(sharding, NamedSharding)
+    whole = NamedSharding(sharding.mesh, PartitionSpec()) if spread else sharding
+    with jax.ensure_compile_time_eval():
+        parts = [each.data for each in jax.device_put(_ELEMENT, whole).addressable_shards]
+    array = ArrayImpl(aval, sharding, parts, committed=committed, _skip_checks=True)
+    array.delete()
+    return array
+
+
+_ELEMENT = np.zeros(1, np.float32)
+
+
+def is_without_elements(array: Any) -> bool:
+    """Whether ``array`` is an array whose elements are gone."""
+    return type(array) is ArrayImpl and array.is_deleted()
