@@ -1,0 +1,79 @@
+"""Every optimizer on parameters that are divided over eight devices."""
+
+import numpy as np
+import pytest
+
+import flambeau
+from flambeau import nn, optim
+from flambeau.distributed.device_mesh import init_device_mesh
+from flambeau.distributed.tensor import Replicate, Shard
+
+ALL = sorted(
+    name
+    for name in optim.__all__
+    if isinstance(each := getattr(optim, name), type)
+    and issubclass(each, optim.Optimizer)
+    and each is not optim.Optimizer
+)
+OPTIONS = {
+    "SGD": {"momentum": 0.9, "nesterov": True}, "RMSprop": {"momentum": 0.5, "centered": True},
+    "Adam": {"amsgrad": True},
+    "LBFGS": {"lr": 1.0, "max_iter": 3, "line_search_fn": "strong_wolfe"},
+}  # fmt: skip
+
+
+class Net(nn.Module):
+    """Two matrices; the first is looked up in where gradients are to be sparse."""
+
+    def __init__(self, sparse):
+        super().__init__()
+        self.rows = nn.Embedding(16, 8, sparse=sparse)
+        self.matrix = nn.Linear(8, 8, bias=False)
+
+    def forward(self, x):
+        y = self.rows(x)
+        return y if self.rows.sparse else self.matrix(y)
+
+
+def trained(name, on_mesh):
+    flambeau.manual_seed(0)
+    net = Net(sparse=name == "SparseAdam")
+    if on_mesh:
+        mesh = init_device_mesh("cpu", (4, 2), mesh_dim_names=("data", "model"))
+        rules = {"rows.weight": ("data", "model"), "matrix.weight": (None, "model")}
+        flambeau.shard(net, mesh, rules)
+    params = [net.rows.weight] if name == "SparseAdam" else [*net.parameters()]
+    optimizer = getattr(optim, name)(params, **{"lr": 0.01} | OPTIONS.get(name, {}))
+    x = flambeau.tensor([0, 3, 5, 9, 15, 3, 1, 2])
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (net(x) - 1).square().mean()
+        loss.backward()
+        return loss
+
+    losses = [optimizer.step(closure).item() for _ in range(3)]
+    return losses, net, optimizer
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_optimizer_gives_the_numbers_of_one_device_and_divides_its_state(name):
+    losses, one, _ = trained(name, on_mesh=False)
+    found, many, optimizer = trained(name, on_mesh=True)
+    np.testing.assert_allclose(found, losses, rtol=1e-5)
+    for single, spread in zip(one.parameters(), many.parameters(), strict=True):
+        np.testing.assert_allclose(
+            spread.numpy(force=True), single.numpy(force=True), rtol=2e-4, atol=1e-5
+        )
+    assert many.rows.weight.placements == (Shard(0), Shard(1))
+    assert many.matrix.weight.placements == (Replicate(), Shard(1))
+    if name == "LBFGS":
+        return  # its state is one vector of all parameters
+    for param in optimizer.param_groups[0]["params"]:
+        for key, value in optimizer.state[param].items():
+            if value.shape == param.shape:
+                assert value.placements == param.placements, key
+
+
+def test_the_table_has_all_optimizers():
+    assert {"Adafactor", "AdamW", "LBFGS", "Muon", "SGD", "SparseAdam"} < {*ALL}
