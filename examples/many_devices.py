@@ -2,7 +2,8 @@
 
 The eight devices are the CPU's, as XLA can divide it; on a machine with eight GPUs or TPUs, nothing
 else changes. The batch is cut along one dimension of the mesh, and the matrices of each block along
-the other. The checkpoint says nothing of devices, so half of them can read it, cut in another way.
+the other; the last block has experts instead, some on each device. The checkpoint says nothing of
+devices, so half of them can read it, cut in another way.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from flambeau import nn
 from flambeau.distributed import checkpoint
 from flambeau.distributed.device_mesh import DeviceMesh
 from flambeau.distributed.tensor import Replicate, Shard, distribute_tensor
+from flambeau.nn import functional as F
 
 try:
     from examples import gpt
@@ -29,7 +31,43 @@ RULES = {
     "*.hidden.weight": ("model", None),
     "*.hidden.bias": ("model",),
     "*.output.weight": (None, "model"),
+    # Each device has some of the experts, and the devices add up what these say.
+    "*.experts.up": ("model",),
+    "*.experts.down": ("model",),
 }
+
+
+class Experts(nn.Module):
+    """Small networks, of which a router weighs the best two for each character.
+
+    The weights of all experts are one parameter, cut by expert. Each device computes its own
+    experts for all characters; those that the router has not chosen count nothing.
+    """
+
+    def __init__(self, width, count):
+        super().__init__()
+        self.router = nn.Linear(width, count, bias=False)
+        self.up = nn.Parameter(flambeau.randn(count, width, 2 * width) * 0.02)
+        self.down = nn.Parameter(flambeau.randn(count, 2 * width, width) * 0.02)
+
+    def forward(self, x):
+        chances, chosen = self.router(x).softmax(-1).topk(2)
+        shares = flambeau.zeros(*x.shape[:-1], len(self.up)).scatter(-1, chosen, chances)
+        hidden = F.gelu(flambeau.einsum("nli,eih->nleh", x, self.up))
+        return flambeau.einsum("nleh,eho,nle->nlo", hidden, self.down, shares)
+
+
+class ExpertBlock(gpt.Block):
+    """A block of the GPT with experts in the place of its two layers."""
+
+    def __init__(self, width, heads, context, experts):
+        super().__init__(width, heads, context)
+        del self.hidden, self.output
+        self.experts = Experts(width, experts)
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.experts(self.norm2(x))
 
 
 def make_mesh(rows, columns):
@@ -43,6 +81,8 @@ def make_model(mesh, text, options):
     """The model on a mesh. It is built without elements, so that each device gets its own only."""
     with flambeau.device("meta"):
         model = gpt.GPT(len(text.vocabulary), options.context, options.width, options.layers)
+        last = ExpertBlock(options.width, 4, options.context, options.experts)
+        model.blocks.append(last)
     flambeau.shard(model, mesh, RULES)
     return model
 
@@ -101,7 +141,8 @@ def main(arguments=None):
     add("--batch", type=int, default=16, help="windows of text per step, a multiple of 4")
     add("--context", type=int, default=64, help="characters that the model sees at once")
     add("--width", type=int, default=64, help="features per character, a multiple of 8")
-    add("--layers", type=int, default=2, help="blocks of attention and a hidden layer")
+    add("--layers", type=int, default=1, help="blocks of attention and a hidden layer")
+    add("--experts", type=int, default=8, help="experts in the last block, a multiple of 4")
     add("--rate", type=float, default=3e-3, help="learning rate")
     add("--output", type=Path, default=Path("many-devices-output"), help="folder for the results")
     options = parser.parse_args(arguments)

@@ -170,11 +170,12 @@ class TestSequence:
 
 def test_many_devices_trains_on_eight_and_goes_on_on_four(tmp_path):
     script = Path(__file__).parent.parent / "examples" / "many_devices.py"
-    words = options(steps=16, batch=8, context=16, width=16, layers=1, output=tmp_path / "new")
+    sizes = {"context": 16, "width": 16, "layers": 1, "experts": 4}
+    words = options(**sizes, steps=16, batch=8, output=tmp_path / "new")
     command = [sys.executable, str(script), *words]
     environment = {**os.environ, "PYTHONPATH": str(script.parent.parent)}
     found = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=200, check=False
+        command, env=environment, capture_output=True, text=True, timeout=400, check=False
     )
     assert found.returncode == 0, found.stderr
     printed = found.stdout
@@ -182,6 +183,11 @@ def test_many_devices_trains_on_eight_and_goes_on_on_four(tmp_path):
     assert re.findall(r"hidden\.weight .* (\(\d+, 16\))   model cuts dimension 0", printed) == [
         "(32, 16)",
         "(16, 16)",
+    ]
+    # Two experts on each device, and then one.
+    assert re.findall(r"experts\.up .* (\(\d+, 16, 32\))   model cuts dimension 0", printed) == [
+        "(2, 16, 32)",
+        "(1, 16, 32)",
     ]
     assert "going on after step 16, with a rate of 0.003" in printed
     assert printed.count("1 program\n") == 2

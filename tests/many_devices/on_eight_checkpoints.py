@@ -230,6 +230,57 @@ def test_large_models_are_written_in_several_parts(mesh, tmp_path, monkeypatch):
     assert equal(other, model)
 
 
+PEAK = """
+import resource, sys
+import jax
+
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_num_cpu_devices", 4)
+
+import flambeau
+from flambeau import nn
+from flambeau.distributed import checkpoint
+from flambeau.distributed.device_mesh import init_device_mesh
+
+mesh = init_device_mesh("cpu", (4,), mesh_dim_names=("model",))
+
+
+def model(count, size):
+    with flambeau.device("meta"):
+        made = nn.Sequential(*(nn.Linear(size, size, bias=False) for _ in range(count)))
+    return flambeau.shard(made, mesh, {"*.weight": (None, "model")})
+
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+small = model(1, 4)
+small.materialize()
+checkpoint.save(small.state_dict(), checkpoint_id=sys.argv[2])
+checkpoint.load(small.state_dict(), checkpoint_id=sys.argv[2])
+large = model(8, 2048)
+before = peak()
+checkpoint.load(large.state_dict(), checkpoint_id=sys.argv[1])
+print(peak() - before)
+assert all((each.weight == i).all() for i, each in enumerate(large))
+"""
+
+
+def test_several_files_are_read_without_a_second_whole_in_memory(tmp_path):
+    folder, size = tmp_path / "model", 2048 * 2048 * 4
+    folder.mkdir()
+    places = {f"{i}.weight": f"model-{i + 1:05}-of-00008.safetensors" for i in range(8)}
+    for i, (name, part) in enumerate(places.items()):
+        flambeau.save({name: flambeau.full((2048, 2048), float(i))}, folder / part)
+    index = {"metadata": {"total_size": 8 * size}, "weight_map": places}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    command = [sys.executable, "-c", PEAK, str(folder), str(tmp_path / "small")]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    # The model itself, and a few tensors on their way to the devices.
+    assert 7 * size < int(found.stdout) < 8 * size + 5 * size
+
+
 class TestFailures:
     @pytest.mark.parametrize("at", range(7))
     def test_one_at_any_moment_leaves_the_checkpoint_before(self, mesh, tmp_path, monkeypatch, at):
