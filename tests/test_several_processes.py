@@ -104,12 +104,14 @@ def test_a_killed_process_ends_the_other():
     assert time.monotonic() - began < 60
 
 
-def test_a_failing_process_ends_the_other():
-    with two_processes("in_two_failing.py", "a_failing_process", 120) as processes:
-        (code, text), (failing, trace) = map(outcome, processes)
-    assert code == failing == 1
-    assert "process 0 of 2 ends, since process 1 has failed with ValueError: the data are" in text
-    assert "in a_failing_process" in trace
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_failing_process_ends_the_other(failing):
+    with two_processes("in_two_failing.py", "a_failing_process", 120, failing) as processes:
+        outcomes = [outcome(each) for each in processes]
+    assert [code for code, _ in outcomes] == [1, 1]
+    told = f"since process {failing} has failed with ValueError: the data are damaged"
+    assert f"process {1 - failing} of 2 ends, {told}" in outcomes[1 - failing][1]
+    assert "in a_failing_process" in outcomes[failing][1]
 
 
 @pytest.mark.parametrize(

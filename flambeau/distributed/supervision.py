@@ -12,6 +12,7 @@ import contextlib
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,9 +20,11 @@ from flambeau.distributed.store import Store
 
 __all__: list[str] = []
 
-_FAILURE = "failure"
-#: For how long the thread waits at a time; JAX's service would keep a longer wait from ending.
-_LOOK = 3600.0
+_FAILURES = "failure/"
+#: Seconds between two looks for a failure of another process.
+_LOOK = 0.5
+#: Seconds that a look may take when the process ends.
+_LAST_LOOK = 5.0
 EXIT_CODE = 1
 
 
@@ -31,6 +34,8 @@ class _Supervised:
     store: Store | None = None
     world = 0
     has_failed = False
+    ended = threading.Event()
+    thread: threading.Thread | None = None
     knows_of_end = False
 
 
@@ -44,6 +49,7 @@ def supervise(store: Store | None, world: int) -> None:
         store: Where processes tell each other; ``None`` to stop.
         world: The number of processes.
     """
+    _stop()
     _supervised.store, _supervised.world = store, world
     if store is None:
         return
@@ -52,7 +58,19 @@ def supervise(store: Store | None, world: int) -> None:
         sys.excepthook = _telling(sys.excepthook)
         # It runs before JAX's, which waits for processes that wait for this one.
         atexit.register(_end)
-    threading.Thread(target=_watch, args=(store,), name="flambeau-supervision", daemon=True).start()
+    _supervised.ended = threading.Event()
+    _supervised.thread = threading.Thread(
+        target=_watch, args=(store, _supervised.ended), name="flambeau-supervision", daemon=True
+    )
+    _supervised.thread.start()
+
+
+def _stop() -> None:
+    """End the thread: Python must not end while it is in JAX's C++."""
+    _supervised.ended.set()
+    if _supervised.thread is not None:
+        _supervised.thread.join(_LAST_LOOK)
+        _supervised.thread = None
 
 
 @contextlib.contextmanager
@@ -80,33 +98,34 @@ def _telling(before: Any) -> Any:
         store = _supervised.store
         if store is not None:
             _supervised.has_failed = True
-            reason = f"{store.rank} {kind.__name__}: {error}"
-            store.set(_FAILURE, reason.encode()[:2000])
+            reason = f"{kind.__name__}: {error}"
+            store.set(f"{_FAILURES}{store.rank}", reason.encode()[:2000])
 
     return hook
 
 
 def _end() -> None:
+    _stop()
     if _supervised.has_failed:
+        if _supervised.store is not None and _supervised.store.rank == 0:
+            # The failure is kept in this process; the others have to read it first.
+            time.sleep(2 * _LOOK)
         _leave()
 
 
-def _watch(store: Store) -> None:
-    while _supervised.store is store:
+def _watch(store: Store, ended: threading.Event) -> None:
+    while not ended.wait(_LOOK):
         try:
-            text = store.wait_for(_FAILURE, _LOOK)
-        except TimeoutError:
-            continue
+            failures = store.all_of(_FAILURES)
         except Exception:  # noqa: BLE001 - the service has gone: JAX says so, or all have ended.
             return
-        rank, _, reason = text.decode().partition(" ")
-        if _supervised.store is store and int(rank) != store.rank:
-            sys.stderr.write(
-                f"flambeau: process {store.rank} of {_supervised.world} ends, since process {rank} "
-                f"has failed with {reason}\n"
-            )
-            _leave()
-        return
+        for rank, reason in failures.items():
+            if int(rank) != store.rank and not ended.is_set():
+                sys.stderr.write(
+                    f"flambeau: process {store.rank} of {_supervised.world} ends, since process "
+                    f"{rank} has failed with {reason.decode(errors='replace')}\n"
+                )
+                _leave()
 
 
 def _leave() -> None:

@@ -46,7 +46,7 @@ def a_failing_process(rank):
     def fail():
         raise ValueError("the data are damaged")
 
-    trained(fail if rank else None)
+    trained(fail if rank == int(sys.argv[3]) else None)
 
 
 if __name__ == "__main__":
