@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any
 
 from flambeau.amp.autocast_mode import is_autocast_available
@@ -17,7 +18,13 @@ from flambeau.ops.loss_scaling import next_scale, unscaled
 
 __all__ = ["GradScaler"]
 
-_READY, _UNSCALED, _STEPPED = "ready", "unscaled", "stepped"
+
+class OptState(Enum):
+    """How far an optimizer has come since the last `GradScaler.update`."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
 
 
 class GradScaler:
@@ -83,7 +90,7 @@ class GradScaler:
         self._scale: Tensor | None = None
         self._growth_tracker: Tensor | None = None
         # For each optimizer, by identity: what has been done since `update`, and what was found.
-        self._optimizers: dict[int, tuple[Any, str, Tensor | None]] = {}
+        self._optimizers: dict[int, tuple[Any, OptState, Tensor | None]] = {}
 
     def scale(self, outputs: Any) -> Any:
         """The loss times the scale.
@@ -133,9 +140,9 @@ class GradScaler:
             return
         scale = self._needs_scale("unscale_")
         _, stage, _ = self._state_of(optimizer)
-        if stage == _UNSCALED:
+        if stage == OptState.UNSCALED:
             raise RuntimeError("unscale_() was already called for this optimizer since update()")
-        if stage == _STEPPED:
+        if stage == OptState.STEPPED:
             raise RuntimeError("unscale_() comes before step(), which was already called")
         params = [
             each
@@ -144,7 +151,7 @@ class GradScaler:
             if each.grad is not None
         ]
         if not params:
-            self._optimizers[id(optimizer)] = optimizer, _UNSCALED, None
+            self._optimizers[id(optimizer)] = optimizer, OptState.UNSCALED, None
             return
         if any(each.grad.dtype is float16 for each in params):
             raise ValueError(
@@ -157,12 +164,12 @@ class GradScaler:
             def write(_: Any) -> None:
                 for each, gradient in zip(params, gradients, strict=True):
                     each.grad.copy_(gradient)
-                self._optimizers[id(optimizer)] = optimizer, _UNSCALED, found
+                self._optimizers[id(optimizer)] = optimizer, OptState.UNSCALED, found
 
             finishing.finish(write)
 
-    def _state_of(self, optimizer: Any) -> tuple[Any, str, Tensor | None]:
-        return self._optimizers.get(id(optimizer), (optimizer, _READY, None))
+    def _state_of(self, optimizer: Any) -> tuple[Any, OptState, Tensor | None]:
+        return self._optimizers.get(id(optimizer), (optimizer, OptState.READY, None))
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """``optimizer.step(*args, **kwargs)``, unless a gradient is infinite or no number.
@@ -179,15 +186,15 @@ class GradScaler:
         if "closure" in kwargs:
             raise RuntimeError("GradScaler.step() takes no closure: its gradients would be scaled")
         self._needs_scale("step")
-        if self._state_of(optimizer)[1] == _STEPPED:
+        if self._state_of(optimizer)[1] == OptState.STEPPED:
             raise RuntimeError("step() was already called for this optimizer since update()")
-        if self._state_of(optimizer)[1] == _READY:
+        if self._state_of(optimizer)[1] == OptState.READY:
             self.unscale_(optimizer)
         _, _, found = self._state_of(optimizer)
         if found is None:
             raise AssertionError("GradScaler.step(): no parameter of the optimizer has a gradient")
         result = None if found.item() else optimizer.step(*args, **kwargs)
-        self._optimizers[id(optimizer)] = optimizer, _STEPPED, found
+        self._optimizers[id(optimizer)] = optimizer, OptState.STEPPED, found
         return result
 
     def update(self, new_scale: float | Tensor | None = None) -> None:

@@ -1,7 +1,8 @@
 """PyTorch's names of the modules that distributions are in.
 
 PyTorch has a module for each distribution; here those that belong together share one, which is
-found under each of the names.
+found under each of the names. Each has the class `Distribution` too, which packages import from any
+of them.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ def add_names(package: str) -> None:
         for name in names.split():
             sys.modules[f"{package}.{name}"] = module
             setattr(sys.modules[package], name, module)
+    base = import_module(f"{package}.distribution").Distribution
+    for home in (*_NAMES, "lowrank_multivariate_normal", "multivariate_normal", "wishart"):
+        vars(import_module(f"{package}.{home}")).setdefault("Distribution", base)
 
 
 def module_of(home: str, distribution: str) -> str | None:

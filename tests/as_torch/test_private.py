@@ -4,7 +4,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.as_torch.private import _C, _custom_ops, _dynamo, _prims_common, _tensor_str
+from flambeau.as_torch.private import _C, _custom_ops, _dynamo, _prims_common, _tensor_str, _utils
 from flambeau.as_torch.private._dynamo import _trace_wrapped_higher_order_op as trace_wrapped
 from flambeau.as_torch.private._higher_order_ops.associative_scan import associative_scan
 from flambeau.as_torch.private._inductor import config as inductor_config
@@ -211,3 +211,12 @@ def test_associative_scan_combines_elements_with_dimensions():
         associative_scan(lambda one, other: one, matrices, 0, combine_mode="other")
     with pytest.raises(ValueError, match="at least one tensor"):
         associative_scan(lambda one, other: one, (), 0)
+
+
+def test_tensors_are_laid_into_one_vector_and_taken_from_it():
+    tensors = [flambeau.arange(6.0).reshape(2, 3), flambeau.tensor(7.0), flambeau.ones(1)]
+    flat = _utils._flatten_dense_tensors(tensors)
+    assert flat.tolist() == [0, 1, 2, 3, 4, 5, 7, 1]
+    parts = _utils._unflatten_dense_tensors(flat * 2, tensors)
+    assert [part.shape for part in parts] == [each.shape for each in tensors]
+    assert flambeau.equal(parts[0], tensors[0] * 2)

@@ -1,5 +1,7 @@
 """Samples have their distribution, repeat under a seed, and have gradients."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -188,3 +190,10 @@ def test_errors_say_what_is_wrong(make, words):
 
 def test_what_is_not_checked_is_let_pass():
     assert D.Normal(0.0, -1.0, validate_args=False).scale.item() == -1
+
+
+def test_each_module_has_the_base_class_too():
+    names = ("categorical", "distribution", "half_cauchy", "multivariate_normal", "wishart")
+    for name in names:
+        module = importlib.import_module(f"flambeau.distributions.{name}")
+        assert module.Distribution is flambeau.distributions.Distribution

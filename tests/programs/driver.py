@@ -6,7 +6,8 @@
 A case has ``PACKAGE`` (its name on PyPI) and ``build()``, which gives a model, its inputs and a
 function ``loss(model, *inputs)``; and perhaps ``REQUIRES`` (what is to be installed besides),
 ``optimizer(model)``, and ``more(model, inputs)``, which gives other tensors to compare, by name.
-Instead of ``build()`` it may have ``main()``, which gives all tensors to compare.
+Instead of ``build()`` it may have ``main()``, which gives all tensors to compare, and perhaps
+``seconds``, how long each of its training steps took.
 """
 
 from __future__ import annotations
@@ -106,7 +107,11 @@ def main(path: str, folder: str, other: str | None = None) -> None:
     facts["version"] = importlib.metadata.version(case.PACKAGE.partition("[")[0])
     facts["run"] = " ".join((case.__doc__ or "").split()).rstrip(".")
     if not hasattr(case, "build"):
-        numbers |= _in_numpy(case.main())
+        found = case.main()
+        first, *others = found.pop("seconds", [None])
+        facts["eager first step"] = first
+        facts["eager later step"] = statistics.median(others) if others else None
+        numbers |= _in_numpy(found)
         write(into, numbers, facts)
         return
     model, inputs = train(case, False, numbers, facts)

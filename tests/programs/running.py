@@ -16,7 +16,7 @@ BUILD = ROOT / "build" / "programs"
 CASES = sorted((HERE / "cases").glob("*.py"))
 TORCH = "torch==2.13.0"
 #: Seconds that one run may take.
-LIMIT = 1200
+LIMIT = 3600
 
 
 class Failed(Exception):
@@ -69,15 +69,16 @@ def run_on(side: str, path: Path, folder: Path, other: Path | None = None) -> No
 def environment(side: str, path: Path) -> Path:
     """The Python of an environment that has the packages of the case at ``path``.
 
-    It looks into another one, that of PyTorch or of flambeau, and has what these do not have.
+    Cases that want the same packages share it. It looks into another one, that of PyTorch or of
+    flambeau, and has what these do not have.
 
     Raises:
         NotInstalledError: Says the last line of what pip printed.
     """
-    folder = BUILD / f"{path.stem}-{side}"
+    wanted = _requirements(path)
+    folder = BUILD / f"{'+'.join(wanted)}-{side}"
     python = folder / "bin" / "python"
     below = next((_base(side) / "lib").glob("python3*/site-packages"))
-    wanted = _requirements(path)
     made_for = "\n".join([str(below), *wanted])
     done = folder / ".done"
     if not done.exists() or done.read_text() != made_for:

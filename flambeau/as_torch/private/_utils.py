@@ -1,7 +1,8 @@
-"""`torch._utils`: the functions that pickles of tensors call."""
+"""`torch._utils`: the functions that pickles of tensors call, and tensors as one vector."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from flambeau._absent import Absent as _Absent
 from flambeau.core.tensor import Tensor
 from flambeau.nn.parameter import Parameter
+from flambeau.nn.utils import parameters_to_vector
 from flambeau.ops.creation import empty
 from flambeau.ops.from_data import from_numpy
 from flambeau.sparse.creation import sparse_coo_tensor
@@ -89,3 +91,14 @@ def _set_obj_state(obj: Any, state: Any) -> Any:
     for name, value in (state[1] if isinstance(state, tuple) else {}).items():
         setattr(obj, name, value)
     return obj
+
+
+def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:
+    """The elements of all tensors in one vector."""
+    return parameters_to_vector(tensors)
+
+
+def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The parts of a vector, in the shapes of ``tensors``."""
+    parts = flat.split([each.numel() for each in tensors])
+    return tuple(part.view_as(each) for part, each in zip(parts, tensors, strict=True))

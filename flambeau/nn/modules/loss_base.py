@@ -15,6 +15,8 @@ class _Loss(Module):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
+    reduction: str
+
     def __init__(
         self,
         size_average: bool | None = None,
@@ -22,7 +24,7 @@ class _Loss(Module):
         reduction: str = "mean",
     ) -> None:
         super().__init__()
-        self.reduction: str = resolved(size_average, reduce, reduction)
+        self.reduction = resolved(size_average, reduce, reduction)
 
 
 class _WeightedLoss(_Loss):

@@ -15,7 +15,7 @@ from flambeau.random.generator import Generator
 from flambeau.utils.data import workers
 from flambeau.utils.data.collate import default_collate, default_convert
 from flambeau.utils.data.dataset import IterableDataset
-from flambeau.utils.data.fetching import fetcher
+from flambeau.utils.data.fetching import DatasetKind, fetcher
 from flambeau.utils.data.main_script import is_unguarded
 from flambeau.utils.data.sampler import (
     BatchSampler,
@@ -105,8 +105,9 @@ class DataLoader(Generic[SampleT_co]):
         in_order: bool = True,
     ) -> None:
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
-        self._is_iterable = isinstance(dataset, IterableDataset)
-        if self._is_iterable:
+        is_iterable = isinstance(dataset, IterableDataset)
+        self._dataset_kind = DatasetKind.Iterable if is_iterable else DatasetKind.Map
+        if is_iterable:
             _refuse_order(shuffle, sampler, batch_sampler)
         if sampler is not None and shuffle:
             raise ValueError("sampler and shuffle exclude each other; leave one out")
@@ -120,7 +121,7 @@ class DataLoader(Generic[SampleT_co]):
         elif batch_size is None and drop_last:
             raise ValueError("batch_size=None makes no batches, so drop_last must be False")
         if sampler is None:
-            if self._is_iterable:
+            if is_iterable:
                 sampler = _NoIndices()
             else:
                 shuffled = bool(shuffle)
@@ -214,7 +215,7 @@ class DataLoader(Generic[SampleT_co]):
         return self._iterator
 
     def __len__(self) -> int:
-        if not self._is_iterable:
+        if self._dataset_kind == DatasetKind.Map:
             return len(self._index_sampler)
         count = self._IterableDataset_len_called = len(self.dataset)
         if self.batch_size is None:
@@ -285,16 +286,17 @@ class LoaderIterator:
 
     Args:
         loader: The loader.
-        base_seed: What the random numbers of its workers start from.
+        base_seed: What the random numbers of its workers start from; by default the loader's
+            generator draws it.
     """
 
-    def __init__(self, loader: DataLoader[Any], base_seed: int) -> None:
+    def __init__(self, loader: DataLoader[Any], base_seed: int | None = None) -> None:
         self._dataset = loader.dataset
-        self._is_iterable = loader._is_iterable
+        self._is_iterable = loader._dataset_kind == DatasetKind.Iterable
         self._announced = loader._IterableDataset_len_called
         self._index_sampler = loader._index_sampler
         self._indices = iter(self._index_sampler)
-        self._base_seed = base_seed
+        self._base_seed = draw_seed(loader.generator) if base_seed is None else base_seed
         self._given = 0
 
     def __iter__(self) -> LoaderIterator:
@@ -324,11 +326,12 @@ class LoaderIterator:
 class HereIterator(LoaderIterator):
     """An epoch that is prepared in this process, when it is asked for."""
 
-    def __init__(self, loader: DataLoader[Any], base_seed: int) -> None:
+    def __init__(self, loader: DataLoader[Any], base_seed: int | None = None) -> None:
         super().__init__(loader, base_seed)
         self._fetch = fetcher(
-            loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last
-        )
+            loader.dataset, self._is_iterable, loader._auto_collation, loader.collate_fn,
+            loader.drop_last,
+        )  # fmt: skip
 
     def _next_data(self) -> Any:
         return self._fetch(next(self._indices))
@@ -337,7 +340,7 @@ class HereIterator(LoaderIterator):
 class WorkersIterator(LoaderIterator):
     """An epoch that is prepared by workers, which get the indices in turn."""
 
-    def __init__(self, loader: DataLoader[Any], base_seed: int) -> None:
+    def __init__(self, loader: DataLoader[Any], base_seed: int | None = None) -> None:
         super().__init__(loader, base_seed)
         if not loader.prefetch_factor:
             raise AssertionError("prefetch_factor must be positive")
@@ -346,8 +349,8 @@ class WorkersIterator(LoaderIterator):
         self._in_order = loader.in_order
         self._is_persistent = loader.persistent_workers
         job = Job(
-            loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last,
-            self._base_seed, loader.worker_init_fn, loader.num_workers,
+            loader.dataset, self._is_iterable, loader._auto_collation, loader.collate_fn,
+            loader.drop_last, self._base_seed, loader.worker_init_fn, loader.num_workers,
         )  # fmt: skip
         context = loader.multiprocessing_context or multiprocessing.get_context("spawn")
         self._workers = Workers(job, context)
@@ -417,7 +420,8 @@ class WorkersIterator(LoaderIterator):
         return reply
 
 
-# PyTorch's names of these classes, which programs ask for.
+# PyTorch's names of these classes, which packages with loaders of their own ask for.
+_DatasetKind = DatasetKind
 _BaseDataLoaderIter = LoaderIterator
 _SingleProcessDataLoaderIter = HereIterator
 _MultiProcessingDataLoaderIter = WorkersIterator

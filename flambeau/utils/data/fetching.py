@@ -6,18 +6,26 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from flambeau.utils.data.collate import default_collate, rows_of
-from flambeau.utils.data.dataset import IterableDataset
 
 Fetch = Callable[[Any], Any]
 
 
-def fetcher(dataset: Any, in_batches: bool, collate_fn: Fetch, drop_last: bool) -> Fetch:
+class DatasetKind:
+    """How a loader reads its dataset: by indices, or in turn."""
+
+    Map = 0
+    Iterable = 1
+
+
+def fetcher(
+    dataset: Any, is_iterable: bool, in_batches: bool, collate_fn: Fetch, drop_last: bool
+) -> Fetch:
     """What gives the result for an index, or for a list of the indices of a batch.
 
-    Of an `IterableDataset` it takes the next samples, as many as there are indices, and raises
+    Of an iterable dataset it takes the next samples, as many as there are indices, and raises
     StopIteration when there are no more.
     """
-    if isinstance(dataset, IterableDataset):
+    if is_iterable:
         samples = iter(dataset)
         if in_batches:
             return _in_turn(samples, drop_last, collate_fn)

@@ -64,6 +64,7 @@ class Job:
     """What all workers of a loader are told once."""
 
     dataset: Any
+    is_iterable: bool
     in_batches: bool
     collate_fn: Fetch
     drop_last: bool
@@ -73,7 +74,9 @@ class Job:
 
     def fetcher(self) -> Fetch:
         """See `fetcher`."""
-        return fetcher(self.dataset, self.in_batches, self.collate_fn, self.drop_last)
+        return fetcher(
+            self.dataset, self.is_iterable, self.in_batches, self.collate_fn, self.drop_last
+        )
 
 
 # In the worker

@@ -1,5 +1,7 @@
 """Losses: what their constructors keep and check."""
 
+import typing
+
 import pytest
 
 import flambeau
@@ -83,3 +85,8 @@ def test_options_of_linear_cross_entropy_compare_and_cannot_change():
     assert options == nn.LinearCrossEntropyOptions(chunking_method="aspect_ratio:2")
     with pytest.raises(AttributeError):
         options.batch_chunk_size = 3
+
+
+def test_annotations_of_a_loss_can_be_evaluated_elsewhere():
+    hints = typing.get_type_hints(nn.BCEWithLogitsLoss(), globalns={})
+    assert hints == {"reduction": str}

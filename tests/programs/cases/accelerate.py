@@ -1,6 +1,7 @@
 """a loop by `Accelerator`: batches, accumulated gradients, clipping, a schedule, saved state"""
 
 import tempfile
+import time
 
 import numpy as np
 import torch
@@ -25,9 +26,10 @@ def main():
     model, optimizer, loader, schedule = accelerator.prepare(
         model, optimizer, torch.utils.data.DataLoader(data, batch_size=4), schedule
     )
-    losses, norms, rates = [], [], []
+    losses, norms, rates, seconds = [], [], [], []
     for _ in range(3):
         for inputs, targets in loader:
+            began = time.perf_counter()
             with accelerator.accumulate(model):
                 loss = torch.nn.functional.mse_loss(model(inputs), targets)
                 accelerator.backward(loss)
@@ -37,6 +39,7 @@ def main():
                 schedule.step()
                 optimizer.zero_grad()
             losses.append(float(accelerator.gather(loss)))
+            seconds.append(time.perf_counter() - began)
             rates.append(schedule.get_last_lr()[0])
     with tempfile.TemporaryDirectory() as folder:
         accelerator.save_state(folder)
@@ -48,5 +51,5 @@ def main():
         after = accelerator.unwrap_model(model)(values)
     return {
         "losses": torch.tensor(losses), "norms": torch.tensor(norms), "rates": torch.tensor(rates),
-        "before": before, "after": after,
+        "before": before, "after": after, "seconds": seconds,
     }  # fmt: skip

@@ -2,6 +2,7 @@
 
 import logging
 import tempfile
+import time
 import warnings
 
 import numpy as np
@@ -31,7 +32,7 @@ def main():
             self.net = torch.nn.Sequential(
                 torch.nn.Linear(6, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 3)
             )
-            self.losses = []
+            self.losses, self.seconds = [], []
 
         def training_step(self, batch, number):
             values, labels = batch
@@ -39,6 +40,12 @@ def main():
             self.log("train", loss)
             self.losses.append(loss.detach())
             return loss
+
+        def on_train_batch_start(self, batch, number):
+            self.began = time.perf_counter()
+
+        def on_train_batch_end(self, outputs, batch, number):
+            self.seconds.append(time.perf_counter() - self.began)
 
         def validation_step(self, batch, number):
             values, labels = batch
@@ -84,6 +91,7 @@ def main():
         )
     return {
         "losses": torch.stack(model.losses), "losses that follow": torch.stack(again.losses),
-        "best": best, "accuracy": found["accuracy"], "before": before, "after": after,
+        "seconds": model.seconds, "best": best,
+        "accuracy": found["accuracy"], "before": before, "after": after,
         "hyperparameters": torch.tensor([loaded.hparams.hidden, loaded.hparams.rate]),
     }  # fmt: skip

@@ -1,5 +1,7 @@
 """a classifier fitted as scikit-learn's are, without shuffling; its probabilities and history"""
 
+import time
+
 import numpy as np
 import torch
 
@@ -23,7 +25,17 @@ class Net(torch.nn.Module):
 def main():
     from sklearn.model_selection import cross_val_score
     from skorch import NeuralNetClassifier
-    from skorch.callbacks import EpochScoring, GradientNormClipping
+    from skorch.callbacks import Callback, EpochScoring, GradientNormClipping
+
+    seconds = []
+
+    class Clock(Callback):
+        def on_batch_begin(self, net, training=False, **more):
+            self.began = time.perf_counter()
+
+        def on_batch_end(self, net, training=False, **more):
+            if training:
+                seconds.append(time.perf_counter() - self.began)
 
     rng = np.random.default_rng(0)
     values = rng.standard_normal((30, 6)).astype("float32")
@@ -32,6 +44,7 @@ def main():
         Net, max_epochs=6, lr=0.3, batch_size=10, verbose=0, iterator_train__shuffle=False,
         callbacks=[
             EpochScoring("accuracy", name="known", on_train=True), GradientNormClipping(1.0),
+            Clock(),
         ],
     )  # fmt: skip
     net.fit(values, labels)
@@ -39,5 +52,6 @@ def main():
         "probabilities": torch.as_tensor(net.predict_proba(values)),
         "losses": torch.tensor(net.history[:, "train_loss"]),
         "known": torch.tensor(net.history[:, "known"]),
+        "seconds": list(seconds),
         "scores": torch.as_tensor(cross_val_score(net, values, labels, cv=2)),
     }

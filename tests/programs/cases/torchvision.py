@@ -1,10 +1,30 @@
-"""resnet18, the logits of two other models, v2 transforms, overlaps of boxes, roi_align"""
+"""resnet18, two other models, v2 transforms; `nms` in Python, `roi_align` and its gradients"""
 
 import numpy as np
 import torch
 
 PACKAGE = "torchvision"
 MODELS = ("squeezenet1_1", "mobilenet_v3_small")
+
+
+def give_nms():
+    """An operator in the place of torchvision's compiled one, where that is not there."""
+    from torchvision import extension, ops
+
+    if extension._has_ops():
+        return
+
+    @torch.library.custom_op("torchvision::nms", mutates_args=())
+    def nms(boxes: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torch.Tensor:
+        order = scores.argsort(descending=True, stable=True)
+        overlap = (ops.box_iou(boxes, boxes)[order][:, order] > iou_threshold).numpy()
+        kept = np.ones(len(overlap), bool)
+        for row, overlapping in enumerate(overlap):
+            if kept[row]:
+                kept[row + 1 :] &= ~overlapping[row + 1 :]
+        return order[torch.from_numpy(kept)]
+
+    extension._has_ops = lambda: True
 
 
 def build():
@@ -41,5 +61,14 @@ def more(model, inputs):
     found["transforms"] = resized(images)
     found["flipped"] = v2.functional.horizontal_flip(images)
     found["overlaps"] = ops.box_iou(boxes, boxes)
+    give_nms()
+    scores = torch.from_numpy(np.random.default_rng(3).random(30).astype("float32"))
+    found["kept"] = ops.nms(boxes, scores, 0.3)
+    found["kept in groups"] = ops.batched_nms(boxes, scores, torch.arange(30) % 3, 0.3)
     found["aligned"] = ops.roi_align(images, [boxes[:3], boxes[3:5]], (3, 3), sampling_ratio=2)
+    pyramid = {"fine": images.clone().requires_grad_(), "coarse": images[:, :, ::2, ::2]}
+    pool = ops.MultiScaleRoIAlign(["fine", "coarse"], output_size=2, sampling_ratio=2)
+    pooled = pool(pyramid, [boxes[:3], boxes[3:5]], [(64, 64), (64, 64)])
+    pooled.square().sum().backward()
+    found["pooled"], found["its gradient"] = pooled, pyramid["fine"].grad
     return found

@@ -1,6 +1,7 @@
 """`Trainer`: shuffled batches, a schedule, evaluation, checkpoints, resuming, prediction"""
 
 import tempfile
+import time
 import warnings
 
 import numpy as np
@@ -48,13 +49,22 @@ def made():
 
 
 def main():
-    from transformers import Trainer, TrainingArguments, set_seed
+    from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
     from transformers.utils import logging
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     # About pinned memory, which needs a GPU.
     warnings.simplefilter("ignore")
+
+    class Clock(TrainerCallback):
+        def on_step_begin(self, args, state, control, **more):
+            self.began = time.perf_counter()
+
+        def on_step_end(self, args, state, control, **more):
+            seconds.append(time.perf_counter() - self.began)
+
+    seconds = []
 
     def trainer(folder, model, **more):
         arguments = {
@@ -87,7 +97,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         set_seed(0)
         first = trainer(folder, made(), load_best_model_at_end=True, save_total_limit=2)
+        first.add_callback(Clock())
         result = first.train()
+        found["seconds"] = seconds
         for key in ("loss", "grad_norm", "learning_rate", "eval_loss", "eval_accuracy"):
             found[f"first {key}"] = logged(first, key)
         found["training loss"] = torch.tensor(result.training_loss)

@@ -153,3 +153,27 @@ def test_iterators_have_pytorch_s_classes():
     assert isinstance(iter(loader), its_module._BaseDataLoaderIter)
     assert isinstance(iter(loader), its_module._SingleProcessDataLoaderIter)
     assert not isinstance(iter(loader), its_module._MultiProcessingDataLoaderIter)
+
+
+def test_iterators_take_loaders_of_other_classes():
+    class Own:
+        """What an iterator reads of a loader, and nothing else."""
+
+        num_workers, drop_last, generator, timeout = 0, False, None, 0
+        _auto_collation, _IterableDataset_len_called = False, None
+        _dataset_kind = its_module._DatasetKind.Iterable
+        _index_sampler = range(9)
+
+        def __init__(self):
+            self.dataset = self
+
+        def __iter__(self):
+            return iter(["one", "two"])
+
+        def collate_fn(self, sample):
+            return sample.upper()
+
+    before = flambeau.get_rng_state()
+    assert list(its_module._SingleProcessDataLoaderIter(Own())) == ["ONE", "TWO"]
+    # The seed of the workers is drawn, as by a DataLoader.
+    assert not flambeau.equal(before, flambeau.get_rng_state())

@@ -1,0 +1,83 @@
+"""loss, logits and gradients of 34 architectures that attend or mix"""
+
+import numpy as np
+import torch
+
+PACKAGE = "timm"
+SIZE = 32
+PLAIN = {"img_size": SIZE, "patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2}
+WINDOWS = {
+    "img_size": SIZE, "patch_size": 4, "embed_dim": 8, "depths": (2, 2), "num_heads": (1, 2),
+}  # fmt: skip
+WIDTHS = {"embed_dims": (8, 8, 16, 16)}
+DEPTHS = {"depths": (1, 1, 1, 1)}
+LAYERS = {"layers": (1, 1, 1, 1)}
+HEADS = {"num_heads": (1, 1, 2, 2)}
+DIMS = DEPTHS | {"dims": (8, 8, 16, 16)}
+MODELS = {
+    "beit_base_patch16_224": PLAIN,
+    "cait_xxs24_224": PLAIN | {"depth_token_only": 1},
+    "coat_tiny": {"img_size": 64, "serial_depths": (1, 1, 1, 1), "parallel_depth": 1}
+    | {"embed_dims": (16, 16, 16, 16), "num_heads": 8},
+    "convit_tiny": PLAIN | {"local_up_to_layer": 1},
+    "davit_tiny": DEPTHS | WIDTHS | HEADS | {"window_size": 2},
+    "deit3_small_patch16_224": PLAIN,
+    "deit_tiny_distilled_patch16_224": PLAIN,
+    "edgenext_xx_small": DIMS | {"heads": (2, 2, 2, 2), "d2_scales": (2, 2, 2, 2)},
+    "efficientformerv2_s0": WIDTHS | DEPTHS | {"img_size": 64, "num_vit": 1},
+    "eva02_tiny_patch14_224": PLAIN,
+    "fastvit_t8": LAYERS | {"embed_dims": (8, 8, 16, 32)},
+    "inception_next_atto": DIMS,
+    "mambaout_femto": DIMS,
+    "mobilevit_xxs": {},
+    "mobilevitv2_050": {},
+    "naflexvit_base_patch16_gap": {"embed_dim": 16, "depth": 2, "num_heads": 2},
+    "pit_ti_224": {
+        "img_size": 64, "depth": (1, 1, 1), "base_dims": (8, 8, 8), "heads": (1, 2, 4),
+    },
+    "pvt_v2_b0": WIDTHS | DEPTHS | HEADS,
+    "repvit_m0_9": {},
+    "samvit_base_patch16": PLAIN
+    | {"window_size": 2, "global_attn_indexes": (1,), "neck_chans": 8},
+    "sequencer2d_s": LAYERS | WIDTHS | {
+        "img_size": SIZE, "hidden_sizes": (4, 4, 8, 8), "patch_sizes": (4, 2, 2, 1),
+    },
+    "shvit_s1": {},
+    "swiftformer_xs": LAYERS | WIDTHS,
+    "swin_tiny_patch4_window7_224": WINDOWS | {"window_size": 4},
+    "swinv2_cr_tiny_224": WINDOWS,
+    "swinv2_tiny_window8_256": WINDOWS | {"window_size": 4},
+    "test_vit": {},
+    "test_vit2": {},
+    "test_vit3": {"img_size": SIZE},
+    "test_vit4": {},
+    "test_vit_relpos": {"img_size": SIZE},
+    "tiny_vit_5m_224": WIDTHS | DEPTHS | HEADS | {"window_sizes": (2, 2, 2, 2)},
+    "visformer_tiny": {"img_size": SIZE, "init_channels": 8, "embed_dim": 32},
+    "xcit_nano_12_p8_224": PLAIN | {"cls_attn_layers": 1},
+}  # fmt: skip
+
+
+def results_of(models):
+    """Losses, logits and the norms of gradients of models, by their names."""
+    import driver
+    import timm
+
+    found = {}
+    for name, sizes in models.items():
+        # Without dropout, and with the statistics that batch normalization begins with.
+        model = timm.create_model(name, num_classes=3, **sizes).eval()
+        driver.fill(model)
+        size = sizes.get("img_size", SIZE)
+        values = np.random.default_rng(0).standard_normal((2, 3, size, size)).astype("float32")
+        logits = model(torch.from_numpy(values))
+        loss = torch.nn.functional.cross_entropy(logits, torch.tensor([0, 2]))
+        loss.backward()
+        gradients = [each.grad.norm() for each in model.parameters() if each.grad is not None]
+        found[f"{name} loss"], found[f"{name} logits"] = loss, logits
+        found[f"{name} gradients"] = torch.stack(gradients)
+    return found
+
+
+def main():
+    return results_of(MODELS)
