@@ -65,6 +65,8 @@ class Program:
         self.look, self.write, self.changes = effects.look, effects.write, effects.changes
         self.page = recording.page
         trace.release()
+        # The arguments that were there by chance would live as long as the program.
+        recording.joined.leaves.clear()
         #: Whether its reads are the arguments of a call, on which nothing else depends.
         self.is_simple = not (
             any(isinstance(each, Where) for each in recording.writes)

@@ -34,7 +34,8 @@ class Joined:
         captured: Tensors that the function also finds outside itself.
 
     Attributes:
-        leaves: The leaves, followed by tensors that joined arguments are views of.
+        leaves: The leaves, followed by tensors that joined arguments are views of. A finished
+            program has forgotten them.
         itself: The positions of arguments that are also found outside, and stand for themselves.
         operands: The inputs of the program that come from the arguments.
     """

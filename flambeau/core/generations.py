@@ -14,10 +14,10 @@ Result = TypeVar("Result")
 class Generations(dict[Any, Any]):
     """A dictionary whose entries live as long as they are in use.
 
-    Once `bound` entries have been made, in all such dictionaries together, every dictionary puts
-    its entries aside. An entry that is asked for comes back; those that are still aside when the
-    next `bound` have been made are dropped. So a lookup costs no more than in a plain dictionary,
-    and the entries number at most about twice the bound.
+    Once `bound` entries have been made, in all such dictionaries together, or as many programs as
+    memory has room for (`programs`), every dictionary puts its entries aside. An entry that is
+    asked for comes back; those that are still aside the next time are dropped. So a lookup costs no
+    more than in a plain dictionary, and the entries number at most about twice the bound.
 
     Read with ``d[key]``, which looks at what is aside too; ``get`` and ``in`` do not.
     """

@@ -7,6 +7,7 @@ JAX may move or drop a private name in any release. Each name is looked up on it
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,10 @@ REPLACEMENTS: dict[str, tuple[str, str]] = {
     "jax._src.core.trace_ctx": (
         "JAX's running transformation, which is put back after an interrupt while it ended",
         "nothing: JAX would go on tracing after such an interrupt, one in some thousand",
+    ),
+    "jaxlib.mlir.ir": (
+        "`Context`, `Location`, `InsertionPoint`: those that an interrupt has left entered",
+        "nothing: Python would then abort as it ends, after one interrupt in some thousand",
     ),
     "jax._src.pjit._seen_qdds": (
         "a table that JAX 0.10 fills and never empties; it is emptied with the traces",
@@ -132,6 +137,7 @@ CALLS_FROM_CPP = hasattr(
 
 _seen_qdds = _private("jax._src.pjit._seen_qdds")
 _trace_ctx = _private("jax._src.core.trace_ctx")
+_ir = _private("jaxlib.mlir.ir")
 
 _global_state = _private("jax._src.distributed.global_state")
 
@@ -154,6 +160,30 @@ def keep_transformations() -> Callable[[], None]:
         set_axis_env(axis_env)
 
     return put_back
+
+
+def leave_mlir() -> Callable[[], None]:
+    """What leaves the contexts of MLIR that this thread has entered since, and not left.
+
+    They are destroyed with the thread: on the main one after Python, which aborts then.
+    """
+    if _ir is None or _ir.Context.current is not None:
+        return lambda: None
+    kinds = _ir.InsertionPoint, _ir.Location, _ir.Context
+
+    def leave_one() -> bool:
+        for kind in kinds:
+            # The last one that was entered is of one of these kinds, and the others refuse.
+            with contextlib.suppress(ValueError, AttributeError, RuntimeError):
+                kind.current.__exit__(None, None, None)
+                return True
+        return False
+
+    def leave() -> None:
+        while leave_one():
+            pass
+
+    return leave
 
 
 def clear_seen_types() -> None:

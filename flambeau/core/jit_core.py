@@ -72,15 +72,18 @@ def tracing() -> Iterator[None]:
     """A block that traces; an interrupt in it leaves nothing half made in JAX.
 
     A cache's entry that was begun and not finished would be taken for a function that calls itself,
-    and refused, whenever it is asked for again; and a transformation that did not end would take
-    the operators that follow for its own.
+    and refused, whenever it is asked for again; a transformation that did not end would take the
+    operators that follow for its own; and Python would abort at its end if a context of MLIR were
+    still entered.
     """
     put_back = jax_private.keep_transformations()
+    leave_mlir = jax_private.leave_mlir()
     try:
         yield
     except BaseException as error:
         if not isinstance(error, Exception):
             finishing.again(put_back)
+            finishing.again(leave_mlir)
             finishing.again(forget_traces)
         raise
 

@@ -32,6 +32,7 @@ from flambeau.core.description import IndescribableError, describe
 from flambeau.core.device import available_devices
 from flambeau.core.donation import donated
 from flambeau.core.finishing import shielded
+from flambeau.core.generations import put_aside
 from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.limits import give_back_memory, programs_at_once
 from flambeau.core.native import native_version
@@ -227,9 +228,13 @@ class _Misses:
         self, place: Any, leaves: list[Any], tree: Any, arguments: tuple[Any, ...]
     ) -> jax.stages.Compiled:
         """The program for these arguments: from the disk, or compiled."""
-        if next(_found) % (programs_at_once() // _CLEARINGS) == 0:
+        count = next(_found)
+        if count % (programs_at_once() // _CLEARINGS) == 0:
             jit_core.forget_traces()
             give_back_memory()
+        if count % programs_at_once() == 0:
+            # The programs of kernels that nobody has asked for meanwhile are gone as well.
+            put_aside()
         began = time.perf_counter()
         signature = f"{tree} {','.join(map(_text, leaves))} on {place!r}"
         kept = store()

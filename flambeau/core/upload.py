@@ -60,7 +60,8 @@ def beside(array: np.ndarray, other: Any) -> Any:
     return jnp.asarray(array)
 
 
-@functools.lru_cache(maxsize=4096)
+# An entry takes a kilobyte.
+@functools.lru_cache(maxsize=512)
 def _destination(shape: tuple[int, ...], dtype: np.dtype[Any], where: Any) -> tuple[Any, ...]:
     """What JAX wants to know of an array of one piece besides its elements."""
     aval = jax.typeof(np.broadcast_to(np.zeros((), dtype), shape))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
 
 import pytest
 
 import flambeau
+from flambeau import nn
 
 function = sys.modules["flambeau.compile.function"]
 
@@ -56,3 +59,16 @@ def test_situations_of_one_signature_count_too():
         scale[0] = number
         assert scaled(flambeau.ones(1)).tolist() == [float(number)]
     assert scaled.program_count == 3
+
+
+def test_the_arguments_of_the_call_that_was_traced_are_not_kept():
+    layer = nn.Linear(4, 2)
+    for function in (lambda x: layer(x).detach(), lambda x: layer(x).sum()):
+        compiled = flambeau.compile(function)
+        x = flambeau.ones(3, 4)
+        array = weakref.ref(x._read())
+        compiled(x)
+        compiled(x)
+        del x
+        gc.collect()
+        assert array() is None

@@ -205,6 +205,39 @@ print(objects() - before)
 """
 
 
+KERNELS = """
+import gc
+from flambeau.core import jit_core, programs
+few = jit_core.cache(20)
+programs._cache = lambda: few
+programs.programs_at_once = lambda: 20
+import flambeau
+
+def kernels():
+    gc.collect()
+    return sum(type(each).__name__ == "Kernel" for each in gc.get_objects())
+
+def run(lengths):
+    for length in lengths:
+        x = flambeau.ones(length, requires_grad=True)
+        x.mean().backward()
+
+run(range(1, 31))
+before = kernels()
+run(range(31, 61))
+print(kernels() - before)
+"""
+
+
+def test_kernels_of_shapes_whose_programs_went_are_forgotten():
+    environment = {**os.environ, "FLAMBEAU_CACHE": "0", "JAX_PLATFORMS": "cpu"}
+    found = subprocess.run(
+        [sys.executable, "-c", KERNELS], env=environment, capture_output=True, text=True, check=True
+    )
+    # The gradient of a mean goes by the length; without it there would be 30 more.
+    assert int(found.stdout) < 10
+
+
 def test_what_was_traced_for_programs_that_went_is_forgotten():
     environment = {**os.environ, "FLAMBEAU_CACHE": "0", "JAX_PLATFORMS": "cpu"}
     found = subprocess.run(
