@@ -254,7 +254,8 @@ class _Misses:
             statistics.add(statistics.loaded, self.name, began)
             return found
         assert lowered is not None
-        found = lowered.compile()
+        with jit_core.tracing():
+            found = lowered.compile()
         statistics.add(statistics.compiled, self.name, began)
         if kept is not None and key and (program := _serialized(found)) is not None:
             kept.put(key, program)
