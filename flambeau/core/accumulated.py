@@ -8,28 +8,16 @@ after the accumulation, the gradient stays as it is.
 from __future__ import annotations
 
 import threading
-from typing import Any, NamedTuple
+from typing import Any
 
 from flambeau.core import world
 from flambeau.core.finishing import again, alone
 
-
-class Change(NamedTuple):
-    """A gradient that `backward` is about to replace or to write to.
-
-    Attributes:
-        tensor: Whose gradient it is.
-        before: The gradient until then, and
-        array: its elements if they are about to be written.
-        after: The gradient from then on: ``before`` itself if its elements are written, and
-        version: the number of writes to its Cell from then on.
-    """
-
-    tensor: Any
-    before: Any
-    array: Any
-    after: Any
-    version: int
+#: A gradient that `backward` is about to replace, or to write to: the tensor whose it is, the
+#: gradient until then, its elements if they are about to be written, the gradient from then on (the
+#: same one if its elements are written), and the number of writes to its Cell from then on. A plain
+#: tuple, since one is made for each leaf.
+Change = tuple[Any, Any, Any, Any, int]
 
 
 class _Local(threading.local):
@@ -44,14 +32,14 @@ def replacing(tensor: Any, before: Any, after: Any) -> None:
     """Note that ``after`` is about to become the gradient of ``tensor``."""
     backward = this_thread.backward
     if backward is not None and not tensor._post_accumulate_hooks:
-        backward.changes.append(Change(tensor, before, None, after, _writes(after)))
+        backward.changes.append((tensor, before, None, after, _writes(after)))
 
 
 def writing(tensor: Any, grad: Any, array: Any) -> None:
     """Note that ``grad``, the gradient of ``tensor``, is about to lose its elements ``array``."""
     backward = this_thread.backward
     if backward is not None and not tensor._post_accumulate_hooks:
-        backward.changes.append(Change(tensor, grad, array, grad, _writes(grad) + 1))
+        backward.changes.append((tensor, grad, array, grad, _writes(grad) + 1))
 
 
 def _writes(grad: Any) -> int:
@@ -72,10 +60,13 @@ def undo(changes: list[Change], count: int) -> None:
 
 def _take_back(change: Change) -> None:
     tensor, before, array, after, version = change
-    if tensor._grad is not after or _writes(after) != version:
+    if tensor._grad is not after:
         return
-    if before is after:
+    missing = version - _writes(after)
+    if before is not after:
+        if not missing:
+            tensor._grad = before
+            world.bump_gradients()
+    # A write may have been interrupted before it was counted.
+    elif not missing or (missing == 1 and after._read() is not array):
         after._store(array)
-    else:
-        tensor._grad = before
-        world.bump_gradients()

@@ -7,6 +7,7 @@ import weakref
 import pytest
 
 import flambeau
+from flambeau.core.cell import Cell
 
 
 class Wrong(Exception):
@@ -136,3 +137,21 @@ def test_old_gradients_are_not_kept_after_backward():
     total().backward()
     gc.collect()
     assert old() is None
+
+
+def test_a_write_that_was_not_counted_yet_is_taken_back(monkeypatch):
+    first, second, total = chain()
+    total().backward()
+    loss, write = total(), Cell.write
+
+    def half(cell, array):
+        if cell is second.grad._cell:
+            monkeypatch.setattr(Cell, "write", write)
+            cell.array = array
+            raise Wrong
+        write(cell, array)
+
+    monkeypatch.setattr(Cell, "write", half)
+    with pytest.raises(Wrong):
+        loss.backward()
+    assert [first.grad.tolist(), second.grad.tolist()] == [[2.0, 2.0], [2.0, 2.0]]
