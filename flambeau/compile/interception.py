@@ -10,10 +10,11 @@ own means for debuggers tell which functions run, whoever calls them: `sys.monit
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -21,6 +22,8 @@ from flambeau.core.modes import modes
 
 METHODS = ("__getattribute__", "__setattr__", "__delattr__")
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8
+# What gives the hook that each of these sets.
+_GETTERS = {sys.settrace: sys.gettrace, sys.setprofile: sys.getprofile}
 # The name under which Python is monitored.
 _TOOL = "flambeau"
 
@@ -172,6 +175,21 @@ class Running:
                 sys.monitoring.register_callback(tool, sys.monitoring.events.PY_START, None)
                 sys.monitoring.free_tool_id(tool)
             self._tool = None
+
+    @contextlib.contextmanager
+    def suspended(self) -> Iterator[None]:
+        """A block in which this thread runs functions that nobody wants to know of."""
+        # A hook takes as long as a short function; `sys.monitoring` asks once for each function.
+        hook, getter = self._set, _GETTERS.get(self._set)
+        if getter is None or getter() != self._on_event or threading.get_ident() != self._thread:
+            yield
+            return
+        hook(self._before)
+        try:
+            yield
+        finally:
+            if self._set is hook:
+                hook(self._on_event)
 
     def _on_start(self, code: CodeType, offset: int) -> Any:
         if not self._wants(code.co_filename):

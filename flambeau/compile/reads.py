@@ -8,6 +8,7 @@ can tell, and otherwise by the names in the code that ran.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable, Mapping
@@ -74,6 +75,10 @@ class Reads(ReadsByName):
             self.started, lambda file: any(each(file) for each in kinds)
         )
         return self._running
+
+    def unwatched(self) -> contextlib.AbstractContextManager[None]:
+        """A block in which no function runs that is the user's, a layer's or another package's."""
+        return contextlib.nullcontext() if self._running is None else self._running.suspended()
 
     def started(self, frame: FrameType) -> None:
         """Note the globals and the closure of a function that starts."""

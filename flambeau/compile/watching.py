@@ -73,6 +73,10 @@ class WatchingTrace(Trace):
                 world.tracing.discard(self)
                 reads.paused = True
 
+    def unwatched(self) -> contextlib.AbstractContextManager[None]:
+        """See `Trace.unwatched`."""
+        return self.reads_outside.unwatched()
+
     def warn(self) -> None:
         """Warn of side effects that the program repeats, and of changes that it does not see."""
         self.chance.warn()

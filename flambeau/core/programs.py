@@ -9,6 +9,7 @@ program is in memory goes the same way as one of `jax.jit`, through no Python.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -35,6 +36,7 @@ from flambeau.core.finishing import shielded
 from flambeau.core.generations import put_aside
 from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.limits import give_back_memory, programs_at_once
+from flambeau.core.modes import modes
 from flambeau.core.native import native_version
 from flambeau.core.read_ahead import ReadAhead, read_ahead
 from flambeau.core.sources import digest_of
@@ -100,6 +102,16 @@ def _form(argument: Any) -> Any:
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
 
 
+def unwatched(function: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
+    """A block that calls the function of which `compiled` made ``function``, as a part of a trace.
+
+    The trace does not watch which functions run in it, if none of them can be the user's.
+    """
+    if not jit_core.IS_KNOWN:
+        return contextlib.nullcontext()
+    return function._cache_miss.unwatched()  # type: ignore[attr-defined]
+
+
 @functools.cache
 def _cache() -> Any:
     """The programs of all functions, the least recently used first out."""
@@ -140,7 +152,8 @@ class _Misses:
     def __call__(self, *arguments: Any) -> Any:
         """The results, and the program for the fast way if there is one."""
         if not jit_core.is_outside():
-            return self.traced()(*arguments), None, False
+            with self.unwatched():
+                return self.traced()(*arguments), None, False
         leaves, tree = jax.tree.flatten(arguments)
         gathered = meshes.together(leaves)
         if gathered is not None:
@@ -202,6 +215,16 @@ class _Misses:
             return None
         with statistics.working(self.name):
             return jit_core.call_of(self._find(place, leaves, tree, arguments))
+
+    def unwatched(self) -> contextlib.AbstractContextManager[None]:
+        """A block in which a trace does not watch which functions run, if none can be the user's.
+
+        What has a description is flambeau's code, and so is all that it reaches.
+        """
+        trace = modes.trace
+        if trace is None or not self._described():
+            return contextlib.nullcontext()
+        return trace.unwatched()
 
     def traced(self) -> Any:
         """The function under `jax.jit`."""
@@ -322,7 +345,8 @@ def _text(leaf: Any) -> str:
         spread = type(sharding) is NamedSharding
         lies = meshes.text_of(sharding) if spread else sharding.memory_kind
         weak = "weak " if aval.weak_type else ""
-        return f"{weak}{aval.dtype}{list(aval.shape)} {lies} {leaf.committed}"
+        layout = "" if leaf.ndim < 2 else leaf.format.layout
+        return f"{weak}{aval.dtype}{list(aval.shape)} {lies} {leaf.committed} {layout}"
     if isinstance(leaf, np.ndarray | np.generic):
         return f"numpy {leaf.dtype}{list(leaf.shape)}"
     return type(leaf).__name__
@@ -346,7 +370,11 @@ def _environment() -> str:
     """What programs depend on beside the function and its arguments."""
     # NumPy computes constants, opt_einsum arranges products.
     versions = [jit_core.versions(), *map(metadata.version, ("numpy", "opt_einsum"))]
-    flags = {each: os.environ.get(each) for each in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")}
+    # NPROC is how many threads XLA takes.
+    flags = {each: os.environ.get(each) for each in ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "NPROC")}
+    if (file := flags["XLA_FLAGS"] or "-")[:1] != "-":  # The name of a file of flags.
+        with contextlib.suppress(OSError):
+            flags["XLA_FLAGS"] = Path(file.strip()).read_text(errors="replace")
     machine = available_devices(), cores(), cpu_forms(), cuda_capability(), native_version()
     return repr((_code(), versions, flags, machine))
 

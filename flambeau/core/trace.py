@@ -282,6 +282,10 @@ class Trace:
     def note_setting(self, read: Callable[[], Any]) -> None:
         """Note that the function asks for a setting of the process, which ``read`` gives."""
 
+    def unwatched(self) -> contextlib.AbstractContextManager[None]:
+        """A block that runs flambeau's and JAX's code alone, which reads nothing of the user's."""
+        return contextlib.nullcontext()
+
     def place(self) -> Any:
         """The device that the traced program runs on."""
         for array in self.reads.values():

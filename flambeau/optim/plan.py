@@ -16,7 +16,7 @@ from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.donation import owned
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import enable_grad
-from flambeau.core.programs import compiled
+from flambeau.core.programs import compiled, unwatched
 from flambeau.core.tensor import Tensor
 from flambeau.core.writing import put
 from flambeau.optim.groups import Layout, ParameterGroup, pick
@@ -260,13 +260,14 @@ class Plan:
 
     def run_traced(self, grads: list[Tensor], trace: Any) -> None:
         """One step as part of a program that is being traced."""
-        params, states = update(
-            self.specs,
+        arrays = (
             [each._read() for each in self.params],
             [*map(_gradient_of, grads)],
             [each._read() for each in self.states],
             [trace.read(cell) for cell in self.cells],
             [each._read() for each in self.tensors],
         )
+        with unwatched(self.compiled):
+            params, states = update(self.specs, *arrays)
         for tensor, array in zip(self.params + self.states, params + states, strict=True):
             tensor._store(array)

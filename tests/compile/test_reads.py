@@ -14,6 +14,7 @@ import sys
 import threading
 import types
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -451,6 +452,48 @@ def test_a_debugger_keeps_its_hook():
     finally:
         sys.settrace(before)
     assert calls
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="sys.monitoring asks once a function")
+def test_what_operators_and_rules_call_is_not_told_of(monkeypatch):
+    told, on_event = set(), interception.Running._on_event
+
+    def telling(self, frame, event, argument):
+        told.add((Path(frame.f_code.co_filename).name, frame.f_code.co_name))
+        return on_event(self, frame, event, argument)
+
+    monkeypatch.setattr(interception.Running, "_on_event", telling)
+    model = nn.Linear(3, 3)
+    optimizer = flambeau.optim.AdamW(model.parameters())
+
+    @flambeau.compile
+    def step(x):
+        model(x).square().sum().backward()
+        optimizer.step()
+
+    step(X)
+    assert ("linear.py", "forward") in told
+    assert not {("adam.py", "rule"), ("kernel.py", "_cotangents"), ("linear.py", "linear")} & told
+
+
+SCALE = 2.0
+
+
+def change_scale():
+    global SCALE
+    SCALE = 7.0
+
+
+def scaled(x):
+    return x * SCALE
+
+
+@pytest.mark.parametrize("transform", [flambeau.func.vmap, flambeau.func.grad])
+def test_functions_that_transformations_call_are_watched(monkeypatch, transform):
+    monkeypatch.setattr(sys.modules[__name__], "SCALE", 2.0)
+    transformed = transform(lambda x: scaled(flambeau.relu(x)).sum())
+    check(lambda x: transformed(x.reshape(3, 1) if transform is flambeau.func.vmap else x),
+          change_scale)  # fmt: skip
 
 
 def test_threads_that_trace_at_once_leave_classes_alone():
