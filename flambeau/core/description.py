@@ -57,11 +57,14 @@ def _parts(value: Any) -> Iterator[str]:
     kind = type(value)
     if kind in _PLAIN:
         yield f"{kind.__name__} {value!r};"
-    elif isinstance(value, tuple | list):
-        yield from _sequence(kind.__qualname__, value)
-    elif isinstance(value, dict):
+    elif kind is tuple or kind is list:
+        yield from _sequence(kind.__name__, value)
+    elif kind is dict:
         yield from _sequence("dict", [part for item in value.items() for part in item])
-    elif isinstance(value, set | frozenset):
+    elif isinstance(value, tuple):
+        # A named tuple, or a size: what its class makes of it counts.
+        yield from _sequence("tuple of", (kind, *value))
+    elif kind is set or kind is frozenset:
         yield from _named("set", "".join(sorted(describe(each) for each in value)))
     elif kind is slice:
         yield from _sequence("slice", (value.start, value.stop, value.step))
@@ -71,7 +74,7 @@ def _parts(value: Any) -> Iterator[str]:
         yield from _sequence("method", (value.__func__, value.__self__))
     elif isinstance(value, np.dtype | np.generic):
         yield from _named("dtype" if isinstance(value, np.dtype) else str(value.dtype), repr(value))
-    elif isinstance(value, np.ndarray):
+    elif kind is np.ndarray:
         yield from _array(value)
     elif isinstance(value, jax.ShapeDtypeStruct | ShapedArray):
         weak = bool(getattr(value, "weak_type", False))
@@ -116,21 +119,28 @@ def _array(array: np.ndarray[Any, Any]) -> Iterator[str]:
 
 
 def _function(function: types.FunctionType) -> Iterator[str]:
-    name = f"{module_of(function)}.{function.__qualname__}"
-    if not _is_known(module_of(function)):
-        raise IndescribableError(name)
-    yield from _named("function", name)
-    cells = [each.cell_contents for each in function.__closure__ or ()]
+    # A decorator may give a function of the user's the name of one of flambeau's.
+    home = function.__globals__.get("__name__")
+    if not _is_known(module_of(function)) or not _is_known(home):
+        raise IndescribableError(f"{home}.{function.__qualname__}")
+    yield from _named("function", f"{home}.{function.__qualname__}")
+    try:
+        cells = [each.cell_contents for each in function.__closure__ or ()]
+    except ValueError:  # a variable that has no value yet
+        raise IndescribableError(f"a variable of {home}.{function.__qualname__}") from None
     yield from _sequence("bound", (cells, function.__defaults__, function.__kwdefaults__))
     yield from _code(function.__code__)
 
 
 def _code(code: types.CodeType) -> Iterator[str]:
     """What tells apart two functions of one name, such as two lambdas of one line."""
-    constants = [each for each in code.co_consts if type(each) in _PLAIN]
+    constants = [each for each in code.co_consts if type(each) is not types.CodeType]
     place = [each for *_, each in code.co_positions()][-1]
     yield from _sequence("code", (code.co_firstlineno, place, code.co_names, constants))
     yield from _named("bytecode", code.co_code.hex())
+    for each in code.co_consts:
+        if type(each) is types.CodeType:
+            yield from _code(each)
 
 
 def _is_known(module: str | None) -> bool:

@@ -52,6 +52,10 @@ REPLACEMENTS: dict[str, tuple[str, str]] = {
         "JAX's settings that a program depends on, as a part of its key",
         "the public settings of `jax.config`, read one by one; IS_KNOWN is false until then",
     ),
+    "jax._src.xla_metadata_lib.XlaMetadata": (
+        "what `set_xla_metadata` lets operations carry, a part of a program's key on disk",
+        "nothing: programs are then found on disk whatever their operations carry",
+    ),
     "jax._src.core.trace_state_clean": (
         "whether no transformation of JAX is running",
         "`core/jax_core.py`: `transformations() == no_transformations()`; IS_KNOWN is false then",
@@ -135,6 +139,7 @@ CALLS_FROM_CPP = hasattr(
     JitGlobalCppCacheKeys,
 )
 
+_XlaMetadata = _private("jax._src.xla_metadata_lib.XlaMetadata")
 _seen_qdds = _private("jax._src.pjit._seen_qdds")
 _trace_ctx = _private("jax._src.core.trace_ctx")
 _ir = _private("jaxlib.mlir.ir")
@@ -190,6 +195,12 @@ def clear_seen_types() -> None:
     """Empty JAX's table of functions by the types of their arguments, where it has one."""
     if _seen_qdds is not None:
         _seen_qdds.clear()
+
+
+def attributes_of_operations(setting: Any) -> Any:
+    """What a setting of `trace_context` lets operations carry; ``None`` if it is another one."""
+    is_metadata = _XlaMetadata is not None and isinstance(setting, _XlaMetadata)
+    return getattr(setting, "val", None) if is_metadata else None
 
 
 def cpp_call(program: jax.stages.Compiled) -> Any:

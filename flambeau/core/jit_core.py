@@ -19,6 +19,13 @@ from flambeau.core import finishing, jax_private
 # With another JAX, `pjit` below is `jax.jit`.
 IS_KNOWN = jax_private.CALLS_FROM_CPP
 
+# JAX's settings that it hands to the compiler, and that are no part of `trace_context`.
+_OF_THE_COMPILER = (
+    "jax_compiler_enable_remat_pass", "jax_disable_most_optimizations",
+    "jax_exec_time_optimization_effort", "jax_memory_fitting_effort", "jax_memory_fitting_level",
+    "jax_optimization_level", "jax_use_shardy_partitioner", "jax_xla_profile_version",
+)  # fmt: skip
+
 
 def cache(capacity: int) -> Any:
     """A cache of so many programs, the least recently used first out."""
@@ -102,9 +109,16 @@ def text_of(traced: Any, lowered: Any) -> str | None:
 
 def context() -> str:
     """JAX's settings that a program depends on: precision, wide types, a user's contexts."""
-    # What has no text of its own belongs to transformations, and outside of them it is empty.
-    settings = jax_private.trace_context()
-    return repr([each if " at 0x" not in repr(each) else None for each in settings])
+    texts = [*map(_text_of_setting, jax_private.trace_context())]
+    return f"{texts} {[jax.config.values.get(each) for each in _OF_THE_COMPILER]}"
+
+
+def _text_of_setting(setting: Any) -> str:
+    text = repr(setting)
+    if " at 0x" not in text:
+        return text
+    # Anything else without a text belongs to transformations, and outside of them it is empty.
+    return repr(jax_private.attributes_of_operations(setting))
 
 
 def versions() -> tuple[str, str]:

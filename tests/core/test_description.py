@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import math
 import operator
+import typing
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from flambeau.core import op, steps
+from flambeau.core import description, op, steps
 from flambeau.core.description import IndescribableError, describe
 from flambeau.core.view import read_through
 
@@ -69,14 +71,59 @@ class Thing:
         pass
 
 
+class Pair(typing.NamedTuple):
+    left: int
+    right: int
+
+
+def recursive():
+    def again(x):
+        return later(x) + again(x)
+
+    if not Pair:
+        later = again
+    return again
+
+
+@functools.wraps(jnp.negative)
+def disguised(x):
+    return x * 2
+
+
 @pytest.mark.parametrize(
     "function",
-    [closure(1), Thing().method, Thing(), functools.partial(closure, 1), Thing, jnp.ones(2)],
-    ids=["function", "method", "object", "partial", "class", "array"],
-)
+    [
+        closure(1), Thing().method, Thing(), functools.partial(closure, 1), Thing, jnp.ones(2),
+        disguised, Pair(1, 2), collections.Counter("a"), np.ma.ones(2),
+    ],
+    ids=[
+        "function", "method", "object", "partial", "class", "array",
+        "under another name", "named tuple", "dictionary", "subclass of arrays",
+    ],
+)  # fmt: skip
 def test_code_of_the_users_has_no_description(function):
     with pytest.raises(IndescribableError):
         describe(function)
+
+
+def test_a_closure_over_a_variable_without_a_value_has_none(monkeypatch):
+    monkeypatch.setattr(description, "_KNOWN", description._KNOWN | {"tests"})
+    with pytest.raises(IndescribableError, match="variable"):
+        describe(recursive())
+
+
+def test_lambdas_of_one_place_are_told_apart_by_all_their_constants(monkeypatch):
+    monkeypatch.setattr(description, "_KNOWN", description._KNOWN | {"tests"})
+
+    def made(text):
+        # As in a process without the places of instructions in their line.
+        return eval(compile(text, "file", "eval").replace(co_linetable=b""), {"__name__": "tests"})
+
+    found = {
+        describe(made(f"lambda x: {body}"))
+        for body in ("x.sum((0, 1))", "x.sum((1, 0))", "(lambda: x + 1)", "(lambda: x + 2)")
+    }
+    assert len(found) == 4
 
 
 def test_large_constants_have_none():

@@ -15,6 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental.layout import Format, Layout
+from jax.experimental.xla_metadata import set_xla_metadata
+from jax.sharding import SingleDeviceSharding
 
 import flambeau
 from flambeau.core import jit_core, programs
@@ -95,6 +98,45 @@ def test_what_a_program_depends_on_is_part_of_its_key(counts, monkeypatch):
     run()
     run()
     assert (counts.compiled(), counts.loaded()) == (5, 1)
+
+
+def test_what_jax_tells_the_compiler_is_part_of_the_key(counts):
+    def run(x=None):
+        negative = compiled(operator.neg, "neg")
+        return negative(jnp.ones((2, 3)) if x is None else x).tolist()
+
+    run()
+    before = jax.config.values["jax_disable_most_optimizations"]
+    jax.config.update("jax_disable_most_optimizations", not before)
+    try:
+        run()
+    finally:
+        jax.config.update("jax_disable_most_optimizations", before)
+    for value in ("a", "b"):
+        with set_xla_metadata(attribute=value):
+            run()
+    turned = Format(Layout((1, 0)), SingleDeviceSharding(jax.devices()[0]))
+    x = jnp.arange(6.0).reshape(2, 3)
+    assert run(jax.device_put(x, turned)) == (-x).tolist()
+    assert run(x) == (-x).tolist()
+    assert (counts.compiled(), counts.loaded()) == (5, 1)
+
+
+def test_what_xla_reads_from_the_environment_is_part_of_the_key(monkeypatch, tmp_path):
+    def found():
+        programs._environment.cache_clear()
+        return programs._environment()
+
+    file, texts = tmp_path / "flags", [found()]
+    monkeypatch.setenv("NPROC", "1")
+    texts.append(found())
+    monkeypatch.setenv("XLA_FLAGS", str(file))
+    for flags in ("--xla_one", "--xla_other"):
+        file.write_text(flags)
+        texts.append(found())
+    monkeypatch.undo()
+    programs._environment.cache_clear()
+    assert len({*texts}) == 4
 
 
 def test_every_file_of_the_package_counts(monkeypatch, tmp_path):
