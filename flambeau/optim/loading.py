@@ -13,6 +13,7 @@ from jax.core import Tracer
 from flambeau.core import dtype as dtypes
 from flambeau.core.cell import abstract
 from flambeau.core.tensor import Tensor
+from flambeau.core.upload import upload
 
 
 class Loaded(NamedTuple):
@@ -151,6 +152,9 @@ def put_beside(array: Any, param: Any) -> Any:
     if not param.committed:
         return jax.numpy.asarray(array)
     sharding = param.sharding
+    if isinstance(array, np.ndarray) and len(sharding.device_set) == 1:
+        (where,) = sharding.device_set
+        return upload(array, where)
     if param.shape != array.shape and isinstance(sharding, jax.sharding.NamedSharding):
         sharding = jax.sharding.NamedSharding(sharding.mesh, jax.sharding.PartitionSpec())
     elif param.shape != array.shape and len(sharding.device_set) > 1:

@@ -61,9 +61,23 @@ def _defined(
     def plain_right(c: Any, a: Any, static: Any) -> Any:
         return jax.linear_transpose(lambda b: plain(a, b, static), _like(static.right, c))(c)[0]
 
-    _define(whole, product, plain, samples)
-    _define(of_left, by_left, plain_left, samples)
-    _define(of_right, by_right, plain_right, samples=False)
+    @functools.partial(jax.jit, static_argnames="static")
+    def shaped(left: Any, right: Any, static: Any) -> Any:
+        return plain(left, right, static)
+
+    def shape(left: Any, right: Any, *, static: Any) -> Any:
+        found = shaped.eval_shape(left, right, static=static)
+        return ShapedArray(found.shape, found.dtype)
+
+    def shape_left(c: Any, b: Any, *, static: Any) -> Any:
+        return ShapedArray(static.left, c.dtype)
+
+    def shape_right(c: Any, a: Any, *, static: Any) -> Any:
+        return ShapedArray(static.right, c.dtype)
+
+    _define(whole, product, plain, shape, samples)
+    _define(of_left, by_left, plain_left, shape_left, samples)
+    _define(of_right, by_right, plain_right, shape_right, samples=False)
     ad.defbilinear(
         whole,
         lambda c, a, b, static: of_left.bind(c, b, static=static),
@@ -87,13 +101,11 @@ def _like(shape: tuple[int, ...], array: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, array.dtype)
 
 
-def _define(primitive: Any, compute: Map, plain: Map, samples: bool) -> None:
+def _define(
+    primitive: Any, compute: Map, plain: Map, shape: Callable[..., Any], samples: bool
+) -> None:
     def run(left: Any, right: Any, *, static: Any) -> Any:
         return compute(left, right, static)
-
-    def shape(left: Any, right: Any, *, static: Any) -> Any:
-        found = jax.eval_shape(lambda a, b: plain(a, b, static), left, right)
-        return ShapedArray(found.shape, found.dtype)
 
     def batched(arrays: Any, axes: Any, *, static: Any) -> Any:
         if samples and axes[1] is None:
