@@ -129,7 +129,12 @@ def _function(function: types.FunctionType) -> Iterator[str]:
     except ValueError:  # a variable that has no value yet
         raise IndescribableError(f"a variable of {home}.{function.__qualname__}") from None
     yield from _sequence("bound", (cells, function.__defaults__, function.__kwdefaults__))
-    yield from _code(function.__code__)
+    yield _text_of(function.__code__)
+
+
+@functools.lru_cache(maxsize=4096)
+def _text_of(code: types.CodeType) -> str:
+    return "".join(_code(code))
 
 
 def _code(code: types.CodeType) -> Iterator[str]:
