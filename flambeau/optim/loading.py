@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jax.core import Tracer
+from jax.sharding import SingleDeviceSharding
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.cell import abstract
@@ -152,9 +153,10 @@ def put_beside(array: Any, param: Any) -> Any:
     if not param.committed:
         return jax.numpy.asarray(array)
     sharding = param.sharding
-    if isinstance(array, np.ndarray) and len(sharding.device_set) == 1:
+    if isinstance(array, np.ndarray) and isinstance(sharding, SingleDeviceSharding):
         (where,) = sharding.device_set
-        return upload(array, where)
+        if sharding == SingleDeviceSharding(where):  # In the memory that it computes in.
+            return upload(array, where)
     if param.shape != array.shape and isinstance(sharding, jax.sharding.NamedSharding):
         sharding = jax.sharding.NamedSharding(sharding.mesh, jax.sharding.PartitionSpec())
     elif param.shape != array.shape and len(sharding.device_set) > 1:

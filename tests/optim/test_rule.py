@@ -1,11 +1,14 @@
 """One compiled call for all parameters: what it costs, and whose arrays it may overwrite."""
 
+import jax
 import numpy as np
 import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 import flambeau
 from flambeau import optim
 from flambeau.optim import plan
+from flambeau.optim.loading import put_beside
 
 OPTIMIZERS = [
     optim.SGD, optim.Adam, optim.AdamW, optim.Adamax, optim.NAdam, optim.RAdam, optim.Adadelta,
@@ -324,3 +327,14 @@ def test_a_differentiable_step_cannot_change_a_leaf():
     give_grads(param)
     with pytest.raises(RuntimeError, match="leaf"):
         optimizer.step()
+
+
+@pytest.mark.parametrize("place", ["device", "pinned_host", "mesh"])
+def test_state_lies_as_its_parameter_does(place):
+    device = jax.devices()[0]
+    if place == "mesh":
+        sharding = NamedSharding(Mesh(np.array([device]), ("x",)), PartitionSpec())
+    else:
+        sharding = SingleDeviceSharding(device, memory_kind=place)
+    param = jax.device_put(np.ones(2, np.float32), sharding)
+    assert put_beside(np.zeros(2, np.float32), param).sharding == sharding
