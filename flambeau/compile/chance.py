@@ -170,6 +170,11 @@ class Chance:
                 "before the first call, or pass the result as an argument"
             )
 
+    def has_drawn(self) -> bool:
+        """Whether the function has drawn from anything that another call would find elsewhere."""
+        moved = any(state.get() != before for _, state, before in self._watched)
+        return moved or bool(self._met)
+
     def put_back(self) -> None:
         """Take generators and files that are read back to where they were; warn of what stays."""
         lost = []

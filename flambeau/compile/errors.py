@@ -10,7 +10,7 @@ from types import TracebackType
 import jax
 
 from flambeau.core import warning
-from flambeau.core.trace import MadeInsideError, TracedValueError
+from flambeau.core.trace import AskedValueError, MadeInsideError, TracedValueError
 
 # With a separator at the end: other folders may begin with the same name.
 OWN_FOLDERS = (
@@ -33,6 +33,10 @@ class CompileError(RuntimeError):
 
 class NotYetMadeError(CompileError):
     """A function makes something at its first call that lives on, such as an optimizer's state."""
+
+
+class UnansweredError(CompileError):
+    """A function asks for the value of a tensor; answers of an eager call may help."""
 
 
 class CompileWarning(UserWarning):
@@ -59,8 +63,13 @@ def user_line(trace: TracebackType | None, otherwise: str | None = None) -> str:
     return f"{frame.filename}, line {frame.lineno}, in {frame.name}{code}"
 
 
-def explain(error: Exception) -> CompileError:
-    """The `CompileError` for an error that a trace raised."""
+def explain(error: Exception, may_try_again: bool = True) -> CompileError:
+    """The `CompileError` for an error that a trace raised.
+
+    Args:
+        error: The error.
+        may_try_again: Another trace, with answers, would find everything as this one did.
+    """
     line = None
     if isinstance(error, TracedValueError):
         reason, line = str(error), error.line
@@ -70,7 +79,11 @@ def explain(error: Exception) -> CompileError:
             f"({type(error).__name__}); compute with the tensor itself, use flambeau.where for a "
             "choice, or move this line out of the compiled function"
         )
-    kind = NotYetMadeError if isinstance(error, MadeInsideError) else CompileError
+    kind = CompileError
+    if isinstance(error, MadeInsideError):
+        kind = NotYetMadeError
+    elif isinstance(error, AskedValueError) and may_try_again:
+        kind = UnansweredError
     return kind(f"{user_line(error.__traceback__, line)}\n{reason}")
 
 

@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from flambeau.compile import arguments, explaining
-from flambeau.compile.errors import CompileError, CompileWarning, NotYetMadeError
+from flambeau.compile.answers import Answer, Learning, OtherAnswersError, settled
+from flambeau.compile.errors import (
+    CompileError,
+    CompileWarning,
+    NotYetMadeError,
+    UnansweredError,
+)
 from flambeau.compile.explaining import Origin, Situation
 from flambeau.compile.program import Program
 from flambeau.core import device, dtype, naming, world
@@ -25,6 +31,13 @@ MOST_PROGRAMS = 128
 
 # How many calls in a row may run eagerly, to make what lives on.
 EAGER_CALLS = 2
+
+# How many traces may fail for a value that Python asks for. The first has no answers, and what an
+# eager call learns may be those of a first step.
+UNANSWERED_TRACES = 3
+
+# Calls that may run eagerly do so once there are this many programs for the same arguments.
+MOST_SITUATIONS = 8
 
 
 #: The result of `_Recent.run` for a call that takes the slow path.
@@ -138,6 +151,15 @@ class CompiledFunction:
         self._eager_calls = 0
         # What calls have in common that run eagerly, since they cannot become one program; and why.
         self._eager: dict[Any, str] = {}
+        # The answers that the last eager call got, by what calls have in common, and those of them
+        # that a trace may take for granted; and how often these were not enough for one.
+        self._last_answers: dict[Any, list[Answer]] = {}
+        self._answers: dict[Any, list[Answer]] = {}
+        self._unanswered: dict[Any, int] = {}
+        # How often the answers of a call were those of no program.
+        self._misses: dict[Any, int] = {}
+        # For which of them no trace has used the answers yet.
+        self._learned: set[Any] = set()
         self._made = 0
         functools.update_wrapper(self, function, updated=())
 
@@ -171,26 +193,62 @@ class CompiledFunction:
             self._warn_if_many()
         else:
             self.programs.move_to_end(key)
-        for i, program in enumerate(programs):
-            if program.fits(leaves):
-                if i:
-                    programs.insert(0, programs.pop(i))
-                break
-        else:
-            if key in self._eager:
-                return self.function(*args, **kwargs)
-            origin = self._origin(key, leaves)
-            program = self._compiled(key, leaves, structure)
-            if program is None:
-                return self.function(*args, **kwargs)
-            program.origin = origin
-            self._made = origin.number
-            self._eager_calls = 0
-            programs.insert(0, program)
-            self._warn_of_situations(len(programs))
-            self._drop_oldest()
-        self._recent = None if kwargs else _Recent.of(program, args)
+        is_other = False
+        for i, program in enumerate([*programs]):
+            if not program.fits(leaves):
+                continue
+            if i:
+                programs.remove(program)
+                programs.insert(0, program)
+            try:
+                return self._run(program, args, kwargs, leaves)
+            except OtherAnswersError:
+                is_other = True
+        if key in self._eager:
+            return self.function(*args, **kwargs)
+        if is_other and key not in self._learned:
+            return self._learn(key, args, kwargs)
+        origin = self._origin(key, leaves)
+        program = self._compiled(key, leaves, structure)
+        if program is None:
+            return self._learn(key, args, kwargs)
+        program.origin = origin
+        self._made = origin.number
+        self._eager_calls = 0
+        programs.insert(0, program)
+        self._warn_of_situations(key, len(programs))
+        self._drop_oldest()
+        try:
+            return self._run(program, args, kwargs, leaves)
+        except OtherAnswersError:
+            return self._learn(key, args, kwargs)
+
+    def _run(self, program: Program, args: Any, kwargs: Any, leaves: list[Any]) -> Any:
+        is_quick = not kwargs and not program.is_guess
+        self._recent = _Recent.of(program, args) if is_quick else None
         return program.run(leaves)
+
+    def _learn(self, key: Any, args: Any, kwargs: Any) -> Any:
+        """Run eagerly, and keep what questions about values were answered for the next trace."""
+        if self.programs.get(key):
+            self._give_up_guesses(key)
+        if self.fullgraph or key in self._eager:
+            return self.function(*args, **kwargs)
+        with Learning() as learning:
+            result = self.function(*args, **kwargs)
+        answers = learning.answers
+        self._answers[key] = [*settled(answers, self._last_answers.get(key, ()))]
+        self._last_answers[key] = answers
+        self._learned.add(key)
+        return result
+
+    def _give_up_guesses(self, key: Any) -> None:
+        """Let calls run eagerly whose answers have too often been those of no program."""
+        count = self._misses[key] = self._misses.get(key, 0) + 1
+        if count == MOST_SITUATIONS:
+            self.programs[key] = [each for each in self.programs[key] if not each.is_guess]
+            error = "it asks for values of tensors in Python, which vary from call to call"
+            self._run_eagerly(key, CompileError(error))
 
     def __getattr__(self, name: str) -> Any:
         # Other attributes of a callable object.
@@ -206,10 +264,16 @@ class CompiledFunction:
         try:
             if not self.fullgraph and any(isinstance(each, Iterator) for each in leaves):
                 raise CompileError("an iterator is among the arguments, which a trace would use up")
-            program = Program(self.function, leaves, structure)
+            answers = self._answers.get(key, ())
+            self._learned.discard(key)
+            program = Program(self.function, leaves, structure, answers=answers)
             if self.fullgraph or program.gradients is None or program.gradients.refusal is None:
                 return program
             raise CompileError(str(program.gradients.refusal))
+        except UnansweredError as error:
+            count = self._unanswered[key] = self._unanswered.get(key, 0) + 1
+            if self.fullgraph or count == UNANSWERED_TRACES:
+                self._run_eagerly(key, error)
         except CompileError as error:
             self._run_eagerly(key, error)
         except Exception:
@@ -283,15 +347,21 @@ class CompiledFunction:
                 CompileWarning,
             )
 
-    def _warn_of_situations(self, count: int) -> None:
-        if count == MANY_PROGRAMS + 1:
-            name = getattr(self.function, "__name__", repr(self.function))
+    def _warn_of_situations(self, key: Any, count: int) -> None:
+        name = getattr(self.function, "__name__", repr(self.function))
+        many = (
+            "times for the same arguments: a module that it calls is changed between calls (an "
+            "attribute, a hook, a mode), or a value that it asks for. Keep what varies in a tensor"
+        )
+        if not self.fullgraph and count == MOST_SITUATIONS:
+            self._eager[key] = f"it has been compiled {count} {many}"
             warn(
-                f"{name} has been compiled {count} times for the same arguments: a module that it "
-                "calls is changed between calls (an attribute, a hook, a mode). Keep what varies "
-                "in a tensor",
+                f"{name} has been compiled {count} {many}. Other calls like these run eagerly; "
+                "with fullgraph=True they would be compiled again",
                 CompileWarning,
             )
+        elif count == MANY_PROGRAMS + 1:
+            warn(f"{name} has been compiled {count} {many}", CompileWarning)
 
     @property
     def program_count(self) -> int:

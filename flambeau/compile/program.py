@@ -11,9 +11,11 @@ import jax
 from jax.core import eval_jaxpr
 
 from flambeau.compile import exchanging
+from flambeau.compile.answers import Answer, checked
 from flambeau.compile.callbacks import calls_back
 from flambeau.compile.checks import Checks
 from flambeau.compile.effects import Effects
+from flambeau.compile.errors import UnansweredError
 from flambeau.compile.explaining import Origin, source_of
 from flambeau.compile.guard import Guard
 from flambeau.compile.passing import Arrival, PassedGradients, Source
@@ -38,6 +40,7 @@ class Program:
         leaves: The leaves of the arguments of the call that asks for it, and their gradients.
         structure: Their structure.
         stand_in: See `Trace`.
+        answers: What questions about tensors' values were answered in an eager call.
 
     Attributes:
         origin: Why it was made.
@@ -52,8 +55,9 @@ class Program:
         leaves: list[Any],
         structure: Any,
         stand_in: Callable[[Cell], Any] | None = None,
+        answers: Sequence[Answer] = (),
     ) -> None:
-        recording, closed = _record(function, leaves, structure, stand_in)
+        recording, closed = _record(function, leaves, structure, stand_in, answers)
         trace, slot_of = recording.trace, exchanging.slots_by_cell(recording)
         self.guard = Guard(trace, trace.all_snapshots(), trace.outside)
         self._bind(recording, closed, slot_of)
@@ -85,8 +89,10 @@ class Program:
         read = [each for each in constants if isinstance(each, Cell)]
         #: Whether it calls Python while it runs, which may read, and may fail.
         self.calls_back = calls_back(closed.jaxpr)
+        #: Whether it takes answers for granted, and may find that they are others.
+        self.is_guess = bool(recording.told)
         # Arrays that a later backward needs cannot be overwritten.
-        keeps = recording.passing.roots or self.calls_back
+        keeps = recording.passing.roots or self.calls_back or self.is_guess
         free = set() if keeps else set(recording.writes)
         self.donated = [cell for cell in read if cell in free]
         self.kept = [cell for cell in read if cell not in free]
@@ -124,6 +130,8 @@ class Program:
             )
             self.computation = self.gradients.forward
             self.executable = self._waiting(self.computation)
+            if self.is_guess:
+                raise UnansweredError("gradients leave a function that asks for values")
             return
 
         def program(*arrays: Any) -> Any:
@@ -134,6 +142,8 @@ class Program:
         like = _as_written(recording, slot_of, order, len(jaxpr.outvars))
         self.computation = compiled(program, "compiled_step", donate=positions, like=like)
         self.executable = self._waiting(self.computation)
+        if self.is_guess:
+            self.executable = checked(self.executable, recording.asked, recording.told)
 
     def _waiting(self, executable: Callable[..., Any]) -> Callable[..., Any]:
         """``executable``; if it calls Python, it gives its results once it cannot fail any more."""
@@ -195,11 +205,12 @@ def _record(
     leaves: list[Any],
     structure: Any,
     stand_in: Callable[[Cell], Any] | None,
+    answers: Sequence[Answer],
 ) -> Any:
     """Trace a function, as often as it takes to know which arguments share Cells."""
     joined = Joined(leaves)
     while True:
-        recording = Recording(function, joined, structure)
+        recording = Recording(function, joined, structure, answers)
         recording.trace.stand_in = stand_in
         with jit_core.tracing():
             closed = recording.record()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 from jax.core import Tracer
 
 from flambeau.compile import arguments, errors, exchanging, guard, settings, sharing
+from flambeau.compile.answers import Answer, Telling
 from flambeau.compile.containers import Watch
 from flambeau.compile.contents import KINDS
 from flambeau.compile.hidden import hidden_objects
@@ -49,11 +50,22 @@ class Recording(Results):
         function: The user's function.
         joined: The leaves of the arguments, with the Cells that they share.
         structure: The structure of the arguments.
+        answers: What questions about tensors' values are answered; see `answers`.
     """
 
-    def __init__(self, function: Callable[..., Any], joined: Joined, structure: Any) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        joined: Joined,
+        structure: Any,
+        answers: Sequence[Answer] = (),
+    ) -> None:
         super().__init__(WatchingTrace(tape.sequence_now()))
         self.function = function
+        self.telling = Telling(answers)
+        # The positions of the values that were asked for, and what the function was told.
+        self.asked: list[int] = []
+        self.told: list[Any] = []
         self.structure = structure
         self.joined = joined
         #: Where the program's effects are written; and what is left and returned.
@@ -99,11 +111,12 @@ class Recording(Results):
             return closed
         except BaseException as error:
             self.failed = True
+            has_drawn = self.trace.chance.has_drawn()
             finishing.again(lambda: self._leave(put_settings_back))
             if (interrupt := errors.interrupt_in(error)) is not None:
                 raise interrupt from None
             if isinstance(error, errors.VALUE_ERRORS):
-                raise errors.explain(error) from error
+                raise errors.explain(error, may_try_again=not has_drawn) from error
             raise
 
     def _leave(self, put_settings_back: Callable[[], None] | None = None) -> None:
@@ -128,10 +141,15 @@ class Recording(Results):
         stand_ins = self._make_stand_ins(tracers)
         args, kwargs = arguments.unflatten(self.structure, stand_ins)
         before = settings.now()
-        with self.trace.noting():
+        with self.trace.noting(), self.telling:
             returned = self.function(*args, **kwargs)
         if self.trace.refused is not None:
             raise errors.explain(self.trace.refused)
+        if self.telling.asked and self.trace.chance.has_drawn():
+            raise errors.CompileError(
+                "the compiled function asks for values of tensors, and draws numbers that would "
+                "be the same at every call"
+            )
         settings.warn_of_changes(before)
         self.trace.warn()
         self._warn_of_arguments(args, kwargs, stand_ins)
@@ -142,6 +160,8 @@ class Recording(Results):
         self._collect_exchanges()
         self._collect_moved()
         self._collect_hooks()
+        self.asked = [self.add(each) for each in self.telling.asked]
+        self.told = self.telling.told
         self.passing.count = len(self.outputs)
         if self.passing.roots:
             self._trace_backward()

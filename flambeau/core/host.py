@@ -137,8 +137,17 @@ class HostAccess:
         array: Any = self.jax()
         return array.__dlpack_device__()
 
-    def _scalar(self) -> Any:
-        """The only element, as a NumPy scalar."""
+    def _scalar(self, kind: Any = None) -> Any:
+        """The only element, as a NumPy scalar; of type ``kind`` if one is given."""
+        if modes.asking is not None:
+            return modes.asking.scalar(self._read(), lambda: self._known_scalar(kind))
+        return self._known_scalar(kind)
+
+    def _known_scalar(self, kind: Any) -> Any:
+        found = self._found_scalar()
+        return found if kind is None else kind(found)
+
+    def _found_scalar(self) -> Any:
         array = self._read()
         if array.size != 1:
             raise RuntimeError(
@@ -170,7 +179,7 @@ class HostAccess:
                 f"the truth of a tensor with {self.numel()} elements is ambiguous; "
                 "use any() or all()"
             )
-        return bool(self._scalar())
+        return bool(self._scalar(np.bool_))
 
     def __int__(self) -> int:
         return int(self._real("int"))
@@ -238,7 +247,7 @@ def _known_value(tracer: Tracer) -> Any:
         RuntimeError: The transformation does not, as vmap and compile do not.
     """
     if modes.trace is not None:
-        modes.trace.refuse_value()
+        modes.trace.refuse_value(is_scalar=True)
     check_alive(tracer)
     try:
         return np.asarray(tracer.reshape(()).item(), tracer.dtype)[()]

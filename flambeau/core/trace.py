@@ -40,6 +40,10 @@ class TracedValueError(RuntimeError):
             modes.trace.refused = self
 
 
+class AskedValueError(TracedValueError):
+    """Python asked for the value of a tensor, which an eager call would know."""
+
+
 class MadeInsideError(TracedValueError):
     """Something that is to live on was first made while a program was being traced.
 
@@ -292,9 +296,14 @@ class Trace:
             return of_sharding(array.sharding)
         return get_default_device() if self.device is None else self.device
 
-    def refuse_value(self) -> None:
-        """Fail, since the program being traced has no values yet."""
-        raise TracedValueError(
+    def refuse_value(self, is_scalar: bool = False) -> None:
+        """Fail, since the program being traced has no values yet.
+
+        Args:
+            is_scalar: A number was asked for, which `modes.asking` might know.
+        """
+        kind = AskedValueError if is_scalar else TracedValueError
+        raise kind(
             "the value of a tensor is not known while its program is being compiled: item(), "
             "tolist(), int(), float(), str(), print(), `if tensor:` and `while tensor:` cannot be "
             "used here. "

@@ -20,9 +20,9 @@ def traced(monkeypatch):
     monkeypatch.setattr(function, "MOST_PROGRAMS", 3)
     program, shapes = function.Program, []
 
-    def noted(of, leaves, structure):
+    def noted(of, leaves, structure, **options):
         shapes.append(tuple(leaves[0].shape))
-        return program(of, leaves, structure)
+        return program(of, leaves, structure, **options)
 
     monkeypatch.setattr(function, "Program", noted)
     return shapes

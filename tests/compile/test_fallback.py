@@ -241,13 +241,14 @@ def test_a_question_without_an_answer_counts_though_it_is_caught(function):
     x = flambeau.ones(2)
     with pytest.raises(flambeau.CompileError, match=r"test_fallback.*\n.*value of a tensor"):
         flambeau.compile(function)(x)
-    with pytest.warns(CompileWarning, match="runs eagerly"):
-        assert lenient(function)(x).tolist() == function(x).tolist() == [2, 2]
+    step = lenient(function)
+    for _ in range(4):
+        assert step(x).tolist() == function(x).tolist() == [2, 2]
 
 
 @pytest.mark.parametrize(
     "text",
-    [str, repr, "{}".format, lambda x: "%s" % x, lambda x: f"{[x]}"],  # noqa: UP031 (users do)
+    [str, repr, lambda x: "%s" % x, lambda x: f"{[x]}"],  # noqa: UP031 (users do)
 )
 def test_text_has_values(text):
     def function(x):

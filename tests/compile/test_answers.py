@@ -1,0 +1,153 @@
+"""Functions that ask for values and may run eagerly: programs take the answers for granted."""
+
+import random
+import warnings
+
+import pytest
+
+import flambeau
+from flambeau import nn
+from flambeau.compile import function as compiling
+from flambeau.compile.errors import CompileWarning
+
+
+def called(step, *args):
+    """The result of a call, and whether it ran eagerly."""
+    runs = []
+
+    class Counting(compiling.Learning):
+        def __enter__(self):
+            runs.append(self)
+            return super().__enter__()
+
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        warnings.simplefilter("ignore", CompileWarning)
+        patch.setattr(compiling, "Learning", Counting)
+        result = step(*args)
+    return result, bool(runs)
+
+
+def chooses(x):
+    return x * 2 if (x > 0).all() else -x
+
+
+ONES, MINUS = flambeau.ones(3), -flambeau.ones(3)
+
+
+def test_after_an_eager_call_a_choice_is_a_program():
+    step = flambeau.compile(chooses, fullgraph=False)
+    results, ran = zip(*(called(step, ONES) for _ in range(4)), strict=True)
+    assert [each.tolist() for each in results] == [[2, 2, 2]] * 4
+    assert ran[2:] == (False, False)
+    assert step.program_count == 1
+
+
+def test_other_answers_leave_nothing_behind_and_get_a_program_of_their_own():
+    state = nn.Buffer(flambeau.zeros(()))
+
+    def counts(x):
+        state.add_(1)
+        return chooses(x) + state
+
+    step = flambeau.compile(counts, fullgraph=False)
+    for number, x in enumerate([ONES, ONES, ONES, MINUS, MINUS, MINUS, ONES, MINUS], 1):
+        result, ran = called(step, x)
+        assert state.item() == number
+        assert result.tolist() == [number + (2 if x is ONES else 1)] * 3
+    assert not ran
+    assert step.program_count == 2
+
+
+def test_integers_give_shapes():
+    def spread(index):
+        return flambeau.zeros(int(index.max()) + 1).index_add(0, index, flambeau.ones(len(index)))
+
+    step = flambeau.compile(spread, fullgraph=False)
+    for _ in range(3):
+        result, ran = called(step, flambeau.tensor([0, 2, 2]))
+    assert (result.tolist(), ran) == ([1, 0, 2], False)
+    assert called(step, flambeau.tensor([0, 1, 1]))[0].tolist() == [1, 2]
+
+
+def test_a_float_is_taken_for_granted_once_two_calls_have_found_it():
+    def scaled(x, rate):
+        return x * float(rate)
+
+    step = flambeau.compile(scaled, fullgraph=False)
+    ran = [called(step, ONES, flambeau.tensor(0.5))[1] for _ in range(5)]
+    assert ran[-2:] == [False, False]
+    assert called(step, ONES, flambeau.tensor(0.25))[0].tolist() == [0.25] * 3
+
+
+def repeated(step, numbers):
+    for number in numbers:
+        assert step(ONES, flambeau.tensor(number)).tolist() == [number] * 3
+
+
+def test_what_differs_at_each_call_runs_eagerly_in_the_end():
+    step = flambeau.compile(lambda x, rate: x * rate.item(), fullgraph=False)
+    with pytest.warns(CompileWarning, match="runs eagerly"):
+        repeated(step, [0.0, 1.0, 2.0, 3.0])
+    assert step.program_count == 0
+    repeated(step, [4.0, 4.0])
+
+
+def test_answers_that_are_seldom_those_of_before_run_eagerly_in_the_end():
+    step = flambeau.compile(lambda x, n: x * int(n), fullgraph=False)
+    twice = [number for number in range(compiling.MOST_SITUATIONS) for _ in range(3)]
+    with pytest.warns(CompileWarning, match="run eagerly|runs eagerly"):
+        repeated(step, [*twice, *range(9)])
+    assert step.program_count <= compiling.MOST_SITUATIONS
+
+
+def test_a_function_that_draws_numbers_of_python_runs_eagerly():
+    generator = random.Random(0)
+
+    def draws(x):
+        return chooses(x) + generator.random()
+
+    step = flambeau.compile(draws, fullgraph=False)
+    with pytest.warns(CompileWarning, match="runs eagerly"):
+        found = [step(ONES)[0].item() for _ in range(4)]
+    assert len({*found}) == 4
+
+
+def test_a_training_step_with_checks_is_one_program():
+    model = nn.Linear(3, 1)
+    optimizer = flambeau.optim.SGD(model.parameters(), lr=0.1)
+
+    def train(x):
+        optimizer.zero_grad()
+        loss = model(x).square().sum()
+        if not loss.isfinite():
+            raise ValueError("the loss is not finite")
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step = flambeau.compile(train, fullgraph=False)
+    losses = []
+    for _ in range(5):
+        loss, ran = called(step, ONES)
+        losses.append(loss.item())
+    assert not ran
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < losses[0]
+    before = [each.clone() for each in model.parameters()]
+    with pytest.raises(ValueError, match="not finite"):
+        step(ONES * float("nan"))
+    assert all(map(flambeau.equal, model.parameters(), before))
+
+
+def test_with_fullgraph_a_question_stays_an_error():
+    with pytest.raises(flambeau.CompileError, match="if tensor"):
+        flambeau.compile(chooses)(ONES)
+
+
+def test_gradients_outside_of_such_a_function_are_right():
+    x = flambeau.ones(3, requires_grad=True)
+    step = flambeau.compile(chooses, fullgraph=False)
+    for _ in range(4):
+        x.grad = None
+        called(step, x)[0].sum().backward()
+        assert x.grad.tolist() == [2, 2, 2]
