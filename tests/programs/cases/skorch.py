@@ -30,12 +30,13 @@ def main():
     seconds = []
 
     class Clock(Callback):
+        # skorch takes attributes without an underscore at their end for arguments.
         def on_batch_begin(self, net, training=False, **more):
-            self.began = time.perf_counter()
+            self.began_ = time.perf_counter()
 
         def on_batch_end(self, net, training=False, **more):
             if training:
-                seconds.append(time.perf_counter() - self.began)
+                seconds.append(time.perf_counter() - self.began_)
 
     rng = np.random.default_rng(0)
     values = rng.standard_normal((30, 6)).astype("float32")
