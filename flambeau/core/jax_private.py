@@ -17,8 +17,8 @@ import jax
 # A private name: what flambeau uses it for, and what replaces it.
 REPLACEMENTS: dict[str, tuple[str, str]] = {
     "jaxlib._jax.ArrayImpl": (
-        "the type of an array with values: `type(x) is ArrayImpl` tells it from a tracer in 30 ns",
-        "the type of an array that `jax.device_put` gives",
+        "the type of an array with values, which tells it from a tracer in 30 ns; `core/absent.py`",
+        "the type of an array that `jax.device_put` gives; `compiler.lower` takes no meta tensors",
     ),
     "jaxlib._jax.batched_device_put": (
         "moves a NumPy array to a device, in a tenth of the time of `jax.device_put`",
