@@ -18,7 +18,7 @@ class OutOfMemoryError(RuntimeError):
     """
 
 
-def named(error: RuntimeError) -> RuntimeError:
+def named(error: BaseException) -> BaseException:
     """An error of JAX's at run time as what it means: `OutOfMemoryError`, or as it is."""
     text = str(error)
     if not text.startswith(_PHRASE):
