@@ -1,5 +1,6 @@
 """Functions that ask for values and may run eagerly: programs take the answers for granted."""
 
+import math
 import random
 import warnings
 
@@ -82,6 +83,13 @@ def test_a_float_is_taken_for_granted_once_two_calls_have_found_it():
 def repeated(step, numbers):
     for number in numbers:
         assert step(ONES, flambeau.tensor(number)).tolist() == [number] * 3
+
+
+def test_zeros_of_both_signs_are_different_answers():
+    step = flambeau.compile(lambda x: math.copysign(1.0, x.item()) + x, fullgraph=False)
+    for number in (0.0, 0.0, 0.0, 0.0, -0.0, -0.0, 0.0, -0.0):
+        result, _ = called(step, flambeau.tensor(number))
+        assert result.item() == math.copysign(1.0, number)
 
 
 def test_what_differs_at_each_call_runs_eagerly_in_the_end():
