@@ -35,7 +35,7 @@ def test_everything_below_torch_is_flambeau():
         "-m",
         "flambeau",
         code="""
-        import importlib, importlib.metadata, importlib.util, sys, warnings
+        import importlib, importlib.metadata, importlib.util, sys
         import torch, torch.nn as nn, torch.nn.functional as F
         import torch.compile
         import torch.autograd.gradcheck
@@ -85,10 +85,7 @@ def test_everything_below_torch_is_flambeau():
         assert torch.equal(step(x), x.sin())
         flambeau.relu = torch.cos
         assert torch.equal(step(x), x.cos())
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            assert torch.compile(lambda x: x if x > 0 else -x)(x).item() == 1
-        assert "runs eagerly" in str(said[0].message)
+        assert torch.compile(lambda x: x if x > 0 else -x)(x).item() == 1
         torch.gone = 1
         del flambeau.gone
         assert not hasattr(torch, "gone")

@@ -37,8 +37,8 @@ def programs(monkeypatch):
     """The programs that a test compiles."""
     made, init = [], Program.__init__
 
-    def note(self, *args):
-        init(self, *args)
+    def note(self, *args, **options):
+        init(self, *args, **options)
         made.append(self)
 
     monkeypatch.setattr(Program, "__init__", note)

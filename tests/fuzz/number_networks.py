@@ -104,21 +104,21 @@ def recurrent() -> Iterator[Case]:
     def packed(lib: Any, x: Any) -> Any:
         return sequences(lib).pack_padded_sequence(x, [3, 1], batch_first=True).data
 
-    yield Case("packing.pack_steps", "", packed, shaped((2, 3, 2), share=0.3), REAL)
+    yield Case("packed_sequences.pack_steps", "", packed, shaped((2, 3, 2), share=0.3), REAL)
 
     def padded(lib: Any, x: Any) -> Any:
         both = sequences(lib).PackedSequence(x, lib.tensor([2, 1, 1]))
         return sequences(lib).pad_packed_sequence(both, padding_value=0.5)[0]
 
-    yield Case("packing.pad_steps", "", padded, shaped((4, 2), share=0.3), REAL)
+    yield Case("packed_sequences.pad_steps", "", padded, shaped((4, 2), share=0.3), REAL)
 
     def again(lib: Any, x: Any) -> Any:
         packed = sequences(lib).pack_padded_sequence(x, [3, 1], batch_first=True)
         return sequences(lib).pad_packed_sequence(packed, True, 0.5, 4)[0]
 
-    yield Case("packing.fill_behind", "", again, shaped((2, 3, 2), share=0.3), REAL)
+    yield Case("packed_sequences.fill_behind", "", again, shaped((2, 3, 2), share=0.3), REAL)
     listed = lambda lib, x, y: sequences(lib).pad_sequence([x, y], True, 0.5)  # noqa: E731
-    yield Case("packing.pad_all", "", listed, shaped((3, 2), (2, 2), share=0.3), REAL)
+    yield Case("packed_sequences.pad_all", "", listed, shaped((3, 2), (2, 2), share=0.3), REAL)
 
     def run(lib: Any, x: Any) -> Any:
         layer = lib.nn.GRU(2, 2, dtype=x.dtype)
@@ -127,7 +127,7 @@ def recurrent() -> Iterator[Case]:
         output, last = layer(sequences(lib).pack_padded_sequence(x, [3, 2]))
         return output.data, last
 
-    yield Case("packing.batch_steps", "", run, plain((3, 2, 2)), SINGLE)
+    yield Case("packed_sequences.batch_steps", "", run, plain((3, 2, 2)), SINGLE)
 
 
 def _layer(kind: str, states: int) -> Any:

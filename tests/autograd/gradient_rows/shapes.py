@@ -123,7 +123,7 @@ ROWS = [
         ("pad_by_rule, replicate", lambda x: F.pad(x[None], (1, 1), mode="replicate"), A),
     ),
     *rows(
-        "packing",
+        "packed_sequences",
         ("batch_steps", lambda x: packed.batch_steps(x, LENGTHS, 2, False), BATCH),
         ("fill_behind", lambda x: packed.fill_behind(x, LENGTHS, 3, 0.5, True), BATCH),
         (
