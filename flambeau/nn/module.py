@@ -19,7 +19,7 @@ from flambeau.nn.calling import Calling
 from flambeau.nn.conversion import Conversion
 from flambeau.nn.deferred import DeferredInitialization
 from flambeau.nn.parameter import Buffer, Parameter
-from flambeau.nn.registry import TABLES, as_plain, as_table, new_state
+from flambeau.nn.registry import TABLES, as_table, new_state
 from flambeau.nn.state_dict import Persistence
 
 
@@ -234,7 +234,7 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
         state = self.__dict__.copy()
         # A compiled program belongs to this object and this process.
         state.pop("_compiled_call_impl", None)
-        return {name: as_plain(each) if name in TABLES else each for name, each in state.items()}
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

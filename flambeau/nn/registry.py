@@ -7,9 +7,11 @@ user who reaches for ``module._modules`` directly.
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from flambeau.core import naming
 from flambeau.core.announcing import Announcing, announced
 from flambeau.core.modes import modes
 from flambeau.core.world import bump
@@ -17,11 +19,32 @@ from flambeau.core.world import bump
 Member = TypeVar("Member")
 
 
-class Registry(Announcing, dict[str, Member]):
-    """Members of a module by name."""
+class Table(Announcing):
+    """A dictionary that belongs to a module."""
 
     __slots__ = ()
     announces_changes = True
+
+    if not TYPE_CHECKING:
+
+        def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+            found = memo[id(self)] = type(self)()
+            for key, value in self.items():
+                found[copy.deepcopy(key, memo)] = copy.deepcopy(value, memo)
+            return found
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            if naming.package != "torch":
+                return super().__reduce_ex__(protocol)
+            # PyTorch's modules have plain dictionaries.
+            plain = OrderedDict if isinstance(self, OrderedDict) else dict
+            return plain, (), None, None, iter(self.items())
+
+
+class Registry(Table, dict[str, Member]):
+    """Members of a module by name."""
+
+    __slots__ = ()
 
     def _before_change(self) -> None:
         if modes.trace is not None:
@@ -47,11 +70,10 @@ class Registry(Announcing, dict[str, Member]):
         update = announced(dict.update)
 
 
-class HookRegistry(Announcing, OrderedDict[int, Any]):
+class HookRegistry(Table, OrderedDict[int, Any]):
     """Hooks, or marks on hooks, by the ``id`` of their `RemovableHandle`, in order of calling."""
 
     __slots__ = ()
-    announces_changes = True
 
     def _before_change(self) -> None:
         if modes.trace is not None:
@@ -141,8 +163,3 @@ def as_table(name: str, value: Any) -> Any:
     """
     kind = TABLES[name]
     return kind(value) if isinstance(value, dict) and not isinstance(value, kind) else value
-
-
-def as_plain(table: Any) -> Any:
-    """A table as the dictionary that pickles have in its place."""
-    return OrderedDict(table) if isinstance(table, OrderedDict) else dict(table)

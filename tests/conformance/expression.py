@@ -57,6 +57,8 @@ def describe(tensor: Any) -> Value:
 def _elements(tensor: Any, dtype: str) -> np.ndarray:
     if dtype == "bfloat16" and isinstance(tensor, torch.Tensor):
         return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    if not str(tensor.layout).endswith("strided"):
+        tensor = tensor.to_dense()
     return np.asarray(tensor.numpy())
 
 

@@ -71,8 +71,13 @@ DELIBERATE = [
         },
     ),
     Deliberate(
-        "few operators take sparse tensors, and there is one sparse layout",
-        {"narrow_copy": "narrow_copy(s", "Tensor.to_sparse": "layout=torch.sparse_"},
+        "few operators take sparse tensors, whose layouts are those of matrices of numbers",
+        {
+            "narrow_copy": "narrow_copy(s",
+            "Tensor.to_sparse": "layout=torch.sparse_",
+            "Tensor.to_sparse_csc": "dense_dim=2",
+            "Tensor.to_sparse_csr": "dense_dim=2",
+        },
     ),
     Deliberate("a batch is not cut up for several devices", {"nn.DataParallel": "device_ids"}),
     Deliberate("threads are numbered in their order", {"jit.Future.set_result": "Thread-"}),
