@@ -12,7 +12,12 @@ import flambeau
 project = "flambeau"
 author = "the flambeau contributors"
 release = version = flambeau.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinxcontrib.mermaid",
+]
 html_theme = "furo"
 exclude_patterns = ["_build"]
 # A name in single backticks is code, in docstrings as in Markdown.
@@ -22,6 +27,8 @@ autodoc_member_order = "groupwise"
 napoleon_use_rtype = False
 napoleon_use_ivar = True
 myst_heading_anchors = 3
+# Pictures of the architecture.
+myst_fence_as_directive = ["mermaid"]
 
 # The namespaces that the reference lists, a page each.
 NAMESPACES = [

@@ -90,7 +90,7 @@ class Parts:
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._tied: dict[str, str] = {}
         found = _index_or_file(Path(path))
-        self.folder = found.parent
+        self.folder: Path = found.parent
         self.path = found
         if found.suffix == ".json":
             with opened(found) as source:

@@ -45,7 +45,7 @@ class Checks:
         count: int,
     ) -> None:
         self.joined: Joined = recording.joined
-        self.sharing = Sharing(recording, slot_of, count)
+        self.sharing: Sharing = Sharing(recording, slot_of, count)
         self.facts = recording.trace.facts.all()
         self.specs = [(where, spec_of(where.get())) for where in looked_up]
         self.specs += [(where, spec_of(before)) for where, before in recording.slot_before]
@@ -58,7 +58,7 @@ class Checks:
         self.exchanged: list[Tensor] = [e.of.get() for e in looked_up if isinstance(e, Whole)]
         self._fixed = fixed - slot_of.keys() if self.exchanged else set()
         #: Whether values are looked up that are neither arguments nor always the same.
-        self.look_up = bool(self.specs or self.containers)
+        self.look_up: bool = bool(self.specs or self.containers)
 
     def _bind(self, recording: Any, slot_of: dict[Cell, Where]) -> None:
         """Find out which tensors must be those that the trace has found."""

@@ -278,11 +278,11 @@ class Keeping:
         for slot, value in assigned:
             writer.note_numbers(value, slot)
             self.setting.append(slot.setting(writer.page, writer.write(value, slot)))
-        self.returned = writer.write(returned, "its result")
+        self.returned: str = writer.write(returned, "its result")
         self.making, self.made = writer.lines, writer.made
         self.slots = [each.slots for each in writer.watches]
         #: Whether values are left behind besides the result.
-        self.leaves_more = bool(self.changes or self.setting)
+        self.leaves_more: bool = bool(self.changes or self.setting)
 
 
 def _replay(writer: Writer, watch: Watch, method: str, args: tuple[Any, ...]) -> Iterator[str]:

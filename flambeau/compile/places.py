@@ -32,7 +32,7 @@ class Outside(Where):
         self.key = key
         self.attributes = attributes
         #: Its name, if that is not the way from the root.
-        self.label = ""
+        self.label: str = ""
 
     def get(self, call: Call = ()) -> Any:
         """The value now; `MISSING` if there is none."""

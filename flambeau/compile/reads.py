@@ -59,7 +59,7 @@ class Reads(ReadsByName):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         #: While this is true, what is read is read by the trace itself.
-        self.paused = True
+        self.paused: bool = True
         #: Attributes of modules, of which the guard compares all if they are called.
         self.members: dict[Outside, Any] = {}
         #: Tables of members of modules, by module and name, with their contents.

@@ -71,7 +71,7 @@ class Recording(Results):
         #: Where the program's effects are written; and what is left and returned.
         self.page = Page()
         self.keeping: Keeping
-        self.failed = False
+        self.failed: bool = False
         # The slots that it changes, with what stood there.
         self.changed: list[tuple[Any, Any]] = []
         # Each write-back to a Cell, an argument or the whole Cell of one, as the position of its

@@ -48,9 +48,9 @@ class Joined:
     ) -> None:
         self.owners: dict[int, Owner] = dict(owners or {})
         cells = {owner for owner in self.owners.values() if isinstance(owner, Cell)}
-        self.captured = [each for each in captured if each._cell in cells]
+        self.captured: list[Tensor] = [each for each in captured if each._cell in cells]
         self.leaves, self.kinds = self.look(leaves)
-        self.itself = {kind.leaf for kind in self.kinds if kind.identity is not None}
+        self.itself: set[int] = {kind.leaf for kind in self.kinds if kind.identity is not None}
         for kind in self.kinds:
             # A tensor that an argument is a view of shares the argument's Cell.
             if isinstance(kind.base, int):
@@ -254,25 +254,25 @@ class Sharing:
     def __init__(self, recording: Any, slot_of: Mapping[Cell, Where], count: int) -> None:
         trace, own, leaves = recording.trace, recording.own, recording.joined.leaves
         #: The Cells that are always the same, and written to.
-        self.written_cells = {cell for cell in trace.values if cell not in slot_of}
+        self.written_cells: set[Cell] = {cell for cell in trace.values if cell not in slot_of}
         arguments = [Argument(i) for i in own.values() if i < count]
         self.tensors: list[Where] = [*arguments, *_tensors_elsewhere(recording)]
         fixed = [cell for cell in {**trace.reads, **trace.values} if cell not in slot_of]
         self.numbers = {cell: -1 - i for i, cell in enumerate(fixed)}
-        self.fixed = {self.numbers[cell] for cell in self.written_cells}
+        self.fixed: set[int] = {self.numbers[cell] for cell in self.written_cells}
         cells = self._cells(leaves)
         written = {each for each in trace.values if each in slot_of}
         given = recording.given
         written |= {leaves[i]._cell for e, i in own.items() if _is_written(given[e].cell)}
         elsewhere = cells[len(arguments) :]
         # Where a write must be seen, and tensors that are read by way of another place.
-        self.decisive = [i for i, cell in enumerate(cells) if cell in written]
+        self.decisive: list[int] = [i for i, cell in enumerate(cells) if cell in written]
         self.decisive += [
             i
             for i, cell in enumerate(elsewhere, len(arguments))
             if cell in self.numbers or elsewhere.count(cell) > 1
         ]
-        self.matter = bool(cells) and bool(self.decisive or self.fixed)
+        self.matter: bool = bool(cells) and bool(self.decisive or self.fixed)
         self.partition = self._look(leaves)
 
     def holds(self, leaves: list[Any]) -> bool:
