@@ -21,11 +21,10 @@ from flambeau.ops.cpu_forms.depthwise import Geometry, depthwise
 from flambeau.ops.cpu_forms.plain_convolution import plain_convolution
 from flambeau.ops.cpu_forms.shared_product import shared_product
 from flambeau.ops.native import convolution as native
+from flambeau.ops.neural.correlation import LAYOUTS, cross_correlation
 from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded, taps
 
 __all__: list[str] = []
-
-_LAYOUTS = {1: ("NCH", "OIH", "NCH"), 2: ("NCHW", "OIHW", "NCHW"), 3: ("NCDHW", "OIDHW", "NCDHW")}
 
 # Up to so many groups are convolved one by one, more of them as one product of matrices.
 _SEPARATE_GROUPS = 8
@@ -57,7 +56,7 @@ def convolve(
     if not is_small and native.takes(input, weight, groups):
         return native.convolve(input, weight, stride, borders, dilation, groups)
     if not cpu_forms():
-        return _one_operator(input, weight, stride, borders, dilation, groups)
+        return cross_correlation(input, weight, stride, borders, dilation, groups)
     copied = is_small or math.prod(kernel) == 1 or _pays_to_copy_windows(weight, stride)
     alone = groups > 1 or (len(weight) == 1 and not copied)
     if alone and groups == input.shape[1] and math.prod(kernel) <= _UNROLLED_TAPS:
@@ -97,20 +96,6 @@ def _are_small(input: Any, weight: Any, counts: Numbers) -> bool:
     copies = inputs * taps * positions
     arrays = inputs * math.prod(spatial) + outputs * positions
     return min(positions, math.prod(spatial)) <= taps and copies <= _MOST_COPIES * arrays
-
-
-def _one_operator(
-    input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers, groups: int
-) -> Any:
-    return lax.conv_general_dilated(
-        input,
-        weight,
-        stride,
-        borders,
-        rhs_dilation=dilation,
-        dimension_numbers=_LAYOUTS[len(stride)],
-        feature_group_count=groups,
-    )
 
 
 def _channel_by_channel(
@@ -196,7 +181,7 @@ def convolve_transposed(
         around,
         lhs_dilation=stride,
         rhs_dilation=dilation,
-        dimension_numbers=_LAYOUTS[len(kernel)],
+        dimension_numbers=LAYOUTS[len(kernel)],
         feature_group_count=groups,
     )
 

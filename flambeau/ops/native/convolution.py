@@ -7,15 +7,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from flambeau.core.native import native_kernels
 from flambeau.ops.cpu_forms.trilinear import trilinear
+from flambeau.ops.neural.correlation import cross_correlation
 from flambeau.ops.neural.taps import Borders, Numbers, counts_of
 
 __all__: list[str] = []
-
-_LAYOUTS = {1: ("NCH", "OIH", "NCH"), 2: ("NCHW", "OIHW", "NCHW"), 3: ("NCDHW", "OIDHW", "NCDHW")}
 
 
 class _Window(NamedTuple):
@@ -101,14 +99,8 @@ def _call(name: str, left: Any, right: Any, shape: tuple[int, ...], window: _Win
 
 
 def _plain(images: Any, filters: Any, window: _Window) -> Any:
-    return lax.conv_general_dilated(
-        images,
-        filters,
-        window.stride,
-        window.borders,
-        rhs_dilation=window.dilation,
-        dimension_numbers=_LAYOUTS[len(window.stride)],
-        feature_group_count=window.groups,
+    return cross_correlation(
+        images, filters, window.stride, window.borders, window.dilation, window.groups
     )
 
 
