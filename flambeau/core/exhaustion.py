@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import jax
 
 __all__ = ["OutOfMemoryError"]
 
 # What JAX's errors say, whatever the device.
 _PHRASE = "RESOURCE_EXHAUSTED"
+
+_ON_CPU = "DefaultCPUAllocator: can't allocate memory"
 
 
 class OutOfMemoryError(RuntimeError):
@@ -18,11 +23,26 @@ class OutOfMemoryError(RuntimeError):
     """
 
 
+#: What JAX raises at run time, and what NumPy raises for arrays that are too large.
+FAILURES = (jax.errors.JaxRuntimeError, MemoryError)
+
+
 def named(error: BaseException) -> BaseException:
-    """An error of JAX's at run time as what it means: `OutOfMemoryError`, or as it is."""
+    """One of `FAILURES` as `OutOfMemoryError` where memory has run out, or else as it is."""
     text = str(error)
+    if isinstance(error, MemoryError):
+        return OutOfMemoryError(f"{_ON_CPU}. {text}")
     if not text.startswith(_PHRASE):
         return error
     is_gpu = jax.default_backend() in ("cuda", "gpu", "rocm")
-    phrase = "CUDA out of memory" if is_gpu else "DefaultCPUAllocator: can't allocate memory"
-    return OutOfMemoryError(f"{phrase}. {text}")
+    return OutOfMemoryError(f"{'CUDA out of memory' if is_gpu else _ON_CPU}. {text}")
+
+
+def require_addressable(shape: Sequence[int], itemsize: int) -> None:
+    """Raise an error for an array with more bytes than an address can count.
+
+    Raises:
+        RuntimeError: There are 2**63 bytes or more.
+    """
+    if math.prod(shape) * itemsize >= 2**63:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")

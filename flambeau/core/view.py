@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from flambeau.core import plan
+from flambeau.core import exhaustion, plan
 from flambeau.core.cell import abstract
 from flambeau.core.generations import remembered
 from flambeau.core.programs import compiled
@@ -215,6 +215,8 @@ class View:
             return reader(self.steps)(array, self.starts)
         except jax.errors.UnexpectedTracerError:
             raise no_longer_known() from None
+        except jax.errors.JaxRuntimeError as error:
+            raise exhaustion.named(error) from error.__cause__
 
     def write(self, array: Any, part: Any) -> Any:
         """The base ``array`` with the viewed part replaced by a number or array that fits it."""

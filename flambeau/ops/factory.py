@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau.core import dtype as dtypes
+from flambeau.core import exhaustion
 from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell
 from flambeau.core.device import as_device, device
@@ -165,13 +166,21 @@ def produce(
         dtype: Of the result.
         where: The device.
         build: Makes the array with the module it is given, `numpy` or `jax.numpy`.
+
+    Raises:
+        OutOfMemoryError: There is no memory for the array.
+        RuntimeError: The array would have more bytes than an address can count.
     """
     if where.type == "meta":
         return planned(shape, dtype.numpy, lambda where: produce(shape, dtype, where, build))
     if modes.trace is not None:
         return build(jnp)
     if where.type == "cpu":
-        return upload(build(np), where.jax_device)
+        try:
+            return upload(build(np), where.jax_device)
+        except (*exhaustion.FAILURES, ValueError) as error:
+            exhaustion.require_addressable(shape, dtype.itemsize)
+            raise exhaustion.named(error) from None
     target = where.jax_device
     with jax.default_device(target):
         return jax.device_put(build(jnp), target)

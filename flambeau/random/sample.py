@@ -14,6 +14,7 @@ from typing import Any, TypeGuard
 import jax
 import numpy as np
 
+from flambeau.core import exhaustion
 from flambeau.core.device import device
 from flambeau.core.generations import remembered
 from flambeau.core.inside import capture
@@ -239,7 +240,10 @@ def _from_twister(
 ) -> Any:
     with source.lock:
         source.twister_moves += 1
-        numbers = draw(source.twister, **arguments)
+        try:
+            numbers = draw(source.twister, **arguments)
+        except MemoryError as error:
+            raise exhaustion.named(error) from None
     if later:
         return functools.partial(upload, numbers, where.jax_device)
     return upload(numbers, where.jax_device)

@@ -46,3 +46,27 @@ def test_other_errors_stay():
 
 def test_there_is_one_class():
     assert flambeau.cuda.OutOfMemoryError is flambeau.OutOfMemoryError
+
+
+# More bytes than a process can address, so that no system grants them.
+SIDE = 30_000_000
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: flambeau.zeros(SIDE, SIDE),
+        lambda: flambeau.randn(SIDE, SIDE),
+        lambda: flambeau.arange(10**15),
+        lambda: flambeau.ones(1).expand(10**15).clone(),
+        lambda: flambeau.nn.Linear(SIDE, SIDE),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(make):
+    with pytest.raises(flambeau.OutOfMemoryError, match="can't allocate memory"):
+        make()
+
+
+def test_sizes_beyond_all_addresses_are_refused():
+    with pytest.raises(RuntimeError, match=r"Storage size calculation overflowed with sizes=\["):
+        flambeau.zeros(2**40, 2**40)
