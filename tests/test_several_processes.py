@@ -91,26 +91,53 @@ def test_a_killed_process_leaves_the_last_complete_checkpoint(tmp_path, killed, 
     assert f"\nstep {last}\n" in printed or f"\nstep {last + 1}\n" in printed
 
 
-def test_a_killed_process_ends_the_other():
-    # Without a sign of life for the timeout, 20 s here, a process counts as dead.
-    with two_processes("in_two_failing.py", "a_killed_process", 20) as (first, second):
-        # From here on, both are in the middle of their steps.
-        next(line for line in first.stdout if line == "training\n")
-        second.wait(SECONDS)
-        began = time.monotonic()
-        code, text = outcome(first)
-    assert code != 0
-    assert "tasks are unhealthy (stopped sending heartbeats)" in text
-    assert time.monotonic() - began < 60
+def failures(name, other):
+    """How both end, when one does something wrong in the middle of the training."""
+    with two_processes("in_two_failing.py", name, 120, other) as processes:
+        return [outcome(each) for each in processes]
+
+
+@pytest.mark.parametrize(
+    ("killed", "code", "message"),
+    [
+        (1, 1, "process 0 of 2 ends: process 1 has given no sign of life for 3 s"),
+        # Process 0 has what connects the others, so JAX ends them at once.
+        (0, -signal.SIGABRT, "Either the leader task was preempted/died"),
+    ],
+)
+def test_a_killed_process_ends_the_other(killed, code, message):
+    outcomes = failures("a_killed_process", killed)
+    assert outcomes[killed][0] == -signal.SIGKILL
+    assert "training\n" in outcomes[1 - killed][1]
+    assert outcomes[1 - killed][0] == code
+    assert message in outcomes[1 - killed][1]
+
+
+def test_a_process_that_lives_and_does_not_come_ends_both():
+    outcomes = failures("a_process_that_does_not_come", 1)
+    assert [code for code, _ in outcomes] == [1, 1]
+    for rank, (_, text) in enumerate(outcomes):
+        assert (
+            f"process {rank} of 2 ends: process 0 has waited for 3 s (timeout) in 'compiled_step', "
+            "the program number 7 over all processes: process 1 has begun 6, the last of them "
+            "'compiled_step'. "
+        ) in text
+
+
+def test_a_process_that_ends_early_ends_the_other():
+    outcomes = failures("a_process_that_ends_early", 0)
+    assert [code for code, _ in outcomes] == [1, 1]
+    for rank, (_, text) in enumerate(outcomes):
+        assert f"process {rank} of 2 ends: process 1 has waited for " in text
+        assert "process 0 has ended, and had begun 6, the last of them 'compiled_step'" in text
 
 
 @pytest.mark.parametrize("failing", [0, 1])
 def test_a_failing_process_ends_the_other(failing):
-    with two_processes("in_two_failing.py", "a_failing_process", 120, failing) as processes:
-        outcomes = [outcome(each) for each in processes]
+    outcomes = failures("a_failing_process", failing)
     assert [code for code, _ in outcomes] == [1, 1]
-    told = f"since process {failing} has failed with ValueError: the data are damaged"
-    assert f"process {1 - failing} of 2 ends, {told}" in outcomes[1 - failing][1]
+    told = f"process {failing} has failed with ValueError: the data are damaged"
+    assert f"process {1 - failing} of 2 ends: {told}" in outcomes[1 - failing][1]
     assert "in a_failing_process" in outcomes[failing][1]
 
 
@@ -119,7 +146,7 @@ def test_a_failing_process_ends_the_other(failing):
     [(0, "not all processes have come to init_process_group"), (1, "process 0 does not listen")],
 )
 def test_a_process_that_never_starts_ends_the_other(rank, message):
-    with two_processes("in_two_failing.py", "a_killed_process", 2, world=(rank,)) as (process,):
+    with two_processes("in_two_failing.py", "a_killed_process", 2, 1, world=(rank,)) as (process,):
         code, text = outcome(process)
     assert code == 1
     assert f"{message}" in text

@@ -180,9 +180,9 @@ class _Misses:
         arguments = tree.unflatten(leaves)
         key = (tree, jit_core.context(), *map(_facts, leaves))
         call = self._gathered.get(key)
-        spans = any(map(spanning.spans, leaves))
+        spanning_one = next(filter(spanning.spans, leaves), None)
         with meshes.surroundings():
-            if call is None and spans:
+            if call is None and spanning_one is not None:
                 call = self._compiled_by_all(arguments, given or [])
             elif call is None:
                 call = self._call(leaves, tree, arguments) or self._jitted(arguments)
@@ -192,7 +192,10 @@ class _Misses:
                 self._gathered[key] = call
 
             def run(*given: Any) -> Any:
-                return spanning.finished(call(*given)) if spans else call(*given), None, False
+                if spanning_one is None:
+                    return call(*given), None, False
+                processes = spanning.processes_of(spanning_one.sharding)
+                return spanning.run(call, given, self.name, processes), None, False
 
             return shielded(run, arguments) if self.donate else run(*arguments)
 

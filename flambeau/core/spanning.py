@@ -17,8 +17,17 @@ from flambeau.core.jax_private import ArrayImpl
 #: it; `distributed` sets it.
 agree: Callable[[str, str, list[tuple[str, bytes]]], None] | None = None
 
+#: Called with the name of a program that has failed and its error; raises one that says more, where
+#: another process has gone. `distributed` sets it.
+explain: Callable[[str, Exception], None] | None = None
 
-_placements = itertools.count()
+#: What the threads of this process wait in, by a number: a name, the processes that take part, and
+#: how many programs over as many processes this one had begun.
+waiting: dict[int, tuple[str, tuple[int, ...], int]] = {}
+#: How many programs over so many processes this one has begun, and the name of the last.
+begun: dict[int, tuple[int, str]] = {}
+
+_placements, _waits = itertools.count(), itertools.count()
 
 
 def spans(array: Any) -> bool:
@@ -60,19 +69,51 @@ def elements(array: Any) -> np.ndarray:
             "divided over the devices of several processes: to_local() gives them, and "
             "full_tensor(), called by all processes, gives all"
         )
-    return np.asarray(found)
+    if found is array:
+        return np.asarray(array)
+    # Where programs run beside Python, this is where it waits for them.
+    processes, number = processes_of(array.sharding), next(_waits)
+    count, last = begun.get(len(processes), (0, ""))
+    waiting[number] = f"reading a tensor after {last}", processes, count
+    try:
+        return np.asarray(found)
+    finally:
+        del waiting[number]
 
 
-def finished(results: Any) -> Any:
+@functools.lru_cache(maxsize=256)
+def processes_of(sharding: Any) -> tuple[int, ...]:
+    """The processes that have the devices of a sharding."""
+    return tuple(sorted({each.process_index for each in sharding.device_set}))
+
+
+def run(program: Callable[..., Any], arguments: Any, name: str, processes: tuple[int, ...]) -> Any:
     """The results of a program on devices of several processes; on CPUs, once they are there.
+
+    While it runs, `waiting` has its name.
 
     XLA's CPU devices have one pool of threads, which programs that wait for other processes fill:
     two such programs at once would wait for each other for ever.
+
+    Raises:
+        DistBackendError: Another process has ended.
     """
-    arrays = (each for each in jax.tree.leaves(results) if type(each) is ArrayImpl)
-    if any(each.platform() == "cpu" for each in arrays):
-        jax.block_until_ready(results)
-    return results
+    number, size = next(_waits), len(processes)
+    count = begun.get(size, (0, ""))[0] + 1
+    begun[size] = count, name
+    waiting[number] = name, processes, count
+    try:
+        results = program(*arguments)
+        arrays = (each for each in jax.tree.leaves(results) if type(each) is ArrayImpl)
+        if any(each.platform() == "cpu" for each in arrays):
+            jax.block_until_ready(results)
+        return results
+    except Exception as error:
+        if explain is not None:
+            explain(name, error)
+        raise
+    finally:
+        del waiting[number]
 
 
 def moved(array: Any, sharding: Any) -> Any:
@@ -106,6 +147,6 @@ def _divided(sharding: Any) -> Callable[[Any], Any]:
             return array
         if agree is not None:
             agree("redistribute", f"{array.aval} {array.sharding} to {sharding}", [])
-        return finished(program(array))
+        return run(program, (array,), "redistribute", processes_of(sharding))
 
     return divide

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jax.experimental import multihost_utils
 
+from flambeau.core import spanning
 from flambeau.core.modes import no_grad
 from flambeau.distributed.objects import all_gather_object
 from flambeau.distributed.process_group import get_rank, get_world_size, is_initialized
@@ -40,7 +41,9 @@ def make_alike(module: Module) -> None:
                 "a wrapped module expects the same model across all ranks, but process "
                 f"{rank} has {other}, and process {get_rank()} has {own}"
             )
-    firsts = multihost_utils.broadcast_one_to_all([each._read() for each in named.values()])
+    arrays = [each._read() for each in named.values()]
+    everyone = tuple(range(get_world_size()))
+    firsts = spanning.run(multihost_utils.broadcast_one_to_all, (arrays,), "make_alike", everyone)
     with no_grad():
         for tensor, elements in zip(named.values(), firsts, strict=True):
             tensor.detach().copy_(from_numpy(np.array(elements)))

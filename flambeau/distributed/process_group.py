@@ -30,11 +30,11 @@ __all__ = [
 ]  # fmt: skip
 
 _TIMEOUT = dt.timedelta(minutes=30)
-# JAX's own timeout while processes meet ends the process without saying why, so it comes this many
+# JAX ends a process in its own way, by SIGABRT, after timeouts of its own; they come this many
 # seconds later.
 _AFTER_OURS = 30
 # Seconds without a sign of life after which a process counts as dead, and that one which ends waits
-# for the others: JAX's own, unless the timeout is shorter.
+# for the others, unless the timeout is shorter.
 _HEARTBEAT, _SHUTDOWN = 100, 300
 
 
@@ -185,7 +185,7 @@ def init_process_group(
     if count > 1:
         _state.store = Store(_state.rank)
         spanning.agree = Programs(_state.store, count, seconds).agree
-        supervise(_state.store, count)
+        supervise(_state.store, count, seconds, min(seconds, _HEARTBEAT))
     _state.world = _group(range(count))
     if "nccl" in names and get_backend() != "nccl" and "gloo" not in names:
         destroy_process_group()
@@ -214,7 +214,7 @@ def _connect(found: Meeting | None, seconds: float) -> None:
     limit = max(1, int(seconds))
     options: dict[str, Any] = {
         "initialization_timeout": limit + _AFTER_OURS,
-        "heartbeat_timeout_seconds": min(limit, _HEARTBEAT),
+        "heartbeat_timeout_seconds": min(limit, _HEARTBEAT) + _AFTER_OURS,
         "shutdown_timeout_seconds": min(limit, _SHUTDOWN),
     }
     if found is not None:
@@ -254,7 +254,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
     if group is not None and group is not world:
         return
     _state.world = _state.store = spanning.agree = None
-    supervise(None, 0)
+    supervise(None)
     if world.size() > 1 and jax.distributed.is_initialized():
         jax.distributed.shutdown()
 

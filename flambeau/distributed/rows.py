@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from flambeau.core import spanning
 from flambeau.core.modes import no_grad
-from flambeau.core.spanning import finished
 from flambeau.core.tensor import Tensor
 from flambeau.distributed.arguments import member
 from flambeau.distributed.reduce_op import BY_XLA, REDUCTIONS, ReduceOp
@@ -91,7 +91,8 @@ def into(
     shape = found.size(), *array.shape
     whole = jax.make_array_from_single_device_arrays(shape, spread, [mine])
     program, divided = _program(mesh, kind, options)
-    result = finished(program(whole)).addressable_data(0)
+    processes = tuple(sorted(found.ranks))
+    result = spanning.run(program, (whole,), f"{name}()", processes).addressable_data(0)
     _write(target, jax.device_put(result[0] if divided else result, where))
     return Work(result=_flat(target)) if async_op else None
 

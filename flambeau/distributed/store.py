@@ -39,6 +39,10 @@ class Store:
                 "this version of JAX does not show its coordination service; use JAX 0.10 to 0.12"
             )
 
+    def is_connected(self) -> bool:
+        """Whether the service that this store was made for is still there."""
+        return coordination_client() is self._client
+
     def put(self, key: str, value: bytes) -> None:
         """Keep a value, of any length, under a key that has none yet."""
         starts = range(0, len(value), _PIECE)

@@ -1,76 +1,228 @@
-"""When one process fails, the others end too, and say why.
+"""When one process fails, is lost or never comes, the others end too, and say why.
 
-A process that waits in one of XLA's collectives waits in C++, where no exception reaches it. So a
-thread of each process waits for another's failure and ends the process. A process that was killed
-cannot tell: JAX misses its heartbeats, and ends the others with a message of its own.
+A process that waits in one of XLA's collectives waits in C++, where no exception reaches it. So two
+threads of each process look after it. One talks with the first process: it tells what this process
+has begun, and hears who has failed or given no sign of life. The other, the watchdog, only looks at
+the clock, so nothing stops it.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import json
 import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from flambeau.core import spanning
+from flambeau.distributed.errors import DistBackendError
 from flambeau.distributed.store import Store
 
 __all__: list[str] = []
 
-_FAILURES = "failure/"
-#: Seconds between two looks for a failure of another process.
-_LOOK = 0.5
-#: Seconds that a look may take when the process ends.
+_FAILURES, _BEATS, _ENDS = "failure/", "beat/", "end/"
+#: Seconds between two looks for a failure of another process, or for the end of all.
+_LOOK, _FIRST_PAUSE = 0.5, 0.01
+#: Seconds between two signs of life, at most.
+_BEAT = 5.0
+#: Seconds that a last message to the first process, or a last look, may take.
 _LAST_LOOK = 5.0
+#: What a process exits with that another one's end has ended, or the watchdog.
 EXIT_CODE = 1
 
 
-class _Supervised:
-    """The processes that this one ends with, if there are any."""
+class _Supervision:
+    """The threads that look after this process.
 
-    store: Store | None = None
-    world = 0
+    Args:
+        store: Where processes tell each other.
+        world: The number of processes.
+        seconds: For how long one waits for the others in a program that all of them run.
+        silence: For how long one may give no sign of life.
+    """
+
+    def __init__(self, store: Store, world: int, seconds: float, silence: float) -> None:
+        self.store = store
+        self.world = world
+        self.seconds = seconds
+        self.silence = silence
+        #: What each process has last said of itself, and those that have ended as they should.
+        self.beats: dict[str, bytes] = {}
+        self.ends: dict[str, bytes] = {}
+        self.is_waiting = False
+        self.has_heard = False
+        self._ended = threading.Event()
+        self._threads = [
+            threading.Thread(target=each, name=f"flambeau-{each.__name__.strip('_')}", daemon=True)
+            for each in (self._talk, self._watchdog)
+        ]
+        for each in self._threads:
+            each.start()
+
+    def end(self) -> None:
+        """End the threads: Python must not end while one is in JAX's C++."""
+        self._ended.set()
+        for each in self._threads:
+            each.join(_LAST_LOOK)
+
+    def end_with_others(self) -> None:
+        """End the threads when all processes say that they end as they should.
+
+        Until then they look after this process: JAX would wait for the others as well, but for
+        some minutes only, and without a word from those that fail meanwhile.
+        """
+        _in_time(lambda: self.store.set(f"{_ENDS}{self.store.rank}", self._begun()))
+        pause = _FIRST_PAUSE
+        with contextlib.suppress(Exception):  # The service has gone.
+            while len(self.store.all_of(_ENDS)) < self.world:
+                time.sleep(pause)
+                pause = min(2 * pause, _LOOK)
+        self.end()
+
+    def _begun(self) -> bytes:
+        """How many programs over all processes this one has begun, and the name of the last."""
+        return json.dumps(spanning.begun.get(self.world, (0, ""))).encode()
+
+    def _talk(self) -> None:
+        """Tell the first process what this one has begun, and hear of the others."""
+        pause = min(_BEAT, self.silence / 4, self.seconds / 4)
+        look, me = min(_LOOK, pause), self.store.rank
+        number, last = 0, 0.0
+        silent = dict.fromkeys((str(rank) for rank in range(self.world) if rank != me), 0.0)
+        before = time.monotonic()
+        while not self._ended.wait(look):
+            try:
+                for rank, reason in self.store.all_of(_FAILURES).items():
+                    if int(rank) != me and not self._ended.is_set():
+                        self._leave(reason.decode(errors="replace"))
+                if time.monotonic() - last >= pause:
+                    number, last = number + 1, time.monotonic()
+                    beat = f"{number} ".encode() + self._begun()
+                    self.store.set(f"{_BEATS}{me}", beat)
+                known = self.beats
+                if me == 0 or self.is_waiting:
+                    self.ends = self.store.all_of(_ENDS)
+                    self.beats = self.store.all_of(_BEATS)
+            except Exception:  # noqa: BLE001 - the service has gone, or is slow to answer.
+                if not self.store.is_connected():
+                    return
+                continue
+            self.has_heard = True
+            # Where this process was stopped for a while, the others were not silent so long.
+            passed = min(time.monotonic() - before, 2 * look)
+            before = time.monotonic()
+            for rank in silent if me == 0 else ():
+                beat = self.beats.get(rank)
+                is_alive = rank in self.ends or beat != known.get(rank)
+                silent[rank] = 0.0 if is_alive else silent[rank] + passed
+                if silent[rank] > self.silence:
+                    self.fail(
+                        f"process {rank} has given no sign of life for {self.silence:g} s: it was "
+                        "killed or stopped, or its machine is lost"
+                    )
+
+    def _watchdog(self) -> None:
+        """End the process where it waits for others for too long."""
+        pause = min(_LOOK, self.seconds / 8, self.silence / 8)
+        waited: dict[int, float] = {}
+        unheard, before = 0.0, time.monotonic()
+        while not self._ended.wait(pause):
+            passed = min(time.monotonic() - before, 2 * pause)
+            before = time.monotonic()
+            running = spanning.waiting.copy()
+            waited = {each: waited.get(each, -passed) + passed for each in running}
+            longest = max(waited, key=lambda each: waited[each], default=None)
+            self.is_waiting = longest is not None and waited[longest] > min(_BEAT, self.seconds / 2)
+            if longest is not None:
+                self._check(waited[longest], *running[longest])
+            unheard = 0.0 if self.has_heard else unheard + passed
+            self.has_heard = False
+            if unheard > self.silence and self.store.is_connected():
+                self._leave(
+                    f"process 0 has not answered for {self.silence:g} s: it was killed or "
+                    "stopped, or its machine is lost"
+                )
+
+    def _check(self, waited: float, name: str, processes: tuple[int, ...], count: int) -> None:
+        """Fail if this process has waited for too long, or for one that has ended."""
+        is_late = waited > self.seconds
+        if not is_late and not (self.is_waiting and self.ends):
+            return
+        me, missing = self.store.rank, []
+        is_of_all = len(processes) == self.world
+        for rank in processes:
+            end = self.ends.get(str(rank))
+            beat = end or self.beats.get(str(rank), b"").partition(b" ")[2] or b'[0, ""]'
+            begun, last = json.loads(beat)
+            if rank == me or not is_of_all or begun >= count:
+                continue
+            after = f", the last of them {last!r}" if begun else ""
+            has = "has ended, and had" if end is not None else "has"
+            if is_late or end is not None:
+                missing.append(f"process {rank} {has} begun {begun}{after}")
+        if not is_late and not missing:
+            return
+        number = f", the program number {count} over all processes" if is_of_all else ""
+        others = "; ".join(missing) or f"the processes {[*processes]} take part, and all are there"
+        self.fail(
+            f"process {me} has waited for {waited:.0f} s{' (timeout)' if is_late else ''} in "
+            f"{name!r}{number}: {others}. Every process has to run the same steps and collectives "
+            "in the same order; init_process_group(timeout=...) says how long one waits"
+        )
+
+    def fail(self, reason: str) -> None:
+        """End this process, after the others have been told."""
+        if self._ended.is_set():
+            return
+        _tell(self.store, reason)
+        if self.store.rank == 0:
+            # What fails is kept in this process; the others have to read it first.
+            time.sleep(3 * _LOOK)
+        self._leave(reason)
+
+    def _leave(self, why: str) -> None:
+        sys.stderr.write(f"flambeau: process {self.store.rank} of {self.world} ends: {why}\n")
+        _leave()
+
+
+class _State:
+    """What looks after this process, if it is one of several."""
+
+    supervision: _Supervision | None = None
     has_failed = False
-    ended = threading.Event()
-    thread: threading.Thread | None = None
     knows_of_end = False
 
 
-_supervised = _Supervised()
+_state = _State()
 
 
-def supervise(store: Store | None, world: int) -> None:
-    """End this process when another fails, and tell the others when this one does.
+def supervise(
+    store: Store | None, world: int = 0, seconds: float = 0.0, silence: float = 0.0
+) -> None:
+    """End this process when another fails or is lost, and tell the others when this one fails.
 
     Args:
         store: Where processes tell each other; ``None`` to stop.
         world: The number of processes.
+        seconds: For how long one waits for the others in a program that all of them run.
+        silence: For how long one may give no sign of life.
     """
-    _stop()
-    _supervised.store, _supervised.world = store, world
+    before, _state.supervision = _state.supervision, None
+    if before is not None:
+        before.end_with_others() if store is None else before.end()
+    spanning.explain = None if store is None else _explain
     if store is None:
         return
-    if not _supervised.knows_of_end:
-        _supervised.knows_of_end = True
+    if not _state.knows_of_end:
+        _state.knows_of_end = True
         sys.excepthook = _telling(sys.excepthook)
         # It runs before JAX's, which waits for processes that wait for this one.
         atexit.register(_end)
-    _supervised.ended = threading.Event()
-    _supervised.thread = threading.Thread(
-        target=_watch, args=(store, _supervised.ended), name="flambeau-supervision", daemon=True
-    )
-    _supervised.thread.start()
-
-
-def _stop() -> None:
-    """End the thread: Python must not end while it is in JAX's C++."""
-    _supervised.ended.set()
-    if _supervised.thread is not None:
-        _supervised.thread.join(_LAST_LOOK)
-        _supervised.thread = None
+    _state.supervision = _Supervision(store, world, seconds, silence)
 
 
 @contextlib.contextmanager
@@ -90,42 +242,65 @@ def ends_after(seconds: float, reason: str) -> Iterator[None]:
         timer.cancel()
 
 
+def _explain(name: str, error: Exception) -> None:
+    """Raise an error that says what a collective's failure means, if it is one.
+
+    Raises:
+        DistBackendError: The connection to another process is lost.
+    """
+    text = str(error)
+    if "Gloo" not in text and "NCCL" not in text:
+        return
+    # If the other process has failed and said why, this one ends with its reason meanwhile.
+    time.sleep(3 * _LOOK)
+    raise DistBackendError(
+        f"{name!r} has lost the connection to another process, which was killed or has ended: "
+        f"{text.partition(chr(10))[0]}"
+    ) from error
+
+
+def _tell(store: Store, reason: str) -> None:
+    """Tell the other processes why this one ends, if the first one can be reached."""
+    _in_time(lambda: store.set(f"{_FAILURES}{store.rank}", reason.encode()[:2000]))
+
+
+def _in_time(call: Callable[[], None]) -> None:
+    """Call something of the service's that may not answer any more."""
+
+    def quietly() -> None:
+        with contextlib.suppress(Exception):
+            call()
+
+    thread = threading.Thread(target=quietly, daemon=True)
+    thread.start()
+    thread.join(_LAST_LOOK)
+
+
 def _telling(before: Any) -> Any:
     """What Python calls for an uncaught exception: as before, and then it tells the others."""
 
     def hook(kind: Any, error: Any, trace: Any) -> None:
         before(kind, error, trace)
-        store = _supervised.store
-        if store is not None:
-            _supervised.has_failed = True
-            reason = f"{kind.__name__}: {error}"
-            store.set(f"{_FAILURES}{store.rank}", reason.encode()[:2000])
+        if _state.supervision is not None:
+            _state.has_failed = True
+            store = _state.supervision.store
+            _tell(store, f"process {store.rank} has failed with {kind.__name__}: {error}")
 
     return hook
 
 
 def _end() -> None:
-    _stop()
-    if _supervised.has_failed:
-        if _supervised.store is not None and _supervised.store.rank == 0:
+    supervision = _state.supervision
+    if supervision is None:
+        return
+    if not _state.has_failed:
+        supervision.end_with_others()
+    else:
+        supervision.end()
+        if supervision.store.rank == 0:
             # The failure is kept in this process; the others have to read it first.
             time.sleep(2 * _LOOK)
         _leave()
-
-
-def _watch(store: Store, ended: threading.Event) -> None:
-    while not ended.wait(_LOOK):
-        try:
-            failures = store.all_of(_FAILURES)
-        except Exception:  # noqa: BLE001 - the service has gone: JAX says so, or all have ended.
-            return
-        for rank, reason in failures.items():
-            if int(rank) != store.rank and not ended.is_set():
-                sys.stderr.write(
-                    f"flambeau: process {store.rank} of {_supervised.world} ends, since process "
-                    f"{rank} has failed with {reason.decode(errors='replace')}\n"
-                )
-                _leave()
 
 
 def _leave() -> None:

@@ -1,9 +1,14 @@
-"""What one of two processes does wrong, by name; the other has to end with an error."""
+"""What one of two processes does wrong, by name; the other has to end with an error.
+
+The arguments are the name, the seconds for which processes wait for each other, and the rank of the
+process that does it.
+"""
 
 import datetime as dt
 import os
 import signal
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(__file__))
 
@@ -12,7 +17,12 @@ import each_of_two
 import flambeau
 from flambeau import distributed, nn, optim
 from flambeau.distributed.device_mesh import init_device_mesh
+from flambeau.distributed.process_group import store_of_world
+from flambeau.distributed.supervision import supervise
 from flambeau.nn.parallel import DistributedDataParallel
+
+OTHER = int(sys.argv[3])
+SOON = 3.0
 
 
 def trained(step_of_failure=None):
@@ -38,15 +48,30 @@ def trained(step_of_failure=None):
             each_of_two.say("training")
 
 
+def soon():
+    """Wait for others only this many seconds, from now on."""
+    supervise(store_of_world(), 2, SOON, SOON)
+
+
 def a_killed_process(rank):
-    trained((lambda: os.kill(os.getpid(), signal.SIGKILL)) if rank else None)
+    soon()
+    trained((lambda: os.kill(os.getpid(), signal.SIGKILL)) if rank == OTHER else None)
+
+
+def a_process_that_does_not_come(rank):
+    soon()
+    trained((lambda: time.sleep(100)) if rank == OTHER else None)
+
+
+def a_process_that_ends_early(rank):
+    trained(sys.exit if rank == OTHER else None)
 
 
 def a_failing_process(rank):
     def fail():
         raise ValueError("the data are damaged")
 
-    trained(fail if rank == int(sys.argv[3]) else None)
+    trained(fail if rank == OTHER else None)
 
 
 if __name__ == "__main__":

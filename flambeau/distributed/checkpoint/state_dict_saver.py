@@ -14,6 +14,7 @@ from jax.experimental import multihost_utils
 
 from flambeau.checkpoint.elements import at_one_moment
 from flambeau.checkpoint.safetensors_file import checked, second_names
+from flambeau.core import spanning
 from flambeau.core.tensor import Tensor
 from flambeau.distributed.checkpoint.filesystem import path_of
 from flambeau.distributed.checkpoint.flattening import flattened
@@ -138,5 +139,7 @@ def _token() -> str:
     """Sixteen hexadecimal digits, the same on all processes."""
     mine = np.frombuffer(secrets.token_bytes(8), np.uint8)
     if jax.process_count() > 1:
-        mine = np.asarray(multihost_utils.broadcast_one_to_all(mine.astype(np.int32)))
+        everyone, arguments = tuple(range(jax.process_count())), (mine.astype(np.int32),)
+        send = multihost_utils.broadcast_one_to_all
+        mine = np.asarray(spanning.run(send, arguments, "checkpoint.save()", everyone))
     return mine.astype(np.uint8).tobytes().hex()
