@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import importlib.util
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from flambeau.core import spanning
 from flambeau.distributed.errors import DistNetworkError
 from flambeau.distributed.rendezvous import Meeting, meeting, wait_for_listener
 from flambeau.distributed.store import Channel, Programs, Store
-from flambeau.distributed.supervision import ends_after, supervise
+from flambeau.distributed.supervision import ends_after, leave, supervise
 
 __all__ = [
     "Backend", "GroupMember", "ProcessGroup", "destroy_process_group", "get_backend",
@@ -245,7 +246,10 @@ def _connect(found: Meeting | None, seconds: float) -> None:
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
-    """Leave the group; of the world, this disconnects the processes.
+    """Leave the group; of the world, this disconnects the processes when all of them call it.
+
+    While an exception is handled, as in a ``finally``, it does not wait: the others end, and say
+    what this process has failed with.
 
     Raises:
         ValueError: There is no process group.
@@ -254,8 +258,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
     if group is not None and group is not world:
         return
     _state.world = _state.store = spanning.agree = None
-    supervise(None)
-    if world.size() > 1 and jax.distributed.is_initialized():
+    if leave(sys.exc_info()[1]) and world.size() > 1 and jax.distributed.is_initialized():
         jax.distributed.shutdown()
 
 

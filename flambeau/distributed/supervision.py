@@ -200,29 +200,44 @@ class _State:
 _state = _State()
 
 
-def supervise(
-    store: Store | None, world: int = 0, seconds: float = 0.0, silence: float = 0.0
-) -> None:
+def supervise(store: Store, world: int, seconds: float, silence: float) -> None:
     """End this process when another fails or is lost, and tell the others when this one fails.
 
     Args:
-        store: Where processes tell each other; ``None`` to stop.
+        store: Where processes tell each other.
         world: The number of processes.
         seconds: For how long one waits for the others in a program that all of them run.
         silence: For how long one may give no sign of life.
     """
-    before, _state.supervision = _state.supervision, None
-    if before is not None:
-        before.end_with_others() if store is None else before.end()
-    spanning.explain = None if store is None else _explain
-    if store is None:
-        return
+    if _state.supervision is not None:
+        _state.supervision.end()
     if not _state.knows_of_end:
         _state.knows_of_end = True
         sys.excepthook = _telling(sys.excepthook)
         # It runs before JAX's, which waits for processes that wait for this one.
         atexit.register(_end)
+    spanning.explain = _explain
     _state.supervision = _Supervision(store, world, seconds, silence)
+
+
+def leave(error: BaseException | None) -> bool:
+    """Leave the other processes, when all of them do.
+
+    Args:
+        error: What this process fails with, if it leaves for that reason. Then the others are told,
+            and end, and this one goes on, so that its error is printed.
+
+    Returns:
+        Whether all have left.
+    """
+    supervision = _state.supervision
+    if supervision is not None and error is not None:
+        _fail(supervision.store, error)
+        return False
+    _state.supervision = spanning.explain = None
+    if supervision is not None:
+        supervision.end_with_others()
+    return True
 
 
 @contextlib.contextmanager
@@ -276,15 +291,18 @@ def _in_time(call: Callable[[], None]) -> None:
     thread.join(_LAST_LOOK)
 
 
+def _fail(store: Store, error: BaseException) -> None:
+    _state.has_failed = True
+    _tell(store, f"process {store.rank} has failed with {type(error).__name__}: {error}")
+
+
 def _telling(before: Any) -> Any:
     """What Python calls for an uncaught exception: as before, and then it tells the others."""
 
     def hook(kind: Any, error: Any, trace: Any) -> None:
         before(kind, error, trace)
         if _state.supervision is not None:
-            _state.has_failed = True
-            store = _state.supervision.store
-            _tell(store, f"process {store.rank} has failed with {kind.__name__}: {error}")
+            _fail(_state.supervision.store, error)
 
     return hook
 

@@ -71,7 +71,10 @@ def a_failing_process(rank):
     def fail():
         raise ValueError("the data are damaged")
 
-    trained(fail if rank == OTHER else None)
+    try:
+        trained(fail if rank == OTHER else None)
+    finally:
+        distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
