@@ -12,7 +12,6 @@ import enum
 import functools
 import sys
 import types
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -50,48 +49,51 @@ def describe(value: Any) -> str:
     >>> add(1) == add(1), add(1) == add(1.0)
     (True, False)
     """
-    return "".join(_parts(value))
+    parts: list[str] = []
+    _describe(value, parts)
+    return "".join(parts)
 
 
-def _parts(value: Any) -> Iterator[str]:
+def _describe(value: Any, parts: list[str]) -> None:
+    """Add the description of ``value`` to ``parts``."""
     kind = type(value)
     if kind in _PLAIN:
-        yield f"{kind.__name__} {value!r};"
+        parts.append(f"{kind.__name__} {value!r};")
     elif kind is tuple or kind is list:
-        yield from _sequence(kind.__name__, value)
+        _sequence(kind.__name__, value, parts)
     elif kind is dict:
-        yield from _sequence("dict", [part for item in value.items() for part in item])
+        _sequence("dict", [part for item in value.items() for part in item], parts)
     elif isinstance(value, tuple):
         # A named tuple, or a size: what its class makes of it counts.
-        yield from _sequence("tuple of", (kind, *value))
+        _sequence("tuple of", (kind, *value), parts)
     elif kind is set or kind is frozenset:
-        yield from _named("set", "".join(sorted(describe(each) for each in value)))
+        _named("set", "".join(sorted(describe(each) for each in value)), parts)
     elif kind is slice:
-        yield from _sequence("slice", (value.start, value.stop, value.step))
+        _sequence("slice", (value.start, value.stop, value.step), parts)
     elif kind is functools.partial:
-        yield from _sequence("partial", (value.func, value.args, value.keywords))
+        _sequence("partial", (value.func, value.args, value.keywords), parts)
     elif kind is types.MethodType:
-        yield from _sequence("method", (value.__func__, value.__self__))
+        _sequence("method", (value.__func__, value.__self__), parts)
     elif isinstance(value, np.dtype | np.generic):
-        yield from _named("dtype" if isinstance(value, np.dtype) else str(value.dtype), repr(value))
+        _named("dtype" if isinstance(value, np.dtype) else str(value.dtype), repr(value), parts)
     elif kind is np.ndarray:
-        yield from _array(value)
+        _array(value, parts)
     elif isinstance(value, jax.ShapeDtypeStruct | ShapedArray):
         weak = bool(getattr(value, "weak_type", False))
-        yield from _sequence("aval", (value.shape, value.dtype, weak))
+        _sequence("aval", (value.shape, value.dtype, weak), parts)
     elif isinstance(value, enum.Enum):
-        yield from _sequence("enum", (kind, value.name))
+        _sequence("enum", (kind, value.name), parts)
     elif hasattr(kind, "described_by"):
-        yield from _sequence(kind.__qualname__, (kind, *value.described_by()))
+        _sequence(kind.__qualname__, (kind, *value.described_by()), parts)
     elif _is_importable(value):
-        yield from _named("name", f"{module_of(value)}.{_qualname(value)}")
+        _named("name", f"{module_of(value)}.{_qualname(value)}", parts)
     elif kind is _Jitted and hasattr(value, "__wrapped__"):
-        yield from _sequence("jit", (value.__wrapped__,))
+        _sequence("jit", (value.__wrapped__,), parts)
     elif kind is types.FunctionType:
-        yield from _function(value)
+        _function(value, parts)
     elif dataclasses.is_dataclass(value) and kind is not type:
         fields = [getattr(value, each.name) for each in dataclasses.fields(value)]
-        yield from _sequence("dataclass", (kind, *fields))
+        _sequence("dataclass", (kind, *fields), parts)
     else:
         # By its type: the text of a traced program is long, and takes its time.
         raise IndescribableError(f"an object of type {kind.__qualname__}")
@@ -100,52 +102,54 @@ def _parts(value: Any) -> Iterator[str]:
 _PLAIN = {bool, int, float, complex, str, bytes, type(None), type(...), type(NotImplemented)}
 
 
-def _named(kind: str, text: str) -> Iterator[str]:
+def _named(kind: str, text: str, parts: list[str]) -> None:
     # The length says where the text ends, whatever is in it.
-    yield f"{kind} {len(text)}:{text};"
+    parts.append(f"{kind} {len(text)}:{text};")
 
 
-def _sequence(kind: str, members: Any) -> Iterator[str]:
-    yield f"{kind}("
+def _sequence(kind: str, members: Any, parts: list[str]) -> None:
+    parts.append(f"{kind}(")
     for each in members:
-        yield from _parts(each)
-    yield ")"
+        _describe(each, parts)
+    parts.append(")")
 
 
-def _array(array: np.ndarray[Any, Any]) -> Iterator[str]:
+def _array(array: np.ndarray[Any, Any], parts: list[str]) -> None:
     if array.nbytes > _LARGEST or array.dtype.hasobject:
         raise IndescribableError(f"an array of {array.dtype}{list(array.shape)}")
-    yield from _sequence("array", (array.shape, array.dtype, array.tobytes()))
+    _sequence("array", (array.shape, array.dtype, array.tobytes()), parts)
 
 
-def _function(function: types.FunctionType) -> Iterator[str]:
+def _function(function: types.FunctionType, parts: list[str]) -> None:
     # A decorator may give a function of the user's the name of one of flambeau's.
     home = function.__globals__.get("__name__")
     if not _is_known(module_of(function)) or not _is_known(home):
         raise IndescribableError(f"{home}.{function.__qualname__}")
-    yield from _named("function", f"{home}.{function.__qualname__}")
+    _named("function", f"{home}.{function.__qualname__}", parts)
     try:
         cells = [each.cell_contents for each in function.__closure__ or ()]
     except ValueError:  # a variable that has no value yet
         raise IndescribableError(f"a variable of {home}.{function.__qualname__}") from None
-    yield from _sequence("bound", (cells, function.__defaults__, function.__kwdefaults__))
-    yield _text_of(function.__code__)
+    _sequence("bound", (cells, function.__defaults__, function.__kwdefaults__), parts)
+    parts.append(_text_of(function.__code__))
 
 
 @functools.lru_cache(maxsize=4096)
 def _text_of(code: types.CodeType) -> str:
-    return "".join(_code(code))
+    parts: list[str] = []
+    _code(code, parts)
+    return "".join(parts)
 
 
-def _code(code: types.CodeType) -> Iterator[str]:
+def _code(code: types.CodeType, parts: list[str]) -> None:
     """What tells apart two functions of one name, such as two lambdas of one line."""
     constants = [each for each in code.co_consts if type(each) is not types.CodeType]
     place = [each for *_, each in code.co_positions()][-1]
-    yield from _sequence("code", (code.co_firstlineno, place, code.co_names, constants))
-    yield from _named("bytecode", code.co_code.hex())
+    _sequence("code", (code.co_firstlineno, place, code.co_names, constants), parts)
+    _named("bytecode", code.co_code.hex(), parts)
     for each in code.co_consts:
         if type(each) is types.CodeType:
-            yield from _code(each)
+            _code(each, parts)
 
 
 def _is_known(module: str | None) -> bool:
