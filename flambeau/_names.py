@@ -31,6 +31,7 @@ HOMES = {
     "core.warning": "is_warn_always_enabled set_warn_always",
     "device_modules": "get_device_module",
     "distributed.sharding": "shard",
+    "func.control_flow": "cond while_loop",
     "futures": "Future",
     "jit": "fork wait",
     "jit.script_module": "CompilationUnit ScriptFunction ScriptModule",
@@ -58,6 +59,7 @@ HOMES = {
         t_copy transpose_copy unbind_copy unfold_copy unsqueeze_copy view_as_complex_copy
         view_as_real_copy view_copy .narrow_copy
     """,
+    "rare.few_eigenpairs": "lobpcg",
     "rare.finite_differences": "gradient",
     "rare.functional_forms": """
         adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout alpha_dropout_ batch_norm
@@ -83,6 +85,7 @@ HOMES = {
         as_strided_ as_strided_scatter empty_permuted empty_strided resize_as_ .as_strided_
         .as_strided_scatter .new .new_empty_strided .resize_ .resize_as_
     """,
+    "rare.segments": "segment_reduce",
     "rare.symbolic": """
         SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt
         sym_sum
@@ -170,11 +173,7 @@ ADVICE = {
     "PyTorch has removed it; use flambeau.linalg.lstsq": "lstsq",
     "PyTorch has removed it; use flambeau.linalg.matrix_rank": "matrix_rank",
     "PyTorch has removed it; use flambeau.linalg.solve": "solve",
-    "flambeau.linalg.eigh gives all eigenvalues and eigenvectors": "lobpcg",
     "use flambeau.nn.functional.embedding_bag": "embedding_bag",
-    "flambeau.scatter_reduce reduces the elements that have the same index": "segment_reduce",
-    "use Python's `if`; in a compiled function compute both and choose with flambeau.where": "cond",
-    "use Python's `while`; in a compiled function, a loop of a fixed length": "while_loop",
     "for NumPy arrays, scipy.special has y0, y1, airy, eval_chebyt, eval_chebyu, eval_hermite, "
     "eval_hermitenorm, eval_laguerre, eval_legendre, eval_sh_chebyt and eval_sh_chebyu": """
         special.airy_ai special.bessel_y0 special.bessel_y1 special.chebyshev_polynomial_t
@@ -190,13 +189,6 @@ ADVICE = {
         func.functionalize
     """,
     "flambeau.autograd.grad gives the gradients of a convolution": "nn.grad",
-    "an operator of your own is a flambeau.autograd.Function, which may compute with JAX: "
-    "flambeau.from_jax(function(x.jax()))": "utils.cpp_extension",
-    # Layers
-    "nn.attention.sdpa_kernel chooses the kernel of scaled_dot_product_attention; put a bias or a "
-    "pattern into attn_mask": """
-        nn.attention.varlen
-    """,
     # Programs
     "code is not saved; keep the class, flambeau.save(module.state_dict(), path), and for a new "
     "module call load_state_dict(flambeau.load(path))": "package",

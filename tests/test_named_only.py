@@ -5,7 +5,7 @@ import pytest
 import flambeau
 from flambeau import compiler, export, masked, nested
 from flambeau.nn.attention import bias
-from flambeau.utils import collect_env, deterministic
+from flambeau.utils import collect_env, cpp_extension, deterministic
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,12 @@ from flambeau.utils import collect_env, deterministic
         lambda: export.export(flambeau.nn.Linear(1, 1), ()),
         lambda: export.save(1, "a"),
         lambda: export.load("a"),
+        lambda: cpp_extension.load("a", ["a.cpp"]),
+        lambda: cpp_extension.load_inline("a", "int one();"),
+        lambda: cpp_extension.CppExtension("a", ["a.cpp"]),
+        lambda: cpp_extension.CUDAExtension("a", ["a.cu"]),
+        lambda: cpp_extension.SyclExtension("a", ["a.sycl"]),
+        lambda: cpp_extension.BuildExtension.with_options(use_ninja=False)(),
     ],
 )
 def test_a_use_is_an_error_that_says_what_to_do(call):
@@ -32,6 +38,9 @@ def test_a_use_is_an_error_that_says_what_to_do(call):
 def test_questions_have_answers():
     assert not masked.is_masked_tensor(flambeau.ones(1))
     assert export.Dim("batch", min=1).__name__ == "batch"
+    assert cpp_extension.CUDA_HOME is None
+    assert cpp_extension.include_paths() == cpp_extension.library_paths() == []
+    assert isinstance(cpp_extension.is_ninja_available(), bool)
     assert deterministic.fill_uninitialized_memory
     assert "jax" in collect_env.get_pretty_env_info()
     flambeau.set_warn_always(True)

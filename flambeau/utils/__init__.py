@@ -6,8 +6,8 @@ from flambeau._absent import absent as _absent
 from flambeau.utils import hooks as hooks
 
 _MODULES = (
-    "_pytree", "_python_dispatch", "benchmark", "checkpoint", "collect_env", "data",
-    "deterministic", "dlpack", "flop_counter", "model_zoo",
+    "_pytree", "_python_dispatch", "benchmark", "checkpoint", "collect_env", "cpp_extension",
+    "data", "deterministic", "dlpack", "flop_counter", "model_zoo",
 )  # fmt: skip
 
 

@@ -219,3 +219,35 @@ def test_versions_compare_by_their_numbers():
     assert {version: 1}[version] == 1
     with pytest.raises(ValueError, match=r"is no version; write one such as '2\.1'"):
         version < "new"  # noqa: B015
+
+
+def test_functorch_is_there_too():
+    out, _ = run(
+        "-m",
+        "flambeau",
+        code="""
+        import torch
+        from functorch import combine_state_for_ensemble, grad, make_functional, vmap
+        from functorch import make_functional_with_buffers
+
+        layer = torch.nn.Linear(2, 1)
+        function, parameters = make_functional(layer)
+        x = torch.ones(3, 2)
+        assert torch.equal(function(parameters, x), layer(x))
+        found = vmap(grad(lambda p, x: function(p, x).sum()), (None, 0))(parameters, x)
+        print([tuple(each.shape) for each in found])
+        network = torch.nn.Sequential(layer, torch.nn.BatchNorm1d(1)).eval()
+        try:
+            make_functional(network)
+        except RuntimeError as error:
+            print("has buffers" in str(error))
+        function, *state = make_functional_with_buffers(network, disable_autograd_tracking=True)
+        assert torch.equal(function(*state, x), network(x))
+        print([each.requires_grad for each in state[0]], layer.weight.requires_grad)
+        function, *state = combine_state_for_ensemble([layer, layer])
+        print(tuple(vmap(function, (0, 0, None))(*state, x).shape))
+        """,
+    )
+    assert out.splitlines() == [
+        "[(3, 1, 2), (3, 1)]", "True", "[False, False, False, False] True", "(2, 3, 1)"
+    ]  # fmt: skip

@@ -4,7 +4,15 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.as_torch.private import _C, _custom_ops, _dynamo, _prims_common, _tensor_str, _utils
+from flambeau.as_torch.private import (
+    _C,
+    _custom_ops,
+    _dynamo,
+    _higher_order_ops,
+    _prims_common,
+    _tensor_str,
+    _utils,
+)
 from flambeau.as_torch.private._dynamo import _trace_wrapped_higher_order_op as trace_wrapped
 from flambeau.as_torch.private._higher_order_ops.associative_scan import associative_scan
 from flambeau.as_torch.private._inductor import config as inductor_config
@@ -220,3 +228,9 @@ def test_tensors_are_laid_into_one_vector_and_taken_from_it():
     parts = _utils._unflatten_dense_tensors(flat * 2, tensors)
     assert [part.shape for part in parts] == [each.shape for each in tensors]
     assert flambeau.equal(parts[0], tensors[0] * 2)
+
+
+def test_choices_and_loops_are_there_by_pytorchs_private_name():
+    assert _higher_order_ops.cond is flambeau.cond
+    assert _higher_order_ops.while_loop is flambeau.while_loop
+    assert _higher_order_ops.scan.__module__ == _higher_order_ops.map.__module__

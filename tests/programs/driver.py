@@ -7,13 +7,15 @@ A case has ``PACKAGE`` (its name on PyPI) and ``build()``, which gives a model, 
 function ``loss(model, *inputs)``; and perhaps ``REQUIRES`` (what is to be installed besides),
 ``optimizer(model)``, and ``more(model, inputs)``, which gives other tensors to compare, by name.
 Instead of ``build()`` it may have ``main()``, which gives all tensors to compare, and perhaps
-``seconds``, how long each of its training steps took.
+``seconds``, how long each of its training steps took; or yields them in parts, which are kept as
+they come.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import inspect
 import json
 import statistics
 import sys
@@ -108,6 +110,11 @@ def main(path: str, folder: str, other: str | None = None) -> None:
     facts["run"] = " ".join((case.__doc__ or "").split()).rstrip(".")
     if not hasattr(case, "build"):
         found = case.main()
+        if inspect.isgenerator(found):
+            for part in found:
+                numbers |= _in_numpy(part)
+                write(into, numbers, facts)
+            return
         first, *others = found.pop("seconds", [None])
         facts["eager first step"] = first
         facts["eager later step"] = statistics.median(others) if others else None

@@ -105,7 +105,6 @@ TORCH = {
         cpp monitor
         package torch_version
     """,
-    PROTOTYPE: "cond lobpcg segment_reduce while_loop",
     MESSAGE: """
         AcceleratorError FatalError
     """,

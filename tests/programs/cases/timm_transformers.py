@@ -1,6 +1,12 @@
 """loss, logits and gradients of 34 architectures that attend or mix"""
 
+import sys
+import time
+import traceback
+
+import driver
 import numpy as np
+import timm
 import torch
 
 PACKAGE = "timm"
@@ -59,24 +65,37 @@ MODELS = {
 
 
 def results_of(models):
-    """Losses, logits and the norms of gradients of models, by their names."""
-    import driver
-    import timm
+    """Losses, logits and the norms of gradients of models, one after the other.
 
-    found = {}
+    A model that fails is left out, so that others are compared, and its error is in the log.
+    """
     for name, sizes in models.items():
-        # Without dropout, and with the statistics that batch normalization begins with.
-        model = timm.create_model(name, num_classes=3, **sizes).eval()
-        driver.fill(model)
-        size = sizes.get("img_size", SIZE)
-        values = np.random.default_rng(0).standard_normal((2, 3, size, size)).astype("float32")
-        logits = model(torch.from_numpy(values))
-        loss = torch.nn.functional.cross_entropy(logits, torch.tensor([0, 2]))
-        loss.backward()
-        gradients = [each.grad.norm() for each in model.parameters() if each.grad is not None]
-        found[f"{name} loss"], found[f"{name} logits"] = loss, logits
-        found[f"{name} gradients"] = torch.stack(gradients)
-    return found
+        began = time.perf_counter()
+        try:
+            yield result_of(name, sizes)
+        except Exception:  # noqa: BLE001 (whatever a model raises)
+            traceback.print_exc()
+        print(name, f"{time.perf_counter() - began:.1f} s", file=sys.stderr, flush=True)
+
+
+def result_of(name, sizes):
+    """The loss of a model, its logits and the norms of its gradients."""
+    # A parameter of one number keeps about what it begins with.
+    torch.manual_seed(0)
+    # Without dropout, and with the statistics that batch normalization begins with.
+    model = timm.create_model(name, num_classes=3, **sizes).eval()
+    driver.fill(model)
+    size = sizes.get("img_size", SIZE)
+    values = np.random.default_rng(0).standard_normal((2, 3, size, size)).astype("float32")
+    logits = model(torch.from_numpy(values))
+    loss = torch.nn.functional.cross_entropy(logits, torch.tensor([0, 2]))
+    loss.backward()
+    gradients = [each.grad.norm() for each in model.parameters() if each.grad is not None]
+    return {
+        f"{name} loss": loss,
+        f"{name} logits": logits,
+        f"{name} gradients": torch.stack(gradients),
+    }
 
 
 def main():

@@ -1,0 +1,152 @@
+"""Elements of neighbouring rows, combined: `segment_reduce`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from flambeau.core.dtype import FLOATING
+from flambeau.core.kinds import Array
+from flambeau.core.op import function, op
+from flambeau.core.tensor import Tensor
+from flambeau.ops.placement import is_unknown, needs_integers
+from flambeau.ops.scattering import combined
+
+__all__ = ["segment_reduce"]
+
+_REDUCTIONS = {"sum": "sum", "mean": "mean", "prod": "prod", "max": "amax", "min": "amin"}
+_REDUCTIONS |= {"amax": "amax", "amin": "amin"}
+#: What an empty segment gives without ``initial``.
+_EMPTY = {"sum": 0.0, "mean": np.nan, "prod": 1.0, "amax": -np.inf, "amin": np.inf}
+
+
+@function
+def segment_reduce(
+    data: Tensor,
+    reduce: str,
+    *,
+    lengths: Tensor | None = None,
+    indices: Tensor | None = None,
+    offsets: Tensor | None = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: float | None = None,
+) -> Any:
+    """The elements of each segment along a dimension, combined.
+
+    Elements that belong to no segment are left out.
+
+    Args:
+        data: Floating-point elements.
+        reduce: ``"sum"``, ``"mean"``, ``"prod"``, ``"max"`` or ``"min"``. Equal extremes share the
+            gradient.
+        lengths: The lengths of the segments, ``(*data.shape[:axis], S)``; integers.
+        indices: Not supported, as in PyTorch.
+        offsets: Where segments begin, and after them where the last one ends,
+            ``(*data.shape[:axis], S + 1)``; counts before ``lengths``.
+        axis: The dimension that segments lie along, the last one of ``lengths`` or ``offsets``.
+        unsafe: Do not check the values of ``lengths``; where they are not known, as in a compiled
+            function, they are not checked either.
+        initial: A number that each segment begins with. Without it empty segments give 0, 1,
+            infinities or, as a mean, NaN.
+
+    Returns:
+        Shape ``(*data.shape[:axis], S, *data.shape[axis + 1:])``.
+
+    Raises:
+        RuntimeError: There are neither ``lengths`` nor ``offsets``, their shape does not fit,
+            lengths are negative or do not add up to the size of the dimension, or ``reduce`` is
+            none of these.
+        NotImplementedError: ``data`` is not of floating-point numbers, or lengths are no integers.
+
+    >>> import flambeau
+    >>> data = flambeau.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    >>> flambeau.segment_reduce(data, "max", lengths=flambeau.tensor([2, 1]))
+    tensor([[3., 4.],
+            [5., 6.]])
+    """
+    if reduce not in _REDUCTIONS:
+        raise RuntimeError(
+            "segment_reduce(): reduce argument must be either sum, prod, mean, amax or amin, got "
+            f"{reduce}"
+        )
+    if indices is not None:
+        raise RuntimeError(
+            "segment_reduce(): indices based reduction is not supported yet; give lengths, or call "
+            "scatter_reduce"
+        )
+    given = lengths if offsets is None else offsets
+    if given is None:
+        raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
+    if data.dtype.category != FLOATING:
+        raise NotImplementedError(
+            f"segment_reduce() of {data.dtype}: convert the data to floating point first"
+        )
+    needs_integers("segment_reduce", given, error=NotImplementedError)
+    if axis != given.ndim - 1 or axis >= data.ndim or data.shape[:axis] != given.shape[:axis]:
+        raise RuntimeError(
+            "segment_reduce(): Expected axis to be the last dimension of lengths but got "
+            f"{axis}, for data of shape {list(data.shape)} and segments of shape "
+            f"{list(given.shape)}"
+        )
+    if offsets is None and not unsafe:
+        _check_lengths(given._read(), data.shape[axis])
+    return _segment_reduce(data, _REDUCTIONS[reduce], given, axis, offsets is not None, initial)
+
+
+def _check_lengths(lengths: Any, size: int) -> None:
+    if is_unknown(lengths):
+        return
+    lengths = np.asarray(lengths)
+    if lengths.size and lengths.min() < 0:
+        raise RuntimeError("segment_reduce(): lengths contains negative value!")
+    totals = lengths.sum(-1)
+    if np.any(totals != size):
+        raise RuntimeError(
+            "segment_reduce(): Expected all rows of lengths along axis to sum to the size of the "
+            f"dimension, {size}, got {totals.tolist()}; with unsafe=True other lengths are allowed"
+        )
+
+
+@op(name="segment_reduce")
+def _segment_reduce(
+    data: Array, reduce: str, given: Array, axis: int, are_offsets: bool, initial: float | None
+) -> Array:
+    batch, size, rest = data.shape[:axis], data.shape[axis], data.shape[axis + 1 :]
+    bounds = given
+    if not are_offsets:
+        ends = jnp.cumsum(given, -1)
+        bounds = jnp.concatenate([jnp.zeros_like(ends[..., :1]), ends], -1)
+    count = bounds.shape[-1] - 1
+    if not (count and data.size):
+        start = _EMPTY[reduce] if initial is None else initial
+        return jnp.full((*batch, count, *rest), start, data.dtype)
+    flat = data.reshape(-1, size, int(np.prod(rest)))
+
+    def of_column(column: Any, bounds: Any) -> Any:
+        index = jnp.searchsorted(bounds, jnp.arange(size), side="right") - 1
+        return _combined(column, jnp.where(index < 0, count, index), count, reduce, initial)
+
+    of_rows = jax.vmap(of_column, in_axes=(1, None), out_axes=1)
+    found = jax.vmap(of_rows)(flat, bounds.reshape(-1, count + 1))
+    return found.reshape(*batch, count, *rest)
+
+
+def _combined(column: Any, index: Any, count: int, reduce: str, initial: float | None) -> Any:
+    start = jnp.full(count, _EMPTY[reduce] if initial is None else initial, column.dtype)
+    if reduce in ("amax", "amin"):
+        found = combined(start, index, column, reduce=reduce, include_self=False)
+        if initial is None:
+            return found
+        # A number of the segment's own that equals the initial one has the gradient.
+        is_beaten = found < initial if reduce == "amax" else found > initial
+        return jnp.where(is_beaten, start, found)
+    if reduce != "mean":
+        return combined(start, index, column, reduce=reduce, include_self=True)
+    before = jnp.full(count, initial or 0, column.dtype)
+    total = combined(before, index, column, reduce="sum", include_self=True)
+    length = jnp.zeros(count, jnp.int32).at[index].add(1, mode="drop")
+    return jnp.where(length == 0, start, total / jnp.maximum(length, 1).astype(column.dtype))

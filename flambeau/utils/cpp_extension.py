@@ -1,0 +1,102 @@
+"""Names of PyTorch's builder of extensions in C++ and CUDA, which cannot be built against flambeau.
+
+A package can be imported that only names them, or that falls back on Python where building fails.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from typing import Any, NoReturn
+
+from flambeau._absent import Absent as _Absent
+
+__all__ = [
+    "BuildExtension", "CUDAExtension", "CppExtension", "SyclExtension", "include_paths",
+    "is_ninja_available", "library_paths", "load", "load_inline",
+]  # fmt: skip
+
+__getattr__: _Absent = _Absent(__name__)
+
+#: Where packages look for compilers of GPUs; there are none to build with.
+CUDA_HOME: str | None = None
+ROCM_HOME: str | None = None
+CUDNN_HOME: str | None = None
+ROCM_VERSION: tuple[int, int] | None = None
+IS_HIP_EXTENSION = False
+IS_WINDOWS: bool = sys.platform == "win32"
+IS_MACOS: bool = sys.platform.startswith("darwin")
+IS_LINUX: bool = sys.platform.startswith("linux")
+
+
+class BuildExtension:
+    """Refuses to build, when it is made.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _refuse()
+
+    @classmethod
+    def with_options(cls, **options: Any) -> type[BuildExtension]:
+        """The class itself."""
+        return cls
+
+
+def CppExtension(name: str, sources: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    """Refuse to describe an extension.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+    _refuse(name)
+
+
+def CUDAExtension(name: str, sources: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    """As `CppExtension`."""
+    _refuse(name)
+
+
+def SyclExtension(name: str, sources: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    """As `CppExtension`."""
+    _refuse(name)
+
+
+def load(name: str, sources: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    """Refuse to build and import an extension.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+    _refuse(name)
+
+
+def load_inline(name: str, cpp_sources: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    """As `load`."""
+    _refuse(name)
+
+
+def include_paths(*args: Any, **kwargs: Any) -> list[str]:
+    """No folder: there are no headers."""
+    return []
+
+
+def library_paths(*args: Any, **kwargs: Any) -> list[str]:
+    """No folder: there are no libraries."""
+    return []
+
+
+def is_ninja_available() -> bool:
+    """Whether the program ``ninja`` is there."""
+    return shutil.which("ninja") is not None or importlib.util.find_spec("ninja") is not None
+
+
+def _refuse(name: str | None = None) -> NoReturn:
+    raise NotImplementedError(
+        f"the extension {name or 'in C++'} cannot be built: flambeau has none of PyTorch's C++ "
+        "interface. Write the operator with flambeau.library.custom_op or autograd.Function, which "
+        "may compute with JAX; a kernel in C++ is called by jax.ffi.ffi_call"
+    )
