@@ -1,15 +1,17 @@
 """Process groups: who finds whom, and a world of one process, which needs no network."""
 
+import datetime as dt
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 import flambeau
 from flambeau import distributed
-from flambeau.distributed import ReduceOp, rendezvous, run
+from flambeau.distributed import HashStore, ReduceOp, rendezvous, run
 from flambeau.utils.data import DistributedSampler
 
 ROOT = Path(__file__).parent.parent
@@ -53,7 +55,7 @@ class TestMeeting:
     def test_the_environment_says_where(self, monkeypatch):
         self.set(monkeypatch, RANK="1", WORLD_SIZE="2", MASTER_ADDR="10.0.0.5", MASTER_PORT="99")
         found = rendezvous.meeting(None, -1, -1)
-        assert found == (1, 2, "10.0.0.5:99", None)
+        assert found == (1, 2, "10.0.0.5:99", None, "")
         assert found.bind_address is None
         self.set(monkeypatch, LOCAL_RANK="1", LOCAL_WORLD_SIZE="2")
         assert rendezvous.meeting("env://", -1, -1).local_rank == 1
@@ -79,10 +81,17 @@ class TestMeeting:
         [
             ({"rank": 2, "world_size": 2}, ValueError, "rank must be between 0 and 1, got 2"),
             ({"rank": 0, "world_size": 0}, ValueError, "world_size must be positive, got 0"),
-            ({"init_method": "file:///x"}, ValueError, "No rendezvous handler for 'file:///x'"),
+            ({"init_method": "ftp:///x"}, ValueError, "No rendezvous handler for 'ftp:///x'"),
+            ({"init_method": "file:///x"}, ValueError, "rank parameter missing"),
+            ({"init_method": "file://x"}, ValueError, "needs a path"),
             ({"backend": "mpi"}, ValueError, "Unknown backend 'mpi'"),
             ({"backend": 3}, ValueError, "Backend name must be a string, but got: 3"),
-            ({"store": object()}, NotImplementedError, "leave out store="),
+            ({"store": HashStore()}, ValueError, "both init_method and store"),
+            (
+                {"store": object(), "init_method": None},
+                TypeError,
+                "store must be a TCPStore",
+            ),
         ],
     )
     def test_arguments_that_do_not_fit(self, arguments, error, message):
@@ -93,6 +102,36 @@ class TestMeeting:
         self.set(monkeypatch, RANK="first", WORLD_SIZE="2", MASTER_ADDR="a", MASTER_PORT="9")
         with pytest.raises(ValueError, match="RANK must be a number, got 'first'"):
             distributed.init_process_group()
+
+    def test_processes_meet_at_a_store_again_and_again(self):
+        store = HashStore()
+
+        def come(rank, found):
+            found[rank] = rendezvous.meeting_at(store, rank, 2, 20.0)
+
+        for _ in range(2):
+            found = {}
+            threads = [threading.Thread(target=come, args=(rank, found)) for rank in range(2)]
+            for each in threads:
+                each.start()
+            for each in threads:
+                each.join()
+            assert found[0].address == found[1].address
+            assert found[1].bind_address.startswith("127.0.0.1:")
+        with pytest.raises(distributed.DistStoreError, match=r"keys: \['flambeau/3/machine/1'\]"):
+            distributed.init_process_group(
+                store=store, rank=0, world_size=2, timeout=dt.timedelta(seconds=0.1)
+            )
+        assert not distributed.is_initialized()
+
+    def test_a_world_of_one_meets_nobody(self, tmp_path):
+        for options in (
+            {"init_method": f"file://{tmp_path}/f"},
+            {"store": HashStore()},
+        ):
+            distributed.init_process_group(rank=0, world_size=1, **options)
+            distributed.destroy_process_group()
+        assert [*tmp_path.iterdir()] == []
 
     def test_a_process_that_has_made_tensors_cannot_join_others(self):
         flambeau.ones(1).sum()
@@ -167,6 +206,14 @@ class TestAlone:
             (lambda x: distributed.gather(x), ValueError, "``gather_list`` must be specified"),
             (lambda x: distributed.recv(x), NotImplementedError, "name the process by src="),
             (lambda x: distributed.send(x, 0), ValueError, "Invalid destination rank"),
+            (lambda x: distributed.P2POp("x", x, 0), ValueError, "Invalid ``op``"),
+            (lambda x: distributed.P2POp(distributed.isend, x), ValueError, "peer= or group_peer="),
+            (
+                lambda x: distributed.P2POp(distributed.isend, x, 1),
+                ValueError,
+                "peer must be one of",
+            ),
+            (lambda x: distributed.batch_isend_irecv([x]), ValueError, "Invalid ``p2p_op_list``"),
             (lambda x: distributed.all_to_all_single(x, x, [1], [1]), ValueError, "split_sizes"),
             (lambda x: distributed.broadcast(x, 0, group_src=0), ValueError, "both group_src and"),
         ],

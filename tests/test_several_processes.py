@@ -158,7 +158,10 @@ def test_a_script_for_pytorch_is_launched_under_its_name(tmp_path):
     script.write_text(
         "import torch\n"
         "import torch.distributed as dist\n"
-        "dist.init_process_group('gloo')\n"
+        "import os\n"
+        "rank = int(os.environ['RANK'])\n"
+        "method = f'file://{os.path.dirname(__file__)}/meeting'\n"
+        "dist.init_process_group('gloo', init_method=method, rank=rank, world_size=2)\n"
         "x = torch.tensor([float(dist.get_rank() + 1)])\n"
         "dist.all_reduce(x, op=dist.ReduceOp.SUM)\n"
         "open(f'{__file__}.{dist.get_rank()}', 'w').write(f'{x.item()} {torch.__version__}')\n"
@@ -174,5 +177,6 @@ def test_a_script_for_pytorch_is_launched_under_its_name(tmp_path):
         check=False,
     )
     assert found.returncode == 0, found.stdout + found.stderr
+    assert not (tmp_path / "meeting").exists()
     texts = [(tmp_path / f"script.py.{rank}").read_text() for rank in range(2)]
     assert all(text.startswith("3.0 ") and "flambeau" in text for text in texts)

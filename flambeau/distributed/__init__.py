@@ -31,11 +31,13 @@ from flambeau.distributed.errors import DistStoreError as DistStoreError
 from flambeau.distributed.objects import all_gather_object as all_gather_object
 from flambeau.distributed.objects import broadcast_object_list as broadcast_object_list
 from flambeau.distributed.objects import gather_object as gather_object
-from flambeau.distributed.objects import irecv as irecv
-from flambeau.distributed.objects import isend as isend
-from flambeau.distributed.objects import recv as recv
 from flambeau.distributed.objects import scatter_object_list as scatter_object_list
-from flambeau.distributed.objects import send as send
+from flambeau.distributed.peers import P2POp as P2POp
+from flambeau.distributed.peers import batch_isend_irecv as batch_isend_irecv
+from flambeau.distributed.peers import irecv as irecv
+from flambeau.distributed.peers import isend as isend
+from flambeau.distributed.peers import recv as recv
+from flambeau.distributed.peers import send as send
 from flambeau.distributed.process_group import Backend as Backend
 from flambeau.distributed.process_group import GroupMember as GroupMember
 from flambeau.distributed.process_group import ProcessGroup as ProcessGroup
@@ -62,13 +64,19 @@ from flambeau.distributed.process_group import is_ucc_available as is_ucc_availa
 from flambeau.distributed.process_group import is_xccl_available as is_xccl_available
 from flambeau.distributed.process_group import new_group as new_group
 from flambeau.distributed.reduce_op import ReduceOp as ReduceOp
+from flambeau.distributed.stores import FileStore as FileStore
+from flambeau.distributed.stores import HashStore as HashStore
+from flambeau.distributed.stores import PrefixStore as PrefixStore
+from flambeau.distributed.stores import Store as Store
+from flambeau.distributed.tcp_store import TCPStore as TCPStore
 from flambeau.distributed.work import Work as Work
 
 __all__ = [
     "Backend", "DeviceMesh", "DistBackendError", "DistError", "DistNetworkError",
-    "DistStoreError", "GroupMember", "ProcessGroup", "ReduceOp", "Work", "all_gather",
+    "DistStoreError", "FileStore", "GroupMember", "HashStore", "P2POp", "PrefixStore",
+    "ProcessGroup", "ReduceOp", "Store", "TCPStore", "Work", "all_gather",
     "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all",
-    "all_to_all_single", "barrier", "broadcast", "broadcast_object_list",
+    "all_to_all_single", "barrier", "batch_isend_irecv", "broadcast", "broadcast_object_list",
     "destroy_process_group", "gather", "gather_object", "get_backend",
     "get_default_backend_for_device", "get_global_rank", "get_group_rank",
     "get_node_local_rank", "get_process_group_ranks", "get_rank", "get_world_size",

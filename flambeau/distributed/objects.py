@@ -1,4 +1,4 @@
-"""Python objects, and tensors from one process to another, by way of the first process's memory."""
+"""Python objects that processes give each other, by way of the first process's memory."""
 
 from __future__ import annotations
 
@@ -6,21 +6,10 @@ import pickle
 from collections.abc import MutableSequence
 from typing import Any
 
-import numpy as np
-
-from flambeau.checkpoint.elements import array_of
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
 from flambeau.distributed.arguments import check_count, member, place_of, rank_in, size_of
-from flambeau.distributed.errors import DistBackendError
-from flambeau.distributed.process_group import ProcessGroup, store_of_world
-from flambeau.distributed.work import Work
-from flambeau.ops.from_data import from_numpy
+from flambeau.distributed.process_group import ProcessGroup
 
-__all__ = [
-    "all_gather_object", "broadcast_object_list", "gather_object", "irecv", "isend", "recv",
-    "scatter_object_list", "send",
-]  # fmt: skip
+__all__ = ["all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list"]
 
 
 def all_gather_object(object_list: MutableSequence[Any], obj: Any, group: Any = None) -> None:
@@ -150,130 +139,3 @@ def _exchanged(group: ProcessGroup, mine: Any, what: str) -> list[Any]:
     if group.channel is None:
         return [pickle.loads(sent)]
     return [pickle.loads(each) for each in group.channel.exchange(sent, what)]
-
-
-# From one process to another
-
-# How many tensors have gone each way.
-_sent: dict[str, int] = {}
-_received: dict[str, int] = {}
-
-
-def send(
-    tensor: Tensor,
-    dst: int | None = None,
-    group: Any = None,
-    tag: int = 0,
-    group_dst: int | None = None,
-) -> None:
-    """Send a tensor to one process, which gets it by `recv`.
-
-    The elements go through the memory of the first process, so this is for what is small and rare;
-    it does not wait for the other process.
-
-    Args:
-        tensor: The tensor.
-        dst: The process, by its rank in the world.
-        group: The processes; by default all.
-        tag: Distinguishes tensors to the same process.
-        group_dst: The process by its rank in the group.
-
-    Raises:
-        ValueError: The process is this one.
-    """
-    found, place = member(group), place_of(group, dst, group_dst, "dst")
-    if found is None:
-        return
-    if place == found.rank():
-        raise ValueError("Invalid destination rank: dst is the rank of this process itself")
-    key = _next_key(_sent, found, found.rank(), place, tag)
-    store = store_of_world()
-    assert store is not None
-    elements = array_of(tensor.detach())
-    store.put(key, pickle.dumps((elements.dtype.name, elements.shape, elements.tobytes())))
-
-
-def recv(
-    tensor: Tensor,
-    src: int | None = None,
-    group: Any = None,
-    tag: int = 0,
-    group_src: int | None = None,
-) -> int:
-    """Wait for a tensor that another process sends, and write it into one.
-
-    Args:
-        tensor: Of the shape and dtype of what is sent.
-        src: The process, by its rank in the world.
-        group: The processes; by default all.
-        tag: See `send`.
-        group_src: The process by its rank in the group.
-
-    Returns:
-        The rank of the process in the world; -1 in a process that is not in the group.
-
-    Raises:
-        DistBackendError: Nothing comes within the timeout, or a tensor of another shape or dtype.
-        ValueError: The process is this one.
-        NotImplementedError: No process is named.
-    """
-    found = member(group)
-    if found is None:
-        return -1
-    if src is None and group_src is None:
-        raise NotImplementedError("recv() from any process: name the process by src=")
-    place = place_of(group, src, group_src, "src")
-    if place == found.rank():
-        raise ValueError("Invalid source rank: src is the rank of this process itself")
-    key = _next_key(_received, found, place, found.rank(), tag)
-    store, channel = store_of_world(), found.channel
-    assert store is not None
-    assert channel is not None
-    try:
-        name, shape, content = pickle.loads(store.get(key, channel.seconds))
-    except TimeoutError:
-        raise DistBackendError(
-            f"recv(): process {found.ranks[place]} has sent nothing within {channel.seconds:g} s"
-        ) from None
-    store.delete(key)
-    if (name, shape) != (tensor.dtype.numpy.name, tuple(tensor.shape)):
-        raise DistBackendError(
-            f"recv(): process {found.ranks[place]} has sent {name}{[*shape]}, but the tensor is "
-            f"{tensor.dtype.numpy.name}{[*tensor.shape]}"
-        )
-    elements = np.frombuffer(content, tensor.dtype.numpy).reshape(shape)
-    with no_grad():
-        tensor.detach().copy_(from_numpy(elements.copy()))
-    return found.ranks[place]
-
-
-def isend(
-    tensor: Tensor,
-    dst: int | None = None,
-    group: Any = None,
-    tag: int = 0,
-    group_dst: int | None = None,
-) -> Work | None:
-    """`send`, giving a `Work`."""
-    send(tensor, dst, group, tag, group_dst)
-    return None if member(group) is None else Work()
-
-
-def irecv(
-    tensor: Tensor,
-    src: int | None = None,
-    group: Any = None,
-    tag: int = 0,
-    group_src: int | None = None,
-) -> Work | None:
-    """`recv`, giving a `Work`; it waits at once."""
-    source = recv(tensor, src, group, tag, group_src)
-    return None if source < 0 else Work(source, [tensor])
-
-
-def _next_key(
-    counts: dict[str, int], group: ProcessGroup, source: int, target: int, tag: int
-) -> str:
-    path = f"message/{group.group_name}/{source}/{target}/{tag}"
-    counts[path] = counts.get(path, 0) + 1
-    return f"{path}/{counts[path]}"

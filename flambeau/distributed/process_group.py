@@ -17,8 +17,9 @@ from typing import Any
 import jax
 
 from flambeau.core import spanning
+from flambeau.distributed import stores
 from flambeau.distributed.errors import DistNetworkError
-from flambeau.distributed.rendezvous import Meeting, meeting, wait_for_listener
+from flambeau.distributed.rendezvous import Meeting, meeting, meeting_at, wait_for_listener
 from flambeau.distributed.store import Channel, Programs, Store
 from flambeau.distributed.supervision import ends_after, leave, supervise
 
@@ -148,13 +149,14 @@ def init_process_group(
             is checked against the devices.
         init_method: ``"env://"``, the default, reads ``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and
             ``MASTER_PORT``, which ``python -m flambeau.distributed.run`` sets; or
-            ``"tcp://host:port"``. On Cloud TPU, with Slurm and Open MPI JAX finds the processes
-            without any.
+            ``"tcp://host:port"``; or ``"file:///path"``, a file that all processes reach. On Cloud
+            TPU, with Slurm and Open MPI JAX finds the processes without any.
         timeout: How long a process waits for the others; 30 minutes by default. A process that has
             died is noticed within 100 seconds, or within the timeout if that is shorter.
         world_size: The number of processes, where the environment does not say it.
         rank: This process's number, from 0, where the environment does not say it.
-        store: Not supported.
+        store: Where the processes find each other, with ``rank`` and ``world_size``, in place of
+            ``init_method``.
         group_name: Accepted for PyTorch's sake, like the next two.
         pg_options: See above.
         device_id: See above.
@@ -168,19 +170,27 @@ def init_process_group(
     """
     if _state.world is not None:
         raise ValueError("trying to initialize the default process group twice!")
-    if store is not None:
-        raise NotImplementedError(
-            "init_process_group() keeps its store itself: leave out store=, and name "
-            'init_method="tcp://host:port" with rank and world_size'
+    if store is not None and init_method is not None:
+        raise ValueError("Cannot specify both init_method and store.")
+    if store is not None and not isinstance(store, stores.Store):
+        raise TypeError(
+            "store must be a TCPStore, FileStore, HashStore or PrefixStore, got "
+            f"{type(store).__name__}: {store!r:.80}"
         )
     names = _checked_backend(backend)
     seconds = (timeout or _TIMEOUT).total_seconds()
-    found = meeting(init_method, rank, world_size)
+    if store is not None:
+        found = meeting_at(store, rank, world_size, seconds)
+    else:
+        found = meeting(init_method, rank, world_size, seconds)
     if found is None or found.world_size > 1:
         _connect(found, seconds)
         _state.rank, count = jax.process_index(), jax.process_count()
     else:
         _state.rank, count = 0, 1
+    if found is not None and found.file and found.rank == 0:
+        # All have read it, and the next run begins with another.
+        os.unlink(found.file)
     _state.seconds = seconds
     _state.rounds += 1
     if count > 1:

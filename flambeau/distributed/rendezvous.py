@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import ipaddress
 import os
 import socket
@@ -10,6 +11,7 @@ import urllib.parse
 from typing import NamedTuple
 
 from flambeau.distributed.errors import DistNetworkError
+from flambeau.distributed.stores import FileStore, Store
 
 __all__: list[str] = []
 
@@ -22,6 +24,7 @@ _NEEDED = {
 # What tells that JAX can find the processes itself: Slurm, Open MPI, Cloud TPU.
 _FOUND_BY_JAX = ("SLURM_JOB_ID", "OMPI_MCA_orte_hnp_uri", "TPU_WORKER_HOSTNAMES", "TPU_NAME")
 
+_KEY = "flambeau"
 # Seconds between two attempts to reach process 0.
 _PAUSE = 0.1
 
@@ -34,12 +37,14 @@ class Meeting(NamedTuple):
         world_size: How many processes there are.
         address: The machine of process 0, and a free port of it; empty for one process alone.
         local_rank: This process's number on its machine, if each has one of its devices.
+        file: The file through which they find each other, if it is one.
     """
 
     rank: int
     world_size: int
     address: str
     local_rank: int | None
+    file: str = ""
 
     @property
     def bind_address(self) -> str | None:
@@ -47,30 +52,39 @@ class Meeting(NamedTuple):
         host, _, port = self.address.rpartition(":")
         if host == "localhost":
             return f"127.0.0.1:{port}"
-        try:
-            loopback = ipaddress.ip_address(host.strip("[]")).is_loopback
-        except ValueError:
-            return None
-        return self.address if loopback else None
+        return self.address if is_loopback(host) else None
 
 
-def meeting(init_method: str | None, rank: int, world_size: int) -> Meeting | None:
+def is_loopback(host: str) -> bool:
+    """Whether an address is that of the machine itself, which no other one reaches."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def meeting(
+    init_method: str | None, rank: int, world_size: int, seconds: float = 0.0
+) -> Meeting | None:
     """Where the processes meet; ``None`` if JAX finds that itself.
 
     Args:
-        init_method: ``"env://"``, which is meant without one, or ``"tcp://host:port"``.
+        init_method: ``"env://"``, which is meant without one, ``"tcp://host:port"`` or
+            ``"file:///path"``.
         rank: This process's number; negative if the environment says it.
         world_size: How many processes there are; negative if the environment says it.
+        seconds: How long a process waits for the others at a file.
 
     Raises:
         ValueError: Something is not said, is no number, or the rank is not in the world.
+        DistStoreError: Not all processes come to the file within the time.
     """
     method = init_method or "env://"
     parts = urllib.parse.urlsplit(method)
-    if parts.scheme not in ("env", "tcp"):
+    if parts.scheme not in ("env", "tcp", "file"):
         raise ValueError(
             f'No rendezvous handler for {method!r}: init_method is "env://", which reads RANK, '
-            'WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or "tcp://host:port"'
+            'WORLD_SIZE, MASTER_ADDR and MASTER_PORT, "tcp://host:port" or "file:///path"'
         )
     asked = {key: value[0] for key, value in urllib.parse.parse_qs(parts.query).items()}
     known = {name: os.environ.get(variable) for name, variable in _NEEDED.items()}
@@ -79,12 +93,62 @@ def meeting(init_method: str | None, rank: int, world_size: int) -> Meeting | No
     if world_size >= 0:
         known["world_size"] = str(world_size)
     known.update((name, asked[name]) for name in ("rank", "world_size") if name in asked)
+    if parts.scheme == "file":
+        return _meeting_at_a_file(method, parts.path, known, seconds)
     if parts.scheme == "tcp":
         known["address"] = parts.netloc.rpartition(":")[0] or None
         known["port"] = parts.netloc.rpartition(":")[2] or None
     elif init_method is None and not any(known.values()) and _found_by_jax():
         return None
     return _checked(known)
+
+
+def _meeting_at_a_file(
+    method: str, path: str, known: dict[str, str | None], seconds: float
+) -> Meeting:
+    if not path:
+        raise ValueError(f'init_method needs a path, "file:///path", got {method!r}')
+    for name in ("rank", "world_size"):
+        if known[name] is None:
+            raise ValueError(
+                f"Error initializing torch.distributed using file:// rendezvous: {name} parameter "
+                "missing"
+            )
+    rank, world = _number("rank", known), _number("world_size", known)
+    return meeting_at(FileStore(path), rank, world, seconds)._replace(file=path)
+
+
+def meeting_at(store: Store, rank: int, world_size: int, seconds: float) -> Meeting:
+    """Where processes meet that share a store: process 0 says it there.
+
+    Raises:
+        ValueError: The rank is not in the world.
+        DistStoreError: Not all processes come to the store within the time.
+    """
+    known: dict[str, str | None] = {"rank": str(rank), "world_size": str(world_size), "address": "", "port": "0"}
+    rank, world, _, local, _ = _checked(known)
+    if world == 1:
+        return Meeting(rank, world, "", local)
+    limit = dt.timedelta(seconds=seconds)
+    # Each time that the same processes meet at the same store is a round of its own.
+    number = store.add(f"{_KEY}/come/{rank}", 1)
+    key = f"{_KEY}/{number}"
+    store.set(f"{key}/machine/{rank}", socket.gethostname())
+    everyone = [f"{key}/machine/{each}" for each in range(world)]
+    store.wait(everyone, limit)
+    if rank == 0:
+        machines = {store.get(each) for each in everyone}
+        host = "127.0.0.1" if len(machines) == 1 else socket.getfqdn()
+        store.set(f"{key}/address", f"{host}:{free_port()}")
+    store.wait([f"{key}/address"], limit)
+    return Meeting(rank, world, store.get(f"{key}/address").decode(), local)
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
 
 
 def _found_by_jax() -> bool:

@@ -59,6 +59,16 @@ class Store:
         count = int(self.wait_for(f"{key}/count", seconds))
         return b"".join(self.wait_for(f"{key}/{number}", seconds) for number in range(count))
 
+    def has(self, key: str) -> bool:
+        """Whether something is kept under a key, now."""
+        try:
+            self._client.key_value_try_get_bytes(key)
+        except Exception as error:
+            if "NOT_FOUND" in str(error):
+                return False
+            raise DistStoreError(_without_details(error)) from error
+        return True
+
     def wait_for(self, key: str, seconds: float) -> bytes:
         """The short value under a key that `set` has written; waits until there is one.
 

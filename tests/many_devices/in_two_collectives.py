@@ -13,7 +13,7 @@ import pytest
 import flambeau
 from flambeau import distributed, nn
 from flambeau.distributed import ReduceOp
-from flambeau.distributed.device_mesh import init_device_mesh
+from flambeau.distributed.device_mesh import DeviceMesh, init_device_mesh
 from flambeau.distributed.fsdp import FullyShardedDataParallel
 from flambeau.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from flambeau.nn.parallel import DistributedDataParallel
@@ -119,6 +119,35 @@ def one_to_another(rank):
         distributed.send(x, rank)
 
 
+def both_ways_at_once(rank):
+    x, y = flambeau.full((2,), float(rank)), flambeau.zeros(2)
+    # Both wait for the other first, and nobody for ever.
+    coming = distributed.irecv(y, 1 - rank)
+    distributed.isend(x, 1 - rank)
+    assert coming.wait()
+    assert coming.source_rank() == 1 - rank
+    assert y.tolist() == [1 - rank] * 2
+    y.zero_()
+    operations = [
+        distributed.P2POp(distributed.irecv, y, 1 - rank, tag=3),
+        distributed.P2POp(distributed.isend, x, group_peer=1 - rank, tag=3),
+    ]
+    works = distributed.batch_isend_irecv(operations)
+    distributed.barrier()
+    assert works[0].is_completed()
+    assert y.tolist() == [1 - rank] * 2
+    assert all(each.wait() for each in works)
+    late = distributed.irecv(y, 1 - rank)
+    assert not late.is_completed()
+    with pytest.raises(
+        distributed.DistBackendError, match=r"irecv\(\): process . has sent nothing"
+    ):
+        late.wait(dt.timedelta(seconds=0.1))
+    with pytest.raises(ValueError, match="need to use the same group"):
+        other = distributed.P2POp(distributed.isend, x, 1 - rank, distributed.group.WORLD)
+        distributed.batch_isend_irecv([operations[0], other])
+
+
 def groups_of_some_processes(rank):
     both = distributed.new_group([1, 0], sort_ranks=False)
     assert distributed.get_rank(both) == 1 - rank
@@ -189,10 +218,29 @@ def tensors_on_a_mesh_of_both_processes(rank):
     parts = DTensor.from_local(flambeau.full((1, 2), rank + 1.0), mesh, [Shard(0), Replicate()])
     assert parts.full_tensor().tolist() == [[1, 1], [1, 1], [2, 2], [2, 2]]
     x.requires_grad_()
+    (x.to_local() * (rank + 1)).sum().backward()
+    assert x.grad.full_tensor()[:, 0].tolist() == [1, 1, 0, 0, 2, 2, 0, 0]
+    part = flambeau.ones(1, 2, requires_grad=True)
+    parts = DTensor.from_local(part, mesh, [Shard(0), Replicate()])
+    (parts * whole[:4]).sum().backward()
+    assert part.grad.tolist() == [whole[2 * rank : 2 * rank + 2].sum(0).tolist()]
+    with pytest.raises(NotImplementedError, match="has a first derivative only"):
+        flambeau.autograd.grad(x.to_local().sum(), x, create_graph=True)
+    x.grad = None
     (x * whole).sum().backward()
     assert x.grad.full_tensor().tolist() == whole.tolist()
     with pytest.raises(distributed.DistBackendError, match="to be the same in all processes"):
         _ = x * flambeau.full((2,), float(rank))
+
+
+def a_part_that_another_process_has_as_well(rank):
+    mesh = DeviceMesh("cpu", [[0, 5, 2, 3], [4, 1, 6, 7]])
+    x = distribute_tensor(flambeau.ones(8), mesh, [Replicate(), Shard(0)]).requires_grad_()
+    assert x.to_local().shape == (2,)
+    mesh = DeviceMesh("cpu", [[0, 4, 2, 3], [5, 1, 6, 7]])
+    x = distribute_tensor(flambeau.ones(8), mesh, [Replicate(), Shard(0)]).requires_grad_()
+    with pytest.raises(NotImplementedError, match="a copy of the part that another process has"):
+        x.to_local().sum().backward()
 
 
 def wrapped_models(rank):
@@ -238,11 +286,13 @@ if __name__ == "__main__":
             exchanging,
             objects,
             one_to_another,
+            both_ways_at_once,
             groups_of_some_processes,
             arguments_that_do_not_fit,
             processes_that_disagree,
             a_process_that_does_not_come,
             tensors_on_a_mesh_of_both_processes,
+            a_part_that_another_process_has_as_well,
             wrapped_models,
             batches,
         ]

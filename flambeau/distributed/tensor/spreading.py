@@ -21,6 +21,7 @@ from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.tensor_class import TensorMeta
 from flambeau.distributed.device_mesh import DeviceMesh, as_mesh
+from flambeau.distributed.tensor.parts import first_device, of_own_parts, own_part
 from flambeau.distributed.tensor.placements import (
     Partial,
     Placement,
@@ -101,15 +102,14 @@ class DTensor(Tensor, metaclass=_DTensorMeta):
                 ``grad_placements``.
 
         Raises:
-            NotImplementedError: Of a mesh over several processes, the part requires grad, or a
-                placement is `Partial`.
+            NotImplementedError: Of a mesh over several processes, a placement is `Partial`.
         """
         mesh = as_mesh(device_mesh)
         whole: Any = local_tensor
         settled: list[Placement] = []
         given = [Replicate()] * mesh.ndim if placements is None else placements
         if not mesh.is_this_process_alone:
-            return _of_parts(local_tensor, mesh, given)
+            return of_own_parts(local_tensor, mesh, given)
         for count, each in zip(mesh.shape, given, strict=True):
             if isinstance(each, Shard):
                 whole = cat([whole] * count, each.dim)
@@ -117,24 +117,6 @@ class DTensor(Tensor, metaclass=_DTensorMeta):
                 whole = whole * count
             settled.append(Replicate() if isinstance(each, Partial) else each)
         return put(whole, sharding_of(mesh, settled, whole.shape))
-
-
-def _of_parts(part: Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> Tensor:
-    """The tensor of which each device has the part that its process gives."""
-    if any(isinstance(each, Partial) for each in placements):
-        raise NotImplementedError(
-            "DTensor.from_local() over several processes: add up by all_reduce"
-        )
-    if part.requires_grad and modes.grad_enabled:
-        raise NotImplementedError("DTensor.from_local() over several processes: detach() the part")
-    shape = [*part.shape]
-    for count, each in zip(mesh.shape, placements, strict=True):
-        if isinstance(each, Shard):
-            shape[each.dim] *= count
-    sharding, array = sharding_of(mesh, placements, shape), part._read()
-    parts = [jax.device_put(array, device) for device in sharding.addressable_devices]
-    whole = jax.make_array_from_single_device_arrays(tuple(shape), sharding, parts)
-    return Tensor._wrap(whole)
 
 
 def distribute_tensor(
@@ -286,30 +268,24 @@ def full_tensor(self: Tensor, *, grad_placements: Any = None) -> Any:
     sharding = lies(self)
     if modes.trace is not None or sharding is None:
         return self
-    here = sharding.addressable_devices
-    device = next(each for each in meshes.devices_of(self._read()) if each in here)
-    return put(self, SingleDeviceSharding(device))
+    return put(self, SingleDeviceSharding(first_device(self._read())))
 
 
 def to_local(self: Tensor, *, grad_placements: Any = None) -> Any:
-    """The part that this process's first device has, on that device.
-
-    A gradient flows back, unless the mesh spans several processes.
+    """The part that this process's first device has, on that device; a gradient flows back.
 
     Inside a compiled function, which computes for all devices, it is the whole tensor.
     """
     sharding = lies(self)
     if modes.trace is not None or sharding is None:
         return self
-    here = sharding.addressable_devices
-    device = next(each for each in meshes.devices_of(self._read()) if each in here)
-    if sharding.is_fully_addressable:
-        parts = sharding.devices_indices_map(tuple(self.shape))[device]
-        whole = all(each == slice(None) for each in parts)
-        return put(self if whole else self[parts], SingleDeviceSharding(device))
-    # Each process has another part, so none can take it out of the whole.
-    part = next(e.data for e in self._read().addressable_shards if e.device == device)
-    return Tensor._wrap(part)
+    if not sharding.is_fully_addressable:
+        # Each process has another part, so none can take it out of the whole.
+        return own_part(self)
+    device = first_device(self._read())
+    parts = sharding.devices_indices_map(tuple(self.shape))[device]
+    whole = all(each == slice(None) for each in parts)
+    return put(self if whole else self[parts], SingleDeviceSharding(device))
 
 
 class _OfSpread:
