@@ -125,7 +125,12 @@ def meeting_at(store: Store, rank: int, world_size: int, seconds: float) -> Meet
         ValueError: The rank is not in the world.
         DistStoreError: Not all processes come to the store within the time.
     """
-    known: dict[str, str | None] = {"rank": str(rank), "world_size": str(world_size), "address": "", "port": "0"}
+    known: dict[str, str | None] = {
+        "rank": str(rank),
+        "world_size": str(world_size),
+        "address": "",
+        "port": "0",
+    }
     rank, world, _, local, _ = _checked(known)
     if world == 1:
         return Meeting(rank, world, "", local)
