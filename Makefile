@@ -63,7 +63,8 @@ kernels: $(VENV)/.extras-test,kernels
 	@set -e; for set in avx512 avx2 plain; do FLAMBEAU_KERNELS_ISA=$$set build/kernels/check 10; done
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--no-build-isolation --no-deps --force-reinstall ./kernels
-	FLAMBEAU_CONFORMANCE=0 $(PYTEST) tests/ops/native tests/ops/neural/test_convolution.py $(ARGS)
+	FLAMBEAU_CONFORMANCE=0 $(PYTEST) tests/ops/native tests/ops/neural/test_convolution.py \
+		tests/nn/functional/test_attention.py $(ARGS)
 
 docs: $(VENV)/.extras-docs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build

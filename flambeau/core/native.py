@@ -18,10 +18,16 @@ import jax
 from flambeau.core.compiler import one_cpu
 from flambeau.core.warning import warn
 
-#: Of the interface to the library: the names of kernels, and their arguments.
+#: Of the interface to the library: what a kernel's name means, and its arguments.
 _VERSION = 1
 
-_NAMES = ("flambeau_convolution", "flambeau_convolution_images", "flambeau_convolution_filters")
+_NAMES = (
+    "flambeau_attention",
+    "flambeau_attention_gradients",
+    "flambeau_convolution",
+    "flambeau_convolution_filters",
+    "flambeau_convolution_images",
+)
 
 
 @functools.cache
@@ -31,7 +37,8 @@ def native_kernels() -> tuple[str, ...]:
     They are used where there is only a CPU that is one device, unless ``FLAMBEAU_KERNELS=0`` stands
     in the environment.
     """
-    return tuple(sorted(_NAMES)) if _loaded() is not None else ()
+    library = _loaded()
+    return () if library is None else tuple(each for each in _NAMES if hasattr(library, each))
 
 
 @functools.cache
@@ -63,6 +70,7 @@ def _loaded() -> ctypes.CDLL | None:
         )
         return None
     library = ctypes.CDLL(str(flambeau_kernels.library()))
-    for name in _NAMES:
+    # An older library has fewer kernels.
+    for name in filter(functools.partial(hasattr, library), _NAMES):
         jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library, name)), platform="cpu")
     return library

@@ -10,7 +10,7 @@ from pathlib import Path
 
 __all__ = ["VERSION", "library"]
 
-#: Of the interface between flambeau and the library: the names of kernels, and their arguments.
+#: Of the interface between flambeau and the library: what a kernel's name means, and its arguments.
 VERSION = 1
 
 

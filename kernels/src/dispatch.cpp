@@ -3,19 +3,27 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "matrix.h"
 #include "micro.h"
 
 namespace flambeau {
 
 extern const Micro micro_plain;
+extern const MatrixLoops matrix_plain;
 #if defined(__x86_64__)
-extern const Micro micro_avx2;
-extern const Micro micro_avx512;
+extern const Micro micro_avx2, micro_avx512;
+extern const MatrixLoops matrix_avx2, matrix_avx512;
 #endif
 
 namespace {
 
-const Micro& chosen() {
+// The loops of one set of instructions.
+struct Set {
+  const Micro& micro;
+  const MatrixLoops& matrix;
+};
+
+Set chosen() {
 #if defined(__x86_64__)
   // The fastest set that is allowed; tests try each.
   const char* most = std::getenv("FLAMBEAU_KERNELS_ISA");
@@ -23,17 +31,22 @@ const Micro& chosen() {
     return most == nullptr || std::strcmp(most, each.name) == 0;
   };
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v4") && allowed(micro_avx512)) return micro_avx512;
-  if (__builtin_cpu_supports("x86-64-v3") && allowed(micro_avx2)) return micro_avx2;
+  if (__builtin_cpu_supports("x86-64-v4") && allowed(micro_avx512)) {
+    return {micro_avx512, matrix_avx512};
+  }
+  if (__builtin_cpu_supports("x86-64-v3") && allowed(micro_avx2)) return {micro_avx2, matrix_avx2};
 #endif
-  return micro_plain;
+  return {micro_plain, matrix_plain};
+}
+
+const Set& set() {
+  static const Set found = chosen();
+  return found;
 }
 
 }  // namespace
 
-const Micro& micro() {
-  static const Micro& found = chosen();
-  return found;
-}
+const Micro& micro() { return set().micro; }
+const MatrixLoops& matrix_loops() { return set().matrix; }
 
 }  // namespace flambeau

@@ -1,26 +1,17 @@
 // Compiled several times: FLAMBEAU_MICRO names the result, and the shape of a block is chosen so
 // that its sums fill the registers of the instruction set.
-//
-// Nothing of the standard library may be instantiated here: the linker keeps one copy of a
-// function, which might be one that this processor cannot run.
 
 #include "micro.h"
+
+#include "vector.h"
 
 namespace flambeau {
 namespace {
 
-constexpr int kLanes = FLAMBEAU_LANES;
 constexpr int kRows = FLAMBEAU_ROWS;
 constexpr int kVectors = FLAMBEAU_VECTORS;
 constexpr int kLeft = FLAMBEAU_LEFT;
 constexpr int kRight = FLAMBEAU_RIGHT;
-
-typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
-// The same at any address.
-typedef float Unaligned __attribute__((vector_size(kLanes * sizeof(float)), aligned(sizeof(float))));
-
-inline Vector load(const float* from) { return *reinterpret_cast<const Unaligned*>(from); }
-inline void store(float* to, Vector value) { *reinterpret_cast<Unaligned*>(to) = value; }
 
 template <int kCount>
 void product_of(std::int64_t terms, const float* weights, const std::int32_t* offsets,

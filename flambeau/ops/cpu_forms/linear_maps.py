@@ -31,10 +31,12 @@ class LinearMap(NamedTuple):
         apply: From ``(fixed, linear)`` to a tuple of arrays, linear in ``linear``.
         transpose: From ``(fixed, cotangents)`` to the cotangents of ``linear``, a tuple. What it
             gives for a ``None`` does not matter.
+        batches: Whether the transpose has ways of its own for batches too.
     """
 
     apply: Callable[[Arrays, Arrays], Arrays]
     transpose: Callable[[Arrays, Arrays], Arrays]
+    batches: bool = False
 
     def __call__(self, fixed: Arrays, linear: Arrays) -> Arrays:
         """The results of the map."""
@@ -121,7 +123,8 @@ def _define(primitive: Any, compute: Callable[..., Any], plain: Callable[..., An
         return jax.make_jaxpr(functools.partial(plain, call))(*arrays).out_avals
 
     def batched(arrays: Any, axes: Any, *, call: _Call) -> Any:
-        found = jax.vmap(functools.partial(plain, call), axes)(*arrays)
+        function = compute if call.map.batches else plain
+        found = jax.vmap(functools.partial(function, call), axes)(*arrays)
         return found, [0] * len(found)
 
     def pushed(primals: Any, tangents: Any, *, call: _Call) -> Any:

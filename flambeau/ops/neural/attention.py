@@ -19,6 +19,7 @@ from jax import lax
 from flambeau.core.kinds import Array
 from flambeau.core.op import op
 from flambeau.ops.checks import needs_floating, same_dtype
+from flambeau.ops.native import attention as native
 from flambeau.ops.neural import fused_attention
 from flambeau.ops.neural.softmax import moved_weights
 
@@ -80,19 +81,25 @@ def attention(
     query, key, value = (
         jnp.broadcast_to(each, (*batch, *each.shape[-2:])) for each in (query, key, value)
     )
-    count = math.prod(batch) * query.shape[-2] * key.shape[-2]
 
     def plain(query: Any, key: Any, value: Any, mask: Any) -> Any:
-        masks = Masks(mask, is_causal, dropout_mask, dropout_p)
-        return _by_size(query, key, value, masks, scale, count)
+        return _by_size(query, key, value, Masks(mask, is_causal, dropout_mask, dropout_p), scale)
 
     if fused_attention.takes(query, key, value, attn_mask, dropout_mask, is_causal):
         return fused_attention.or_else(plain, query, key, value, attn_mask, scale, is_causal)
+    if native.takes(query, dropout_mask):
+        return native.attend(_plain, query, key, value, attn_mask, is_causal, scale)
     return plain(query, key, value, attn_mask)
 
 
-def _by_size(query: Any, key: Any, value: Any, masks: Masks, scale: Any, count: int) -> Any:
+def _plain(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: float) -> Any:
+    """Attention without dropout by XLA's operators."""
+    return _by_size(query, key, value, Masks(mask, is_causal, None, 0.0), scale)
+
+
+def _by_size(query: Any, key: Any, value: Any, masks: Masks, scale: Any) -> Any:
     """All scores at once, or one block of queries after the other where there are many."""
+    count = math.prod(query.shape[:-1]) * key.shape[-2]
     if count <= _SCORES_AT_ONCE or query.shape[-2] == 1:
         return _attend(query, key, value, masks, scale, 0)
     return _attend_in_blocks(query, key, value, masks, scale, count)

@@ -15,6 +15,7 @@ import pytest
 
 import flambeau
 from flambeau.nn.attention import SDPBackend, sdpa_kernel
+from flambeau.ops.native import attention as native
 from flambeau.ops.neural import fused_attention
 from flambeau.ops.neural.attention import attention
 
@@ -34,6 +35,7 @@ def attend(query, key, value, mask=None, is_causal=False, scale=None):
 @pytest.fixture
 def a_gpu(monkeypatch):
     monkeypatch.setattr(fused_attention, "cuda_capability", lambda: (9, 0))
+    monkeypatch.setattr(native, "takes", lambda *_: False)
     fused = pytest.importorskip(
         "jax._src.cudnn.fused_attention_stablehlo", reason="this JAX asks for cuDNN elsewhere"
     )

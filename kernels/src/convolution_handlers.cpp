@@ -1,38 +1,13 @@
-// What XLA calls: arguments are checked, then computed with by XLA's own threads.
+// Convolutions, as XLA calls them.
 
 #include <algorithm>
-#include <new>
-#include <string>
 
 #include "convolution.h"
+#include "handler.h"
 #include "micro.h"
-#include "xla/ffi/api/ffi.h"
-
-namespace ffi = xla::ffi;
 
 namespace flambeau {
 namespace {
-
-using Array = ffi::Buffer<ffi::F32>;
-using Result = ffi::ResultBuffer<ffi::F32>;
-using Numbers = ffi::Span<const std::int64_t>;
-using Dimensions = ffi::Span<const std::int64_t>;
-
-// XLA's threads for this call, which the program's other operations use as well.
-Pool pool_of(ffi::ThreadPool threads) {
-  const int count = static_cast<int>(threads.num_threads());
-  if (count < 2) return {};
-  return {count, [threads](std::function<void()> task) mutable { threads.Schedule(std::move(task)); }};
-}
-
-std::string text_of(Dimensions dimensions) {
-  std::string text = "[";
-  for (const std::int64_t each : dimensions) {
-    if (text.size() > 1) text += ", ";
-    text += std::to_string(each);
-  }
-  return text + "]";
-}
 
 ffi::Error refusal(const std::string& reason) {
   return ffi::Error::InvalidArgument("flambeau's convolution: " + reason);
@@ -87,13 +62,9 @@ ffi::Error run(Kernel kernel, const Convolution& shape, ffi::ThreadPool threads,
   }
   if (result->element_count() == 0) return ffi::Error::Success();
   if (!is_possible(shape)) return refusal("the arrays are too large");
-  // An exception must not reach XLA, which is compiled without them.
-  try {
+  return run_safely("flambeau's convolution", [&] {
     kernel(shape, left.typed_data(), right.typed_data(), to, pool_of(threads));
-  } catch (const std::bad_alloc&) {
-    return ffi::Error(ffi::ErrorCode::kResourceExhausted, "flambeau's convolution: out of memory");
-  }
-  return ffi::Error::Success();
+  });
 }
 
 ffi::Error results_of(ffi::ThreadPool threads, Array images, Array filters, Numbers stride,
