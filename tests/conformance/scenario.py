@@ -121,6 +121,21 @@ def dtype_name(dtype: Any) -> str:
     return str(dtype).rpartition(".")[2]
 
 
+def recorder(seen: list[Any], label: str = "hook", result: Any = None) -> Callable[..., Any]:
+    """A hook that notes what it is given, the module aside."""
+
+    def hook(module: Any, *given: Any) -> Any:
+        seen.append((label, *given))
+        return result
+
+    return hook
+
+
+def leaf(lib: Any, *values: float) -> Any:
+    """An input that requires grad."""
+    return lib.tensor(values or (1.0, 2.0), requires_grad=True)
+
+
 def kit(lib: Any) -> SimpleNamespace:
     """Small modules to play with, built on one library."""
     nn = lib.nn
@@ -166,6 +181,16 @@ def kit(lib: Any) -> SimpleNamespace:
                 return (*args, kwargs)
             return args[0] if len(args) == 1 else args
 
+    class Calls(nn.Module):
+        """Calls a function."""
+
+        def __init__(self, function: Callable[..., Any]) -> None:
+            super().__init__()
+            self.function = function
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return self.function(*args, **kwargs)
+
     class Failing(nn.Module):
         """Always raises."""
 
@@ -183,4 +208,5 @@ def kit(lib: Any) -> SimpleNamespace:
         def forward(self, input: Any) -> Any:
             return self.net(input) + self.bias
 
-    return SimpleNamespace(Scale=Scale, Shift=Shift, Net=Net, Echo=Echo, Failing=Failing, Deep=Deep)
+    classes = (Scale, Shift, Net, Echo, Calls, Failing, Deep)
+    return SimpleNamespace(**{each.__name__: each for each in classes})

@@ -3,19 +3,9 @@
 import copy
 import pickle
 
-from tests.conformance.scenario import Table
+from tests.conformance.scenario import Table, recorder
 
 scenario = Table()
-
-
-def recorder(seen, label, result=None):
-    """A hook that notes what it is given, the module aside."""
-
-    def hook(module, *given):
-        seen.append((label, *given))
-        return result
-
-    return hook
 
 
 @scenario

@@ -2,18 +2,9 @@
 
 import importlib
 
-from tests.conformance.scenario import Table
+from tests.conformance.scenario import Table, leaf, recorder
 
 scenario = Table()
-
-
-def recorder(seen, label="hook"):
-    """A full backward hook that notes what it is given, the module aside."""
-
-    def hook(module, grad_input, grad_output):
-        seen.append((label, grad_input, grad_output))
-
-    return hook
 
 
 def pre_recorder(seen):
@@ -25,20 +16,10 @@ def pre_recorder(seen):
     return hook
 
 
-def leaf(lib, *values):
-    """A tensor that requires grad."""
-    return lib.tensor(values or (1.0, 2.0), requires_grad=True)
-
-
 @scenario
 def inputs_of_all_kinds(lib, kit):
     seen = []
-
-    class Model(lib.nn.Module):
-        def forward(self, index, input, factor, constant):
-            return input * constant * factor
-
-    module = Model()
+    module = kit.Calls(lambda index, input, factor, constant: input * constant * factor)
     module.register_full_backward_hook(recorder(seen))
     module(lib.tensor([1, 2]), leaf(lib), 3.0, lib.ones(2)).sum().backward()
     return seen
@@ -83,12 +64,7 @@ def no_inputs_at_all(lib, kit):
 @scenario
 def an_output_that_requires_no_grad(lib, kit):
     seen = []
-
-    class Model(lib.nn.Module):
-        def forward(self, input):
-            return input.detach() * 2
-
-    module = Model()
+    module = kit.Calls(lambda input: input.detach() * 2)
     module.register_full_backward_hook(recorder(seen))
     output = module(leaf(lib))
     return output.requires_grad, seen
@@ -97,12 +73,7 @@ def an_output_that_requires_no_grad(lib, kit):
 @scenario
 def none_among_the_outputs(lib, kit):
     seen = []
-
-    class Model(lib.nn.Module):
-        def forward(self, input):
-            return input * 2, None, input * 3
-
-    module = Model()
+    module = kit.Calls(lambda input: (input * 2, None, input * 3))
     module.register_full_backward_hook(recorder(seen))
     output = module(leaf(lib))
     output[0].sum().backward()
@@ -112,12 +83,7 @@ def none_among_the_outputs(lib, kit):
 @scenario
 def one_of_three_outputs_is_used(lib, kit):
     seen = []
-
-    class Model(lib.nn.Module):
-        def forward(self, input):
-            return input.sum(), input[:1] * 2, input.detach()
-
-    module = Model()
+    module = kit.Calls(lambda input: (input.sum(), input[:1] * 2, input.detach()))
     module.register_full_backward_hook(recorder(seen))
     module.register_full_backward_pre_hook(pre_recorder(seen))
     input = leaf(lib)
@@ -129,12 +95,7 @@ def one_of_three_outputs_is_used(lib, kit):
 @scenario
 def one_tensor_as_two_inputs(lib, kit):
     seen = []
-
-    class Model(lib.nn.Module):
-        def forward(self, one, other):
-            return one * 2 + other * 3
-
-    module = Model()
+    module = kit.Calls(lambda one, other: one * 2 + other * 3)
     module.register_full_backward_hook(recorder(seen))
     input = leaf(lib)
     module(input, input).sum().backward()
@@ -295,22 +256,14 @@ def backward_with_inputs(lib, kit):
 
 @scenario
 def none_as_output_warns(lib, kit):
-    class Model(lib.nn.Module):
-        def forward(self, input):
-            return None
-
-    module = Model()
+    module = kit.Calls(lambda input: None)
     module.register_full_backward_hook(lambda *args: None)
     return module(leaf(lib))
 
 
 @scenario
 def no_outputs(lib, kit):
-    class Model(lib.nn.Module):
-        def forward(self, input):
-            return ()
-
-    module = Model()
+    module = kit.Calls(lambda input: ())
     module.register_full_backward_hook(lambda *args: None)
     return module(leaf(lib))
 
@@ -318,12 +271,7 @@ def no_outputs(lib, kit):
 @scenario
 def tensors_inside_a_tuple_among_the_inputs(lib, kit):
     seen = []
-
-    class Model(lib.nn.Module):
-        def forward(self, nested, input):
-            return nested[0] * input
-
-    module = Model()
+    module = kit.Calls(lambda nested, input: nested[0] * input)
     module.register_full_backward_hook(recorder(seen))
     input, inside = leaf(lib), leaf(lib)
     module((inside,), input).sum().backward()
@@ -343,11 +291,7 @@ def a_custom_function_inside(lib, kit):
         def backward(ctx, grads):
             return grads * 10
 
-    class Model(lib.nn.Module):
-        def forward(self, input):
-            return Tenfold.apply(input)
-
-    module = Model()
+    module = kit.Calls(lambda input: Tenfold.apply(input))
     module.register_full_backward_hook(recorder(seen))
     input = leaf(lib)
     module(input).sum().backward()
@@ -482,12 +426,7 @@ def an_lstm_with_nested_states(lib, kit):
 @scenario
 def an_input_that_the_output_does_not_depend_on(lib, kit):
     seen = []
-
-    class Model(lib.nn.Module):
-        def forward(self, used, unused):
-            return used * 2
-
-    module = Model()
+    module = kit.Calls(lambda used, unused: used * 2)
     module.register_full_backward_hook(recorder(seen))
     used, unused = leaf(lib), leaf(lib)
     module(used, unused).sum().backward()

@@ -2,24 +2,9 @@
 
 from collections import namedtuple
 
-from tests.conformance.scenario import Table
+from tests.conformance.scenario import Table, leaf, recorder
 
 scenario = Table()
-
-
-def recorder(seen, label, result=None):
-    """A hook that notes what it is given, the module aside."""
-
-    def hook(module, *given):
-        seen.append((label, *given))
-        return result
-
-    return hook
-
-
-def leaf(lib, *values):
-    """An input that takes a gradient."""
-    return lib.tensor(values or (1.0, 2.0), requires_grad=True)
 
 
 @scenario
@@ -155,12 +140,8 @@ def an_input_that_needs_no_gradient_but_gets_one(lib, kit):
 
 @scenario
 def some_inputs_need_no_gradient(lib, kit):
-    class Product(lib.nn.Module):
-        def forward(self, x, y, factor):
-            return x * y * factor
-
     seen = []
-    product = Product()
+    product = kit.Calls(lambda x, y, factor: x * y * factor)
     product.register_full_backward_hook(recorder(seen, "full"))
     product(leaf(lib), lib.ones(2), 3).sum().backward()
     return seen
@@ -168,12 +149,8 @@ def some_inputs_need_no_gradient(lib, kit):
 
 @scenario
 def keyword_inputs_are_not_seen(lib, kit):
-    class Product(lib.nn.Module):
-        def forward(self, x, y):
-            return x * y
-
     seen = []
-    product = Product()
+    product = kit.Calls(lambda x, y: x * y)
     product.register_full_backward_hook(recorder(seen, "full"))
     y = leaf(lib)
     product(leaf(lib), y=y).sum().backward()
@@ -182,12 +159,8 @@ def keyword_inputs_are_not_seen(lib, kit):
 
 @scenario
 def several_outputs_all_used(lib, kit):
-    class Two(lib.nn.Module):
-        def forward(self, x):
-            return x * 2, x * 3
-
     seen = []
-    two = Two()
+    two = kit.Calls(lambda x: (x * 2, x * 3))
     two.register_full_backward_hook(recorder(seen, "full"))
     x = leaf(lib)
     first, second = two(x)
@@ -197,12 +170,8 @@ def several_outputs_all_used(lib, kit):
 
 @scenario
 def several_outputs_of_which_one_needs_no_gradient(lib, kit):
-    class Two(lib.nn.Module):
-        def forward(self, x):
-            return x * 2, lib.ones(1)
-
     seen = []
-    two = Two()
+    two = kit.Calls(lambda x: (x * 2, lib.ones(1)))
     two.register_full_backward_hook(recorder(seen, "full"))
     x = leaf(lib)
     first, second = two(x)
@@ -212,12 +181,8 @@ def several_outputs_of_which_one_needs_no_gradient(lib, kit):
 
 @scenario
 def an_integer_among_the_outputs(lib, kit):
-    class Two(lib.nn.Module):
-        def forward(self, x):
-            return x * 2, 7
-
     seen = []
-    two = Two()
+    two = kit.Calls(lambda x: (x * 2, 7))
     two.register_full_backward_hook(recorder(seen, "full"))
     first, second = two(leaf(lib))
     first.sum().backward()
@@ -228,12 +193,8 @@ def an_integer_among_the_outputs(lib, kit):
 def a_named_tuple_as_output(lib, kit):
     pair = namedtuple("pair", ["left", "right"])
 
-    class Two(lib.nn.Module):
-        def forward(self, x):
-            return pair(x * 2, x * 3)
-
     seen = []
-    two = Two()
+    two = kit.Calls(lambda x: pair(x * 2, x * 3))
     two.register_full_backward_hook(recorder(seen, "full"))
     result = two(leaf(lib))
     (result.left + result.right).sum().backward()
@@ -242,12 +203,8 @@ def a_named_tuple_as_output(lib, kit):
 
 @scenario
 def a_list_inside_the_output(lib, kit):
-    class Nested(lib.nn.Module):
-        def forward(self, x):
-            return x * 2, [x * 3]
-
     seen = []
-    nested = Nested()
+    nested = kit.Calls(lambda x: (x * 2, [x * 3]))
     nested.register_full_backward_hook(recorder(seen, "full"))
     x = leaf(lib)
     first, (second,) = nested(x)
@@ -257,12 +214,8 @@ def a_list_inside_the_output(lib, kit):
 
 @scenario
 def a_dictionary_as_output_warns(lib, kit):
-    class Named(lib.nn.Module):
-        def forward(self, x):
-            return {"out": x * 2}
-
     seen = []
-    named = Named()
+    named = kit.Calls(lambda x: {"out": x * 2})
     named.register_full_backward_hook(recorder(seen, "full"))
     x = leaf(lib)
     named(x)["out"].sum().backward()
@@ -359,12 +312,8 @@ def a_global_old_hook_after_a_global_full_one(lib, kit):
 
 @scenario
 def an_old_hook_on_one_operator(lib, kit):
-    class Product(lib.nn.Module):
-        def forward(self, x, y):
-            return x * y
-
     seen = []
-    product = Product()
+    product = kit.Calls(lambda x, y: x * y)
     product.register_backward_hook(recorder(seen, "old"))
     x, y = leaf(lib) * 1, leaf(lib) * 1
     product(x, y).sum().backward()
@@ -373,12 +322,8 @@ def an_old_hook_on_one_operator(lib, kit):
 
 @scenario
 def an_old_hook_on_several_operators_warns(lib, kit):
-    class Steps(lib.nn.Module):
-        def forward(self, x):
-            return (x * 3) * 5
-
     seen = []
-    steps = Steps()
+    steps = kit.Calls(lambda x: (x * 3) * 5)
     steps.register_backward_hook(recorder(seen, "old"))
     steps(leaf(lib) * 1).sum().backward()
     return [label for label, *_ in seen], seen[0][2]
@@ -386,12 +331,8 @@ def an_old_hook_on_several_operators_warns(lib, kit):
 
 @scenario
 def an_old_hook_on_a_dictionary_warns(lib, kit):
-    class Named(lib.nn.Module):
-        def forward(self, x):
-            return {"size": 3, "out": x * 2}
-
     seen = []
-    named = Named()
+    named = kit.Calls(lambda x: {"size": 3, "out": x * 2})
     named.register_backward_hook(recorder(seen, "old"))
     named(leaf(lib) * 1)["out"].sum().backward()
     return [label for label, *_ in seen]
@@ -399,12 +340,8 @@ def an_old_hook_on_a_dictionary_warns(lib, kit):
 
 @scenario
 def an_old_hook_on_nested_tuples(lib, kit):
-    class Nested(lib.nn.Module):
-        def forward(self, x):
-            return ((x * 2, x * 3), x)
-
     seen = []
-    nested = Nested()
+    nested = kit.Calls(lambda x: ((x * 2, x * 3), x))
     nested.register_backward_hook(recorder(seen, "old"))
     nested(leaf(lib) * 1)[0][0].sum().backward()
     return [label for label, *_ in seen]
@@ -412,12 +349,8 @@ def an_old_hook_on_nested_tuples(lib, kit):
 
 @scenario
 def an_old_hook_on_several_outputs_warns(lib, kit):
-    class Two(lib.nn.Module):
-        def forward(self, x):
-            return x * 2, x * 3
-
     seen = []
-    two = Two()
+    two = kit.Calls(lambda x: (x * 2, x * 3))
     two.register_backward_hook(recorder(seen, "old"))
     first, second = two(leaf(lib) * 1)
     (first + second).sum().backward()
@@ -426,12 +359,8 @@ def an_old_hook_on_several_outputs_warns(lib, kit):
 
 @scenario
 def an_old_hook_with_an_argument_that_is_no_tensor_warns(lib, kit):
-    class Product(lib.nn.Module):
-        def forward(self, x, factor):
-            return x * factor
-
     seen = []
-    product = Product()
+    product = kit.Calls(lambda x, factor: x * factor)
     product.register_backward_hook(recorder(seen, "old"))
     product(leaf(lib) * 1, 2).sum().backward()
     return [label for label, *_ in seen]
@@ -439,11 +368,7 @@ def an_old_hook_with_an_argument_that_is_no_tensor_warns(lib, kit):
 
 @scenario
 def an_old_hook_replaces_grad_input(lib, kit):
-    class Product(lib.nn.Module):
-        def forward(self, x, y):
-            return x * y
-
-    product = Product()
+    product = kit.Calls(lambda x, y: x * y)
     product.register_backward_hook(lambda module, before, after: (before[0] * 10, before[1]))
     x = leaf(lib)
     product(x * 1, leaf(lib) * 1).sum().backward()
@@ -452,12 +377,8 @@ def an_old_hook_replaces_grad_input(lib, kit):
 
 @scenario
 def an_old_global_hook(lib, kit):
-    class Product(lib.nn.Module):
-        def forward(self, x, y):
-            return x * y
-
     seen = []
-    product = Product()
+    product = kit.Calls(lambda x, y: x * y)
     lib.nn.modules.module.register_module_backward_hook(recorder(seen, "global"))
     product.register_backward_hook(recorder(seen, "own"))
     product(leaf(lib) * 1, leaf(lib) * 1).sum().backward()

@@ -1,7 +1,6 @@
 """What full backward hooks may put in the place of gradients."""
 
-from tests.conformance.module_scenarios.gradient_edges import leaf, recorder
-from tests.conformance.scenario import Table
+from tests.conformance.scenario import Table, leaf, recorder
 
 scenario = Table()
 
@@ -88,11 +87,7 @@ def a_hook_that_writes_to_a_gradient(lib, kit):
 
 @scenario
 def a_gradient_for_an_input_that_is_not_used(lib, kit):
-    class Model(lib.nn.Module):
-        def forward(self, used, unused):
-            return used * 2
-
-    module = Model()
+    module = kit.Calls(lambda used, unused: used * 2)
     module.register_full_backward_hook(
         lambda module, grad_input, grad_output: (grad_input[0], grad_input[1] + 7)
     )
@@ -103,11 +98,7 @@ def a_gradient_for_an_input_that_is_not_used(lib, kit):
 
 @scenario
 def two_gradients_of_which_one_ends(lib, kit):
-    class Model(lib.nn.Module):
-        def forward(self, used, unused):
-            return used * 2
-
-    module = Model()
+    module = kit.Calls(lambda used, unused: used * 2)
     module.register_full_backward_hook(
         lambda module, grad_input, grad_output: (None, grad_input[1] + 7)
     )
@@ -119,12 +110,7 @@ def two_gradients_of_which_one_ends(lib, kit):
 @scenario
 def a_pre_hook_that_ends_one_of_two_gradients(lib, kit):
     seen = []
-
-    class Model(lib.nn.Module):
-        def forward(self, input):
-            return input * 2, input * 3
-
-    module = Model()
+    module = kit.Calls(lambda input: (input * 2, input * 3))
     module.register_full_backward_pre_hook(lambda module, grad_output: (grad_output[0], None))
     module.register_full_backward_hook(recorder(seen))
     input = leaf(lib)
@@ -136,12 +122,7 @@ def a_pre_hook_that_ends_one_of_two_gradients(lib, kit):
 @scenario
 def a_pre_hook_that_gives_an_unused_output_a_gradient(lib, kit):
     seen = []
-
-    class Model(lib.nn.Module):
-        def forward(self, input):
-            return input * 2, input * 3
-
-    module = Model()
+    module = kit.Calls(lambda input: (input * 2, input * 3))
     module.register_full_backward_pre_hook(
         lambda module, grad_output: (grad_output[0], lib.ones(2) * 5)
     )
