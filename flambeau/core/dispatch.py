@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import opcode
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from flambeau.core import exhaustion, forward, packing, tape
+from flambeau.core import errors, exhaustion, forward, packing, tape
 from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.inside import stops_gradients
@@ -33,8 +32,6 @@ FAILURES = (
     TypeError, ValueError, OverflowError, ZeroDivisionError, AttributeError, LookupError,
     AssertionError,
 )  # fmt: skip
-
-_RAISE = opcode.opmap["RAISE_VARARGS"]
 
 # The packages whose accidents are an operator's; what other code raises is passed on as it is.
 _OPERATOR_PACKAGES = ("flambeau", "jax", "jaxlib", "numpy", "opt_einsum")
@@ -324,9 +321,8 @@ def _different_devices(kernel: Kernel, names: str) -> RuntimeError:
 
 def _explained(kernel: Kernel, arrays: Sequence[Any], error: Exception) -> Exception:
     """An accident inside an operator as PyTorch's type of error, with the facts."""
-    module, stated = _origin(error)
-    ours = module == "flambeau"
-    if (ours and stated) or module not in _OPERATOR_PACKAGES:
+    package = _package_of(error)
+    if isinstance(error, errors.OperatorError) or package not in _OPERATOR_PACKAGES:
         return error
     operands = ", ".join(
         f"{array.dtype}{list(array.shape)}" if hasattr(array, "shape") else repr(array)
@@ -334,19 +330,18 @@ def _explained(kernel: Kernel, arrays: Sequence[Any], error: Exception) -> Excep
     )
     reason = str(error).split("\n")[0]
     # JAX has a TypeError for shapes and dtypes too; Python's is for values of other types.
-    shaped = "dtype" in reason or "shape" in reason or not ours
+    shaped = "dtype" in reason or "shape" in reason or package != "flambeau"
     kind = TypeError if isinstance(error, TypeError) and not shaped else RuntimeError
     return kind(f"{kernel.name}() cannot take operands {operands}: {reason}")
 
 
-def _origin(error: Exception) -> tuple[str, bool]:
-    """The package whose code raised ``error``, and whether a ``raise`` statement there did."""
+def _package_of(error: Exception) -> str:
+    """The package whose code raised ``error``."""
     step = error.__traceback__
     assert step is not None
     while step.tb_next is not None:
         step = step.tb_next
-    package = step.tb_frame.f_globals.get("__name__", "").partition(".")[0]
-    return package, step.tb_frame.f_code.co_code[step.tb_lasti] == _RAISE
+    return step.tb_frame.f_globals.get("__name__", "").partition(".")[0]
 
 
 Kernel.run = run

@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from flambeau.core import naming, world
+from flambeau.core import errors, naming, world
 
 __all__ = [
     "bfloat16", "bool", "cdouble", "cfloat", "chalf", "complex32", "complex64", "complex128",
@@ -169,7 +169,9 @@ def from_numpy_dtype(numpy_dtype: Any) -> dtype:
         found = _BY_NUMPY.get(np.dtype(numpy_dtype))
     if found is None:
         names = ", ".join(each.name for each in ALL_DTYPES)
-        raise TypeError(f"arrays of dtype {numpy_dtype} have no tensor type; supported: {names}")
+        raise errors.TypeError(
+            f"arrays of dtype {numpy_dtype} have no tensor type; supported: {names}"
+        )
     return found
 
 

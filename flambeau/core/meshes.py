@@ -17,6 +17,7 @@ from jax.core import Tracer
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from flambeau.core import spanning
+from flambeau.core.errors import OperatorError
 from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.modes import modes
 
@@ -96,7 +97,7 @@ def together(leaves: list[Any]) -> list[Any] | None:
     return None if same else moved
 
 
-class DifferentDevicesError(RuntimeError, ValueError):
+class DifferentDevicesError(OperatorError, RuntimeError, ValueError):
     """Arrays lie on devices that are not all the same."""
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core import dtype as dtypes
-from flambeau.core import promotion, single_precision
+from flambeau.core import errors, promotion, single_precision
 from flambeau.core.dispatch import FAILURES, run
 from flambeau.core.generations import Generations
 from flambeau.core.kernel import Kernel
@@ -228,10 +228,12 @@ class Op:
             value = values[place]
             if value is None:
                 expected = "a Tensor or a number" if takes_number else "a Tensor"
-                raise TypeError(f"{self.name}(): {name} must be {expected}, got None")
+                raise errors.TypeError(f"{self.name}(): {name} must be {expected}, got None")
             if not takes_number and promotion.is_number(value):
                 kind = getattr(value, "dtype", type(value).__name__)
-                raise TypeError(f"{self.name}(): {name} must be a Tensor, got a {kind} number")
+                raise errors.TypeError(
+                    f"{self.name}(): {name} must be a Tensor, got a {kind} number"
+                )
 
     def _promoted(self, values: list[Any]) -> list[Any]:
         taking = [n for n in self.operands if values[n] is not None]

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau.core import dtype as dtypes
+from flambeau.core import errors
 from flambeau.core.dtype import BOOLEAN, COMPLEX, FLOATING, INTEGER, dtype, from_numpy_dtype
 
 _ZEROS = {BOOLEAN: False, INTEGER: 0, FLOATING: 0.0, COMPLEX: 0j}
@@ -44,10 +45,12 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     if high.category == FLOATING:
         if low.itemsize == high.itemsize:
             if low.itemsize == 1:
-                raise TypeError(f"promotion of {low!r} and {high!r} is not defined")
+                raise errors.TypeError(f"promotion of {low!r} and {high!r} is not defined")
             return dtypes.float32  # float16 and bfloat16: neither holds the other
         if low.itemsize == 1 or high.itemsize == 1:
-            raise TypeError(f"promotion of {low!r} and {high!r} is not defined; convert one first")
+            raise errors.TypeError(
+                f"promotion of {low!r} and {high!r} is not defined; convert one first"
+            )
         return max(low, high, key=lambda each: each.itemsize)
     return _promote_integers(low, high)
 
@@ -57,7 +60,7 @@ def _promote_integers(type1: dtype, type2: dtype) -> dtype:
         return max(type1, type2, key=lambda each: each.itemsize)
     unsigned, signed = (type2, type1) if type1.is_signed else (type1, type2)
     if unsigned is not dtypes.uint8:
-        raise TypeError(
+        raise errors.TypeError(
             f"promotion of {type1!r} and {type2!r} is not defined: "
             "among unsigned types only uint8 mixes with signed ones; convert one first"
         )
@@ -106,7 +109,7 @@ def result_dtype(operands: tuple[Any, ...]) -> dtype:
             both_inexact = found.category == COMPLEX and result.category == FLOATING
             result = result.to_complex() if both_inexact else found
     if result is None:
-        raise ValueError("type promotion needs at least one operand")
+        raise errors.ValueError("type promotion needs at least one operand")
     return result
 
 
@@ -135,7 +138,7 @@ def check_broadcast(*operands: Any) -> None:
 def _check(operands: tuple[Any, ...]) -> None:
     if all(map(is_number, operands)):
         kinds = " and ".join(str(np.result_type(each)) for each in operands)
-        raise TypeError(f"at least one operand must be a Tensor, got numbers only ({kinds})")
+        raise errors.TypeError(f"at least one operand must be a Tensor, got numbers only ({kinds})")
     check_broadcast(*operands)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeAlias
 import jax.numpy as jnp
 import numpy as np
 
+from flambeau.core import errors
 from flambeau.core.dtype import (
     BOOLEAN,
     COMPLEX,
@@ -33,10 +34,10 @@ def wrap_dim(dim: Any, ndim: int, name: str) -> int:
         TypeError: ``dim`` is no integer.
     """
     if not hasattr(dim, "__index__") or isinstance(dim, bool):
-        raise TypeError(f"{name}(): dim must be an int, got {type(dim).__name__}")
+        raise errors.TypeError(f"{name}(): dim must be an int, got {type(dim).__name__}")
     limit = max(ndim, 1)
     if not -limit <= dim < limit:
-        raise IndexError(
+        raise errors.IndexError(
             f"{name}(): Dimension out of range (expected to be in range of [{-limit}, "
             f"{limit - 1}], but got {dim}), since the tensor has {ndim} dimensions"
         )

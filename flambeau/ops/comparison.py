@@ -6,6 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from flambeau.core import errors
 from flambeau.core.kinds import Array, Number, Operand, TensorOperand
 from flambeau.core.op import function, op
 from flambeau.core.promotion import check_broadcast, is_number, result_dtype
@@ -148,7 +149,9 @@ def isin(
         TypeError: Both are numbers.
     """
     if is_number(elements) and is_number(test_elements):
-        raise TypeError("isin(): elements or test_elements must be a Tensor, got two numbers")
+        raise errors.TypeError(
+            "isin(): elements or test_elements must be a Tensor, got two numbers"
+        )
     for each in (elements, test_elements):
         if each.dtype == jnp.bool_:
             raise RuntimeError("isin() is not defined for bool tensors; convert with int() first")

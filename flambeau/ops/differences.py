@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from flambeau.core import errors
 from flambeau.core.dtype import FLOATING, get_default_dtype
 from flambeau.core.kinds import Array, Number
 from flambeau.core.op import function, op
@@ -66,7 +67,7 @@ def _neighbours(array: Any, dim: int) -> tuple[Any, Any]:
 def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
     """The areas between neighbouring sample points, and the dimension they are along."""
     if y.ndim == 0:
-        raise IndexError(f"{name}() needs at least one dimension, got a 0-d tensor")
+        raise errors.IndexError(f"{name}() needs at least one dimension, got a 0-d tensor")
     dim = wrap_dim(dim, y.ndim, name)
     if category(y) < FLOATING:
         y = y.astype(get_default_dtype().numpy)

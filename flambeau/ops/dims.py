@@ -7,6 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from flambeau.core import errors
 from flambeau.ops.checks import wrap_dim
 
 __all__: list[str] = []
@@ -23,7 +24,7 @@ def as_int(value: Any, name: str) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
+        raise errors.TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
 
 
 def wrap_listed(dims: Sequence[Any], ndim: int, name: str) -> tuple[int, ...]:
@@ -53,7 +54,7 @@ def sizes_of(args: tuple[Any, ...], name: str, by_name: Any = None) -> tuple[int
     if by_name is not None:
         args = (*args, by_name)
     if not args:
-        raise TypeError(f"{name}() needs integers, one by one or as one sequence; got none")
+        raise errors.TypeError(f"{name}() needs integers, one by one or as one sequence; got none")
     if len(args) == 1 and isinstance(args[0], Sequence):
         args = tuple(args[0])
     return tuple([as_int(each, f"{name}(): a size") for each in args])

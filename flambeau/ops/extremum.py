@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau import return_types
+from flambeau.core import errors
 from flambeau.core.dtype import BOOLEAN
 from flambeau.core.kinds import Array
 from flambeau.core.op import function, op
@@ -37,7 +38,7 @@ def check_not_empty(name: str, input: Any, dims: tuple[int, ...]) -> None:
     """
     for dim in dims:
         if input.shape[dim] == 0:
-            raise IndexError(
+            raise errors.IndexError(
                 f"{name}(): dimension {dim} of a tensor of shape {list(input.shape)} has no "
                 "elements to choose from"
             )
@@ -206,7 +207,7 @@ def _position(name: str, input: Any, dim: Any, keepdim: bool) -> Any:
         raise RuntimeError(f"{name}() is not defined for bool tensors; convert with int() first")
     ndim = input.ndim
     if dim is None:
-        _check_any(name, input, IndexError)
+        _check_any(name, input, errors.IndexError)
         input, dim = jnp.ravel(input), 0
     elif ndim == 0:
         wrap_dim(dim, 0, name)

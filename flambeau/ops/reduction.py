@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
+from flambeau.core import errors
 from flambeau.core.dtype import FLOATING, INTEGER, from_numpy_dtype
 from flambeau.core.kinds import Array
 from flambeau.core.op import function, op
@@ -142,7 +143,7 @@ def prod(
         TypeError: ``dim`` is no integer.
     """
     if isinstance(dim, tuple):
-        raise TypeError(f"prod() reduces one dimension or all, got {dim}")
+        raise errors.TypeError(f"prod() reduces one dimension or all, got {dim}")
     dims = wrap_dims(dim, input.ndim, "prod")
     input = _summable(input, dtype)
     wide = single(input)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from flambeau.core import errors
 from flambeau.core.dtype import finfo, from_numpy_dtype, uint8
 from flambeau.core.kinds import Array, Operand, TensorOperand
 from flambeau.core.op import function, op
@@ -133,7 +134,7 @@ def _clamped(name: str, input: Any, low: Any, high: Any) -> Any:
     if len({is_number(each) for each in bounds}) == 2:
         # A tensor without dimensions counts as a number beside one.
         if any(np.ndim(each) for each in bounds):
-            raise TypeError(f"{name}(): min and max must both be numbers or both be Tensors")
+            raise errors.TypeError(f"{name}(): min and max must both be numbers or both be Tensors")
         to = result_dtype((input, *map(as_number, bounds)))
         bounds = [jnp.asarray(each, to.numpy) for each in bounds]
     input, *bounds = promote(input, *bounds)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau import return_types
+from flambeau.core import errors
 from flambeau.core.kinds import Array, Number, Operand
 from flambeau.core.op import function, op
 from flambeau.core.promotion import result_dtype
@@ -130,7 +131,7 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     dim = wrap_dim(dim, input.ndim, "kthvalue")
     size = input.shape[dim] if input.ndim else 1
     if not size:
-        raise IndexError(
+        raise errors.IndexError(
             f"kthvalue(): dimension {dim} of shape {list(input.shape)} is empty: there is no value"
         )
     if not 1 <= k <= size:

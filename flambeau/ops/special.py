@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from flambeau.core import errors
 from flambeau.core.kinds import Array, Operand, TensorOperand
 from flambeau.core.op import function, op
 from flambeau.core.promotion import promote_to_float
@@ -71,7 +72,7 @@ def polygamma(n: int, input: Array) -> Array:
         TypeError: ``n`` is no integer.
     """
     if not isinstance(n, int):
-        raise TypeError(f"polygamma(): the order n must be an int, got {type(n).__name__}")
+        raise errors.TypeError(f"polygamma(): the order n must be an int, got {type(n).__name__}")
     if n < 0:
         raise RuntimeError(f"polygamma(): the order n must not be negative, got {n}")
     (input,) = promote_to_float(input)

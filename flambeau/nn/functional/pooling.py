@@ -161,6 +161,10 @@ def _lp_pool(
         pool = (max_pool1d, max_pool2d, max_pool3d)[spatial - 1]
         sign = 1 if norm_type > 0 else -1
         return sign * pool(sign * input.abs(), kernel_size, stride, 0, 1, ceil_mode)
+    if norm_type == 0:
+        raise ZeroDivisionError(
+            f"lp_pool{spatial}d(): norm_type must not be 0, a root would be infinite"
+        )
     return lp_pool(input, spatial, norm_type, kernel_size, stride, ceil_mode)
 
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from flambeau.core import errors
 from flambeau.core.compiler import cpu_forms
 from flambeau.core.kinds import Array, Number, Operand
 from flambeau.core.op import function, op
@@ -153,7 +154,7 @@ def matmul(input: Array, other: Array | Number) -> Array:
 def _check_matmul(input: Any, other: Any) -> None:
     for each in (input, other):
         if not hasattr(each, "ndim") or getattr(each, "weak_type", False):
-            raise TypeError("matmul() and @ take Tensors, not numbers; use * for those")
+            raise errors.TypeError("matmul() and @ take Tensors, not numbers; use * for those")
     if input.ndim == 0 or other.ndim == 0:
         raise RuntimeError(
             f"matmul() takes tensors of at least 1 dimension, got {input.ndim} and {other.ndim}"
@@ -407,7 +408,7 @@ def _cross(input: Operand, other: Operand, dim: int) -> Array:
             f"cross(): tensors of {input.ndim} and {other.ndim} dimensions; both must have as many"
         )
     if not -ndim <= dim < ndim:
-        raise IndexError(f"cross(): dimension {dim} is out of range for {ndim} dimensions")
+        raise errors.IndexError(f"cross(): dimension {dim} is out of range for {ndim} dimensions")
     for each in (input, other):
         if each.shape[dim] != 3:
             raise RuntimeError(

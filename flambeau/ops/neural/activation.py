@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
+from flambeau.core import errors
 from flambeau.core.kinds import Array, Number
 from flambeau.core.op import op
 from flambeau.ops.checks import (
@@ -82,7 +83,7 @@ def _between(value: Any, low: Any, high: Any) -> Any:
 def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array:
     """The operator of `nn.functional.hardtanh`; see there."""
     if min_val > max_val:
-        raise ValueError(f"hardtanh(): min_val {min_val} is greater than max_val {max_val}")
+        raise errors.ValueError(f"hardtanh(): min_val {min_val} is greater than max_val {max_val}")
     return _clamped(input, min_val, max_val)
 
 
@@ -364,7 +365,9 @@ def glu(input: Array, dim: int = -1) -> Array:
     if input.ndim == 0:
         raise RuntimeError("glu(): a 0-d tensor has no halves")
     if not -input.ndim <= dim < input.ndim:
-        raise IndexError(f"glu(): dimension {dim} is out of range for shape {list(input.shape)}")
+        raise errors.IndexError(
+            f"glu(): dimension {dim} is out of range for shape {list(input.shape)}"
+        )
     if input.shape[dim] % 2:
         raise RuntimeError(
             f"glu(): the size of dimension {dim} must be even, got shape {list(input.shape)}"

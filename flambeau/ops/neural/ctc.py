@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from flambeau.core import errors
 from flambeau.core.kinds import Array
 from flambeau.core.op import op
 from flambeau.ops.checks import needs_floating
@@ -68,7 +69,7 @@ def ctc_loss(
     if reduction == "sum":
         return jnp.sum(losses)
     if reduction != "none":
-        raise ValueError(f"reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
+        raise errors.ValueError(f"reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
     return losses
 
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from flambeau.core import errors
 from flambeau.core.kinds import Array, Operand, TensorOperand
 from flambeau.core.op import op
 from flambeau.ops.checks import floating, needs_floating, wrap_dim
@@ -129,7 +130,9 @@ def cdist(x1: Array, x2: Array, p: float = 2.0, compute_mode: str | None = None)
         "donot_use_mm_for_euclid_dist": False,
     }
     if compute_mode not in modes:
-        raise ValueError(f"cdist(): {compute_mode!r} is no compute_mode; use one of {list(modes)}")
+        raise errors.ValueError(
+            f"cdist(): {compute_mode!r} is no compute_mode; use one of {list(modes)}"
+        )
     if p == 2 and modes[compute_mode]:
         return _euclidean(x1, x2)
     return norm_of(x1[..., :, None, :] - x2[..., None, :, :], float(p))

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from flambeau.core import errors
 from flambeau.core.kinds import Array
 from flambeau.core.op import op
 from flambeau.ops.neural.convolution import Sizes, per_dimension
@@ -56,7 +57,7 @@ def _check_pairs(name: str, **sizes: Any) -> None:
     """Check that sizes are one number or two, and not one in a tuple."""
     for argument, value in sizes.items():
         if value is None:
-            raise TypeError(f"{name}(): {argument} must be one number or two, got None")
+            raise errors.TypeError(f"{name}(): {argument} must be one number or two, got None")
         if isinstance(value, tuple) and len(value) != 2:
             raise RuntimeError(f"{name}(): {argument} must be one number or two, got {list(value)}")
 

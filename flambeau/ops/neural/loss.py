@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from flambeau.core import errors
 from flambeau.core.kinds import Array, Operand, TensorOperand
 from flambeau.core.op import op
 from flambeau.ops.checks import floating, needs_floating, same_dtype
@@ -33,7 +34,7 @@ def reduced(losses: Any, reduction: str) -> Any:
         return jnp.sum(losses)
     if reduction == "none":
         return losses
-    raise ValueError(f"reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
+    raise errors.ValueError(f"reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
 
 
 # Classification
@@ -183,7 +184,7 @@ def _check_target(name: str, input: Any, target: Any, axis: int) -> None:
     expected = input.shape[:axis] + input.shape[axis + 1 :]
     needs_floating(name, input)
     if axis == 1 and (target.ndim == 0 or target.shape[0] != input.shape[0]):
-        raise ValueError(
+        raise errors.ValueError(
             f"{name}(): input of shape {list(input.shape)} and target of shape "
             f"{list(target.shape)} differ in batch size"
         )
@@ -194,7 +195,7 @@ def _check_target(name: str, input: Any, target: Any, axis: int) -> None:
         )
     if target.shape == expected:
         return
-    error = ValueError if axis == 0 and name == "nll_loss" else RuntimeError
+    error = errors.ValueError if axis == 0 and name == "nll_loss" else RuntimeError
     raise error(
         f"{name}(): an input of shape {list(input.shape)} needs a target of shape "
         f"{list(expected)}, got {list(target.shape)}"
@@ -206,7 +207,9 @@ def nll_loss(input: Array, target: Array, weight: Array | None = None, ignore_in
              reduction: str = "mean") -> Array:  # fmt: skip
     """The operator of `nn.functional.nll_loss`; see there."""
     if input.ndim < 1:
-        raise ValueError("nll_loss(): input must have at least 1 dimension, got a 0-d tensor")
+        raise errors.ValueError(
+            "nll_loss(): input must have at least 1 dimension, got a 0-d tensor"
+        )
     axis = min(input.ndim - 1, 1)
     _check_class_weight("nll_loss", weight, input.shape[axis])
     _check_weight_dtype("nll_loss", weight, input)
@@ -239,7 +242,7 @@ def _bernoulli_loss_jvp(primals: Any, tangents: Any) -> Any:
 
 def _check_same_shape(name: str, input: Any, target: Any) -> None:
     if input.shape != target.shape:
-        raise ValueError(
+        raise errors.ValueError(
             f"{name}(): Target size {list(target.shape)} must be the same as input size "
             f"{list(input.shape)}; a target size that is different is not broadcast"
         )

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from flambeau.core import errors
 from flambeau.core.kinds import Array, Operand, TensorOperand
 from flambeau.core.op import op
 from flambeau.ops.checks import floating, needs_floating
@@ -105,7 +106,7 @@ def multi_margin_loss(
 ) -> Array:
     """The operator of `nn.functional.multi_margin_loss`; see there."""
     if p not in (1, 2):
-        raise ValueError(f"multi_margin_loss(): p must be 1 or 2, got {p}")
+        raise errors.ValueError(f"multi_margin_loss(): p must be 1 or 2, got {p}")
     _check_classes("multi_margin_loss", input, target, per_class=False)
     rows = input.reshape((-1, input.shape[-1] if input.ndim else 1))
     classes = rows.shape[1]
@@ -153,7 +154,9 @@ def multilabel_soft_margin_loss(
 ) -> Array:
     """The operator of `nn.functional.multilabel_soft_margin_loss`; see there."""
     if input.ndim == 0:
-        raise IndexError("multilabel_soft_margin_loss(): a 0-d input has no dimension of labels")
+        raise errors.IndexError(
+            "multilabel_soft_margin_loss(): a 0-d input has no dimension of labels"
+        )
     labels = input.ndim - 1
     zero = jnp.zeros_like(input)
     losses = target * jnp.logaddexp(-input, zero) + (1 - target) * jnp.logaddexp(input, zero)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from flambeau.core import errors
 from flambeau.core.dtype import from_numpy_dtype
 from flambeau.core.kinds import LISTED, SIZES, Array, Number
 from flambeau.core.op import op
@@ -133,12 +134,14 @@ def _check_batch_norm(
 ) -> None:  # fmt: skip
     _check_channels("batch_norm", input, running_mean, running_var, weight, bias)
     if training and input.size == input.shape[1]:
-        raise ValueError(
+        raise errors.ValueError(
             "batch_norm(): Expected more than 1 value per channel when training, got an input of "
             f"shape {list(input.shape)}; give a larger batch, or call eval()"
         )
     if eps < 0 or (training and eps == 0):
-        raise ValueError(f"batch_norm(): eps must be positive, in evaluation at least 0; got {eps}")
+        raise errors.ValueError(
+            f"batch_norm(): eps must be positive, in evaluation at least 0; got {eps}"
+        )
     if not training and (running_mean is None or running_var is None):
         raise RuntimeError("batch_norm(): running_mean and running_var are needed outside training")
 
@@ -233,7 +236,7 @@ def rms_norm(
         RuntimeError: The shapes or dtypes do not match.
     """
     if not isinstance(normalized_shape, int) and input.ndim < len(normalized_shape):
-        raise ValueError(
+        raise errors.ValueError(
             f"rms_norm(): normalized_shape={list(normalized_shape)} needs an input of at least "
             f"{len(normalized_shape)} dimensions, got shape {list(input.shape)}"
         )
@@ -276,7 +279,7 @@ def group_norm(
             f"input of shape {list(input.shape)}"
         )
     if input.shape[0] * channels // num_groups * math.prod(input.shape[2:]) == 1:
-        raise ValueError(
+        raise errors.ValueError(
             f"group_norm(): more than 1 value per group is needed, got {num_groups} groups and an "
             f"input of shape {list(input.shape)}"
         )
@@ -364,7 +367,7 @@ def local_response_norm(input: Array, size: int, alpha: float = 1e-4, beta: floa
         ValueError: ``input`` has fewer than 3 dimensions.
     """
     if input.ndim < 3:
-        raise ValueError(
+        raise errors.ValueError(
             f"local_response_norm() takes an input of shape (N, C, ...), got {list(input.shape)}"
         )
     if size < 1:

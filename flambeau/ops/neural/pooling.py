@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from flambeau.core import errors
 from flambeau.core.kinds import SIZES, Array
 from flambeau.core.op import op
 from flambeau.ops.checks import needs_real_number
@@ -280,7 +281,7 @@ def avg_pool3d(input: Array, kernel_size: Sizes, stride: Sizes | None = None,
 
 def _adaptive_sizes(name: str, input: Any, output_size: Any, spatial: int) -> tuple[int, ...]:
     if spatial > 1 and not isinstance(output_size, int) and input.ndim <= spatial:
-        raise ValueError(
+        raise errors.ValueError(
             f"{name}(): the input must have at least {spatial + 1} dimensions, got shape "
             f"{list(input.shape)}"
         )

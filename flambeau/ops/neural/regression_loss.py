@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from flambeau.core import errors
 from flambeau.core.kinds import Array, Operand
 from flambeau.core.op import op
 from flambeau.ops.checks import floating, needs_floating
@@ -19,7 +20,7 @@ __all__: list[str] = []
 
 def _times(losses: Any, weight: Any) -> Any:
     if weight.shape != losses.shape:
-        raise ValueError(
+        raise errors.ValueError(
             f"a weight must have the shape of the losses, {list(losses.shape)}, got "
             f"{list(weight.shape)}"
         )
