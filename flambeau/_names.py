@@ -15,6 +15,7 @@ MODULES = """
 #: What few programs use, by the module of `flambeau` that has it. A dot before a name says that it
 #: is a method of Tensor; a function and a method of one name stand there twice.
 HOMES = {
+    "_storage_methods": ".const_data_ptr .set_ .storage .storage_type .untyped_storage",
     "amp.autocast_mode": """
         autocast get_autocast_dtype is_autocast_cache_enabled is_autocast_enabled
         set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled
@@ -101,8 +102,7 @@ HOMES = {
     "storage": """
         BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage
         ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage
-        ShortStorage TypedStorage UntypedStorage is_storage .const_data_ptr .set_ .storage
-        .storage_type .untyped_storage
+        ShortStorage TypedStorage UntypedStorage is_storage
     """,
     "streams": "Event Stream",
     "threads": "get_num_interop_threads get_num_threads set_num_interop_threads set_num_threads",

@@ -13,6 +13,7 @@ from flambeau.ops.counting import *
 from flambeau.ops.creation import *
 from flambeau.ops.cumulative import *
 from flambeau.ops.differences import *
+from flambeau.ops.dimension_order import *
 from flambeau.ops.extremum import *
 from flambeau.ops.from_data import *
 from flambeau.ops.gathering import *
@@ -46,6 +47,7 @@ from flambeau.ops.questions import *
 from flambeau.ops.ranges import *
 from flambeau.ops.redrawing import *
 from flambeau.ops.reduction import *
+from flambeau.ops.repetition import *
 from flambeau.ops.sampling import *
 from flambeau.ops.scattering import *
 from flambeau.ops.selection import *
@@ -53,6 +55,7 @@ from flambeau.ops.shape import *
 from flambeau.ops.slicing import *
 from flambeau.ops.sorting import *
 from flambeau.ops.special import *
+from flambeau.ops.splitting import *
 from flambeau.ops.statistics import *
 from flambeau.ops.turning import *
 from flambeau.ops.views import *

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -11,9 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from flambeau.core.dispatch import run_with_constants
-from flambeau.core.generations import remembered
-from flambeau.core.kernel import Kernel
+from flambeau.core import errors
 from flambeau.core.kinds import Array, Arrays
 from flambeau.core.misfits import require_tensors
 from flambeau.core.op import function, op
@@ -23,16 +20,13 @@ from flambeau.core.tensor import Size, Tensor
 from flambeau.core.viewing import make_view
 from flambeau.core.warning import warn
 from flambeau.ops.checks import wrap_dim
-from flambeau.ops.derivatives import moved
-from flambeau.ops.dims import as_int, sizes_of
-from flambeau.ops.known import known_values
+from flambeau.ops.dims import sizes_of
 from flambeau.ops.views import expanded
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",
     "broadcast_tensors", "cartesian_prod", "cat", "column_stack", "combinations", "concat",
-    "concatenate", "dstack", "hstack", "meshgrid", "repeat_interleave", "row_stack", "stack",
-    "tile", "vstack",
+    "concatenate", "dstack", "hstack", "meshgrid", "row_stack", "stack", "vstack",
 ]  # fmt: skip
 
 
@@ -55,7 +49,7 @@ def cat(tensors: Arrays, dim: int = 0) -> Array:
 
 def _joined(arrays: Sequence[Any], dim: int, name: str) -> Any:
     if not arrays:
-        raise ValueError(f"{name}(): expected a non-empty list of Tensors")
+        raise errors.ValueError(f"{name}(): expected a non-empty list of Tensors")
     for i, each in enumerate(arrays):
         if not each.ndim:
             raise RuntimeError(f"{name}(): tensor {i} is 0-d and cannot be concatenated; stack it")
@@ -195,118 +189,6 @@ def block_diag(*tensors: Tensor) -> Any:
     if not tensors:
         return Tensor._wrap(jnp.zeros((1, 0), np.float32))
     return _block_diag(list(tensors))
-
-
-# One tensor several times
-
-
-@op(name="repeat", linear=True)
-def _repeat(input: Array, repeats: tuple[int, ...]) -> Array:
-    return moved(functools.partial(jnp.tile, reps=repeats), input)
-
-
-@function(method=True)
-def repeat(self: Tensor, *counts: Any, repeats: Any = None) -> Any:
-    """The tensor repeated ``counts[d]`` times along each dimension, new leading ones included.
-
-    Raises:
-        RuntimeError: There are fewer numbers than dimensions, or a negative one.
-    """
-    times = sizes_of(counts, "repeat", repeats)
-    if len(times) < self.ndim:
-        raise RuntimeError(
-            f"repeat(): {len(times)} repeats {list(times)} are fewer than the tensor's "
-            f"{self.ndim} dimensions"
-        )
-    return _repeat(self, _not_negative(times, "repeat"))
-
-
-def _not_negative(counts: tuple[int, ...], name: str) -> tuple[int, ...]:
-    if any(count < 0 for count in counts):
-        raise RuntimeError(f"{name}(): repeats must not be negative, got {list(counts)}")
-    return counts
-
-
-@function(method=True)
-def tile(input: Tensor, *counts: Any, dims: Any = None) -> Any:
-    """`Tensor.repeat`, where missing leading numbers of repeats count as 1."""
-    times = sizes_of(counts, "tile", dims)
-    times = (1,) * (input.ndim - len(times)) + times
-    return _repeat(input, _not_negative(times, "tile"))
-
-
-@op(name="repeat_interleave", linear=True)
-def _repeat_each(input: Array, repeats: int, dim: int | None) -> Array:
-    return moved(functools.partial(jnp.repeat, repeats=repeats, axis=dim), input)
-
-
-@remembered
-def _repeat_kernel(dim: int, total: int) -> Kernel:
-    def repeat_interleave(array: Any, repeats: Any) -> Any:
-        repeats = jnp.broadcast_to(repeats, (array.shape[dim],))
-        each = functools.partial(jnp.repeat, axis=dim, total_repeat_length=total)
-        return moved(each, array, repeats)
-
-    name = "RepeatInterleaveBackward0"
-    return Kernel(repeat_interleave, "repeat_interleave", name, linear=True)
-
-
-@function(method=True)
-def repeat_interleave(
-    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
-) -> Any:
-    """Every element, or every position of ``dim``, repeated beside itself.
-
-    Args:
-        repeats: How often: an integer, or a tensor with a number for each position. With a single
-            argument, ``input`` is that tensor and the positions themselves are repeated.
-        dim: The dimension; by default the flattened elements.
-        output_size: The sum of the repeats, which a compiled program needs.
-
-    Raises:
-        RuntimeError: Repeats are negative, or not as many as positions; or ``output_size`` is not
-            their sum.
-        TracedValueError: In a compiled program, without ``output_size``.
-    """
-    if output_size is not None:
-        output_size = as_int(output_size, "repeat_interleave(): output_size")
-    if repeats is None:
-        input, repeats, dim = _positions(input), input, 0
-    if dim is not None:
-        dim = wrap_dim(dim, input.ndim, "repeat_interleave")
-    if not isinstance(repeats, Tensor):
-        count = as_int(repeats, "repeat_interleave(): repeats")
-        return _repeat_each(input, *_not_negative((count,), "repeat_interleave"), dim)
-    if repeats.dtype.name not in ("int32", "int64"):
-        raise NotImplementedError(
-            f"repeat_interleave(): repeats must be of int32 or int64, got {repeats.dtype}"
-        )
-    if dim is None:
-        input, dim = input.reshape(-1), 0
-    _check_repeats(repeats, input.shape[dim], dim)
-    if output_size is None:
-        output_size = _total(repeats, input.shape[dim])
-    repeats = repeats.to(input.device)
-    return run_with_constants(_repeat_kernel(dim, output_size), (input, repeats), ())
-
-
-def _positions(repeats: Tensor) -> Tensor:
-    return Tensor._wrap(jnp.arange(repeats.numel(), dtype=repeats.dtype.numpy))
-
-
-def _check_repeats(repeats: Tensor, size: int, dim: int) -> None:
-    if repeats.ndim > 1 or (repeats.ndim == 1 and repeats.shape[0] not in (1, size)):
-        raise RuntimeError(
-            f"repeat_interleave(): repeats of shape {list(repeats.shape)} do not fit dimension "
-            f"{dim} of size {size}; give one number, or one for each position"
-        )
-
-
-def _total(repeats: Tensor, size: int) -> int:
-    counts = known_values("repeat_interleave", repeats, "give it output_size")
-    if (counts < 0).any():
-        raise RuntimeError(f"repeat_interleave(): repeats must not be negative, got {counts.min()}")
-    return int(np.broadcast_to(counts, (size,)).sum())
 
 
 # Broadcasting

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, TypeAlias
 
@@ -20,6 +19,14 @@ from flambeau.optim.groups import (
     Structure,
 )
 from flambeau.optim.loading import Loaded, check_and_convert
+from flambeau.optim.step_hooks import (
+    _global_optimizer_post_hooks,
+    _global_optimizer_pre_hooks,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+    registered,
+    with_hooks,
+)
 
 __all__ = [
     "Optimizer",
@@ -31,9 +38,6 @@ Parameters: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[t
 ParamsT = Parameters
 StateDict: TypeAlias = dict[str, Any]
 
-_global_optimizer_pre_hooks = HookRegistry()
-_global_optimizer_post_hooks = HookRegistry()
-
 
 class _Required:
     """Marks an option that every group must set."""
@@ -43,29 +47,6 @@ class _Required:
 
 
 required: Any = _Required()
-
-
-def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(optimizer, args, kwargs)`` before each step of every optimizer.
-
-    ``args`` starts with the optimizer. The hook returns ``None`` or the new ``(args, kwargs)``.
-    """
-    return _registered(_global_optimizer_pre_hooks, hook)
-
-
-def register_optimizer_step_post_hook(hook: Callable[..., None]) -> RemovableHandle:
-    """Call ``hook(optimizer, args, kwargs)`` after each step of every optimizer."""
-    return _registered(_global_optimizer_post_hooks, hook)
-
-
-def _registered(
-    hooks: HookRegistry, hook: Callable[..., Any], prepend: bool = False
-) -> RemovableHandle:
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    if prepend:
-        hooks.move_to_end(handle.id, last=False)
-    return handle
 
 
 class Optimizer:
@@ -87,8 +68,8 @@ class Optimizer:
     # Options that are numbers, mirrored in Cells, and those of them that switch by being zero.
     numbers: ClassVar[tuple[str, ...]] = ()
     switches: ClassVar[tuple[str, ...]] = ()
-    # Whether steps are programs made beforehand, so that every change has to be announced here.
-    plans_ahead: ClassVar[bool] = False
+    # Whether steps are compiled programs, so that every change has to be announced here.
+    has_programs: ClassVar[bool] = False
 
     state: OptimizerState
     param_groups: Any
@@ -96,7 +77,7 @@ class Optimizer:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "step" in cls.__dict__:
-            cls.step = _with_hooks(cls.step)
+            cls.step = with_hooks(cls.step)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         # Here, since optimizers that wrap another do not always call `__init__`.
@@ -174,12 +155,12 @@ class Optimizer:
         An optimizer without programs can share what is another's, as one that wraps it does.
         """
         structure = getattr(container, "structure", None)
-        return structure is self._structure or (structure is not None and not self.plans_ahead)
+        return structure is self._structure or (structure is not None and not self.has_programs)
 
     def _takes_over(self, container: Any) -> bool:
         """Whether another optimizer that has the groups or the state can go on without them."""
         structure = getattr(container, "structure", None)
-        return structure is not None and not structure.owner.plans_ahead
+        return structure is not None and not structure.owner.has_programs
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -317,17 +298,17 @@ class Optimizer:
 
         ``args`` starts with the optimizer. The hook returns ``None`` or the new ``(args, kwargs)``.
         """
-        return _registered(self._optimizer_step_pre_hooks, hook)
+        return registered(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` after each step."""
-        return _registered(self._optimizer_step_post_hooks, hook)
+        return registered(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(
         self, hook: Callable[[Optimizer], None], prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(optimizer)`` before `state_dict`."""
-        return _registered(self._optimizer_state_dict_pre_hooks, hook, prepend)
+        return registered(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(
         self, hook: Callable[[Optimizer, StateDict], StateDict | None], prepend: bool = False
@@ -336,7 +317,7 @@ class Optimizer:
 
         It may change the dictionary, or return another to be used instead.
         """
-        return _registered(self._optimizer_state_dict_post_hooks, hook, prepend)
+        return registered(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[[Optimizer, StateDict], StateDict | None], prepend: bool = False
@@ -345,13 +326,13 @@ class Optimizer:
 
         It gets a shallow copy, which it may change, or return another to be loaded instead.
         """
-        return _registered(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+        return registered(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Callable[[Optimizer], None], prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(optimizer)`` after `load_state_dict`."""
-        return _registered(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+        return registered(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
     # Saving and loading
 
@@ -454,49 +435,3 @@ def _fill_with_zeros(grad: Tensor) -> None:
     else:
         grad.requires_grad_(False)
     grad.zero_()
-
-
-def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """``step`` with the optimizer's and everybody's hooks around it."""
-
-    @functools.wraps(step)
-    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        if self._opt_called is False:
-            self._opt_called = True
-        if not (
-            self._optimizer_step_pre_hooks
-            or self._optimizer_step_post_hooks
-            or _global_optimizer_pre_hooks
-            or _global_optimizer_post_hooks
-        ):
-            return step(self, *args, **kwargs)
-        # A step that calls its superclass's is one step.
-        if self._in_step:
-            return step(self, *args, **kwargs)
-        self._in_step = True
-        try:
-            return _run_hooked(step, self, (self, *args), kwargs)
-        finally:
-            self._in_step = False
-
-    return hooked
-
-
-def _run_hooked(
-    step: Callable[..., Any], optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    before = (_global_optimizer_pre_hooks, optimizer._optimizer_step_pre_hooks)
-    for hook in [hook for hooks in before for hook in hooks.values()]:
-        changed = hook(optimizer, args, kwargs)
-        if changed is None:
-            continue
-        if not isinstance(changed, tuple) or len(changed) != 2:
-            raise RuntimeError(
-                f"a step pre-hook must return None or the new (args, kwargs), got {changed!r}"
-            )
-        args, kwargs = changed
-    result = step(*args, **kwargs)
-    after = (optimizer._optimizer_step_post_hooks, _global_optimizer_post_hooks)
-    for hook in [hook for hooks in after for hook in hooks.values()]:
-        hook(optimizer, args, kwargs)
-    return result

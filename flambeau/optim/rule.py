@@ -23,7 +23,7 @@ from flambeau.core.trace import outside
 from flambeau.optim.groups import frozen
 from flambeau.optim.loading import put_beside
 from flambeau.optim.optimizer import Optimizer
-from flambeau.optim.plan import GroupSpec, Plan, has_elements, place_of
+from flambeau.optim.step_program import GroupSpec, StepProgram, has_elements, place_of
 
 # State, numbers or flags by name.
 Named: TypeAlias = dict[str, Any]
@@ -64,7 +64,7 @@ class RuleOptimizer(Optimizer):
     """
 
     flags: ClassVar[tuple[str, ...]] = ()
-    plans_ahead = True
+    has_programs = True
 
     @classmethod
     def rule(
@@ -109,8 +109,8 @@ class RuleOptimizer(Optimizer):
 
     def _prepare(self) -> None:
         super()._prepare()
-        self._plans: dict[tuple[bool, ...], list[tuple[Plan, list[int]]]] = {}
-        self._planned_version = -1
+        self._programs: dict[tuple[bool, ...], list[tuple[StepProgram, list[int]]]] = {}
+        self._programs_version = -1
         self._all_params: list[Tensor] = []
         self._starting: set[int] = set()
 
@@ -132,33 +132,33 @@ class RuleOptimizer(Optimizer):
             with enable_grad():
                 loss = closure()
         trace = modes.trace
-        if self._structure.version != self._planned_version:
-            self._plan_anew()
+        if self._structure.version != self._programs_version:
+            self._forget_programs()
         if trace is None:
             grads: list[Any] = [param._grad for param in self._all_params]
         else:
             grads = [param.grad for param in self._all_params]
         given = tuple([grad is not None for grad in grads])
-        plans = self._plans.get(given)
-        if plans is None:
+        programs = self._programs.get(given)
+        if programs is None:
             with outside():
-                plans = self._make_plans(given)
-            self._planned_version = self._structure.version
+                programs = self._make_programs(given)
+            self._programs_version = self._structure.version
             if all(map(has_elements, self._all_params)):
-                self._plans[given] = plans
+                self._programs[given] = programs
         if trace is not None:
             trace.watch(self, self._snapshot)
-        for plan, positions in plans:
-            is_last = plan is plans[-1][0]
-            plan.ends = self._has_begun if self._starting and is_last else None
+        for program, positions in programs:
+            is_last = program is programs[-1][0]
+            program.ends = self._has_begun if self._starting and is_last else None
             chosen = [grads[i] for i in positions]
             if self.defaults.get("differentiable"):
-                plan.run_recorded(chosen)
+                program.run_recorded(chosen)
             elif trace is not None:
-                plan.run_traced(chosen, trace)
+                program.run_traced(chosen, trace)
             else:
                 try:
-                    plan.run(chosen)
+                    program.run(chosen)
                 except ValueError:
                     self._run_where_they_are(positions, grads)
         if self._starting:
@@ -172,24 +172,24 @@ class RuleOptimizer(Optimizer):
             self._structure.change()
 
     def _run_where_they_are(self, positions: list[int], grads: list[Any]) -> None:
-        """Step parameters that are no longer together on the devices that they were planned for."""
-        self._planned_version = -1
+        """Step parameters that are no longer together on the devices of their program."""
+        self._programs_version = -1
         chosen = set(positions)
         given = tuple(i in chosen for i in range(len(grads)))
-        for plan, own in self._make_plans(given):
-            plan.check_places([grads[i] for i in own])
-            plan.run([grads[i] for i in own])
+        for program, own in self._make_programs(given):
+            program.check_places([grads[i] for i in own])
+            program.run([grads[i] for i in own])
 
-    def _plan_anew(self) -> None:
+    def _forget_programs(self) -> None:
         version = self._structure.version
-        self._plans.clear()
+        self._programs.clear()
         self._all_params = [
             param for group in self.param_groups for param in dict.__getitem__(group, "params")
         ]
         # Last, since an interrupt may come before.
-        self._planned_version = version
+        self._programs_version = version
 
-    def _make_plans(self, given: tuple[bool, ...]) -> list[tuple[Plan, list[int]]]:
+    def _make_programs(self, given: tuple[bool, ...]) -> list[tuple[StepProgram, list[int]]]:
         """The programs of a step, one for each set of devices, and which parameters they take."""
         by_place: dict[Any, list[tuple[int, int, Tensor]]] = {}
         met: Counter[int] = Counter()
@@ -206,9 +206,11 @@ class RuleOptimizer(Optimizer):
                         by_place.setdefault(key, []).append((position, number, param))
                         met[id(param)] += 1
                 position += 1
-        return [self._make_plan(members) for members in by_place.values()]
+        return [self._make_program(members) for members in by_place.values()]
 
-    def _make_plan(self, members: list[tuple[int, int, Tensor]]) -> tuple[Plan, list[int]]:
+    def _make_program(
+        self, members: list[tuple[int, int, Tensor]]
+    ) -> tuple[StepProgram, list[int]]:
         specs, params, states, groups = [], [], [], []
         for number, group in enumerate(self.param_groups):
             own = [param for _, its_group, param in members if its_group == number]
@@ -226,7 +228,9 @@ class RuleOptimizer(Optimizer):
             specs.append(GroupSpec(type(self).rule, flags, group.layout, tuple(described)))
             params += own
             groups.append(group)
-        return Plan(tuple(specs), params, states, groups), [position for position, _, _ in members]
+        return StepProgram(tuple(specs), params, states, groups), [
+            position for position, _, _ in members
+        ]
 
     def _make_state(self, param: Tensor, options: dict[str, Any]) -> None:
         """Start what is missing of a parameter's state."""

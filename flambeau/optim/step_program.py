@@ -155,7 +155,7 @@ def place_of(tensor: Tensor) -> Any:
     return frozenset(array.sharding.device_set) if array.committed else "anywhere"
 
 
-class Plan:
+class StepProgram:
     """A program and the tensors that go through it.
 
     Args:

@@ -7,7 +7,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceShardin
 
 import flambeau
 from flambeau import optim
-from flambeau.optim import plan
+from flambeau.optim import step_program
 from flambeau.optim.loading import put_beside
 
 OPTIMIZERS = [
@@ -29,7 +29,7 @@ def give_grads(*params, fill=1.0):
 def dispatches(monkeypatch):
     """The calls of compiled steps, each with the number of parameters it updates."""
     calls = []
-    compiled = plan._compiled
+    compiled = step_program._compiled
 
     def counting(specs):
         function = compiled(specs)
@@ -40,7 +40,7 @@ def dispatches(monkeypatch):
 
         return counted
 
-    monkeypatch.setattr(plan, "_compiled", counting)
+    monkeypatch.setattr(step_program, "_compiled", counting)
     return calls
 
 

@@ -10,6 +10,7 @@ from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.module import Module
 from flambeau.nn.modules.multihead_attention import MultiheadAttention
+from flambeau.nn.modules.softmax import LogSoftmax, Softmax, Softmax2d, Softmin
 from flambeau.nn.parameter import Parameter
 from flambeau.ops.creation import empty
 
@@ -44,7 +45,6 @@ class ReLU(_InPlace):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """``max(0, input)``."""
         return F.relu(input, inplace=self.inplace)
 
 
@@ -56,7 +56,6 @@ class SiLU(_InPlace):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input * sigmoid(input)``."""
         return F.silu(input, inplace=self.inplace)
 
 
@@ -68,7 +67,6 @@ class Mish(_InPlace):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input * tanh(softplus(input))``."""
         return F.mish(input, inplace=self.inplace)
 
 
@@ -80,7 +78,6 @@ class SELU(_InPlace):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """`ELU` of ``input`` with fixed constants, scaled."""
         return F.selu(input, self.inplace)
 
 
@@ -94,7 +91,6 @@ class Hardsigmoid(_InPlace):
     _repr_attributes = ()
 
     def forward(self, input: Tensor) -> Tensor:
-        """``min(max(0, input + 3), 6) / 6``."""
         return F.hardsigmoid(input, self.inplace)
 
 
@@ -108,7 +104,6 @@ class Hardswish(_InPlace):
     _repr_attributes = ()
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input * min(max(0, input + 3), 6) / 6``."""
         return F.hardswish(input, self.inplace)
 
 
@@ -130,7 +125,6 @@ class Threshold(_InPlace):
         self.value = value
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` where it is greater than the threshold, else the value."""
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
 
@@ -155,7 +149,6 @@ class RReLU(_InPlace):
         self.upper = upper
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` where positive, a slope times ``input`` elsewhere."""
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
 
@@ -197,7 +190,6 @@ class Hardtanh(_InPlace):
         self.max_val = max_val
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` clamped."""
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
 
@@ -234,7 +226,6 @@ class ELU(_ScaledExponential):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` where positive, ``alpha * (exp(input) - 1)`` elsewhere."""
         return F.elu(input, self.alpha, self.inplace)
 
 
@@ -249,7 +240,6 @@ class CELU(_ScaledExponential):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` where positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere."""
         return F.celu(input, self.alpha, self.inplace)
 
 
@@ -269,7 +259,6 @@ class LeakyReLU(_InPlace):
         self.negative_slope = negative_slope
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` where positive, ``negative_slope * input`` elsewhere."""
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
 
@@ -277,7 +266,6 @@ class Sigmoid(Module):
     """``1 / (1 + exp(-x))``, elementwise."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """``1 / (1 + exp(-input))``."""
         return F.sigmoid(input)
 
 
@@ -285,7 +273,6 @@ class Tanh(Module):
     """The hyperbolic tangent, elementwise."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """``tanh(input)``."""
         return input.tanh()
 
 
@@ -293,7 +280,6 @@ class LogSigmoid(Module):
     """``log(1 / (1 + exp(-x)))``, elementwise, without overflow."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """``log(sigmoid(input))``."""
         return F.logsigmoid(input)
 
 
@@ -301,7 +287,6 @@ class Softsign(Module):
     """``x / (1 + abs(x))``, elementwise."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input / (1 + abs(input))``."""
         return F.softsign(input)
 
 
@@ -309,7 +294,6 @@ class Tanhshrink(Module):
     """``x - tanh(x)``, elementwise."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input - tanh(input)``."""
         return F.tanhshrink(input)
 
 
@@ -329,7 +313,6 @@ class GELU(Module):
         self.approximate = approximate
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` times the share of normal numbers below it."""
         return F.gelu(input, approximate=self.approximate)
 
 
@@ -350,7 +333,6 @@ class GLU(Module):
         self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """The first half, gated by the second."""
         return F.glu(input, self.dim)
 
 
@@ -373,7 +355,6 @@ class Hardshrink(_Shrink):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` where it is beyond the bounds, else 0."""
         return F.hardshrink(input, self.lambd)
 
 
@@ -385,7 +366,6 @@ class Softshrink(_Shrink):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` moved towards 0."""
         return F.softshrink(input, self.lambd)
 
 
@@ -406,7 +386,6 @@ class Softplus(Module):
         self.threshold = threshold
 
     def forward(self, input: Tensor) -> Tensor:
-        """``log(1 + exp(beta * input)) / beta``."""
         return F.softplus(input, self.beta, self.threshold)
 
 
@@ -442,86 +421,4 @@ class PReLU(Module):
         init.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` where positive, ``weight * input`` elsewhere."""
         return F.prelu(input, self.weight)
-
-
-class _AlongDim(Module):
-    """A function of the elements along one dimension.
-
-    Args:
-        dim: The dimension. Leaving it out is deprecated.
-    """
-
-    __constants__: list[str] = ["dim"]
-    _repr_attributes = ("dim",)
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def __setstate__(self, state: Any) -> None:
-        super().__setstate__(state)
-        self.__dict__.setdefault("dim", None)
-
-
-class Softmax(_AlongDim):
-    """``exp(x) / sum(exp(x))`` along a dimension.
-
-    Shapes: any to the same.
-
-    Args:
-        dim: The dimension along which the results sum to 1. Leaving it out is deprecated.
-
-    >>> import flambeau
-    >>> from flambeau import nn
-    >>> nn.Softmax(dim=0)(flambeau.zeros(2))
-    tensor([0.5000, 0.5000])
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        """``exp(input) / sum(exp(input))``."""
-        return F.softmax(input, self.dim, _stacklevel=5)
-
-
-class Softmin(_AlongDim):
-    """`Softmax` of ``-x``: small elements get great shares.
-
-    Args:
-        dim: The dimension along which the results sum to 1. Leaving it out is deprecated.
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        """``exp(-input) / sum(exp(-input))``."""
-        return F.softmin(input, self.dim, _stacklevel=5)
-
-
-class LogSoftmax(_AlongDim):
-    """The logarithm of `Softmax`, without overflow.
-
-    Args:
-        dim: The dimension along which the exponentials sum to 1. Leaving it out is deprecated.
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        """``input - log(sum(exp(input)))``."""
-        return F.log_softmax(input, self.dim, _stacklevel=5)
-
-
-class Softmax2d(Module):
-    """`Softmax` over the channels at each point of an image.
-
-    Shapes: ``(N, C, H, W)`` or ``(C, H, W)`` to the same.
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        """``exp(input) / sum(exp(input))`` over the channels.
-
-        Raises:
-            ValueError: ``input`` has neither 3 nor 4 dimensions.
-        """
-        if input.dim() not in (3, 4):
-            raise ValueError(
-                f"Softmax2d takes (N, C, H, W) or (C, H, W), got shape {list(input.shape)}"
-            )
-        return F.softmax(input, -3, _stacklevel=5)

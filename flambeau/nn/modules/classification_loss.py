@@ -50,7 +50,6 @@ class NLLLoss(_WeightedLoss):
         self.ignore_index = ignore_index
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Minus the elements of ``input``, log-probabilities, that ``target`` names."""
         return F.nll_loss(
             input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction
         )
@@ -107,7 +106,6 @@ class CrossEntropyLoss(_WeightedLoss):
         self.label_smoothing = label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Minus the log-probabilities of the targets under the softmax of ``input``."""
         return F.cross_entropy(
             input,
             target,
@@ -182,7 +180,6 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self.options = options
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Minus the log-probabilities of the targets, reduced."""
         scores = (self.num_classes, *self.out_features)
         bias = self.linear.bias
         return F.linear_cross_entropy(
@@ -222,7 +219,6 @@ class BCELoss(_WeightedLoss):
     __constants__: list[str] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """The cross entropy of the probabilities ``input`` and ``target``, reduced."""
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
@@ -253,7 +249,6 @@ class BCEWithLogitsLoss(_Loss):
         self.register_buffer("pos_weight", pos_weight)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """The cross entropy of the sigmoid of ``input`` and ``target``, reduced."""
         return F.binary_cross_entropy_with_logits(
             input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction
         )
@@ -293,7 +288,6 @@ class CTCLoss(_Loss):
         input_lengths: Any,
         target_lengths: Any,
     ) -> Tensor:
-        """Minus the log-probabilities of the targets, reduced."""
         return F.ctc_loss(
             log_probs,
             targets,

@@ -50,7 +50,6 @@ class HingeEmbeddingLoss(_Loss):
         self.margin = margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """``input`` or ``max(0, margin - input)``, reduced."""
         return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
 
@@ -67,7 +66,6 @@ class SoftMarginLoss(_Loss):
     __constants__: list[str] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """``log(1 + exp(-target * input))``, reduced."""
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
@@ -107,7 +105,6 @@ class MultiMarginLoss(_WeightedLoss):
         self.margin = margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """By how much scores come too near to that of the target, reduced."""
         return F.multi_margin_loss(
             input,
             target,
@@ -131,7 +128,6 @@ class MultiLabelMarginLoss(_Loss):
     __constants__: list[str] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """By how much scores come too near to those of the targets, reduced."""
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
@@ -151,7 +147,6 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
     __constants__: list[str] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """The cross entropies, reduced."""
         return F.multilabel_soft_margin_loss(
             input, target, weight=self.weight, reduction=self.reduction
         )
@@ -185,7 +180,6 @@ class CosineEmbeddingLoss(_MarginLoss):
     """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """How far the cosines are from those wanted, reduced."""
         return F.cosine_embedding_loss(
             input1, input2, target, margin=self.margin, reduction=self.reduction
         )
@@ -203,7 +197,6 @@ class MarginRankingLoss(_MarginLoss):
     """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """``max(0, -target * (input1 - input2) + margin)``, reduced."""
         return F.margin_ranking_loss(
             input1, input2, target, margin=self.margin, reduction=self.reduction
         )
@@ -249,7 +242,6 @@ class TripletMarginLoss(_Loss):
         self.swap = swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """By how much anchors are too near to the negative examples, reduced."""
         return F.triplet_margin_loss(
             anchor,
             positive,
@@ -297,7 +289,6 @@ class TripletMarginWithDistanceLoss(_Loss):
         self.swap = swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """By how much anchors are too near to the negative examples, reduced."""
         return F.triplet_margin_with_distance_loss(
             anchor,
             positive,

@@ -13,6 +13,16 @@ from typing import Any
 from flambeau.core.tensor import Tensor
 from flambeau.nn import functional as F
 from flambeau.nn.module import Module
+from flambeau.nn.modules.adaptive_pooling import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AdaptiveAvgPool3d,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d,
+    _AdaptiveAvgPoolNd,  # noqa: F401 - users look for it here
+    _AdaptiveMaxPoolNd,  # noqa: F401
+)
 from flambeau.nn.modules.utils import _pair, _single, _triple
 
 __all__ = [
@@ -62,7 +72,6 @@ class MaxPool1d(_MaxPoolNd):
     """
 
     def forward(self, input: Tensor) -> Any:
-        """The maxima, with ``return_indices`` also their positions."""
         return F.max_pool1d(input, *self._arguments())
 
 
@@ -86,7 +95,6 @@ class MaxPool2d(_MaxPoolNd):
     """
 
     def forward(self, input: Tensor) -> Any:
-        """The maxima, with ``return_indices`` also their positions."""
         return F.max_pool2d(input, *self._arguments())
 
 
@@ -97,7 +105,6 @@ class MaxPool3d(_MaxPoolNd):
     """
 
     def forward(self, input: Tensor) -> Any:
-        """The maxima, with ``return_indices`` also their positions."""
         return F.max_pool3d(input, *self._arguments())
 
 
@@ -124,7 +131,6 @@ class MaxUnpool1d(_MaxUnpoolNd):
     _sizes = staticmethod(_single)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        """``input`` at the positions ``indices`` of zeros."""
         return F.max_unpool1d(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
@@ -145,7 +151,6 @@ class MaxUnpool2d(_MaxUnpoolNd):
     _sizes = staticmethod(_pair)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        """``input`` at the positions ``indices`` of zeros."""
         return F.max_unpool2d(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
@@ -160,7 +165,6 @@ class MaxUnpool3d(_MaxUnpoolNd):
     _sizes = staticmethod(_triple)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
-        """``input`` at the positions ``indices`` of zeros."""
         return F.max_unpool3d(
             input, indices, self.kernel_size, self.stride, self.padding, output_size
         )
@@ -205,7 +209,6 @@ class AvgPool1d(_AvgPoolNd):
         self.count_include_pad = count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:
-        """The means."""
         return F.avg_pool1d(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
             self.count_include_pad,
@@ -268,7 +271,6 @@ class AvgPool2d(_DivisorAvgPool):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """The means."""
         return F.avg_pool2d(input, *self._arguments())
 
 
@@ -279,7 +281,6 @@ class AvgPool3d(_DivisorAvgPool):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """The means."""
         return F.avg_pool3d(input, *self._arguments())
 
 
@@ -342,7 +343,6 @@ class FractionalMaxPool2d(_FractionalMaxPool):
     _sizes = staticmethod(_pair)
 
     def forward(self, input: Tensor) -> Any:
-        """The maxima, with ``return_indices`` also their positions."""
         return F.fractional_max_pool2d(
             input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
             _random_samples=self._random_samples,
@@ -358,7 +358,6 @@ class FractionalMaxPool3d(_FractionalMaxPool):
     _sizes = staticmethod(_triple)
 
     def forward(self, input: Tensor) -> Any:
-        """The maxima, with ``return_indices`` also their positions."""
         return F.fractional_max_pool3d(
             input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
             _random_samples=self._random_samples,
@@ -391,7 +390,6 @@ class LPPool1d(_LPPoolNd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """The norms."""
         return F.lp_pool1d(input, *self._arguments())
 
 
@@ -408,7 +406,6 @@ class LPPool2d(_LPPoolNd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """The norms."""
         return F.lp_pool2d(input, *self._arguments())
 
 
@@ -419,101 +416,4 @@ class LPPool3d(_LPPoolNd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """The norms."""
         return F.lp_pool3d(input, *self._arguments())
-
-
-class _AdaptiveMaxPoolNd(Module):
-    """What the adaptive maximum poolings share; see `AdaptiveMaxPool2d` for the arguments."""
-
-    __constants__: list[str] = ["output_size", "return_indices"]
-    _repr_attributes = ("output_size",)
-
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
-        super().__init__()
-        self.output_size = output_size
-        self.return_indices = return_indices
-
-
-class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """The maxima of ``output_size`` windows; see `AdaptiveMaxPool2d`.
-
-    Shapes: ``(N, C, L)`` or ``(C, L)`` to ``(N, C, output_size)`` or ``(C, output_size)``.
-    """
-
-    def forward(self, input: Tensor) -> Any:
-        """The maxima, with ``return_indices`` also their positions."""
-        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
-
-
-class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """The maxima of as many windows as the output has elements.
-
-    Shapes: ``(N, C, H, W)`` or ``(C, H, W)`` to ``(N, C, *output_size)`` or ``(C, *output_size)``.
-
-    Args:
-        output_size: Size of the output; ``None`` in a place keeps the input's.
-        return_indices: Also give the positions of the maxima, for `MaxUnpool2d`.
-    """
-
-    def forward(self, input: Tensor) -> Any:
-        """The maxima, with ``return_indices`` also their positions."""
-        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
-
-
-class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """The maxima of ``output_size`` windows; see `AdaptiveMaxPool2d`.
-
-    Shapes: ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to the same dimensions.
-    """
-
-    def forward(self, input: Tensor) -> Any:
-        """The maxima, with ``return_indices`` also their positions."""
-        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
-
-
-class _AdaptiveAvgPoolNd(Module):
-    """What the adaptive average poolings share; see `AdaptiveAvgPool2d` for the arguments."""
-
-    __constants__: list[str] = ["output_size"]
-    _repr_attributes = ("output_size",)
-
-    def __init__(self, output_size: Any) -> None:
-        super().__init__()
-        self.output_size = output_size
-
-
-class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    """The means of ``output_size`` windows; see `AdaptiveAvgPool2d`.
-
-    Shapes: ``(N, C, L)`` or ``(C, L)`` to ``(N, C, output_size)`` or ``(C, output_size)``.
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The means."""
-        return F.adaptive_avg_pool1d(input, self.output_size)
-
-
-class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """The means of as many windows as the output has elements.
-
-    Shapes: ``(N, C, H, W)`` or ``(C, H, W)`` to ``(N, C, *output_size)`` or ``(C, *output_size)``.
-
-    Args:
-        output_size: Size of the output; ``None`` in a place keeps the input's.
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The means."""
-        return F.adaptive_avg_pool2d(input, self.output_size)
-
-
-class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """The means of ``output_size`` windows; see `AdaptiveAvgPool2d`.
-
-    Shapes: ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to the same dimensions.
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The means."""
-        return F.adaptive_avg_pool3d(input, self.output_size)

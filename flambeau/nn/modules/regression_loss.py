@@ -30,7 +30,6 @@ class L1Loss(_Loss):
     __constants__: list[str] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """``abs(input - target)``, reduced."""
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
@@ -47,7 +46,6 @@ class MSELoss(_Loss):
     __constants__: list[str] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """``(input - target) ** 2``, reduced."""
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
@@ -75,7 +73,6 @@ class SmoothL1Loss(_Loss):
         self.beta = beta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """A square near 0, a line elsewhere, of ``input - target``, reduced."""
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
@@ -101,7 +98,6 @@ class HuberLoss(_Loss):
         self.delta = delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """A square near 0, a line elsewhere, of ``input - target``, reduced."""
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
@@ -139,7 +135,6 @@ class PoissonNLLLoss(_Loss):
         self.eps = eps
 
     def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
-        """Minus the log-likelihood of ``target``, reduced."""
         return F.poisson_nll_loss(
             log_input,
             target,
@@ -171,7 +166,6 @@ class GaussianNLLLoss(_Loss):
         self.eps = eps
 
     def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
-        """Minus the log-likelihood of ``target``, reduced."""
         return F.gaussian_nll_loss(
             input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
         )
@@ -202,5 +196,4 @@ class KLDivLoss(_Loss):
         self.log_target = log_target
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """The divergence of the distribution ``input`` from ``target``, reduced."""
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)

@@ -8,7 +8,7 @@ from typing import Any
 from flambeau.core.device import as_device
 from flambeau.core.tensor import Tensor
 from flambeau.ops.shape import cat
-from flambeau.ops.slicing import chunk
+from flambeau.ops.splitting import chunk
 
 __all__ = ["gather", "is_namedtuple", "scatter", "scatter_kwargs"]
 

@@ -1,0 +1,104 @@
+"""Pooling to an output of a given size; see `flambeau.nn.modules.pooling`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.nn import functional as F
+from flambeau.nn.module import Module
+
+__all__ = [
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d",
+]  # fmt: skip
+
+
+class _AdaptiveMaxPoolNd(Module):
+    """What the adaptive maximum poolings share; see `AdaptiveMaxPool2d` for the arguments."""
+
+    __constants__: list[str] = ["output_size", "return_indices"]
+    _repr_attributes = ("output_size",)
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__()
+        self.output_size = output_size
+        self.return_indices = return_indices
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
+    """The maxima of ``output_size`` windows; see `AdaptiveMaxPool2d`.
+
+    Shapes: ``(N, C, L)`` or ``(C, L)`` to ``(N, C, output_size)`` or ``(C, output_size)``.
+    """
+
+    def forward(self, input: Tensor) -> Any:
+        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
+    """The maxima of as many windows as the output has elements.
+
+    Shapes: ``(N, C, H, W)`` or ``(C, H, W)`` to ``(N, C, *output_size)`` or ``(C, *output_size)``.
+
+    Args:
+        output_size: Size of the output; ``None`` in a place keeps the input's.
+        return_indices: Also give the positions of the maxima, for `MaxUnpool2d`.
+    """
+
+    def forward(self, input: Tensor) -> Any:
+        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
+    """The maxima of ``output_size`` windows; see `AdaptiveMaxPool2d`.
+
+    Shapes: ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to the same dimensions.
+    """
+
+    def forward(self, input: Tensor) -> Any:
+        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+
+
+class _AdaptiveAvgPoolNd(Module):
+    """What the adaptive average poolings share; see `AdaptiveAvgPool2d` for the arguments."""
+
+    __constants__: list[str] = ["output_size"]
+    _repr_attributes = ("output_size",)
+
+    def __init__(self, output_size: Any) -> None:
+        super().__init__()
+        self.output_size = output_size
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
+    """The means of ``output_size`` windows; see `AdaptiveAvgPool2d`.
+
+    Shapes: ``(N, C, L)`` or ``(C, L)`` to ``(N, C, output_size)`` or ``(C, output_size)``.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.adaptive_avg_pool1d(input, self.output_size)
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
+    """The means of as many windows as the output has elements.
+
+    Shapes: ``(N, C, H, W)`` or ``(C, H, W)`` to ``(N, C, *output_size)`` or ``(C, *output_size)``.
+
+    Args:
+        output_size: Size of the output; ``None`` in a place keeps the input's.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.adaptive_avg_pool2d(input, self.output_size)
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
+    """The means of ``output_size`` windows; see `AdaptiveAvgPool2d`.
+
+    Shapes: ``(N, C, D, H, W)`` or ``(C, D, H, W)`` to the same dimensions.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.adaptive_avg_pool3d(input, self.output_size)
