@@ -4,8 +4,8 @@ The model reads characters and predicts the next one; it is a Transformer as one
 PyTorch. What to take from this file for your own work:
 
 - The whole training step (drawing the batch, forward, backward, clipping the gradients, AdamW) is
-  one function under `flambeau.compile`, hence one XLA program. Only its first call traces it.
-- The learning rate is a tensor that the scheduler writes to, so a schedule compiles nothing anew.
+  one function under `flambeau.compile`, so one XLA program. Only its first call traces it.
+- The learning rate is a tensor that the scheduler writes to, so a schedule causes no recompilation.
 - Writing text is compiled too. What changes from character to character (the text so far and where
   it ends) lives in tensors that the compiled function writes in place.
 

@@ -1,4 +1,4 @@
-"""What this installation is made of, for reports of errors."""
+"""The parts of this installation, for reports of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of PyTorch's names that are not there.
+"""Errors for PyTorch's names that do not exist here.
 
 A program that was written for PyTorch meets them one by one. The error is Python's own, and where
 something else does the work, its message goes on to say what.
@@ -15,7 +15,7 @@ from flambeau.core import naming
 
 
 class Absent:
-    """What a module calls, as its ``__getattr__``, for names that it does not have.
+    """The ``__getattr__`` of a module, for names that it does not have.
 
     It is an object, not a function, since for a module with such a function type checkers believe
     in every name.
@@ -53,7 +53,7 @@ def absent(module: str, name: str) -> AttributeError:
 
 
 def advice_for(name: str) -> str | None:
-    """What to do in the place of a name of `flambeau` that is not there, if anything is known."""
+    """The advice for a name of `flambeau` that does not exist, if there is any."""
     return advice().get(name.removeprefix("flambeau."))
 
 
@@ -64,7 +64,7 @@ def advice() -> dict[str, str]:
 
 
 class _Finder:
-    """What Python asks for a module that nobody else has found.
+    """The finder that Python asks for a module that no other finder has.
 
     So ``import flambeau.hub`` and ``from flambeau import hub`` end with an advice too.
     """
@@ -78,7 +78,7 @@ class _Finder:
         """
         if not name.startswith("flambeau."):
             return
-        # Whoever only asks, as importlib.util.find_spec does, is told that there is none.
+        # A caller that only asks, such as importlib.util.find_spec, is told that there is none.
         if sys._getframe(2).f_globals.get("__name__") != "importlib._bootstrap":
             return
         found = advice_for(name)

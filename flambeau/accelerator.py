@@ -157,7 +157,7 @@ def max_memory_reserved(device_index: Any = None, /) -> int:
 
 
 def memory_stats(device_index: Any = None, /) -> dict[str, Any]:
-    """What JAX counts of an accelerator's memory; see `cuda.memory_stats`.
+    """JAX's counts of an accelerator's memory; see `cuda.memory_stats`.
 
     Raises:
         RuntimeError: There is no accelerator.

@@ -1,4 +1,4 @@
-"""What code for any device asks of `flambeau.cuda`, for the CPU, under the names of `torch.cpu`.
+"""The functions of `flambeau.cuda` that code for any device calls, for the CPU: `torch.cpu`.
 
 A CPU is one device, and JAX orders the work on it: streams and events have nothing to do.
 """

@@ -12,7 +12,7 @@ __getattr__: _Absent = _Absent(__name__)
 
 
 class ExportedProgram:
-    """What PyTorch's exporter gives; nothing is one here."""
+    """The result type of PyTorch's exporter; nothing here is an instance."""
 
 
 class Dim:

@@ -95,7 +95,7 @@ class Future(Generic[_T]):
         try:
             callback(self)
         except Exception:
-            # Whoever sets the value is not to fail for what others do with it.
+            # The code that sets the value must not fail because of a callback.
             logging.getLogger(__name__).exception("a callback of a Future failed")
 
     def add_done_callback(self, callback: Callable[[Future[_T]], Any]) -> None:
@@ -107,7 +107,7 @@ class Future(Generic[_T]):
         self._call(callback)
 
     def then(self, callback: Callable[[Future[_T]], _S]) -> Future[_S]:
-        """What ``callback(self)`` gives, as soon as there is a value."""
+        """The result of ``callback(self)``, as soon as there is a value."""
         result: Future[_S] = Future()
 
         def follow(done: Future[_T]) -> None:

@@ -155,7 +155,7 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = False,
 ) -> dict[str, Any]:
-    """What a file of `save` holds, which is downloaded unless it is there.
+    """The content of a file of `save`, which is downloaded unless it is there.
 
     Args:
         url: Its address.
@@ -207,7 +207,7 @@ def load(
     skip_validation: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """What a function in the ``hubconf.py`` of a repository gives, such as a model.
+    """The result of a function in the ``hubconf.py`` of a repository, for example a model.
 
     Args:
         repo_or_dir: A repository on GitHub, ``"owner/name"`` or ``"owner/name:branch"``, or a

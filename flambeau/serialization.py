@@ -64,7 +64,7 @@ _chosen: dict[str, Any] = {"endianness": None, "crc32": True, "mmap": MAP_PRIVAT
 
 @setting
 def get_default_load_endianness() -> LoadEndianness | None:
-    """What `set_default_load_endianness` was told."""
+    """The last argument of `set_default_load_endianness`."""
     return _chosen["endianness"]
 
 
@@ -86,7 +86,7 @@ def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
 
 @setting
 def get_crc32_options() -> bool:
-    """What `set_crc32_options` was told."""
+    """The last argument of `set_crc32_options`."""
     return _chosen["crc32"]
 
 
@@ -97,7 +97,7 @@ def set_crc32_options(compute_crc32: bool) -> None:
 
 @setting
 def get_default_mmap_options() -> int:
-    """What `set_default_mmap_options` was told."""
+    """The last argument of `set_default_mmap_options`."""
     return _chosen["mmap"]
 
 

@@ -27,7 +27,7 @@ __all__ = [
 # Where an argument has the name of the class.
 _DTYPE = dtype
 _LOWER = (bfloat16, float16)
-# What `autocast` takes if it is not told, until `set_autocast_dtype` says otherwise.
+# The default dtypes of `autocast`, until `set_autocast_dtype` says otherwise.
 _dtypes = {
     "cpu": bfloat16, "cuda": float16, "tpu": bfloat16,
     # Devices of PyTorch's that JAX does not have, which programs ask about.
@@ -38,7 +38,7 @@ _cache_enabled = True
 
 
 class _State:
-    """What a thread's operators are cast to: `modes.autocast`.
+    """The dtypes that a thread's operators are cast to: `modes.autocast`.
 
     Args:
         dtypes: The lower precision for tensors on each type of device.
@@ -216,7 +216,7 @@ def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
 
 @setting
 def is_autocast_cache_enabled() -> bool:
-    """What `set_autocast_cache_enabled` was told; nothing is kept in either case."""
+    """The last argument of `set_autocast_cache_enabled`; nothing is kept in either case."""
     return _cache_enabled
 
 

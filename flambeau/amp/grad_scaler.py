@@ -249,7 +249,7 @@ class GradScaler:
         return self._init_scale if self._scale is None else self._scale.item()
 
     def get_growth_factor(self) -> float:
-        """What the scale is multiplied with after many good steps."""
+        """The factor of the scale after many good steps."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
@@ -257,7 +257,7 @@ class GradScaler:
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """What the scale is multiplied with after a step that was left out."""
+        """The factor of the scale after a step that was left out."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:

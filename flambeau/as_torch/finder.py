@@ -57,7 +57,7 @@ class TorchFinder:
         home = home_of(name)
         found = find_spec(home)
         if found is None:
-            # Whoever only asks, as importlib.util.find_spec does, is told that there is none.
+            # A caller that only asks, such as importlib.util.find_spec, is told that there is none.
             if sys._getframe(2).f_globals.get("__name__") != "importlib._bootstrap":
                 return None
             advice = advice_for(home)

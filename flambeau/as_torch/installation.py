@@ -19,7 +19,7 @@ from flambeau.core import naming
 _FOLDER = str(Path(__file__).with_name("path"))
 # Tells processes that are started meanwhile that all has been said.
 _QUIET = "FLAMBEAU_AS_TORCH"
-# What `torch` has of its own.
+# Attributes that only `torch` has.
 _OWN = {"torch", "version"}
 
 

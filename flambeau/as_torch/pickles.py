@@ -1,4 +1,4 @@
-"""What tensors are pickled as under the name torch: calls of PyTorch's functions.
+"""Pickles of tensors under the name torch: calls of PyTorch's functions.
 
 So PyTorch reads them, and here `private._utils` answers the same functions.
 """
@@ -19,7 +19,7 @@ __all__: list[str] = []
 
 
 def reduced(tensor: Tensor) -> tuple[Any, ...]:
-    """What ``__reduce_ex__`` gives for a tensor that is no parameter."""
+    """The result of ``__reduce_ex__`` for a tensor that is no parameter."""
     from flambeau.core.tensor import Tensor
 
     names = import_module("torch._utils")
@@ -43,7 +43,7 @@ def reduced(tensor: Tensor) -> tuple[Any, ...]:
 
 
 def reduced_parameter(parameter: Tensor) -> tuple[Any, ...]:
-    """What ``__reduce_ex__`` gives for a parameter."""
+    """The result of ``__reduce_ex__`` for a parameter."""
     names = import_module("torch._utils")
     hooks = import_module("collections").OrderedDict()
     state = dict(parameter._shown_attributes())

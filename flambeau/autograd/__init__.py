@@ -18,7 +18,7 @@ from flambeau.autograd.variable import *
 
 
 class _Rest(_Absent):
-    """What is asked for names that are not here: `profiler` is imported then."""
+    """The module's `__getattr__`: imports `profiler`."""
 
     def __call__(self, name: str) -> _Any:
         if name == "profiler":

@@ -206,7 +206,7 @@ class _Call:
         return tuple(outputs) if isinstance(returned, tuple) else outputs[0]
 
     def _forward(self) -> Any:
-        # What no_grad means in here concerns the tape only; JAX is told of the gradient otherwise.
+        # no_grad in here concerns the tape only; JAX learns of the gradient in another way.
         is_of_jax = getattr(modes.inside, "is_of_jax", False)
         if is_of_jax:
             modes.inside.is_of_jax = False
@@ -269,7 +269,7 @@ class _Call:
         return outputs
 
     def _output(self, node: Node, number: int, result: Any) -> Any:
-        """What the caller gets for one result of forward."""
+        """The tensor that the caller gets for one result of forward."""
         if not isinstance(result, Tensor):
             return result
         taken = _contains(self.ctx.non_differentiable, result)
@@ -280,7 +280,7 @@ class _Call:
             written._grad_fn, written._output_nr, written._requires_grad = node, number, True
             with enable_grad():
                 return put(result, written, f"{self.cls.__name__}.apply")
-        # What exists outside this call, or follows another tensor's history, stays as it is.
+        # Tensors that exist outside this call, or follow another's history, stay as they are.
         if result._view is not None or result.requires_grad or _contains(self.args, result):
             result = guarded_view(result, self.cls.__name__)
         result._grad_fn, result._output_nr, result._requires_grad = node, number, True

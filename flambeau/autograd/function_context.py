@@ -1,4 +1,4 @@
-"""What a custom Function keeps between its forward and its backward: the ``ctx``."""
+"""The ``ctx`` of a custom Function: its state between forward and backward."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class FunctionCtx:
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What `save_for_backward` was given, each at its place on the tape.
+        """The tensors given to `save_for_backward`, each at its place on the tape.
 
         Raises:
             RuntimeError: A backward that did not keep the graph has freed them.

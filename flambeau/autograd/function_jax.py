@@ -109,7 +109,7 @@ def _tangent(argument: Tensor, tangent: Any) -> Tensor | None:
 
 
 class _Kept:
-    """What one call keeps on its context: the arrays, which JAX must know of, and the rest.
+    """The values that one call keeps: the arrays, which JAX must know of, and the rest.
 
     Attributes:
         arrays: The arrays of the tensors that forward saved, and of those that it set on ``ctx``.

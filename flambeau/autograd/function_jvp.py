@@ -20,7 +20,7 @@ def defines_jvp(cls: Any) -> bool:
 
 
 class Marks(NamedTuple):
-    """What forward has told its context, which the context does not keep.
+    """The marks that forward has set on its context.
 
     Attributes:
         saved: The tensors to save for backward.
@@ -121,7 +121,7 @@ def _shares(tangent: Tensor, given: Sequence[Tensor | None]) -> bool:
 
 
 def missing_jvp(cls: Any) -> NotImplementedError:
-    """What to raise where forward mode comes to a Function that does not define ``jvp``."""
+    """The error for forward mode through a Function that does not define ``jvp``."""
     return NotImplementedError(
         f"forward mode (forward_ad, func.jvp, jacfwd) has come to {cls.__name__}, which does not "
         "implement the static method jvp; define it, or differentiate backward"

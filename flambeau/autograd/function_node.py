@@ -86,7 +86,7 @@ class BackwardCFunction(Node):
 
     @property
     def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
-        """What forward has saved, for hooks."""
+        """The tensors that forward has saved, for hooks."""
         if self.ctx._packed is None:
             raise freed_error(self)
         return tuple([SavedTensor(self.ctx, i) for i in range(len(self.ctx._packed))])
@@ -127,7 +127,7 @@ def is_overridden(cls: Any, name: str) -> bool:
 def checked_gradients(
     name: str, returned: Any, inputs: Sequence[Form | None]
 ) -> list[Tensor | None]:
-    """What a backward returned, as one gradient for each tensor among the arguments.
+    """The gradients that a backward returned, one for each tensor among the arguments.
 
     Args:
         name: The function's name, for messages.

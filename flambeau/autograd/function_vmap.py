@@ -15,7 +15,7 @@ from flambeau.core.tracers import constant
 
 
 class VmapInfo(NamedTuple):
-    """What the ``vmap`` of a Function is told of the batch.
+    """The facts about the batch that the ``vmap`` of a Function gets.
 
     Attributes:
         batch_size: How many examples there are.
@@ -71,7 +71,7 @@ class _Call:
         self.is_tuple = False
 
     def single(self, *arrays: Any) -> tuple[Any, ...]:
-        """What forward gives, without a batch."""
+        """The results of forward, without a batch."""
         returned = self.cls.forward(*self._with(arrays))
         self.is_tuple = isinstance(returned, tuple)
         results = returned if isinstance(returned, tuple) else (returned,)
@@ -79,7 +79,7 @@ class _Call:
         return tuple([each._read() for each in results if isinstance(each, Tensor)])
 
     def batch(self, size: int, batched: list[bool], *arrays: Any) -> tuple[Any, Any]:
-        """What ``vmap`` gives, with batches in front, and for which results there are any."""
+        """The results of ``vmap``, with batches in front, and which results have any."""
         remaining = iter(batched)
         in_dims = tuple(
             [0 if isinstance(each, Tensor) and next(remaining) else None for each in self.args]

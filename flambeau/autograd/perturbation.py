@@ -1,4 +1,4 @@
-"""What gradients are checked with: directions, finite precision, and derivatives along directions.
+"""Tools to check gradients: directions, finite precision, and derivatives along directions.
 
 Complex numbers count as pairs of real ones.
 """

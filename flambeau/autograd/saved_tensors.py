@@ -126,7 +126,7 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 
 
 class SavedCopies:
-    """What PyTorch would have copied in `allow_mutation_on_saved_tensors`: nothing here."""
+    """The copies of `allow_mutation_on_saved_tensors` in PyTorch: nothing here."""
 
     def clear(self) -> None:
         """Do nothing, since nothing is kept."""

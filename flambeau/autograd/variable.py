@@ -1,4 +1,4 @@
-"""What a tensor that takes gradients was called once."""
+"""The old name of a tensor that takes gradients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Variable"]
 
 
 class ExecutionEngine:
-    """What runs the tape backwards, as far as programs ask it for something."""
+    """The engine that runs the tape backwards, as far as programs ask it for something."""
 
     def queue_callback(self, callback: Callable[[], Any]) -> None:
         """Call a function when the backward that is running has run all its nodes.

@@ -1,4 +1,4 @@
-"""What the processor is able to do."""
+"""The abilities of the processor."""
 
 from __future__ import annotations
 

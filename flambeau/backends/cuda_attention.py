@@ -70,25 +70,25 @@ def enable_math_sdp(enabled: bool) -> None:
 
 @setting
 def flash_sdp_enabled() -> bool:
-    """What `enable_flash_sdp` was told."""
+    """The last argument of `enable_flash_sdp`."""
     return _enabled["flash"]
 
 
 @setting
 def mem_efficient_sdp_enabled() -> bool:
-    """What `enable_mem_efficient_sdp` was told."""
+    """The last argument of `enable_mem_efficient_sdp`."""
     return _enabled["mem_efficient"]
 
 
 @setting
 def cudnn_sdp_enabled() -> bool:
-    """What `enable_cudnn_sdp` was told."""
+    """The last argument of `enable_cudnn_sdp`."""
     return _enabled["cudnn"]
 
 
 @setting
 def math_sdp_enabled() -> bool:
-    """What `enable_math_sdp` was told."""
+    """The last argument of `enable_math_sdp`."""
     return _enabled["math"]
 
 
@@ -99,7 +99,7 @@ def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
 
 @setting
 def fp16_bf16_reduction_math_sdp_allowed() -> bool:
-    """What `allow_fp16_bf16_reduction_math_sdp` was told."""
+    """The last argument of `allow_fp16_bf16_reduction_math_sdp`."""
     return _reduced["math"]
 
 

@@ -12,7 +12,7 @@ _enabled = True
 
 @setting
 def get_fastpath_enabled() -> bool:
-    """What `set_fastpath_enabled` was told."""
+    """The last argument of `set_fastpath_enabled`."""
     return _enabled
 
 

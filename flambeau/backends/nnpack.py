@@ -10,7 +10,7 @@ from flambeau.backends.settings import changed, exchange
 
 __all__ = ["enabled", "flags", "is_available", "set_flags"]
 
-#: What `set_flags` was told.
+#: The last argument of `set_flags`.
 enabled: bool = True
 
 

@@ -52,7 +52,7 @@ def add_safe_globals(safe_globals: list[Allowed]) -> None:
 
 
 def get_safe_globals() -> list[Allowed]:
-    """What was allowed by `add_safe_globals`."""
+    """The objects allowed by `add_safe_globals`."""
     return [given for given, _ in _allowed.values()]
 
 
@@ -74,7 +74,7 @@ def safe_globals(safe_globals: list[Allowed]) -> Iterator[None]:
 
 
 def find_allowed(name: str) -> Callable[..., Any] | None:
-    """What a file means by a name such as ``"fractions.Fraction"``, if it is allowed."""
+    """The object of a name such as ``"fractions.Fraction"`` in a file, if it is allowed."""
     found = _allowed.get(name)
     return None if found is None else found[1]
 

@@ -23,12 +23,12 @@ __all__: list[str] = []
 
 # NumPy's.
 _MOST_DIMENSIONS = 64
-# What positions of bytes are counted with.
+# Positions of bytes are counted in 64 bits.
 _MOST_BYTES = 1 << 63
 
 
 def elements_of(tensor: Tensor) -> tuple[Any, ...]:
-    """What is equal for two tensors when a write to either changes all of the other."""
+    """A key that is equal for two tensors when a write to either changes all of the other."""
     view = tensor._view
     if view is None:
         return id(tensor._cell), (), b""

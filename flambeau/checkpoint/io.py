@@ -221,7 +221,7 @@ def _read_parts(f: Source, where: device) -> OrderedDict[str, Any]:
 
 
 def _reader_of(start: bytes) -> tuple[Callable[..., Any] | None, str]:
-    """What reads a file that begins so, and the name of its format."""
+    """The reader of a file that begins with these bytes, and the name of its format."""
     if begins_archive(start):
         return read_archive, "archive of PyTorch's"
     if begins_older_file(start):
@@ -251,7 +251,7 @@ class _ChoiceFailedError(Exception):
 
 
 class _OnDevice:
-    """What a function that chooses devices is given for the elements of a tensor."""
+    """The storage that a function that chooses devices is given for the elements of a tensor."""
 
     def __init__(self, where: device) -> None:
         self.device = where

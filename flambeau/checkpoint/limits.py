@@ -14,7 +14,7 @@ _AT_LEAST = 128 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """What `flambeau.load` lets a file claim, against tiny files that stand for huge content.
+    """Bounds of the content that a file may claim, against tiny files of huge content.
 
     Attributes:
         memory: How many bytes the content may take, as an estimate: the elements of tensors,

@@ -1,4 +1,4 @@
-"""What NumPy's pickles name: dtypes of numbers, numbers, and arrays of numbers."""
+"""The names in NumPy's pickles: dtypes of numbers, numbers, and arrays of numbers."""
 
 from __future__ import annotations
 

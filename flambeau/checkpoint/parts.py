@@ -38,7 +38,7 @@ INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 # Runs of bytes up to this length are read together with what lies between them: disks read pages.
 _PAGE = 4096
-# What is read at once where runs are short.
+# The bytes to read at once where runs are short.
 _BLOCK = 1 << 24
 
 

@@ -28,7 +28,7 @@ from flambeau.core.tensor import Size
 __all__ = ["DAMAGE", "NamedFunction", "PlainUnpickler", "Stateful", "set_attributes", "shown"]
 
 _LONGEST_NAME = 1024
-# What reading a damaged pickle leads to; errors of other types come from elsewhere.
+# The errors of reading a damaged pickle; errors of other types come from elsewhere.
 DAMAGE = (
     AttributeError, EOFError, IndexError, KeyError, OverflowError, RecursionError, TypeError,
     ValueError, struct.error,
@@ -103,7 +103,7 @@ class PlainUnpickler:
         self._meetings: Counter[tuple[int, int]] = Counter()
 
     def load(self) -> Any:
-        """What the pickle describes; the file then stands behind it.
+        """The object that the pickle describes; the file is then at the pickle's end.
 
         Raises:
             DamagedFileError: The bytes are no pickle.
@@ -128,11 +128,11 @@ class PlainUnpickler:
             raise DamagedFileError(f"its operation {name} fails ({_told(error)})", place) from error
 
     def find_class(self, module: str, name: str) -> Any:
-        """What stands for a class or function, or RefusedContentError."""
+        """The replacement of a class or function, or RefusedContentError."""
         raise NotImplementedError
 
     def persistent_load(self, pid: Any) -> Any:
-        """What stands for something outside of the pickle, or RefusedContentError."""
+        """The replacement of an object outside of the pickle, or RefusedContentError."""
         raise NotImplementedError
 
     # Bytes of the pickle
@@ -326,7 +326,7 @@ class PlainUnpickler:
             self.set_state(target, state)
 
     def call(self, function: Any, args: tuple[Any, ...]) -> Any:
-        """What a function gives that is no `NamedFunction`, or RefusedContentError."""
+        """The result of a function that is no `NamedFunction`, or RefusedContentError."""
         raise RefusedContentError(f"it calls a {type(function).__name__}")
 
     def make(self, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

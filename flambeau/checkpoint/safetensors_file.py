@@ -69,7 +69,7 @@ NUMPY_DTYPES: dict[str, Any] = {
 }
 _STORED_DTYPES = {np.dtype(each): name for name, each in NUMPY_DTYPES.items()}
 _LENGTH = 8
-# What the format allows for a header.
+# The largest header that the format allows.
 _LONGEST_HEADER = 100_000_000
 # Elements begin at multiples of it, so that readers can use them where they are.
 _ALIGNMENT = 8
@@ -103,7 +103,7 @@ def write_safetensors(obj: Mapping[str, Tensor], texts: dict[str, str], file: Bi
 
 
 def header_bytes(facts: Mapping[str, tuple[Any, tuple[int, ...]]], texts: dict[str, str]) -> bytes:
-    """What stands in a file before the elements.
+    """The part of a file before the elements.
 
     Args:
         facts: NumPy's dtype and the shape of each tensor, in the order of their elements.
@@ -163,7 +163,7 @@ def read_metadata(f: str | os.PathLike[str] | BinaryIO) -> dict[str, str]:
     return {key: text for key, text in texts.items() if key != OWN_KEY}
 
 
-# What is saved
+# Saving
 
 
 def checked(obj: Any) -> dict[str, Tensor]:
@@ -243,11 +243,11 @@ def _own_text(names: list[str], shared: dict[str, str], state_dict: Any) -> str:
         ) from None
 
 
-# What is loaded
+# Loading
 
 
 class Entry(NamedTuple):
-    """What a header says of one tensor; its bytes are counted from the beginning of the file."""
+    """The entry of one tensor in a header; its bytes are counted from the beginning of the file."""
 
     name: str
     dtype: str
@@ -257,7 +257,7 @@ class Entry(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What stands before the elements: text, and the tensors in the order of the data."""
+    """The header before the elements: text, and the tensors in the order of the data."""
 
     texts: dict[str, str]
     entries: list[Entry]
@@ -270,7 +270,7 @@ class _OwnFacts(NamedTuple):
 
 
 def header_of(source: Source, limits: Limits) -> Header:
-    """What stands before the elements of a file.
+    """The header before the elements of a file.
 
     Raises:
         CheckpointError: The file is not in the safetensors format, or damaged.
@@ -375,7 +375,7 @@ def _tensor(source: Source, entry: Entry, where: device) -> Tensor:
 
 
 def own_facts(texts: dict[str, str]) -> _OwnFacts:
-    """What `write_safetensors` has noted in a file's texts; nothing for another program's file."""
+    """The notes of `write_safetensors` in a file's texts; empty for another program's file."""
     if OWN_KEY not in texts:
         return _OwnFacts([], {}, None)
     what = f"its metadata under {OWN_KEY!r}"

@@ -57,7 +57,7 @@ def opened(f: Any) -> Iterator[Source]:
     is_path = isinstance(f, str | os.PathLike)
     try:
         with open(f, "rb") if is_path else io.BytesIO(_rest_of(f)) as file:
-            # What cannot seek, such as a pipe, is read as a whole.
+            # A file that cannot seek, such as a pipe, is read as a whole.
             yield Source(file if file.seekable() else io.BytesIO(file.read()))
     except MemoryError as error:
         reason = "this machine has not enough memory for the content"

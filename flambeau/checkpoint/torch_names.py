@@ -1,4 +1,4 @@
-"""What PyTorch's files call dtypes and arrays of them.
+"""The names of dtypes and of arrays in PyTorch's files.
 
 Arrays of the older dtypes have a class for each, such as ``torch.FloatStorage``; those of newer
 dtypes are bytes, and the dtype stands beside them.

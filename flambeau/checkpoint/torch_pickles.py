@@ -47,7 +47,7 @@ class _Class(NamedTuple):
 _TABLES = {(naming.module_of(each), each.__name__): each for each in (Registry, HookRegistry)}
 
 
-# What stands for functions of Python's: they take data that the pickle has made, never numbers of
+# Replacements of functions of Python's: they take data that the pickle has made, never numbers of
 # elements or iterators.
 
 
@@ -137,7 +137,7 @@ _KINDS = {("torch", "Tensor"), ("torch._tensor", "Tensor"), ("torch.nn.parameter
 
 
 class _Names:
-    """What the names in a file of PyTorch's stand for.
+    """The objects that names in a file of PyTorch's stand for.
 
     Args:
         tensors: What makes its tensors.
@@ -190,7 +190,7 @@ class _Plain(PlainUnpickler):
         self._names = names
 
     def find_class(self, module: str, name: str) -> Any:
-        """What stands for a class or function."""
+        """The replacement of a class or function."""
         module = "builtins" if module == "__builtin__" else module
         if (module, name) in _ANSWERS:
             return NamedFunction(partial(_ANSWERS[module, name], self))
@@ -202,7 +202,7 @@ class _Plain(PlainUnpickler):
         return self._names.meaning(module, name) if found is None else found
 
     def call(self, function: Any, args: tuple[Any, ...]) -> Any:
-        """What a function that is allowed gives, or a module's table."""
+        """The result of a function that is allowed, or a module's table."""
         if _is_table(function) and not args:
             return function()
         if not is_allowed(function):

@@ -30,7 +30,7 @@ __all__ = [
     "refuse_tar",
 ]
 
-# What files of the older format begin with, after the pickle's own two bytes.
+# The start of files of the older format, after the pickle's own two bytes.
 _MAGIC = 0x1950A86A20F9469CFC6C
 _OLDER_VERSION = 1001
 _PICKLE, _ZIP = b"\x80\x02", b"PK\x03\x04"
@@ -82,7 +82,7 @@ def refuse_tar(source: Source, reading: Reading) -> NoReturn:
 
 
 def read_archive(source: Source, reading: Reading) -> Any:
-    """What `torch.save` has written.
+    """The content of a file of `torch.save`.
 
     Raises:
         CheckpointError: The file holds something else, or is damaged.
@@ -140,7 +140,7 @@ class _Array(NamedTuple):
 
 
 def read_older_file(source: Source, reading: Reading) -> Any:
-    """What `torch.save` wrote before version 1.6; see `read_archive`.
+    """The content of a file that `torch.save` wrote before version 1.6; see `read_archive`.
 
     The arrays follow the pickle. It is read twice: once to see where it ends and how large the
     elements are, and again to make the tensors.

@@ -46,7 +46,7 @@ class _Global(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """What a function gives."""
+    """The result of a function."""
 
     function: _Global
     args: tuple[Any, ...]

@@ -1,4 +1,4 @@
-"""What `backward` has done to gradients so far, taken back where it does not come to its end.
+"""The changes of `backward` to gradients so far, undone if it does not come to its end.
 
 A backward inside another one (of a checkpointed part, of a hook) belongs to the outer one. Where
 anything else has written to a gradient meanwhile, such as a backward on another thread or a hook

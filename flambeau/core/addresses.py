@@ -10,7 +10,7 @@ from jax.core import Tracer
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.finishing import alone
 
-# Who was last told its address, by address.
+# The array whose address was told last, by address.
 _owners: weakref.WeakValueDictionary[int, Cell] = weakref.WeakValueDictionary()
 
 

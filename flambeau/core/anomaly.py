@@ -38,7 +38,7 @@ _HIDDEN = (__file__.rpartition("core")[0], os.path.join(os.path.dirname(jax.__fi
 
 
 def watched(node: Any, run: Callable[[], Any]) -> Any:
-    """What ``run()`` gives, the cotangents of the inputs of ``node``.
+    """The result of ``run()``: the cotangents of the inputs of ``node``.
 
     An error gets a note that shows where the node was recorded.
 

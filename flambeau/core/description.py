@@ -142,7 +142,7 @@ def _text_of(code: types.CodeType) -> str:
 
 
 def _code(code: types.CodeType, parts: list[str]) -> None:
-    """What tells apart two functions of one name, such as two lambdas of one line."""
+    """Add a text that tells apart two functions of one name, such as two lambdas of one line."""
     constants = [each for each in code.co_consts if type(each) is not types.CodeType]
     place = [each for *_, each in code.co_positions()][-1]
     _sequence("code", (code.co_firstlineno, place, code.co_names, constants), parts)

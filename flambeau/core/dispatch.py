@@ -24,10 +24,10 @@ from flambeau.core.tensor import PLAIN_TYPES, Tensor
 from flambeau.core.tracers import constant, no_longer_known
 from flambeau.core.transform import lifted
 
-# What may stand where a tensor is expected and takes no gradient.
+# Types that may stand where a tensor is expected and take no gradient.
 _CONSTANT_TYPES: set[type] = {int, float, bool, complex, type(None)}
 
-# What JAX, NumPy and Python raise where an operator meets arguments that it cannot take.
+# The errors of JAX, NumPy and Python for arguments that an operator cannot take.
 FAILURES = (
     TypeError, ValueError, OverflowError, ZeroDivisionError, AttributeError, LookupError,
     AssertionError,

@@ -34,7 +34,7 @@ def owned(arrays: list[Any]) -> list[Any]:
 
 
 def _count_when_alone() -> int:
-    """What `getrefcount` says, asked as in `owned`, of an array that nobody else holds."""
+    """The count of `getrefcount`, asked as in `owned`, of an array that nobody else holds."""
     return max(map(getrefcount, [object()]))
 
 

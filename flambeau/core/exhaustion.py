@@ -9,7 +9,7 @@ import jax
 
 __all__ = ["OutOfMemoryError"]
 
-# What JAX's errors say, whatever the device.
+# The text of JAX's errors, whatever the device.
 _PHRASE = "RESOURCE_EXHAUSTED"
 
 _ON_CPU = "DefaultCPUAllocator: can't allocate memory"

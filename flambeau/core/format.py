@@ -136,7 +136,7 @@ def printoptions(**options: Any) -> Iterator[None]:
 
 
 class Printable(Protocol):
-    """What printing needs of an array. NumPy's and JAX's both have it."""
+    """The attributes of an array that printing needs. NumPy's and JAX's both have them."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...

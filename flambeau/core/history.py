@@ -135,7 +135,7 @@ class History:
 
     @property
     def grad(self) -> Any:
-        """What `backward` has accumulated for this tensor, or ``None``."""
+        """The gradient that `backward` has accumulated for this tensor, or ``None``."""
         trace = modes.trace
         found = self._grad if trace is None else trace.get_grad(self)
         if found is None and self._grad_fn is not None and not self.retains_grad:

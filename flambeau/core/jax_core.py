@@ -31,7 +31,7 @@ def transformations() -> Any:
 
 @functools.cache
 def no_transformations() -> Any:
-    """What `transformations` gives outside of all, where a new thread always begins."""
+    """The result of `transformations` outside of all, where a new thread always begins."""
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(transformations()))
     thread.start()

@@ -153,7 +153,7 @@ def coordination_client() -> Any:
 
 
 def keep_transformations() -> Callable[[], None]:
-    """What makes JAX's running transformations of this thread what they are now."""
+    """A function that puts back the transformations of JAX that this thread is inside of now."""
     try:
         trace, axis_env = _trace_ctx.trace, _trace_ctx.axis_env
         set_trace, set_axis_env = _trace_ctx.set_trace, _trace_ctx.set_axis_env
@@ -168,7 +168,7 @@ def keep_transformations() -> Callable[[], None]:
 
 
 def leave_mlir() -> Callable[[], None]:
-    """What leaves the contexts of MLIR that this thread has entered since, and not left.
+    """A function that leaves the contexts of MLIR that this thread has entered since, and not left.
 
     They are destroyed with the thread: on the main one after Python, which aborts then.
     """
@@ -198,7 +198,7 @@ def clear_seen_types() -> None:
 
 
 def attributes_of_operations(setting: Any) -> Any:
-    """What a setting of `trace_context` lets operations carry; ``None`` if it is another one."""
+    """The metadata that a setting of `trace_context` adds to operations, or ``None``."""
     is_metadata = _XlaMetadata is not None and isinstance(setting, _XlaMetadata)
     return getattr(setting, "val", None) if is_metadata else None
 

@@ -1,4 +1,4 @@
-"""What JAX does inside to call a compiled program without Python, and what a program depends on.
+"""JAX's way to call a compiled program without Python, and the state that a program depends on.
 
 JAX has no public names for it; `core/jax_private.py` lists the private ones. Where a version of
 JAX lacks one of them, `pjit` is plain `jax.jit`: correct, with neither a bound nor a short way from

@@ -42,7 +42,7 @@ class Kernel:
         linear: The gradient needs only the shapes of floating point and complex inputs, so the tape
             keeps those instead of the arrays. Indices, masks and numbers it keeps as they are.
         keep_residuals: The forward keeps JAX's residuals, so that the gradient does not run the
-            forward again; for functions that are dear to recompute.
+            forward again; for functions that are expensive to recompute.
         differentiable: ``False`` for functions whose results never take a gradient.
     """
 
@@ -212,7 +212,7 @@ def _used_inputs(function: Callable[..., Any], arrays: Arrays) -> list[bool]:
     return [each is not None and next(remaining) for each in avals]
 
 
-# What `_aval` gives; looked up for every input of every linear node.
+# The results of `_aval`; looked up for every input of every linear node.
 _AVALS = {ShapedArray, jax.ShapeDtypeStruct}
 
 

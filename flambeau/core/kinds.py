@@ -131,7 +131,7 @@ def kinds_of(function: FunctionType, name: str) -> tuple[Kind, ...]:
 
 
 def check_of(kinds: tuple[Kind, ...]) -> Check | None:
-    """What checks an argument of one of these kinds; ``None`` if it may be of any type.
+    """The check of an argument of one of these kinds; ``None`` if it may be of any type.
 
     The check is called with the names of the operator and of the argument, and with the value.
     """
@@ -161,7 +161,7 @@ def check_of_face(function: FunctionType, name: str) -> Check | None:
     return None if found is None else check_of(found)
 
 
-# What annotations of a module say, by the module and the text.
+# The kinds that annotations stand for, by the module and the text.
 _known: dict[tuple[str, str], tuple[Kind, ...] | None] = {}
 
 

@@ -157,7 +157,7 @@ class no_grad(_GradMode):
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            # What `__enter__` and `__exit__` do, without an object to remember it.
+            # As `__enter__` and `__exit__`, without an object to remember the mode before.
             before = modes.grad_mode, modes.inference
             modes.grad_mode = modes.grad_enabled = False
             try:
@@ -283,7 +283,7 @@ class set_multithreading_enabled(ContextDecorator):
 
 
 def is_multithreading_enabled() -> bool:
-    """What `set_multithreading_enabled` has said on this thread; true by default."""
+    """The last argument of `set_multithreading_enabled` on this thread; true by default."""
     return modes.multithreading
 
 

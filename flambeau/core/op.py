@@ -81,7 +81,7 @@ class Op:
         _all_ops.add(self)
 
     def described_by(self) -> tuple[Any, ...]:
-        """What this operator computes depends on this and on its static arguments."""
+        """The identity of this operator's computation, besides its static arguments."""
         return self.name, self.promote, self.widen, self.function
 
     def _read_signature(self) -> None:
@@ -113,7 +113,7 @@ class Op:
         self.checks = [
             (n, self.names[i], check)
             for n, i in enumerate(self.static)
-            # Whatever is no known reduction is PyTorch's ValueError.
+            # An unknown reduction is PyTorch's ValueError.
             if (check := check_of(kinds[i])) is not None and self.names[i] != "reduction"
         ]
         # Floats and ints that compare equal are different programs.

@@ -44,7 +44,7 @@ class Hooks(NamedTuple):
 
 
 def hooks() -> Hooks | None:
-    """Those that hold here, if any."""
+    """The hooks in force here, if any."""
     found = modes.packing
     if found is None or (found.region is None) != (modes.trace is None):
         return None
@@ -147,7 +147,7 @@ class PackedNode:
 
     @property
     def vjp(self) -> Any:
-        """What JAX keeps for its gradient; the user's hooks get nothing of it, and keep nothing."""
+        """JAX's residuals; the user's hooks get none of them, and keep nothing."""
         if self.residuals is None:
             return None
         hooks, vjp = self.residuals

@@ -81,12 +81,12 @@ def compiled(
 
 
 def jitted(function: Callable[..., Any]) -> Any:
-    """What `compiled` gave, under `jax.jit`, which tells its program's text and memory."""
+    """The function of `compiled` under `jax.jit`, which tells its program's text and memory."""
     return function._cache_miss.traced() if jit_core.IS_KNOWN else function  # type: ignore[attr-defined]
 
 
 def lowered(function: Any, arguments: list[Any]) -> jax.stages.Lowered:
-    """What `compiled` gave, lowered for arguments, which may be arrays without elements."""
+    """The function of `compiled`, lowered for arguments, which may be arrays without elements."""
     arguments = meshes.together(arguments) or arguments
     with jit_core.tracing(), meshes.surroundings():
         if jit_core.IS_KNOWN:
@@ -124,7 +124,7 @@ def alive() -> int:
 
 
 class _Misses:
-    """What a function does for arguments that it has no program for in memory."""
+    """The slow path of a function: arguments that it has no program for in memory."""
 
     __slots__ = (
         "__weakref__", "_description", "_gathered", "_traced", "donate", "function", "like", "name",
@@ -272,7 +272,7 @@ class _Misses:
             with jit_core.tracing(), meshes.surroundings():
                 traced = self._jitted(arguments).trace(*arguments)
                 lowered = traced.lower()
-            # What is not known by its code is known by the program that it lowers to.
+            # A function without a description is known by the program that it lowers to.
             if kept is not None and not key and (text := jit_core.text_of(traced, lowered)):
                 key = _key(f"{text} {self.donate} {self.options}", signature)
                 found = _known(kept, key, place)
@@ -337,12 +337,12 @@ def _place(leaves: list[Any]) -> Any:
 
 
 def _facts(leaf: Any) -> Any:
-    """What tells apart arguments that need different programs, quickly."""
+    """A cheap key that tells apart arguments that need different programs."""
     return (leaf.aval, leaf.sharding, leaf.committed) if type(leaf) is ArrayImpl else _text(leaf)
 
 
 def _text(leaf: Any) -> str:
-    """What a program depends on of one of its arguments."""
+    """The properties of an argument that a program depends on."""
     if type(leaf) is ArrayImpl:
         aval, sharding = leaf.aval, leaf.sharding
         spread = type(sharding) is NamedSharding
@@ -370,7 +370,7 @@ def _key(description: str, signature: str) -> str:
 
 @functools.cache
 def _environment() -> str:
-    """What programs depend on beside the function and its arguments."""
+    """The state of the process that programs depend on besides the function and its arguments."""
     # NumPy computes constants, opt_einsum arranges products.
     versions = [jit_core.versions(), *map(metadata.version, ("numpy", "opt_einsum"))]
     # NPROC is how many threads XLA takes.
@@ -403,7 +403,7 @@ _readers: dict[Store, ReadAhead | None] = {}
 
 
 def _ahead(kept: Store) -> ReadAhead | None:
-    """What loads the programs of this script's last run: one for all threads."""
+    """The loader of the programs of this script's last run: one for all threads."""
     if kept not in _readers:
         made = read_ahead(kept, lambda key: _load(kept, key, _first_device()))
         if _readers.setdefault(kept, made) is made and made is not None:

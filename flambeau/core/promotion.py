@@ -153,7 +153,7 @@ def as_tensor(number: Any) -> Any:
 
 
 def as_number(operand: Any) -> Any:
-    """What promotes as a number of the operand's category: that number, or 0."""
+    """A number that promotes as one of the operand's category: that number, or 0."""
     return operand if is_number(operand) else _ZEROS[from_numpy_dtype(operand.dtype).category]
 
 

@@ -46,7 +46,7 @@ def attach(name: str, face: Callable[..., Any], in_place: Callable[..., Any] | N
 
 
 def operand(value: Any) -> Any:
-    """What Python's operators on tensors take in place of ``value``.
+    """The operand that stands for ``value`` in Python's operators on tensors.
 
     They take NumPy arrays too, which functions and methods refuse.
 

@@ -123,7 +123,7 @@ class ReadAhead:
 
 
 def read_ahead(kept: Store, load: Callable[[str], Any]) -> ReadAhead | None:
-    """What reads ahead for the script that runs, once it is started.
+    """The reader that reads ahead for the script that runs, once it is started.
 
     ``None`` where there is no script, on a single core, and in processes that others have started
     to share their work.

@@ -17,7 +17,7 @@ from flambeau.core.warning import warn
 #: How many bytes the folder holds where ``FLAMBEAU_CACHE_SIZE`` does not say.
 DEFAULT_SIZE = 2 * 2**30
 
-# What is left of a folder that had grown past its bound, so that it is not swept at every program.
+# The share of its bound that a folder keeps after a sweep, so that not every program sweeps it.
 _LEFT = 0.75
 
 # How often all files are looked at while as many bytes are written as the folder holds.
@@ -197,7 +197,7 @@ def note_for(text: str) -> Path:
 
 
 def _instructions() -> str:
-    """What tells the processors' sets of instructions apart."""
+    """A text that tells the processors' sets of instructions apart."""
     try:
         with open("/proc/cpuinfo") as file:
             # The first processor's features; the others' follow, and would take long on many cores.

@@ -95,7 +95,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
     __array_priority__ = 1000
 
     if TYPE_CHECKING:
-        # What files above supply: `convert`, `viewing`, `overrides`.
+        # Supplied by files above: `convert`, `viewing`, `overrides`.
         _legacy_array: ClassVar[Callable[..., Any]]
         _rebuild: ClassVar[Callable[..., Any]]
         _replay_view: ClassVar[Callable[..., None]]

@@ -68,7 +68,7 @@ class Handle(NamedTuple):
 
     @staticmethod
     def of(tensor: Any) -> Handle:
-        """What ``tensor`` is now."""
+        """The present Cell, view and class of ``tensor``."""
         return Handle(tensor._cell, tensor._view, type(tensor), tensor._accumulator)
 
     def put_back(self, tensor: Any) -> None:

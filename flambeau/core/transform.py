@@ -59,7 +59,7 @@ class Capture(Inside):
         super().__exit__(*exception)
 
     def lift(self, tensor: Any) -> Any:
-        """What stands for ``tensor`` inside, if it is from outside and has derivatives there."""
+        """The stand-in of ``tensor`` inside, if it is from outside and has derivatives there."""
         if not (isinstance(tensor, Tensor) and self._has_derivatives(tensor)):
             return tensor
         if not self._is_outside(tensor):

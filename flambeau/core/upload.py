@@ -63,7 +63,7 @@ def beside(array: np.ndarray, other: Any) -> Any:
 # An entry takes a kilobyte.
 @functools.lru_cache(maxsize=512)
 def _destination(shape: tuple[int, ...], dtype: np.dtype[Any], where: Any) -> tuple[Any, ...]:
-    """What JAX wants to know of an array of one piece besides its elements."""
+    """JAX's description of an array of one piece: all that it needs besides the elements."""
     aval = jax.typeof(np.broadcast_to(np.zeros((), dtype), shape))
     return aval, _on_one_device(where), [where]
 

@@ -232,7 +232,7 @@ class View:
 
 
 def view_key(view: View | None) -> Any:
-    """What tells views apart that a program could not take for one another."""
+    """A key that tells apart views that need different programs."""
     if view is None:
         return None
     starts = view.starts

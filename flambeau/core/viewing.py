@@ -325,7 +325,7 @@ def become_view(target: Tensor, step: Step, name: str, starts: Any = None) -> Te
     return target
 
 
-# What `Tensor` asks of this file.
+# The methods of `Tensor` that this file supplies.
 Tensor._replay_view = replay_view
 Tensor._view_of_tangent = staticmethod(view_of_tangent)
 Tensor._make_alias_of_leaf = alias_of_leaf

@@ -31,7 +31,7 @@ def set_warn_always(b: bool, /) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    """What `set_warn_always` has chosen last."""
+    """The last argument of `set_warn_always`."""
     return _warn_always
 
 

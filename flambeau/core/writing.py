@@ -72,7 +72,7 @@ def store_all(targets: Sequence[Tensor], arrays: Sequence[Any]) -> None:
 
 
 def all_or_none(tensors: Sequence[Tensor], change: Callable[[], Any]) -> Any:
-    """What ``change()`` gives; if it raises, the tensors get their elements back."""
+    """The result of ``change()``; if it raises, the tensors get their elements back."""
     if modes.trace is not None:
         return change()
     arrays = [each._read() for each in tensors]

@@ -1,4 +1,4 @@
-"""What scripts ask about NVIDIA GPUs, under the names of `torch.cuda`.
+"""Questions about NVIDIA GPUs, under the names of `torch.cuda`.
 
 JAX orders the work on a device and keeps its memory, so streams wait for nothing, and there are no
 caches to manage.

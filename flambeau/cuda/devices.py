@@ -117,7 +117,7 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
 
 
 def get_device_properties(device: Any = None) -> Any:
-    """What a GPU is: ``name``, ``major``, ``minor``, ``total_memory``, ``multi_processor_count``.
+    """A GPU's ``name``, ``major``, ``minor``, ``total_memory`` and ``multi_processor_count``.
 
     The memory is what JAX may take, in bytes; ``major`` and ``minor`` are those of
     `get_device_capability`.

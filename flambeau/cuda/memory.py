@@ -55,7 +55,7 @@ def max_memory_reserved(device: Any = None) -> int:
 
 
 def memory_stats(device: Any = None) -> dict[str, Any]:
-    """What JAX counts of a GPU's memory, under PyTorch's names; empty where there is no GPU.
+    """JAX's counts of a GPU's memory, under PyTorch's names; empty where there is no GPU.
 
     JAX does not tell the arrays of the small pool from those of the large one, so there are only
     the numbers for ``all``.

@@ -1,4 +1,4 @@
-"""What collectives ask of their arguments."""
+"""Checks of the arguments of collectives."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def divided(value: Any, mesh: DeviceMesh, dim: int = 0, *, tell: bool = True) ->
 
 
 def mapped(value: Any, function: Callable[[Tensor], Any]) -> Any:
-    """What ``function`` gives for the tensors in tuples, lists and dictionaries."""
+    """The results of ``function`` for the tensors in tuples, lists and dictionaries."""
     if isinstance(value, Tensor):
         return function(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):

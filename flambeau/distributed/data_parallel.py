@@ -86,7 +86,7 @@ class DistributedDataParallel(Module):
         self.module = module
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """What the module gives for the whole batch; each device has its part of it."""
+        """The output of the module for the whole batch; each device has its part of it."""
         mesh, dim = self.device_mesh, self.dim
         return self.module(*divided(inputs, mesh, dim), **divided(kwargs, mesh, dim))
 

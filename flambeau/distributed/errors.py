@@ -1,4 +1,4 @@
-"""What goes wrong between processes."""
+"""Errors of communication between processes."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ class DistNetworkError(DistError):
 
 
 class DistStoreError(DistError):
-    """What processes tell each other through the first of them got lost."""
+    """A message that processes exchange through the first of them was lost."""

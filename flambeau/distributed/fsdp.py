@@ -54,14 +54,14 @@ class OffloadPolicy:
 
 
 class UnshardHandle:
-    """What `FSDPModule.unshard` gives: nothing has to be waited for."""
+    """The handle that `FSDPModule.unshard` gives: there is nothing to wait for."""
 
     def wait(self) -> None:
         """Return at once."""
 
 
 class FSDPModule:
-    """What `fully_shard` adds to a module: hints when to communicate, which XLA decides."""
+    """The methods that `fully_shard` adds to a module: hints when to communicate; XLA decides."""
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
         """Accepted: layers gather their parameters themselves."""
@@ -193,7 +193,7 @@ def _gather_again(module: Module) -> None:
 
 
 def _behind_a_barrier(saved: Any) -> Any:
-    """What forward has saved, which XLA gathers for backward alone if it is a parameter."""
+    """A tensor that forward has saved; XLA gathers it for backward alone if it is a parameter."""
     if isinstance(saved, Parameter):
         return Tensor._wrap(jax.lax.optimization_barrier(saved._read()))
     return saved if isinstance(saved, Tensor) else Tensor._wrap(saved)
@@ -203,7 +203,7 @@ _GATHERING_AGAIN = Hooks(lambda tensor: tensor, _behind_a_barrier, region="fully
 
 
 class ShardingStrategy(enum.Enum):
-    """What `FullyShardedDataParallel` divides: all parameters, or none."""
+    """The parameters that `FullyShardedDataParallel` divides: all, or none."""
 
     FULL_SHARD = enum.auto()
     SHARD_GRAD_OP = enum.auto()
@@ -269,7 +269,7 @@ class FullyShardedDataParallel(Module):
         return self._fsdp_wrapped_module
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module gives."""
+        """The output of the module."""
         return self._fsdp_wrapped_module(*args, **kwargs)
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:

@@ -78,7 +78,7 @@ class ProcessGroup:
         return len(self.ranks)
 
     def name(self) -> str:
-        """What communicates."""
+        """The backend."""
         return str(get_backend(self))
 
     def __repr__(self) -> str:
@@ -86,7 +86,7 @@ class ProcessGroup:
 
 
 class _State:
-    """What `init_process_group` has found."""
+    """The result of `init_process_group`."""
 
     world: ProcessGroup | None = None
     rank = 0
@@ -385,7 +385,7 @@ def get_world_size(group: Any = None) -> int:
 
 
 def get_backend(group: Any = None) -> Backend:
-    """What communicates between the devices: ``"gloo"``, ``"nccl"`` or ``"xla"``.
+    """The backend that communicates between the devices: ``"gloo"``, ``"nccl"`` or ``"xla"``.
 
     Raises:
         ValueError: There is no process group.
@@ -395,7 +395,7 @@ def get_backend(group: Any = None) -> Backend:
 
 
 def get_default_backend_for_device(device: Any) -> str:
-    """What communicates between devices of a type: see `get_backend`."""
+    """The backend that communicates between devices of a type: see `get_backend`."""
     kind = str(getattr(device, "type", device)).partition(":")[0]
     return {"cpu": "gloo", "cuda": "nccl"}.get(kind, "xla")
 

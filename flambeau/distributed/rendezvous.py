@@ -21,7 +21,7 @@ _NEEDED = {
     "address": "MASTER_ADDR",
     "port": "MASTER_PORT",
 }
-# What tells that JAX can find the processes itself: Slurm, Open MPI, Cloud TPU.
+# Variables by which JAX can find the processes itself: Slurm, Open MPI, Cloud TPU.
 _FOUND_BY_JAX = ("SLURM_JOB_ID", "OMPI_MCA_orte_hnp_uri", "TPU_WORKER_HOSTNAMES", "TPU_NAME")
 
 _KEY = "flambeau"

@@ -1,4 +1,4 @@
-"""What processes tell each other outside of XLA's programs.
+"""Messages between processes outside of XLA's programs.
 
 JAX's coordination service, which runs in the first process, keeps small values by key and knows
 barriers. Through it processes exchange objects, and say what they are about to compute, so that two
@@ -140,7 +140,7 @@ class Channel:
         self.calls = 0
 
     def exchange(self, mine: bytes, what: str, seconds: float | None = None) -> list[bytes]:
-        """What each process has given, in the order of `ranks`.
+        """The value of each process, in the order of `ranks`.
 
         Args:
             mine: What this process gives.
@@ -237,7 +237,7 @@ class Programs:
         if not missing:
             return []
         waiting = self.store.all_of("waiting/")
-        # Who has come meanwhile may wait at the next program already.
+        # A process that has come meanwhile may wait at the next program already.
         for rank in self._not_here(digest, name):
             other, _, its = waiting.get(str(rank), b"").decode().partition(" ")
             # It goes on when this process says the same, which waits here.

@@ -297,7 +297,7 @@ def _fail(store: Store, error: BaseException) -> None:
 
 
 def _telling(before: Any) -> Any:
-    """What Python calls for an uncaught exception: as before, and then it tells the others."""
+    """The hook for an uncaught exception: acts as before, and then tells the others."""
 
     def hook(kind: Any, error: Any, trace: Any) -> None:
         before(kind, error, trace)

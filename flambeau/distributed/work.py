@@ -1,4 +1,4 @@
-"""What a collective with ``async_op=True`` gives."""
+"""The result of a collective with ``async_op=True``."""
 
 from __future__ import annotations
 

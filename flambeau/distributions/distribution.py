@@ -95,7 +95,7 @@ class Distribution:
             )
         return type(self).__new__(type(self))
 
-    # What is known of the distribution
+    # Known facts of the distribution
 
     arg_constraints: Any = _undefined("arg_constraints", "The constraint of each parameter.")
     support: Any = _undefined("support", "The constraint of events of positive probability.")

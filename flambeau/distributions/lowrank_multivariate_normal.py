@@ -69,7 +69,7 @@ class LowRankMultivariateNormal(Parametric):
         self.loc = loc.expand((*batch_shape, -1))
         self.cov_factor = cov_factor.expand((*batch_shape, -1, -1))
         self.cov_diag = cov_diag.expand((*batch_shape, -1))
-        # What is computed has the batch dimensions of what was given.
+        # Results have the batch dimensions of the arguments.
         self._unbroadcasted_cov_factor = cov_factor
         self._unbroadcasted_cov_diag = cov_diag
         self._capacitance_tril = _batch_capacitance_tril(cov_factor, cov_diag)

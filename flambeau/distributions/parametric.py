@@ -39,7 +39,7 @@ class Parametric(Distribution):
         new = self._get_checked_instance(home, _instance)
         batch_shape = Size(batch_shape)
         kept = self._kept_constraints or self.arg_constraints
-        # What was computed for this batch is computed again for the other one.
+        # Values computed for this batch are computed again for the other one.
         vars(new).update(
             (name, value)
             for name, value in vars(self).items()

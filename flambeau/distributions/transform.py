@@ -1,4 +1,4 @@
-"""What a transform is, its inverse, and transforms made of others."""
+"""Transforms, their inverses, and transforms made of others."""
 
 from __future__ import annotations
 

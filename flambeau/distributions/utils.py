@@ -1,4 +1,4 @@
-"""What distributions share: broadcasting parameters, probabilities and logits, triangles."""
+"""Helpers of distributions: broadcasting parameters, probabilities and logits, triangles."""
 
 from __future__ import annotations
 

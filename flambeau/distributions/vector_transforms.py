@@ -119,7 +119,7 @@ class CorrCholeskyTransform(Transform):
 
     @staticmethod
     def _left(squares: Any) -> Any:
-        """What is left of 1 before each element of a row."""
+        """The rest of 1 before each element of a row."""
         left = 1 - squares.cumsum(-1)
         return ops.cat([ops.ones_like(left[..., :1]), left[..., :-1]], -1)
 

@@ -1,4 +1,4 @@
-"""What a module assigns to its own attributes while a transformation runs it."""
+"""Assignments of a module to its own attributes while a transformation runs it."""
 
 from __future__ import annotations
 

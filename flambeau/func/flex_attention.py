@@ -24,7 +24,7 @@ __all__ = ["AuxOutput", "AuxRequest", "flex_attention"]
 
 
 class AuxRequest(NamedTuple):
-    """What `flex_attention` gives besides the result.
+    """The results of `flex_attention` besides the output.
 
     Attributes:
         lse: The logarithm of the sum of the scores' exponentials.
@@ -36,7 +36,7 @@ class AuxRequest(NamedTuple):
 
 
 class AuxOutput(NamedTuple):
-    """What was asked for by `AuxRequest`, ``(B, H, L)`` each; else None."""
+    """The values asked for by `AuxRequest`, ``(B, H, L)`` each; else None."""
 
     lse: Any = None
     max_scores: Any = None

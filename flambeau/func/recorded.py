@@ -64,7 +64,7 @@ def run(
     if not (wanted or capture.tensors):
         return [Tensor._wrap(each) for each in results]
 
-    # What is captured depends on the mode.
+    # The captured tensors depend on the mode.
     mode = enable_grad if modes.grad_enabled else no_grad
 
     def again(*values: Any) -> Arrays:

@@ -180,7 +180,7 @@ class Differentiated:
         return list(found)
 
     def outward(self, value: Any, recorded: bool) -> Any:
-        """What the function gave, as the caller gets it: without the copies' history."""
+        """The function's results, as the caller gets them: without the copies' history."""
         if recorded:
             return value
         leaves, structure = flatten(value)
@@ -409,7 +409,7 @@ def jacrev(
                     call.gradients((output,), (cotangent,), modes.grad_enabled and outside)
                 )
 
-            # Whatever draws random numbers has run already.
+            # All code that draws random numbers has run already.
             mapped = vmap(row, randomness="same", chunk_size=chunk_size)
             return [
                 block.reshape((*output.shape, *source.shape))

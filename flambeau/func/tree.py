@@ -13,7 +13,7 @@ from flambeau.core.tensor import Tensor
 
 
 class Structure(NamedTuple):
-    """What is left of a nested value without its leaves.
+    """The structure of a nested value without its leaves.
 
     Attributes:
         kind: The type of the container; ``None`` for a leaf.

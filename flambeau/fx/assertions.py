@@ -1,4 +1,4 @@
-"""What traced functions check of the arguments that they were specialized to."""
+"""Checks in traced functions of the arguments that they were specialized to."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class CodeGen:
         return args
 
     def process_outputs(self, outputs: Any) -> Any:
-        """What the function returns, of the value of the output node."""
+        """The result of the function, from the value of the output node."""
         return outputs
 
     def additional_globals(self) -> list[tuple[str, Any]]:

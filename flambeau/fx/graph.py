@@ -415,7 +415,7 @@ class Graph(GraphPrinting):
         return self._codegen.process_inputs(*args)
 
     def process_outputs(self, out: Any) -> Any:
-        """What the generated function returns, of the value of the output node."""
+        """The result of the generated function, from the value of the output node."""
         return self._codegen.process_outputs(out)
 
     def on_generate_code(

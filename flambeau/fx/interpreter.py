@@ -112,7 +112,7 @@ class Interpreter:
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         return getattr(self, n.op)(n.target, args, kwargs)
 
-    # What a node does
+    # The nodes by their opcode
 
     def placeholder(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The next of the arguments, or the default.
@@ -146,7 +146,7 @@ class Interpreter:
         return self.fetch_attr(str(target))(*args, **kwargs)
 
     def output(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What the graph returns."""
+        """The result of the graph."""
         return args[0]
 
     # Values

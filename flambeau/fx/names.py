@@ -114,7 +114,7 @@ def is_method(function: Any) -> bool:
 
 
 def name_of_target(target: Any) -> str:
-    """What a node that calls ``target`` is named after.
+    """The base of the name of a node that calls ``target``.
 
     >>> import flambeau
     >>> name_of_target(flambeau.relu), name_of_target("__getitem__"), name_of_target("bn1.ReLU")

@@ -13,7 +13,7 @@ from flambeau.fx.proxy import Proxy
 
 _ABSENT = object()
 
-# What `wrap` was told of: the globals of a module, by their identity, and a name in them.
+# The functions given to `wrap`: the globals of a module, by their identity, and a name in them.
 _wrapped: dict[tuple[int, str], dict[str, Any]] = {}
 
 

@@ -98,7 +98,7 @@ class Placeholders:
     def _argument(
         self, name: str, concrete_args: dict[str, Any], parameters: Any, kind: Any
     ) -> Any:
-        """What the function is given for the parameter ``name``."""
+        """The argument that the function is given for the parameter ``name``."""
         default: tuple[Any, ...] = ()
         if name[0] != "*" and parameters[name].default is not inspect.Parameter.empty:
             default = (parameters[name].default,)

@@ -218,7 +218,7 @@ class TracerBase:
         )
 
     def keys(self, obj: Proxy) -> Any:
-        """What ``obj.keys()`` gives, which Python also calls for ``**obj``."""
+        """The result of ``obj.keys()``, which Python also calls for ``**obj``."""
         return Attribute(obj, "keys")()
 
 
@@ -233,7 +233,7 @@ class GraphAppendingTracer(TracerBase):
 
 
 def assert_fn(x: object) -> None:
-    """What ``assert x`` is recorded as, by a tracer with ``trace_asserts = True``."""
+    """The node of ``assert x``, recorded by a tracer with ``trace_asserts = True``."""
     assert x, "the traced assertion failed"
 
 
@@ -307,7 +307,7 @@ class Proxy:
         return self.tracer.to_bool(self)
 
     def keys(self) -> Any:
-        """What the tracer says of ``keys()``, which ``**proxy`` calls."""
+        """The tracer's answer to ``keys()``, which ``**proxy`` calls."""
         return self.tracer.keys(self)
 
     def __len__(self) -> int:

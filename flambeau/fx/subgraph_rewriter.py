@@ -107,7 +107,7 @@ def replace_pattern_with_filters(
     if replacement is None and replacement_callback is None:
         raise AssertionError("a replacement or a replacement_callback must be given")
     common = None if replacement is None else _graph_of(replacement)
-    # What has taken the place of nodes that later matches lead to.
+    # Replacements of nodes that later matches lead to.
     moved: dict[Any, Any] = {}
     replaced = []
     for match in matches:

@@ -206,7 +206,7 @@ class Tracer(Placeholders, TracerBase):
         patcher.patch_member(Module, "__getattr__", read)
         patcher.patch_member(Module, "__call__", call)
 
-    # What subclasses may override
+    # Methods that subclasses may override
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
         """Whether a call of ``m`` is one node, instead of being looked into.
@@ -235,7 +235,7 @@ class Tracer(Placeholders, TracerBase):
     def call_module(
         self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """What a call of a module gives: the proxy of one node, or what tracing into it gives.
+        """The result of calling a module: the proxy of one node, or of tracing into it.
 
         Args:
             m: The module.
@@ -257,7 +257,7 @@ class Tracer(Placeholders, TracerBase):
                 self.module_stack.pop(key, None)
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Any:
-        """What reading a parameter, buffer or submodule of a module gives.
+        """The result of reading a parameter, buffer or submodule of a module.
 
         Args:
             attr: The attribute's name.

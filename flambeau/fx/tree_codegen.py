@@ -59,7 +59,7 @@ class _PyTreeCodeGen(CodeGen):
         return f"return pytree.tree_unflatten({(repr_fn or repr)(output_args)}, self._out_spec)"
 
     def additional_globals(self) -> list[tuple[str, Any]]:
-        """What takes apart, and what puts together."""
+        """The function that takes apart, and the one that puts together."""
         return [
             ("fx_pytree", fx_pytree),
             ("pytree", pytree),

@@ -1,4 +1,4 @@
-"""What models ask of TorchScript: there is none here, and these say so.
+"""TorchScript's functions, as far as models call them; there is no TorchScript here.
 
 `flambeau.compile` is what makes a function fast. What is decorated for TorchScript stays as it is,
 what is traced is compiled, and programs are not saved.

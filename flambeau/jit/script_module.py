@@ -18,23 +18,23 @@ class ScriptModule(Module):
 
 
 class RecursiveScriptModule(ScriptModule):
-    """What PyTorch makes of a module; nothing is one here."""
+    """PyTorch's class of a module in TorchScript; nothing here is an instance."""
 
 
 class TracedModule(ScriptModule):
-    """What PyTorch makes of a module; nothing is one here."""
+    """PyTorch's class of a module in TorchScript; nothing here is an instance."""
 
 
 class TopLevelTracedModule(TracedModule):
-    """What PyTorch makes of a module; nothing is one here."""
+    """PyTorch's class of a module in TorchScript; nothing here is an instance."""
 
 
 class ScriptFunction:
-    """What PyTorch makes of a function; nothing is one here."""
+    """PyTorch's class of a function in TorchScript; nothing here is an instance."""
 
 
 class CompilationUnit:
-    """What PyTorch keeps programs in; nothing is one here."""
+    """PyTorch's container of TorchScript programs; nothing here is an instance."""
 
 
 class Attribute(NamedTuple):

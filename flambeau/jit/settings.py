@@ -51,5 +51,5 @@ def enable_onednn_fusion(enabled: bool) -> None:
 
 @setting
 def onednn_fusion_enabled() -> bool:
-    """What `enable_onednn_fusion` was told."""
+    """The last argument of `enable_onednn_fusion`."""
     return _chosen["onednn"]

@@ -14,7 +14,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.core.trace import TracedValueError, current
 from flambeau.core.tracers import Tracer
 
-# What a kernel meets that asks a traced tensor for its numbers.
+# The errors of a kernel that asks a traced tensor for its numbers.
 _NOT_KNOWN = (TracedValueError, CompileError, jax.errors.JAXTypeError)
 
 

@@ -9,7 +9,7 @@ from flambeau.library.operator import Operator
 from flambeau.library.schema import Schema
 
 _operators: dict[str, Operator] = {}
-# What was registered for operators that are not defined yet.
+# Registrations for operators that are not defined yet.
 _waiting: dict[str, list[Callable[[Operator], Any]]] = {}
 
 

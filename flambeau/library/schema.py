@@ -55,7 +55,7 @@ class Argument:
 
 @dataclasses.dataclass
 class Schema:
-    """What an operator takes and gives.
+    """The arguments and results of an operator.
 
     Attributes:
         name: ``namespace::name``.
@@ -244,7 +244,7 @@ def parse(text: str) -> Schema:
 
 
 def _parts(text: str) -> list[str]:
-    """What commas separate, outside of brackets."""
+    """The parts between commas that are outside of brackets."""
     parts, depth, start = [], 0, 0
     for place, character in enumerate(text):
         depth += (character in "([") - (character in ")]")

@@ -37,7 +37,7 @@ def get_all_sharing_strategies() -> set[str]:
 
 @setting
 def get_sharing_strategy() -> str:
-    """What `set_sharing_strategy` was told."""
+    """The last argument of `set_sharing_strategy`."""
     return _strategy
 
 

@@ -74,7 +74,7 @@ class ProcessExitedException(ProcessException):
 
 
 def _run(fn: Callable[..., Any], index: int, args: tuple[Any, ...], report: str) -> None:
-    """What a process does: call the function, and write down its exception."""
+    """The work of a process: call the function, and write down its exception."""
     try:
         fn(index, *args)
     except KeyboardInterrupt:

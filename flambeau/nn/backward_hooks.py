@@ -36,7 +36,7 @@ class GradientHooks:
         return args if self.around is None else self.around.setup_input_hook(args)
 
     def leave(self, args: tuple[Any, ...], result: Any) -> Any:
-        """What the call must return for the ``result`` of `forward`."""
+        """The value that the call must return for the ``result`` of `forward`."""
         if self.around is not None:
             if not isinstance(result, Tensor | tuple):
                 warn(
@@ -148,7 +148,7 @@ class BackwardHook:
         self.user_pre_hooks = user_pre_hooks
         self._inputs = _Tensors(())
         self._outputs = _Tensors(())
-        # What the output node received, until the input node has given its own gradients.
+        # The gradients of the output node, until the input node has given its own.
         self._grad_outputs: tuple[Any, ...] | None = None
 
     def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -157,7 +157,7 @@ class BackwardHook:
         return self._inputs.through_identity(args, self._on_input_gradients)
 
     def setup_output_hook(self, result: Any) -> Any:
-        """What the call must return for the ``result`` of `forward`."""
+        """The value that the call must return for the ``result`` of `forward`."""
         values = result if isinstance(result, tuple) else (result,)
         self._outputs = _Tensors(values)
         values = self._outputs.through_identity(values, self._on_output_gradients)

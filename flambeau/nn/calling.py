@@ -35,7 +35,7 @@ class Calling(Traversal):
     #: What calling the module computes; every subclass defines it.
     forward: Callable[..., Any] = _forward_unimplemented
 
-    # What `compile` has put in the place of `_call_impl`.
+    # The replacement of `_call_impl` that `compile` has set.
     _compiled_call_impl: Callable[..., Any] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -69,7 +69,7 @@ class Calling(Traversal):
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         """Run the hooks and `forward`; subclasses may override it to wrap every call."""
         if modes.trace is not None:
-            # What `forward` reads of the modules below, it may read without calling them.
+            # `forward` may read attributes of the modules below without calling them.
             for module in self.modules():
                 modes.trace.enter(module)
             modes.trace.watch(_global_forward_hooks, all_global_hooks)

@@ -13,7 +13,7 @@ from flambeau.nn.module import Module
 
 
 class CompiledModule:
-    """What `flambeau.compile` adds to the class of a module, to make another handle on it.
+    """The class of a compiled module: another handle on the module.
 
     Both handles have one ``__dict__``: parameters, submodules, hooks, modes and plain attributes of
     the one are those of the other. A program is traced through the module that was compiled, and

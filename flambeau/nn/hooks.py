@@ -76,7 +76,7 @@ def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> Rem
 
 
 def filter_registration(hooks: HookRegistry, module: Any, name: str, member: Any) -> Any:
-    """What the registration hooks make of ``member``, which ``module`` is about to register."""
+    """The result of the hooks for ``member``, which ``module`` is about to register."""
     for hook in hooks.values():
         replacement = hook(module, name, member)
         if replacement is not None:

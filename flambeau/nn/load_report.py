@@ -1,4 +1,4 @@
-"""What keeps a state dict from being loaded, as one message that names every offender."""
+"""The reasons why a state dict cannot be loaded, as one message that names every offender."""
 
 from __future__ import annotations
 

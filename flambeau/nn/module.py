@@ -210,7 +210,7 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What `repr` shows of this module besides its submodules; subclasses override it."""
+        """The text in `repr` of this module besides its submodules; subclasses override it."""
         return ", ".join(
             [
                 _shown(self, attribute)
@@ -252,7 +252,7 @@ def indented(text: str) -> str:
     return "\n".join([first, *(f"  {line}" if line.strip() else "" for line in others)])
 
 
-# What follows are functions, not methods, so that subclasses may use these names for their own.
+# Functions rather than methods, so that subclasses may use these names for their own.
 
 
 def _register_assigned(module: Module, name: str, value: Any) -> bool:
@@ -360,7 +360,7 @@ def _is_taken(module: Module, name: str) -> bool:
         or name in state["_parameters"]
         or name in state["_modules"]
         or name in state["_buffers"]
-        # What is no identifier, such as a number in a list, is no name in a class.
+        # A key that is no identifier, such as a number in a list, is no name in a class.
         or (name.isidentifier() and hasattr(cls, name))
     ):
         return False
@@ -399,7 +399,7 @@ def _takes_persistent(module: Module) -> bool:
 
 
 def _shown(module: Module, attribute: str | tuple[str, Any]) -> str:
-    """What `Module.extra_repr` shows of an attribute that `Module._repr_attributes` names."""
+    """The text in `Module.extra_repr` of an attribute that `Module._repr_attributes` names."""
     text = attribute if isinstance(attribute, str) else attribute[0]
     name = text.removesuffix("!r").removesuffix("?").removeprefix("*")
     value = getattr(module, name)

@@ -60,7 +60,7 @@ class _Snapshot:
 
 
 class _Value:
-    """What one tensor holds."""
+    """The content of one tensor."""
 
     __slots__ = ("array", "kind", "place", "requires_grad", "tensor")
 

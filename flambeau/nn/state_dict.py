@@ -108,7 +108,7 @@ class Persistence(ModuleState):
             destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
     def get_extra_state(self) -> Any:
-        """What to save of this module besides tensors; override it together with `set_extra_state`.
+        """The state of this module besides tensors; override it together with `set_extra_state`.
 
         Raises:
             RuntimeError: The class does not override it.
@@ -246,7 +246,7 @@ class Persistence(ModuleState):
         return add_hook(self._load_state_dict_post_hooks, hook)
 
 
-# What follows are functions, not methods, so that subclasses may use these names for their own.
+# Functions rather than methods, so that subclasses may use these names for their own.
 
 
 def _run_state_dict_hooks(

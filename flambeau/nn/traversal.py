@@ -119,7 +119,7 @@ class Traversal(ModuleState):
         recurse: bool = True,
         remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Any]]:
-        """What ``get_members_fn`` finds in each module of the tree, ``None`` left out."""
+        """The members that ``get_members_fn`` finds in each module of the tree."""
         seen: set[Any] = set()
         if recurse:
             modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)

@@ -1,4 +1,4 @@
-"""What tensors are whose shape is not known yet.
+"""Parameters and buffers whose shape is not known yet.
 
 They have a device and a dtype, but no shape and no elements. `materialize` gives the same object a
 shape and turns it into an ordinary parameter or tensor.
@@ -21,7 +21,7 @@ _ALLOWED = (
 
 
 class UninitializedTensorMixin:
-    """What uninitialized parameters and buffers share.
+    """The base of uninitialized parameters and buffers.
 
     They can be moved to another device or dtype, copied, pickled, and asked for what does not
     depend on a shape. Everything else raises.
@@ -36,7 +36,7 @@ class UninitializedTensorMixin:
     )
 
     if TYPE_CHECKING:
-        # What the Tensor supplies that this is mixed into.
+        # Supplied by the Tensor class that this is mixed into.
         def __getattr__(self, name: str) -> Any: ...
 
     def materialize(
@@ -112,7 +112,7 @@ class UninitializedTensorMixin:
 
     @classmethod
     def _as_result(cls, source: Any, result: Any) -> Any:
-        """What ``result``, a ``source`` that was moved or cast, is given out as."""
+        """The tensor to return for ``result``, a ``source`` that was moved or cast."""
         return result
 
 

@@ -68,7 +68,7 @@ class OnnxExporterError(RuntimeError):
 
 
 class ONNXProgram:
-    """What PyTorch's exporter gives; nothing is one here."""
+    """The result type of PyTorch's exporter; nothing here is an instance."""
 
 
 def is_in_onnx_export() -> bool:

@@ -69,12 +69,12 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 class _Namespaces:
-    """What the module calls for names that it does not have: namespaces of custom operators."""
+    """The module's `__getattr__`: namespaces of custom operators."""
 
     def __call__(self, name: str) -> _Any:
         if name == "load_library":
             return _import_module("flambeau.library.compiled").load_library
-        # Whoever has defined an operator has imported the library.
+        # Code that has defined an operator has imported the library.
         if name[0] != "_" and (name == "aten" or "flambeau.library" in sys.modules):
             found = _import_module("flambeau.library.registry").namespace(name)
             if found is not None:

@@ -1,4 +1,4 @@
-"""What operators check of their arguments while they are traced: dimensions and dtypes."""
+"""Checks of operators' arguments while they are traced: dimensions and dtypes."""
 
 from __future__ import annotations
 

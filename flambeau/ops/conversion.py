@@ -76,7 +76,7 @@ def _same_place(have: device, want: device) -> bool:
     return have.type == want.type and (want.index is None or (have.index or 0) == want.index)
 
 
-# What `to` takes under each name.
+# The arguments that `to` takes by name.
 _TO_ARGUMENTS = {
     "device": (str, int, device, NoneType),
     "dtype": (dtypes.dtype, NoneType),

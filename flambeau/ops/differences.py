@@ -26,7 +26,7 @@ def diff(
     prepend: Array | None = None,
     append: Array | None = None,
 ) -> Array:
-    """What each element along a dimension is more than the one before; of bools, if it differs.
+    """Each element along a dimension minus the one before; for bools, whether they differ.
 
     Args:
         input: A tensor.

@@ -1,4 +1,4 @@
-"""What all factories share: sizes, dtypes and devices, and the arrays made from them."""
+"""The base of all factories: sizes, dtypes and devices, and the arrays made from them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def factory(function: F) -> F:
 
 
 class New(NamedTuple):
-    """What a factory was asked for: the checked `Options`."""
+    """The checked `Options` of a call to a factory."""
 
     name: str
     dtype: Any

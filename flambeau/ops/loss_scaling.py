@@ -1,4 +1,4 @@
-"""What scaling a loss against underflow needs, each as one operator."""
+"""The operators that scale a loss against underflow."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from flambeau.ops.checks import category, needs_floating
 
 __all__: list[str] = []
 
-# What keeps the division finite where the norm is 0; the value is PyTorch's.
+# Keeps the division finite where the norm is 0; the value is PyTorch's.
 _TINY = 1e-6
 
 # This many tensors of up to so many elements are copied into one before their norm is computed.

@@ -1,4 +1,4 @@
-"""What something is: questions about objects and tensors that compute nothing."""
+"""Questions about objects and tensors that compute nothing."""
 
 from __future__ import annotations
 

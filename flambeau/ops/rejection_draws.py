@@ -127,7 +127,7 @@ def _log_gamma(words: Array, concentration: Array) -> Array:
         bound = normal * normal / 2 + d * (1 - jnp.exp(log_cube) + log_cube)
         return jnp.log(d) + log_cube, (root > 0) & (-wait < bound)
 
-    # What is no positive number accepts nothing.
+    # A number that is not positive accepts nothing.
     valid = (concentration > 0) & jnp.isfinite(concentration)
     drawn = _accepted(key, jnp.where(valid, concentration, jnp.nan), propose)
     wait = jax.random.exponential(of_power, shape, dtype)

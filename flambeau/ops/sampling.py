@@ -359,7 +359,7 @@ def permutations(n: int, count: int, device: Any = None, generator: Any = None) 
 
 
 def leaky_slopes(input: Tensor, low: float, high: float) -> Any:
-    """What `nn.functional.rrelu` multiplies by: 1 where ``input`` is positive, drawn elsewhere."""
+    """The factors of `nn.functional.rrelu`: 1 where ``input`` is positive, drawn elsewhere."""
     return wrap_new("leaky_slopes", sample.slopes(input._read(), low, high, input.device))
 
 

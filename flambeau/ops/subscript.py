@@ -31,7 +31,7 @@ __all__: list[str] = []
 
 
 class Subscript(NamedTuple):
-    """What a subscript names.
+    """The parts of a tensor that a subscript names.
 
     Attributes:
         steps: The view steps, each with the operator's name and its start positions. There are none

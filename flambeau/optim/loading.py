@@ -34,7 +34,7 @@ def check_and_convert(
     state_dict: dict[str, Any],
     expected_shapes: Callable[[Tensor, dict[str, Any]], dict[str, tuple[int, ...]]],
 ) -> Loaded:
-    """What an optimizer with ``groups`` becomes by loading ``state_dict``.
+    """The groups and the state that loading ``state_dict`` gives an optimizer with ``groups``.
 
     Args:
         groups: The optimizer's groups.

@@ -1,4 +1,4 @@
-"""What all optimizers share: groups of parameters, state, hooks, saving and loading."""
+"""The base of all optimizers: groups of parameters, state, hooks, saving and loading."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def number(array: Any) -> Any:
 
 
 def unpacked(array: Any) -> Any:
-    """What a step computes with for ``array``: of complex numbers the pairs of their parts."""
+    """The array that a step computes with: for complex numbers, the pairs of their parts."""
     if jnp.iscomplexobj(array):
         return jnp.stack([array.real, array.imag], -1)
     return array.astype(_COMPUTED_IN.get(array.dtype, array.dtype))

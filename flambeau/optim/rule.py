@@ -249,7 +249,7 @@ class RuleOptimizer(Optimizer):
                 state[name] = _start(entry._replace(fill=value), param)
 
     def _snapshot(self) -> Any:
-        """What a compiled step takes for granted, in a form that compares."""
+        """The assumptions of a compiled step, in a form that compares."""
         groups = []
         for group in self.param_groups:
             options = dict(group)

@@ -36,7 +36,7 @@ class RowGradient(NamedTuple):
 
 
 class GroupSpec(NamedTuple):
-    """What a program takes for granted about a group.
+    """The assumptions of a program about one group.
 
     Attributes:
         rule: The rule of its optimizer.

@@ -201,7 +201,7 @@ class AveragedModel(Module):
         self.use_buffers = use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the averaged model computes."""
+        """The output of the averaged model."""
         return self.module(*args, **kwargs)
 
     @no_grad()

@@ -1,4 +1,4 @@
-"""What takes how long: `torch.profiler`.
+"""Time by operation: `torch.profiler`.
 
 Operators, nodes of backward, compiled functions and steps of optimizers are recorded by the clock
 of the process. Each is waited for, so that its time is its own; the whole takes longer than without

@@ -1,4 +1,4 @@
-"""What a profile has recorded, summed by name, as a table, and as a file for Perfetto."""
+"""The events of a profile, summed by name, as a table, and as a file for Perfetto."""
 
 from __future__ import annotations
 

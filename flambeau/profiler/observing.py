@@ -18,7 +18,7 @@ from flambeau.core.modes import modes
 
 
 class Observer(Protocol):
-    """What is told of everything that runs."""
+    """The observer that is told of everything that runs."""
 
     def around(self, kind: str, subject: Any, inputs: Any, compute: Callable[[], Any]) -> Any:
         """``compute()``, and whatever the observer does before and after.
@@ -53,7 +53,7 @@ def remove(observer: Observer) -> None:
 
 
 def _around(kind: str, subject: Any, inputs: Any, compute: Callable[[], Any]) -> Any:
-    # What is traced does not run yet.
+    # Traced operations do not run yet.
     if modes.trace is not None:
         return compute()
     for observer in tuple(_observers):

@@ -18,7 +18,7 @@ from flambeau.profiler.recorder import Recorder
 
 
 class ProfilerActivity(enum.Enum):
-    """What is recorded: the calls of this process, whatever device they compute on."""
+    """A recording of the calls of this process, whatever device they compute on."""
 
     CPU = 0
     XPU = 1
@@ -29,7 +29,7 @@ class ProfilerActivity(enum.Enum):
 
 
 class ProfilerAction(enum.Enum):
-    """What a profile does during a step."""
+    """The actions of a profile during a step."""
 
     NONE = 0
     WARMUP = 1
@@ -41,7 +41,7 @@ _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """What can be recorded: the CPU, and waiting for a GPU if there is one."""
+    """The activities to record: the CPU, and waiting for a GPU if there is one."""
     found = {ProfilerActivity.CPU}
     if jax.default_backend() == "gpu":
         found.add(ProfilerActivity.CUDA)
@@ -57,7 +57,7 @@ def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0,
     skip_first_wait: int = 0,
 ) -> Callable[[int], ProfilerAction]:  # fmt: skip
-    """What to do at each step: wait, warm up, record, and again.
+    """The action for each step: wait, warm up, record, and again.
 
     Args:
         wait: How many steps nothing is done.

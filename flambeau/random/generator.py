@@ -33,7 +33,7 @@ _WORD = 2**64
 
 
 def bookmark(generator: Generator) -> Callable[[Generator], None] | None:
-    """What lets a generator go on with draws that this one has planned on the meta device, if any.
+    """The draws that this generator has planned on the meta device, for another to go on with.
 
     `replay` replaces this function by its own.
     """

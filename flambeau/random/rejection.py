@@ -22,7 +22,7 @@ _FLOAT64 = np.dtype(np.float64)
 # From this rate on, rejection is cheaper than multiplying uniforms.
 _LARGE_RATE = 10
 
-# What the counts of a program in C can reach.
+# The largest count of a program in C.
 _GREATEST = 2.0**63
 # Where less of the normal distribution lies in an interval, proposals are uniform.
 _LARGE_SHARE = 0.3

@@ -198,7 +198,7 @@ _Source = Generator | key_scope
 
 
 def _source(where: device, generator: Any) -> _Source | None:
-    """What to draw from; ``None`` on the meta device."""
+    """The generator to draw from; ``None`` on the meta device."""
     if modes.randomness == "error":
         raise RuntimeError(
             "random numbers cannot be drawn inside vmap() with randomness='error'; say "

@@ -48,7 +48,8 @@ _OPERANDS: dict[str, dict[str, Any]] = {
     "pow": {"exponent": _NEEDED},
     "sub": {"other": _NEEDED, "alpha": 1},
 }
-# What computes them, where it is no method of the same name; `maximum` takes tensors only.
+# The functions that compute them, unless it is the method of the same name; the one of `maximum`
+# takes tensors only.
 _OPERATORS: dict[str, Any] = {
     "add": add_scaled, "maximum": clamp_min, "minimum": clamp_max, "norm": vector_norm,
     "sub": sub_scaled,
@@ -136,7 +137,7 @@ def _operands(
 
 
 def _rows(full: str, tensors: Any, operands: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """What is to be computed from what: for each tensor of the list, it and its operands."""
+    """The operands of each result: for each tensor of the list, it and its operands."""
     if not isinstance(tensors, list | tuple):
         raise TypeError(f"{full}() takes a list of tensors, got {type(tensors).__name__}")
     for number, each in enumerate(tensors):

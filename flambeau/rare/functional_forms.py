@@ -232,7 +232,7 @@ grid_sampler_3d = grid_sampler
 def kl_div(input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Any:
     """See `nn.functional.kl_div`."""
     name = _reduction("kl_div", reduction)
-    # What PyTorch warns of there, the mean over all elements, is what is asked for by number.
+    # The mean over all elements, which PyTorch warns of there, is asked for by number.
     loss = functional.kl_div(input, target, reduction="none", log_target=log_target)
     return loss if name == "none" else getattr(loss, name)()
 

@@ -1,4 +1,4 @@
-"""What each operator does with sparse tensors: the one table of what can be done with them."""
+"""The table of operators on sparse tensors: which rule each one follows."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def _first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> SparseTensor:
 
 
 def _on_values(func: Any, input: SparseTensor, *args: Any, **kwargs: Any) -> Any:
-    """What keeps sums: each value by itself, also those of one position."""
+    """Operators that keep sums: each value by itself, also those of one position."""
     return input.with_values(func(input._values_, *args, **kwargs))
 
 
 def _on_coalesced(func: Any, input: SparseTensor, *args: Any, **kwargs: Any) -> Any:
-    """What keeps zeros, but not sums."""
+    """Operators that keep zeros, but not sums."""
     return _on_values(func, coalesce(input), *args, **kwargs)
 
 

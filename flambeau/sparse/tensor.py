@@ -82,7 +82,7 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
         rules = import_module("flambeau.sparse.rules")
         return rules.run(func, args, kwargs or {})
 
-    # What is known of it
+    # Known facts
 
     @property
     def shape(self) -> Size:
@@ -214,7 +214,7 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
 
     @property
     def grad(self) -> Any:
-        """What `backward` has accumulated for a leaf: a sparse tensor of the same positions.
+        """The accumulated gradient of a leaf: a sparse tensor of the same positions.
 
         PyTorch gives a dense one, in part, depending on the operator.
         """
@@ -278,7 +278,7 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
 
     @property
     def _cell(self) -> Any:  # type: ignore[override]
-        # Whoever looks into the box takes the tensor for a dense one.
+        # Code that reads the Cell takes the tensor for a dense one.
         self.refuse("this operation")
 
     def refuse(self, name: str) -> NoReturn:
@@ -294,7 +294,7 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
 
 
 def _text(tensor: SparseTensor) -> str:
-    """What ``repr`` gives."""
+    """The text that ``repr`` gives."""
     opening = "tensor("
     parts = []
     for name, part in tensor._shown_parts():

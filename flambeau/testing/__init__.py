@@ -1,4 +1,4 @@
-"""What tests of tensor programs need: comparing within tolerances, and making random tensors."""
+"""Tools for tests of tensor programs: comparing within tolerances, and making random tensors."""
 
 from flambeau._absent import Absent as _Absent
 from flambeau.testing.comparison import assert_close as assert_close

@@ -35,7 +35,7 @@ _NUMBERS = (int, float, complex, np.number)
 
 @dataclass(frozen=True)
 class _Terms:
-    """What the caller of `assert_close` asks for."""
+    """The options of a call of `assert_close`."""
 
     allow_subclasses: bool
     tolerances: tuple[float, float] | None
@@ -113,7 +113,7 @@ def assert_close(
     __tracebackhide__ = True
     tolerances = _given_tolerances(rtol, atol)
     terms = _Terms(allow_subclasses, tolerances, equal_nan, check_device, check_dtype)
-    # What does not fit in form is told before any elements are compared.
+    # Differences of form are told before any elements are compared.
     for place, one, other in list(_pairs(actual, expected, terms, "")):
         difference = _difference(one, other, terms)
         if difference is not None:
@@ -138,7 +138,7 @@ def _given_tolerances(rtol: float | None, atol: float | None) -> tuple[float, fl
 
 
 def _pairs(actual: Any, expected: Any, terms: _Terms, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """What is to be compared with each other, each with the place to be named in a message."""
+    """The pairs to compare, each with the place to be named in a message."""
     place = f"item {path}: " if path else ""
     if _both(Sequence, actual, expected) and not _either(str, actual, expected):
         if len(actual) != len(expected):

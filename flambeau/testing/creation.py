@@ -97,7 +97,7 @@ def _bounds(dtype: Any, low: float | None, high: float | None) -> tuple[float, f
         )
     low, high = (min(max(each, least), end) for each in (low, high))
     if dtype.category < dtypes.FLOATING:
-        # What is drawn is below the upper bound, so that both are rounded up.
+        # Draws are below the upper bound, so that both are rounded up.
         return math.ceil(low), math.ceil(high)
     return low, high
 

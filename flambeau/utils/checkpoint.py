@@ -177,7 +177,7 @@ class _Given:
 
 
 class _Region:
-    """What is computed again as one: stands for the tensors that its operators save.
+    """A part that is computed again as one: stands for the tensors that its operators save.
 
     Args:
         run: Computes it.

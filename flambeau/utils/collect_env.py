@@ -1,4 +1,4 @@
-"""What a report of a bug should say of the machine: ``python -m flambeau.utils.collect_env``."""
+"""Facts of the machine for a bug report: ``python -m flambeau.utils.collect_env``."""
 
 from __future__ import annotations
 

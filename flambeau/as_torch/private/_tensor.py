@@ -15,7 +15,7 @@ __all__ = ["Tensor"]
 def _rebuild_from_type_v2(
     func: Callable[..., Any], new_type: type, args: tuple[Any, ...], state: Any
 ) -> Any:
-    """What a function of `torch._utils` gives, as a subclass of Tensor with its attributes."""
+    """The result of a function of `torch._utils`, as a subclass of Tensor with its attributes."""
     made = func(*args)
     if isinstance(state, dict) and state.get("_is_buffer") is True:
         return Buffer(made, persistent=state.get("persistent") is not False)

@@ -40,7 +40,7 @@ class Part(NamedTuple):
 
 
 def divided(arrays: dict[str, jax.Array], processes: int) -> list[Part]:
-    """What each process writes.
+    """The parts that each process writes.
 
     An array that one process has as a whole is written as a whole, so that its file can be read by
     other programs. Elements that several processes have are written by the one with the least.

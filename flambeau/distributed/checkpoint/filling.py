@@ -38,7 +38,7 @@ def _fill_tensor(place: Entry, name: str, saved: Checkpoint) -> None:
     tensor = place.value
     made = saved.tensor(name, sharding_of(tensor), tensor.dtype.numpy)
     if is_abstract(tensor._cell.array):
-        # What shares the Cell, such as the parameter itself and tied ones, gets the elements too.
+        # Tensors that share the Cell, tied parameters included, get the elements too.
         tensor._cell.write(made._read())
         world.bump()
         return

@@ -18,7 +18,7 @@ class Entry(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """What stands there."""
+        """The value there."""
         return self.container[self.key]
 
 

@@ -1,4 +1,4 @@
-"""What a checkpoint holds, and tensors made of it where they belong."""
+"""The content of a checkpoint, and tensors made of it where they belong."""
 
 from __future__ import annotations
 

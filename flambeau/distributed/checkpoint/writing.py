@@ -36,7 +36,7 @@ _turn = threading.Lock()
 
 
 class Snapshot(NamedTuple):
-    """What is written, as it was at one moment.
+    """The state to be written, as it was at one moment.
 
     Attributes:
         arrays: The elements of tensors by name.

@@ -289,7 +289,7 @@ def to_local(self: Tensor, *, grad_placements: Any = None) -> Any:
 
 
 class _OfSpread:
-    """What tensors have that lie on a mesh, and others do not.
+    """Attributes that only tensors on a mesh have.
 
     Args:
         get: Gives it.

@@ -15,7 +15,7 @@ __all__ = ["ShapeProp", "TensorMetadata"]
 
 
 class TensorMetadata(NamedTuple):
-    """What is known of a tensor without its values; quantized tensors do not exist here."""
+    """The facts known about a tensor without its values; quantized tensors do not exist here."""
 
     shape: Size
     dtype: dtype

@@ -1,4 +1,4 @@
-"""What losses share: PyTorch's deprecated names of reductions, and its warning about shapes."""
+"""Helpers of losses: PyTorch's deprecated names of reductions, and its warning about shapes."""
 
 from __future__ import annotations
 

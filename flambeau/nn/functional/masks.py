@@ -1,4 +1,4 @@
-"""What the layers of attention check of their masks."""
+"""Checks of the masks of attention layers."""
 
 from __future__ import annotations
 

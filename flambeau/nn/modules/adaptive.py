@@ -19,7 +19,7 @@ __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 
 
 class _ASMoutput(NamedTuple):
-    """What the layer gives: the log-probability of each target, and minus their mean."""
+    """The log-probability of each target, and minus their mean."""
 
     output: Tensor
     loss: Tensor

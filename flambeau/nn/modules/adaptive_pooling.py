@@ -15,7 +15,7 @@ __all__ = [
 
 
 class _AdaptiveMaxPoolNd(Module):
-    """What the adaptive maximum poolings share; see `AdaptiveMaxPool2d` for the arguments."""
+    """The base of adaptive maximum pooling; see `AdaptiveMaxPool2d` for the arguments."""
 
     __constants__: list[str] = ["output_size", "return_indices"]
     _repr_attributes = ("output_size",)
@@ -61,7 +61,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
 
 class _AdaptiveAvgPoolNd(Module):
-    """What the adaptive average poolings share; see `AdaptiveAvgPool2d` for the arguments."""
+    """The base of adaptive average pooling; see `AdaptiveAvgPool2d` for the arguments."""
 
     __constants__: list[str] = ["output_size"]
     _repr_attributes = ("output_size",)

@@ -26,7 +26,7 @@ __all__ = [
 
 
 class _NormBase(Module):
-    """What batch and instance normalization share: their parameters and running statistics."""
+    """The base of batch and instance normalization: parameters and running statistics."""
 
     # Version 2 added num_batches_tracked.
     _version = 2

@@ -37,7 +37,7 @@ class Container(Module):
 
 
 class _Numbered(Module):
-    """What `Sequential` and `ModuleList` share: submodules that are reached by position.
+    """The base of `Sequential` and `ModuleList`: submodules that are reached by position.
 
     In a list their names are their positions; the names in a chain may be others.
     """

@@ -1,4 +1,4 @@
-"""What convolutions over any number of dimensions share."""
+"""The base of convolutions over any number of dimensions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _ConvNd(Module):
-    """What all convolutions share; sizes are tuples with one entry per spatial dimension.
+    """The base of all convolutions; sizes are tuples with one entry per spatial dimension.
 
     Raises:
         ValueError: ``groups`` is not positive or does not divide the channels, or the padding is
@@ -135,7 +135,7 @@ def _sides(padding: Any, kernel_size: Sequence[int], dilation: Sequence[int]) ->
 
 
 class _ConvTransposeNd(_ConvNd):
-    """What the transposed convolutions share; see `_ConvNd`.
+    """The base of transposed convolutions; see `_ConvNd`.
 
     Raises:
         ValueError: Also for another ``padding_mode`` than ``"zeros"``.
@@ -187,7 +187,7 @@ class _ConvTransposeNd(_ConvNd):
         num_spatial_dims: int,
         dilation: Sequence[int] | None = None,
     ) -> Sequence[int]:
-        """What to add at the end of each dimension to get ``output_size``.
+        """The padding at the end of each dimension that gives ``output_size``.
 
         Raises:
             ValueError: ``output_size`` cannot be reached, or has the wrong number of entries.

@@ -21,7 +21,7 @@ __all__ = [
 
 
 class _DropoutNd(Module):
-    """What all dropout layers share.
+    """The base of all dropout layers.
 
     Args:
         p: The probability of dropping.

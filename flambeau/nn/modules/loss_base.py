@@ -1,4 +1,4 @@
-"""What all losses share: how they are reduced, and a weight per class."""
+"""The base of all losses: how they are reduced, and a weight per class."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flambeau.nn.module import Module
 
 
 class _Loss(Module):
-    """What all losses share.
+    """The base of all losses.
 
     Args:
         size_average, reduce: Deprecated; see ``reduction``.
@@ -28,7 +28,7 @@ class _Loss(Module):
 
 
 class _WeightedLoss(_Loss):
-    """What the losses with a weight share; it is a buffer.
+    """The base of losses with a weight, which is a buffer.
 
     Args:
         weight: A factor for each class or element.

@@ -153,7 +153,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class _MarginLoss(_Loss):
-    """What the losses of pairs with a margin share."""
+    """The base of losses of pairs with a margin."""
 
     __constants__: list[str] = ["margin", "reduction"]
 

@@ -148,7 +148,7 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """What each query finds, and the weights with which it looked.
+        """The attended values of each query, and the attention weights.
 
         Args:
             query: See the class.
@@ -176,7 +176,7 @@ class MultiheadAttention(Module):
         )
         swaps = self.batch_first and query.dim() == 3
         if swaps:
-            # What is one tensor stays one: then a single projection gives all three.
+            # One tensor stays one object: then a single projection gives all three.
             own_key, own_value = key is query, value is key
             query = query.transpose(0, 1)
             key = query if own_key else key.transpose(0, 1)

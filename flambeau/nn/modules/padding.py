@@ -20,7 +20,7 @@ __all__ = [
 
 
 class _PadNd(Module):
-    """What all paddings share.
+    """The base of all padding layers.
 
     Args:
         padding: One number, or one for each side.

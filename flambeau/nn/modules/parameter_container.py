@@ -247,7 +247,7 @@ def _checked_key(key: Any) -> str:
 
 
 def _line(name: str, value: Any, kind: Any) -> str:
-    """What the text of a container says of one value; ``kind`` is a tensor's type."""
+    """The text of one value of a container; ``kind`` is a tensor's type."""
     if not isinstance(value, Tensor):
         return f"  ({name}): Object of type: {type(value).__name__}"
     owner = "Parameter" if isinstance(value, Parameter) else "Tensor"

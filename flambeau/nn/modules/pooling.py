@@ -34,7 +34,7 @@ __all__ = [
 
 
 class _MaxPoolNd(Module):
-    """What the maximum poolings share; see `MaxPool2d` for the arguments."""
+    """The base of maximum pooling; see `MaxPool2d` for the arguments."""
 
     __constants__: list[str] = [
         "kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode",
@@ -109,7 +109,7 @@ class MaxPool3d(_MaxPoolNd):
 
 
 class _MaxUnpoolNd(Module):
-    """What the unpoolings share; see `MaxUnpool2d` for the arguments."""
+    """The base of unpooling; see `MaxUnpool2d` for the arguments."""
 
     _repr_attributes = ("kernel_size", "stride", "padding")
 
@@ -171,7 +171,7 @@ class MaxUnpool3d(_MaxUnpoolNd):
 
 
 class _AvgPoolNd(Module):
-    """What the average poolings share; see `AvgPool2d` for the arguments."""
+    """The base of average pooling; see `AvgPool2d` for the arguments."""
 
     __constants__: list[str] = [
         "kernel_size",
@@ -285,7 +285,7 @@ class AvgPool3d(_DivisorAvgPool):
 
 
 class _FractionalMaxPool(Module):
-    """What the fractional poolings share; see `FractionalMaxPool2d` for the arguments."""
+    """The base of fractional pooling; see `FractionalMaxPool2d` for the arguments."""
 
     __constants__: list[str] = ["kernel_size", "return_indices", "output_size", "output_ratio"]
 
@@ -365,7 +365,7 @@ class FractionalMaxPool3d(_FractionalMaxPool):
 
 
 class _LPPoolNd(Module):
-    """What the norm poolings share; see `LPPool2d` for the arguments."""
+    """The base of norm pooling; see `LPPool2d` for the arguments."""
 
     __constants__: list[str] = ["norm_type", "kernel_size", "stride", "ceil_mode"]
     _repr_attributes = ("norm_type", "kernel_size", "stride", "ceil_mode")

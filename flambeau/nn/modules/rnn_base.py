@@ -1,4 +1,4 @@
-"""What the recurrent layers share."""
+"""The base of recurrent layers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MODES = {
 
 
 class RNNBase(Module):
-    """What the recurrent layers share: their weights, and the checks of what they are given.
+    """The base of recurrent layers: their weights, and the checks of their arguments.
 
     Args:
         mode: ``"RNN_TANH"``, ``"RNN_RELU"``, ``"LSTM"`` or ``"GRU"``.

@@ -17,7 +17,7 @@ __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 
 
 class RNNCellBase(Module):
-    """What the cells share: their weights, and the checks of what they are given.
+    """The base of recurrent cells: their weights, and the checks of their arguments.
 
     Args:
         input_size: Features of the input.

@@ -16,7 +16,7 @@ __all__ = ["Embedding", "EmbeddingBag"]
 
 
 class _Table(Module):
-    """What both layers share: a weight with a row for each integer."""
+    """The base of both layers: a weight with a row for each integer."""
 
     num_embeddings: int
     embedding_dim: int

@@ -1,4 +1,4 @@
-"""What layers do with sizes, and with the prefixes of a saved state."""
+"""Helpers of layers for sizes, and for the prefixes of a saved state."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: 
 
 
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
-    """What the constructors of tensors take of the keyword arguments of a layer.
+    """The keyword arguments of a layer that go to the constructors of its tensors.
 
     Args:
         kwargs: ``device``, ``dtype`` and ``memory_format``, each as it is or in a dictionary under

@@ -43,7 +43,7 @@ class DataParallel(Module):
         self.module = module
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """What the module gives."""
+        """The output of the module."""
         return self.module(*inputs, **kwargs)
 
 
@@ -71,7 +71,7 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: dict[str, Any] | None = None,
 ) -> Any:
-    """What a module gives, on the device that it and ``inputs`` are on; see `DataParallel`."""
+    """The output of a module, on the device that it and ``inputs`` are on; see `DataParallel`."""
     check_one(device_ids)
     given = inputs if isinstance(inputs, tuple) else () if inputs is None else (inputs,)
     return module(*given, **(module_kwargs or {}))

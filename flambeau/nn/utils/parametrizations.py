@@ -57,7 +57,7 @@ class _Orthogonal(Module):
         return orthogonal_map(X, self._buffers.get("base"), self.orthogonal_map)
 
     def right_inverse(self, Q: Tensor) -> Tensor:
-        """What `forward` takes to give ``Q``; it becomes the base, if there is one."""
+        """The input with which `forward` gives ``Q``; it becomes the base, if there is one."""
         if Q.shape != self.shape:
             raise ValueError(
                 f"an orthogonal parametrization of shape {list(self.shape)} cannot be set to a "

@@ -31,7 +31,7 @@ __all__ = [
 
 
 class _Cache:
-    """What parametrized tensors have been computed to while a `cached` block runs."""
+    """The computed values of parametrized tensors while a `cached` block runs."""
 
     depth: ClassVar[int] = 0
     found: ClassVar[dict[Any, Tensor]] = {}
@@ -62,7 +62,7 @@ def _value(module: Module, tensor_name: str) -> Tensor:
     parametrization = _parametrizations(module)[tensor_name]
     if not _Cache.depth:
         return parametrization()
-    # What a trace computes is of no use outside it, nor the reverse.
+    # Values that a trace computes are of no use outside it, nor the reverse.
     key = (modes.trace, id(module), tensor_name)
     if key not in _Cache.found:
         _Cache.found[key] = parametrization()

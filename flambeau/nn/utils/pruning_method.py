@@ -1,4 +1,4 @@
-"""What all methods of pruning share: how a mask is applied, and how masks are combined."""
+"""The base of all methods of pruning: how a mask is applied, and how masks are combined."""
 
 from __future__ import annotations
 

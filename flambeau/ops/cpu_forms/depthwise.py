@@ -22,7 +22,7 @@ Numbers = tuple[int, ...]
 
 
 class Geometry(NamedTuple):
-    """What a convolution's result does not depend on smoothly.
+    """The static arguments of a convolution.
 
     Attributes:
         left: The input's shape, ``(N, C, *spatial)``; it is padded already.
@@ -39,7 +39,7 @@ class Geometry(NamedTuple):
     dilation: Numbers
 
     def taps(self, input: Any) -> list[Any]:
-        """What each place in the filters is multiplied with."""
+        """The input that each place of the filters is multiplied with."""
         return taps(input, self.right[1:], self.counts, self.stride, self.dilation)
 
 

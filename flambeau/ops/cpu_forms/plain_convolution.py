@@ -25,7 +25,7 @@ __all__: list[str] = []
 _LAYOUTS = {1: ("NCH", "OIH", "NCH"), 2: ("NCHW", "OIHW", "NCHW")}
 _CHANNELS_LAST = {1: ("NHC", "HIO", "NHC"), 2: ("NHWC", "HWIO", "NHWC")}
 
-# What YNNPACK's kernel would take; bfloat16 is computed as float32.
+# The dtypes that YNNPACK's kernel takes; bfloat16 is computed as float32.
 _CHOOSABLE = ("float32", "bfloat16")
 # On one core XLA's own kernel is the faster one with more outputs than this, unless there are few
 # inputs.
@@ -33,7 +33,7 @@ _FEW_OUTPUTS = 64
 _FEW_INPUTS = 16
 # On several cores the gradient of filters is computed in halves with up to so many inputs.
 _FEW_IMAGES = 128
-# What is computed in vain, so that the faster kernel is taken, may be one part in so many.
+# Allow up to 1/8 of the work to be wasted if that selects the faster kernel.
 _PARTS = 8
 # Leaving a row out is worth it with at least so many.
 _LEAST_ROWS = 16
@@ -56,7 +56,7 @@ class Window(NamedTuple):
 
 
 class Geometry(NamedTuple):
-    """What a convolution's result does not depend on smoothly.
+    """The static arguments of a convolution.
 
     Attributes:
         left: The input's shape, ``(N, C, *spatial)``.

@@ -19,7 +19,7 @@ _BLOCK = 32
 
 
 def loop(combine: Callable[[Any, Any], Any], start: Any, input: Any, dim: int) -> Any:
-    """What ``combine`` makes of the elements up to and with each, beginning with ``start``."""
+    """The running results of ``combine``, each element included, beginning with ``start``."""
     wide = jnp.float64 if input.dtype == jnp.float32 else input.dtype
     rows = jnp.moveaxis(input, dim, 0)
 

@@ -16,8 +16,8 @@ from flambeau.ops.cpu_forms.trilinear import trilinear
 
 __all__: list[str] = []
 
-# What is repeated may be one part in so many of what would be turned round, or as much if it has up
-# to so many elements.
+# Repeat an array of up to 1/4 of the elements that a transpose would move, or of up
+# to this many elements.
 _PARTS = 4
 _SMALL = 1 << 12
 

@@ -21,7 +21,7 @@ from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded, taps
 
 
 class Geometry(NamedTuple):
-    """What a convolution's result does not depend on smoothly.
+    """The static arguments of a convolution.
 
     Attributes:
         left: The input's shape, ``(N, C, D, H, W)``.

@@ -387,7 +387,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
             f"tensordot(): dims names {len(left)} dimensions of a and {len(right)} of b"
         )
     for one, other in zip(left, right, strict=True):
-        # What a dimension of size 1 meets is summed over, as if it were broadcast.
+        # Elements that meet a dimension of size 1 are summed, as if that were broadcast.
         if a.shape[one] == 1:
             b = b.sum(other, keepdim=True)
         elif b.shape[other] == 1:

@@ -81,7 +81,7 @@ def orthonormalized(input: Array) -> Array:
 
 @op(differentiable=False)
 def reflections_of(input: Array) -> Array:
-    """What ``orthogonal_map(..., None, "householder")`` takes to give ``input``, ``(..., n, k)``.
+    """The argument of ``orthogonal_map(..., None, "householder")`` for ``input``, ``(..., n, k)``.
 
     Args:
         input: Orthonormal columns, or rows if there are more columns than rows.

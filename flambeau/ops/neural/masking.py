@@ -1,4 +1,4 @@
-"""What dropout does with the mask that was drawn for it."""
+"""Dropout, with a mask that has been drawn."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ class Layout:
         return self._rank
 
     def spread(self, rows: np.ndarray, steps: int) -> np.ndarray:
-        """What belongs to the packed steps, ``(count, ...)``, as ``(steps, N, ...)``, else zero.
+        """Rows of the packed steps, ``(count, ...)``, as ``(steps, N, ...)``, padded with zeros.
 
         The lengths must be known.
         """

@@ -95,7 +95,7 @@ def _extended(input: Any, axis: int, before: int, behind: int, mode: str) -> Any
             f"got ({before}, {behind}) for shape {list(input.shape)}"
         )
     if mode == "circular":
-        # What wraps around is what the other side's crop has left.
+        # The part that wraps around is the rest of the other side's crop.
         input = lax.slice_in_dim(input, max(-before, 0), size - max(-behind, 0), axis=axis)
         before, behind = max(before, 0), max(behind, 0)
     pieces = [input]

@@ -52,7 +52,7 @@ def at_all_steps(array: Any, weight: Any) -> Any:
 
 
 class Recurrent(NamedTuple):
-    """What multiplies the hidden state.
+    """The weights that multiply the hidden state.
 
     Attributes:
         weight: ``(H, gates)``.
@@ -65,7 +65,7 @@ class Recurrent(NamedTuple):
     projection: Any
 
     def gates(self, hidden: Any) -> Any:
-        """What hidden states contribute to the gates."""
+        """The hidden states' part of the gates."""
         product = hidden @ self.weight
         return product if self.bias is None else product + self.bias
 
@@ -113,7 +113,7 @@ def _recurrence_jvp(kind: str, reverse: bool, primals: Any, tangents: Any) -> An
         _shifted(each, start, reverse) for each, start in zip(states, first, strict=True)
     )
     d_gates, d_first, d_recurrent, _ = tangents
-    # What moves while the hidden states stay where they are.
+    # The tangents of the gates, with the hidden states held fixed.
     d_hidden = at_all_steps(before[0], d_recurrent.weight)
     if recurrent.bias is not None:
         d_hidden = d_hidden + d_recurrent.bias
@@ -128,7 +128,7 @@ def _recurrence_jvp(kind: str, reverse: bool, primals: Any, tangents: Any) -> An
 
 
 class Step(NamedTuple):
-    """What a step, or each of several, has come to.
+    """The results of one step, or of each of several.
 
     Attributes:
         gates: As the cell's ``activate`` makes them.

@@ -98,7 +98,7 @@ def recurrent_layers(
 def _prepared(
     kind: str, input: Any, weights: Sequence[Any], has_biases: bool
 ) -> tuple[Any, Recurrent]:
-    """What the inputs contribute to the gates at all steps, and the weights of the recurrence."""
+    """The inputs' part of the gates at all steps, and the weights of the recurrence."""
     cell = CELLS[kind]
     biases = weights[2:4] if has_biases else ()
     projection = weights[-1] if len(weights) in (3, 5) else None

@@ -48,11 +48,11 @@ class RnnCell:
         self.relu: bool = nonlinearity == "relu"
 
     def from_input(self, gates: Any) -> Any:
-        """What the input contributes to the pre-activations."""
+        """The input's part of the pre-activations."""
         return gates
 
     def from_hidden(self, gates: Any) -> Any:
-        """What the hidden state contributes to them."""
+        """The hidden state's part of the pre-activations."""
         return gates
 
     def activate(self, pre: Any) -> Any:
@@ -84,11 +84,11 @@ class LstmCell:
     states = 2
 
     def from_input(self, gates: Any) -> Any:
-        """What the input contributes to the pre-activations."""
+        """The input's part of the pre-activations."""
         return gates
 
     def from_hidden(self, gates: Any) -> Any:
-        """What the hidden state contributes to them."""
+        """The hidden state's part of the pre-activations."""
         return gates
 
     def activate(self, pre: Any) -> Any:
@@ -136,12 +136,12 @@ class GruCell:
     states = 1
 
     def from_input(self, gates: Any) -> Any:
-        """What the input contributes to the pre-activations."""
+        """The input's part of the pre-activations."""
         size = gates.shape[-1] // 3
         return jnp.concatenate([gates, jnp.zeros_like(gates[..., :size])], -1)
 
     def from_hidden(self, gates: Any) -> Any:
-        """What the hidden state contributes to them."""
+        """The hidden state's part of the pre-activations."""
         size = gates.shape[-1] // 3
         nothing = jnp.zeros_like(gates[..., :size])
         return jnp.concatenate([gates[..., : 2 * size], nothing, gates[..., 2 * size :]], -1)

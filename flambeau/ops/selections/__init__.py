@@ -1,1 +1,1 @@
-"""What a mask picks inside a compiled program: tensors whose length no one knows yet."""
+"""Elements that a mask picks inside a compiled program: tensors of unknown length."""

@@ -1,4 +1,4 @@
-"""What the rules for operators on Selections share: arguments by name, agreement, results."""
+"""Helpers of the rules for operators on Selections: arguments by name, agreement, results."""
 
 from __future__ import annotations
 

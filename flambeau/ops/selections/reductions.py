@@ -27,12 +27,12 @@ __all__: list[str] = []
 
 
 def least(kind: dtype) -> Any:
-    """What no element is below."""
+    """The least value of the dtype."""
     return _bound(kind, least=True)
 
 
 def greatest(kind: dtype) -> Any:
-    """What no element is above."""
+    """The greatest value of the dtype."""
     return _bound(kind, least=False)
 
 

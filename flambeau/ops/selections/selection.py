@@ -111,7 +111,7 @@ class Selection(WithoutFields, Tensor):
         rules = import_module("flambeau.ops.selections.rules")
         return rules.run(func, args, kwargs or {})
 
-    # What is known of it
+    # Known facts
 
     @property
     def shape(self) -> Size:
@@ -192,11 +192,11 @@ class Selection(WithoutFields, Tensor):
         sizes = ["?" if i == self.hidden else str(n) for i, n in enumerate(self.lanes.shape)]
         return f"tensor(..., size=({', '.join(sizes)}), dtype={self.dtype})"
 
-    # What is not
+    # Unknown facts
 
     @property
     def _cell(self) -> Any:  # type: ignore[override]
-        # Whoever looks into the box takes the tensor for one whose elements are all there.
+        # Code that reads the Cell takes the tensor for one whose elements are all there.
         self.refuse(
             "a selection is returned, kept or given to an operator that needs to know its shape",
             "return and compute with flambeau.where(mask, x, 0), which keeps the shape, and the "

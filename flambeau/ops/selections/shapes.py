@@ -103,7 +103,7 @@ def _reshaped(name: str, selection: Selection, sizes: list[Any]) -> Selection:
     left, right = sizes[:place], sizes[place + 1 :]
     if isinstance(sizes[place], HiddenLength):
         left, right = _completed(left, before), _completed(right, behind)
-    # What is beside the hidden dimension and has no size of its own is merged with it.
+    # A dimension without a size of its own, next to the hidden one, is merged with it.
     kept_before = _as_large(left, before)
     kept_behind = _as_large(right[::-1], behind[::-1])
     if kept_before is None or kept_behind is None:

@@ -23,7 +23,7 @@ from flambeau.ops.subscript import is_mask, parse
 
 __all__: list[str] = []
 
-# What a subscript may hold and a view does not show.
+# Entries of a subscript that no view can show.
 _NO_VIEW = (Tensor, list, bool, np.ndarray)
 
 

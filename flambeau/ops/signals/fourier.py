@@ -32,7 +32,7 @@ _OPPOSITE = {None: "forward", "backward": "forward", "forward": "backward", "ort
 _LAST_TWO = (-2, -1)
 
 
-# What is computed: `sizes` are the points along each of `dims`, in the time domain.
+# The transform: `sizes` are the points along each of `dims`, in the time domain.
 
 
 def _resized(input: Any, sizes: _Sizes, dims: _Sizes) -> Any:
@@ -77,7 +77,7 @@ def _complex_to_real(input: Array, sizes: _Sizes, dims: _Sizes, norm: str) -> Ar
     return jnp.fft.irfft(input, n=sizes[-1], axis=dims[-1], norm=norm)
 
 
-# What the caller gave
+# The caller's arguments
 
 
 def _ready(name: str, input: Any, complex_allowed: bool = True) -> Tensor:

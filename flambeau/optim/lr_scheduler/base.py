@@ -1,4 +1,4 @@
-"""What all learning rate schedulers share: when they step, what they set, how they are saved."""
+"""The base of learning rate schedulers: when they step, what they set, how they are saved."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def check_optimizer(optimizer: Any) -> None:
 
 
 def state_of_function(function: Any) -> dict[str, Any] | None:
-    """What can be saved of a callable: the attributes of an object, nothing of a function."""
+    """The state of a callable to save: the attributes of an object, nothing of a function."""
     return None if isinstance(function, types.FunctionType) else dict(vars(function))
 
 

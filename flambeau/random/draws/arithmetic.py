@@ -89,6 +89,6 @@ def _halves(values: Any) -> tuple[Any, Any]:
 
 
 def _sum_error(values: NDArray[Any], term: float, total: NDArray[Any]) -> NDArray[Any]:
-    """What rounding took from `total`, the float64 sum of `values` and `term`."""
+    """The rounding error of `total`, the float64 sum of `values` and `term`."""
     rest = total - values
     return (values - (total - rest)) + (term - rest)

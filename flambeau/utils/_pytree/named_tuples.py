@@ -1,4 +1,4 @@
-"""What a named tuple is, Python's own and those of code written in C."""
+"""Named tuples: Python's own, and those of code written in C."""
 
 from __future__ import annotations
 

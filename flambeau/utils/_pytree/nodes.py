@@ -1,4 +1,4 @@
-"""What is taken apart: Python's containers, and the classes that are registered."""
+"""Nodes of a tree: Python's containers, and the classes that are registered."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _register_pytree_node(
 
 
 class _Hashable:
-    """What else there is to know of a container, as something that JAX can look up.
+    """The facts of a container besides its members, as a key for JAX.
 
     It may be a list, and is not changed when that is.
     """

@@ -1,4 +1,4 @@
-"""What is left of a tree without its leaves."""
+"""The structure of a tree without its leaves."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class TreeSpec:
         return SUPPORTED_NODES[self.type].unflatten_fn(members, self.context)
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
-        """What stands in ``tree`` at the places of the leaves of this structure.
+        """The parts of ``tree`` at the places of the leaves of this structure.
 
         Raises:
             ValueError: ``tree`` has another structure above these places.

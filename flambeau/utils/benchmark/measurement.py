@@ -1,4 +1,4 @@
-"""What a measurement of a statement gives."""
+"""The result of measuring a statement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SIZES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 @dataclasses.dataclass(frozen=True)
 class TaskSpec:
-    """What was measured, in words."""
+    """The statement that is measured, and its labels."""
 
     stmt: str
     setup: str = ""
@@ -36,7 +36,7 @@ class Measurement:
     Attributes:
         number_per_run: How often the statement ran in each measurement.
         raw_times: The time of each.
-        task_spec: What was measured.
+        task_spec: The label of the measurement, or its statement.
         metadata: Whatever belongs to it.
     """
 
@@ -70,7 +70,7 @@ class Measurement:
 
     @property
     def title(self) -> str:
-        """What was measured."""
+        """The label of the measurement, or its statement."""
         return self.task_spec.title
 
     def __getattr__(self, name: str) -> Any:

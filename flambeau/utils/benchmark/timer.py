@@ -16,7 +16,7 @@ def timer() -> float:
     """Seconds by the process's clock, when all that JAX computes is done."""
     jax.effects_barrier()
     for device in jax.local_devices():
-        # What is put on a device is there after what was computed before.
+        # An array that is put on a device arrives after the computations before it.
         jax.device_put(0, device).block_until_ready()
     return time.perf_counter()
 

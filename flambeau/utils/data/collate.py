@@ -102,7 +102,7 @@ def default_convert(data: Any) -> Any:
 
 
 def rows_of(dataset: Any, indices: Any) -> list[Tensor] | None:
-    """What `default_collate` gives for the samples at ``indices``, if that takes no samples.
+    """The result of `default_collate` for the samples at ``indices``, if that takes no samples.
 
     It does not for a `TensorDataset` and its subsets, unless a subclass reads in its own way.
     """
@@ -142,7 +142,7 @@ def _like_mapping(model: Any, content: dict[Any, Any]) -> Any:
     """``content`` as a mapping of the type of ``model``, or a dictionary if there is no way."""
     try:
         if isinstance(model, MutableMapping):
-            # Such as a `defaultdict`, which holds more than its entries.
+            # For example a `defaultdict`, which holds more than its entries.
             made = copy.copy(model)
             made.update(content)
             return made

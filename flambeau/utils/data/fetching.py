@@ -20,7 +20,7 @@ class DatasetKind:
 def fetcher(
     dataset: Any, is_iterable: bool, in_batches: bool, collate_fn: Fetch, drop_last: bool
 ) -> Fetch:
-    """What gives the result for an index, or for a list of the indices of a batch.
+    """The function that gives the sample of an index, or the batch of a list of indices.
 
     Of an iterable dataset it takes the next samples, as many as there are indices, and raises
     StopIteration when there are no more.

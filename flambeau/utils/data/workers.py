@@ -29,14 +29,14 @@ __all__ = ["WorkerInfo", "get_worker_info"]
 
 #: The kinds of reply.
 DATA, FAILED, ENDED = "data", "failed", "ended"
-# What is sent in place of an index, to begin with the dataset again.
+# The message that is sent in place of an index, to begin the dataset again.
 _RESTART = "restart"
 _SECONDS_TO_END = 5
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """What `get_worker_info` tells.
+    """The result of `get_worker_info`.
 
     Attributes:
         id: The worker's number, from 0 on.
@@ -61,7 +61,7 @@ def get_worker_info() -> WorkerInfo | None:
 
 @dataclass(frozen=True)
 class Job:
-    """What all workers of a loader are told once."""
+    """The settings that all workers of a loader get once."""
 
     dataset: Any
     is_iterable: bool
@@ -162,7 +162,7 @@ def raise_from_worker(error: Exception, number: int, text: str) -> None:
 
 
 class CannotBeSentError(Exception):
-    """What workers are to do cannot be pickled."""
+    """The work of the workers cannot be pickled."""
 
 
 class Workers:

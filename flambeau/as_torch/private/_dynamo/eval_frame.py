@@ -1,4 +1,4 @@
-"""What `compile` gives for a module."""
+"""The class of compiled modules."""
 
 from flambeau.nn.compiled import CompiledModule as OptimizedModule
 

@@ -1,4 +1,4 @@
-"""What packages ask about PyTorch's compiler."""
+"""The questions about PyTorch's compiler that packages ask."""
 
 from typing import Any
 

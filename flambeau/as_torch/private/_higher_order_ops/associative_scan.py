@@ -19,7 +19,7 @@ def associative_scan(
     reverse: bool = False,
     combine_mode: str = "pointwise",
 ) -> Any:
-    """What ``combine_fn`` gives for the first element, the first two, the first three, and so on.
+    """The results of ``combine_fn`` for the first element, the first two, and so on.
 
     It takes as many rounds as the length has binary digits. Gradients pass.
 

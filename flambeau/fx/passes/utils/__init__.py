@@ -1,1 +1,1 @@
-"""What passes over graphs are made of."""
+"""Parts of passes over graphs."""

@@ -1,4 +1,4 @@
-"""What a worker knows of itself, by the name of PyTorch's private module."""
+"""The facts that a worker knows of itself, under the name of PyTorch's private module."""
 
 from flambeau.utils.data.workers import WorkerInfo, get_worker_info
 
