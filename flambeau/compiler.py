@@ -141,7 +141,7 @@ def _calls_of(function: _Any, asked: str) -> _CompiledFunction:
     if not isinstance(calls, _CompiledFunction):
         raise TypeError(
             f"{asked}() needs what flambeau.compile() returned, got {type(function).__name__}; "
-            "compile the function and pass what that gives"
+            "compile the function first"
         )
     return calls
 

@@ -41,7 +41,7 @@ def set_float32_matmul_precision(precision: str) -> None:
             three bfloat16 products; ``"medium"`` in what is fastest.
 
     Raises:
-        ValueError: ``precision`` is none of these.
+        ValueError: ``precision`` is not one of these.
 
     >>> import flambeau
     >>> flambeau.set_float32_matmul_precision("highest")
@@ -50,7 +50,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     """
     if precision not in _TO_JAX:
         raise ValueError(
-            f"set_float32_matmul_precision(): {precision!r} is none of {', '.join(_TO_JAX)}"
+            f"set_float32_matmul_precision(): {precision!r} is not one of {', '.join(_TO_JAX)}"
         )
     jax.config.update("jax_default_matmul_precision", _TO_JAX[precision])
     world.bump()
@@ -131,7 +131,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
         debug_mode: 0 or ``"default"``, 1 or ``"warn"``, 2 or ``"error"``.
 
     Raises:
-        RuntimeError: ``debug_mode`` is none of these.
+        RuntimeError: ``debug_mode`` is not one of these.
         TypeError: It is neither an integer nor a string.
     """
     if not isinstance(debug_mode, int | str):
@@ -142,7 +142,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     levels: dict[int | str, int] = {"default": 0, "warn": 1, "error": 2, 0: 0, 1: 1, 2: 2}
     if debug_mode not in levels:
         raise RuntimeError(
-            f"set_deterministic_debug_mode(): {debug_mode!r} is none of default, warn and error"
+            f"set_deterministic_debug_mode(): {debug_mode!r} is not one of default, warn and error"
         )
     level = levels[debug_mode]
     use_deterministic_algorithms(level > 0, warn_only=level == 1)

@@ -25,7 +25,7 @@ def test_the_precision_that_is_set_is_the_one_that_is_read(precision):
 
 
 def test_an_unknown_precision_is_an_error():
-    with pytest.raises(ValueError, match="'low' is none of highest, high, medium"):
+    with pytest.raises(ValueError, match="'low' is not one of highest, high, medium"):
         flambeau.set_float32_matmul_precision("low")
 
 
@@ -81,7 +81,7 @@ def test_levels_of_determinism(monkeypatch, level, number):
 
 
 def test_unknown_levels_of_determinism_are_errors():
-    with pytest.raises(RuntimeError, match="none of default, warn and error"):
+    with pytest.raises(RuntimeError, match="not one of default, warn and error"):
         flambeau.set_deterministic_debug_mode("loud")
     with pytest.raises(TypeError, match="got float"):
         flambeau.set_deterministic_debug_mode(1.5)

@@ -62,5 +62,5 @@ def _numbers(version: Any) -> list[int]:
         return [int(each) for each in version]
     found = re.match(r"v?(\d+(?:\.\d+)*)", str(version))
     if found is None:
-        raise ValueError(f"{version!r} is no version; write one such as '2.1' or (2, 1)")
+        raise ValueError(f"{version!r} is not a version; write one such as '2.1' or (2, 1)")
     return [int(each) for each in found[1].split(".")]

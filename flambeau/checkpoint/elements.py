@@ -112,11 +112,13 @@ def checked_shape(sizes: Any, itemsize: int) -> tuple[int, ...]:
         RefusedContentError: No tensor can.
     """
     if not isinstance(sizes, list | tuple):
-        raise RefusedContentError(f"a tensor of sizes that are a {type(sizes).__name__} cannot be")
+        raise RefusedContentError(
+            f"the sizes of a tensor are a {type(sizes).__name__}, not a list or a tuple"
+        )
     if len(sizes) > _MOST_DIMENSIONS:
-        raise RefusedContentError(f"a tensor of {len(sizes)} dimensions cannot be")
+        raise RefusedContentError(f"a tensor cannot have {len(sizes)} dimensions")
     if not all(type(each) is int and each >= 0 for each in sizes):
-        raise RefusedContentError("a tensor of sizes that are no whole numbers cannot be")
+        raise RefusedContentError("the sizes of a tensor must be whole numbers")
     if itemsize * math.prod(max(each, 1) for each in sizes) >= _MOST_BYTES:
         raise RefusedContentError(f"a tensor of sizes {sizes!s:.200} is larger than any memory")
     return tuple(sizes)

@@ -64,7 +64,7 @@ class DamagedFileError(CheckpointError):
     format = "safetensors file"
 
     def _verdict(self) -> str:
-        return f"is no {self.format}, or a damaged one"
+        return f"is a damaged {self.format}, or not one"
 
 
 class RefusedContentError(CheckpointError, pickle.UnpicklingError):

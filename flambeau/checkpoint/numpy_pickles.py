@@ -25,7 +25,7 @@ class NumpyDtype(Stateful):
 
     def __init__(self, reader: Any, name: str, *_: Any) -> None:
         if not re.fullmatch(r"[biufc]\d{1,2}", name):
-            raise RefusedContentError(f"NumPy's dtype {shown(name)} is none of numbers")
+            raise RefusedContentError(f"NumPy's dtype {shown(name)} is not numeric")
         self.found = np.dtype(name)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
@@ -44,7 +44,7 @@ def numpy_scalar(reader: Any, of: NumpyDtype, data: bytes) -> Any:
 def reconstructed(reader: Any, cls: Any, shape: Any, code: Any) -> Any:
     """An array without elements, whose state follows in the pickle."""
     if cls is not ARRAY_CLASS:
-        raise RefusedContentError("an array of a class of its own")
+        raise RefusedContentError("an array of a subclass")
     return np.empty(0, np.int8)
 
 

@@ -208,7 +208,7 @@ class Parts:
         try:
             text = source.read(0, source.size).decode()
         except UnicodeDecodeError as error:
-            raise DamagedFileError(f"it is no text: {error}") from None
+            raise DamagedFileError(f"it is not text: {error}") from None
         index = of_json(text, "the index")
         weights: Any = index.get("weight_map")
         if not _is_text_by_text(weights):
@@ -232,9 +232,11 @@ class Parts:
                 self._pieces[name] = found
                 taken.update(pieces)
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise DamagedFileError("what it says of divided tensors cannot be") from None
+            raise DamagedFileError(
+                "its entries about divided tensors contradict each other"
+            ) from None
         if not _is_text_by_text(tied):
-            raise DamagedFileError("what it says of tied tensors cannot be")
+            raise DamagedFileError("its entries about tied tensors are not names by name")
         for key, part in weights.items():
             if key not in taken:
                 self._pieces[key] = [Piece(key, part, ())]

@@ -291,13 +291,13 @@ class PlainUnpickler:
 
     def _name(self, module: Any, name: Any) -> None:
         if type(name) is not str or type(module) is not str:
-            raise TypeError("a name is no text")
+            raise TypeError("a name is not text")
         self._push(self.find_class(module, name))
 
     def _call(self) -> None:
         args, function = self._stack.pop(), self._stack.pop()
         if type(args) is not tuple:
-            raise TypeError("the arguments of a call are no tuple")
+            raise TypeError("the arguments of a call are not a tuple")
         self.budget.take(_CONTAINER)
         is_known = type(function) is NamedFunction
         self._push(function(*args) if is_known else self.call(function, args))
@@ -312,7 +312,7 @@ class PlainUnpickler:
 
     def _push_object(self, cls: Any, args: Any, kwargs: Any) -> None:
         if type(args) is not tuple or type(kwargs) is not dict:
-            raise TypeError("the arguments of a class are no tuple and no dict")
+            raise TypeError("the arguments of a class are neither a tuple nor a dict")
         self.budget.take(_CONTAINER)
         self._push(self.make(cls, args, kwargs))
 

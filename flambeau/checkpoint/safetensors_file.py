@@ -191,7 +191,7 @@ def _check_entry(name: Any, value: Any) -> None:
         )
     if not isinstance(value, Tensor):
         raise TypeError(
-            f"{name!r} is no tensor but of type {type(value).__name__}; "
+            f"{name!r} is not a tensor but of type {type(value).__name__}; "
             "make it a tensor, keep it as text in metadata=, or save to a file whose name ends in "
             ".pt"
         )
@@ -288,7 +288,7 @@ def header_of(source: Source, limits: Limits) -> Header:
         first = _LENGTH + length
         entries = [_entry(name, entry, first, source.size) for name, entry in facts.items()]
     except UnicodeDecodeError as error:
-        raise DamagedFileError(f"its header is no text: {error}", "byte 8") from None
+        raise DamagedFileError(f"its header is not text: {error}", "byte 8") from None
     entries.sort(key=lambda each: (each.start, each.size))
     _check_places(entries, first, source.size)
     return Header(texts, entries)
@@ -303,21 +303,21 @@ def of_json(text: str, what: str) -> dict[str, Any]:
     try:
         found = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise DamagedFileError(f"{what} is no JSON that is read: {error}") from None
+        raise DamagedFileError(f"{what} is not readable JSON: {error}") from None
     if type(found) is not dict:
-        raise DamagedFileError(f"{what} is no JSON object")
+        raise DamagedFileError(f"{what} is not a JSON object")
     return found
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a name stands twice in one object")
+        raise ValueError("a name appears twice in one object")
     return found
 
 
 def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _checked_texts(texts: Any) -> dict[str, str]:
@@ -387,5 +387,5 @@ def own_facts(texts: dict[str, str]) -> _OwnFacts:
         and all(type(each) is str for each in (*names, *shared.values()))
         and (state_dict is None or are_versions(state_dict))
     ):
-        raise DamagedFileError(f"{what} is not what save() writes there")
+        raise DamagedFileError(f"{what} is not in the form that save() writes")
     return _OwnFacts(names, shared, state_dict)

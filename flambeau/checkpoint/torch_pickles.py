@@ -163,7 +163,7 @@ class _Names:
         """Check that all arrays are those of tensors, since there are no others here."""
         for key in self._arrays - self._tensors.used:
             raise RefusedContentError(
-                f"array {key!r:.80} is a storage without a tensor, of which there are none here; "
+                f"array {key!r:.80} is a storage without a tensor, which flambeau cannot load; "
                 "save the tensor"
             )
 
@@ -229,7 +229,7 @@ class _Plain(PlainUnpickler):
     def set_attributes(self, target: Any, state: Any) -> None:
         """Set attributes of a dict, of which ``_metadata`` holds the versions of modules."""
         if not are_versions(state.get("_metadata", {})):
-            raise RefusedContentError("a state dict's _metadata is no dict of dicts by text")
+            raise RefusedContentError("a state dict's _metadata is not a dict of dicts by name")
         super().set_attributes(target, state)
 
     def persistent_load(self, pid: Any) -> Any:
@@ -293,8 +293,8 @@ def dtype_of(cls: Any, key: str) -> dtype | None:
         return None
     if name not in DTYPE_OF:
         raise RefusedContentError(
-            f"array {key!r:.80} is a {name:.80}, and there are no such tensors here; convert it in "
-            "PyTorch"
+            f"array {key!r:.80} is a {name:.80}, which flambeau does not have; "
+            "convert it in PyTorch"
         )
     return DTYPE_OF[name]
 

@@ -196,7 +196,7 @@ def _order_in(system: Any) -> str:
 def _arrays(source: Source, keys: Any, sizes: dict[str, int]) -> dict[str, _Array]:
     """Where the arrays are, whose elements have these sizes in bytes."""
     if type(keys) is not list or not all(type(each) is str for each in keys):
-        raise DamagedFileError("its list of arrays is no list of names")
+        raise DamagedFileError("its list of arrays is not a list of names")
     if set(keys) != set(sizes) or len(keys) != len(sizes):
         raise DamagedFileError("its list of arrays does not name those of its tensors")
     found: dict[str, _Array] = {}

@@ -163,10 +163,10 @@ class Tensors:
     ) -> Tensor:
         """A tensor that another of these functions gives, with attributes."""
         if type(function) is not NamedFunction or type(args) is not tuple:
-            raise TypeError("a function and its arguments that are none")
+            raise TypeError("a function or arguments of the wrong type")
         found = function(*args)
         if not isinstance(found, Tensor):
-            raise TypeError(f"a {type(found).__name__} is no tensor")
+            raise TypeError(f"a {type(found).__name__} is not a tensor")
         if isinstance(state, dict) and state.get("_is_buffer") is True:
             found = Buffer(found, persistent=state.get("persistent") is not False)
         return self._with_state(found, state)
@@ -257,7 +257,7 @@ def _form(of: dtype, offset: int, size: Any, stride: Any, metadata: dict[str, An
     checked_shape((offset,), 0)
     if len(size) != len(stride):
         raise RefusedContentError(
-            f"a tensor of sizes {size!s:.200} and strides {stride!s:.200} cannot be"
+            f"a tensor cannot have sizes {size!s:.200} and strides {stride!s:.200}"
         )
     flags = tuple(flag for flag in _FLAGS if metadata.get(flag) is True)
     return _Form(of, offset, size, stride, flags)
@@ -265,7 +265,7 @@ def _form(of: dtype, offset: int, size: Any, stride: Any, metadata: dict[str, An
 
 def _checked_dtype(of: Any) -> dtype:
     if not isinstance(of, dtype):
-        raise TypeError(f"a {type(of).__name__} is no dtype")
+        raise TypeError(f"a {type(of).__name__} is not a dtype")
     return of
 
 
@@ -274,6 +274,6 @@ def _check_gradient(tensor: Tensor, requires_grad: Any) -> None:
         requires_grad is not True or tensor.dtype.category < FLOATING
     ):
         raise RefusedContentError(
-            f"a tensor of dtype {tensor.dtype.name} with requires_grad={shown(requires_grad)} "
-            "cannot be"
+            f"a tensor of dtype {tensor.dtype.name} cannot have requires_grad="
+            f"{shown(requires_grad)}"
         )

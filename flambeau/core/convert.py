@@ -122,7 +122,7 @@ def _from_sequence(data: Any, found: set[dtype]) -> np.ndarray:
     """A sequence as NumPy; adds the dtypes of its elements to ``found``."""
     sizes, first = _sizes(data)
     if isinstance(first, str):
-        raise ValueError(f"too many dimensions 'str': {first!r:.80} is no number")
+        raise ValueError(f"too many dimensions 'str': {first!r:.80} is not a number")
     plain = _plain(data, len(sizes), found)
     try:
         array = np.asarray(plain) if len(plain) else np.asarray(plain, np.float64)

@@ -142,9 +142,7 @@ def _check(hook: Any, old: Any, new: Any) -> None:
             f"got {type(new).__name__}"
         )
     if old is None:
-        raise RuntimeError(
-            f"hook {_name(hook)} returned a gradient where there is none to be replaced"
-        )
+        raise RuntimeError(f"hook {_name(hook)} returned a gradient, but there is none to replace")
     for fact in ("shape", "dtype", "device"):
         had, has = getattr(old, fact), getattr(new, fact)
         if had != has:

@@ -89,7 +89,7 @@ class HostAccess:
             NotImplementedError: Always.
         """
         raise NotImplementedError(
-            "tensors cannot be shared between processes: what they hold are arrays that never "
+            "tensors cannot be shared between processes: they hold arrays that never "
             "change. Send a state dict to the other process, or train over several devices with "
             "JAX's sharding"
         )

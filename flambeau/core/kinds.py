@@ -125,7 +125,7 @@ def kinds_of(function: FunctionType, name: str) -> tuple[Kind, ...]:
     if found is None:
         raise TypeError(
             f"{function.__module__}.{function.__qualname__}: the parameter '{name}' is annotated "
-            f"{annotation!r}, which is no kind of an operator's parameter; see flambeau.core.kinds"
+            f"{annotation!r}, which is not a known kind of parameter; see flambeau.core.kinds"
         )
     return found
 

@@ -161,8 +161,8 @@ class KernelNode(Node):
 def freed_error(node: Node) -> RuntimeError:
     """The complaint about a node that has run and kept nothing for a second time."""
     return RuntimeError(
-        f"{node.name()}: Trying to backward through the graph a second time, but what it had saved "
-        "was freed by the first; pass retain_graph=True to the first backward()"
+        f"{node.name()}: Trying to backward through the graph a second time, but the first "
+        "backward() has freed the saved values; pass retain_graph=True to the first one"
     )
 
 
@@ -222,8 +222,8 @@ class AccumulateGrad(Node):
             if variable._grad_fn is not None:
                 raise RuntimeError(
                     "a leaf variable has been moved into the graph interior: it was detached and "
-                    "overwritten in place after its value had been used, whose gradient has no "
-                    "place now; overwrite a clone() instead"
+                    "overwritten in place after its value had been used, so the gradient of that "
+                    "value has no leaf to go to; overwrite a clone() instead"
                 )
             # Other threads may be adding to the same gradient.
             alone(_accumulate, variable, cotangents[0], as_tensors)

@@ -255,7 +255,8 @@ def _place(module: Module, name: str) -> tuple[dict[str, Any], str]:
     current = getattr(owner, last, None)
     if current is not None and not isinstance(current, Tensor):
         raise TypeError(
-            f"functional_call(): '{name}' is no tensor of the module but a {type(current).__name__}"
+            f"functional_call(): '{name}' is not a tensor of the module but a "
+            f"{type(current).__name__}"
         )
     return owner.__dict__, last
 

@@ -100,7 +100,7 @@ def _named(token: str, pattern: str) -> _Group:
     is_name = token.isidentifier() and not token.startswith("_") and not token.endswith("_")
     if token != _REST and not is_name:
         raise ValueError(
-            f"rearrange(): '{token}' in '{pattern}' is no name of a dimension; names are "
+            f"rearrange(): '{token}' in '{pattern}' is not a name of a dimension; names are "
             "identifiers without underscores at their ends, and the only number is 1"
         )
     return (token,)

@@ -463,4 +463,4 @@ def _check_member(module: Any, node: Node) -> None:
                 f"module: there is no '{part}'"
             )
     if node.op == "call_module" and not callable(found):
-        raise RuntimeError(f"node '{node}' calls '{node.target}', which is no module")
+        raise RuntimeError(f"node '{node}' calls '{node.target}', which is not a module")

@@ -153,7 +153,7 @@ def schema_of(function: Callable[..., Any], mutates_args: Any, name: str) -> Sch
         unknown = set(mutates_args) - set(signature.parameters)
         if unknown:
             raise ValueError(
-                f"mutates_args: {sorted(unknown)} are no parameters of {function.__name__}"
+                f"mutates_args: {sorted(unknown)} are not parameters of {function.__name__}"
             )
     arguments = []
     for parameter in signature.parameters.values():

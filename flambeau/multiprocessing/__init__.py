@@ -49,5 +49,5 @@ def set_sharing_strategy(new_strategy: str) -> None:
     """
     global _strategy
     if new_strategy not in _STRATEGIES:
-        raise AssertionError(f"{new_strategy!r} is none of {', '.join(sorted(_STRATEGIES))}")
+        raise AssertionError(f"{new_strategy!r} is not one of {', '.join(sorted(_STRATEGIES))}")
     _strategy = new_strategy

@@ -61,7 +61,7 @@ class DeferredInitialization:
         ]
         if unknown:
             raise RuntimeError(
-                f"nothing is known of how to fill {', '.join(unknown)}: only what is built under "
+                f"cannot materialize {', '.join(unknown)}: only modules built under "
                 "`with flambeau.device('meta'):` can be materialized; use to_empty() and fill it, "
                 "or load_state_dict(..., assign=True)"
             )

@@ -27,7 +27,7 @@ def _forward(name: str, result: Any, *inputs: Any) -> Any:
 
 
 def _backward(name: str, saved: Any, cotangent: Any) -> Any:
-    raise RuntimeError(f"the derivative of {name} is not defined; detach() what it is given")
+    raise RuntimeError(f"the derivative of {name} is not defined; detach() its input")
 
 
 without_derivative.defvjp(_forward, _backward)

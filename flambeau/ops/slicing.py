@@ -217,7 +217,7 @@ def _as_in_memory(source: Tensor) -> Tensor:
     ordered = source.permute(memory_order(view, array.shape, array.dtype))
     if source.numel() != array.size or not ordered.is_contiguous():
         raise RuntimeError(
-            "as_strided() counts through all elements of what a tensor is a view of, and this view "
-            "has some of them only, or some twice; call clone() first"
+            "as_strided() needs a view of all elements of its base, each of them once; call "
+            "clone() first"
         )
     return ordered

@@ -85,8 +85,8 @@ def _view_dtype(source: Tensor, to: dtypes.dtype) -> Any:
             )
         if source.shape[-1] * have.itemsize % to.itemsize:
             raise RuntimeError(
-                f"view(): the last dimension, {source.shape[-1]} elements of {have}, is no whole "
-                f"number of elements of {to}"
+                f"view(): the last dimension, {source.shape[-1]} elements of {have}, is not a "
+                f"whole number of elements of {to}"
             )
     return make_view(source, Bitcast(to.numpy), "view")
 

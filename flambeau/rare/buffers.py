@@ -48,7 +48,9 @@ def frombuffer(
     try:
         memory = memoryview(buffer).cast("B")
     except TypeError:
-        raise ValueError(f"frombuffer(): {type(buffer).__name__} is no buffer of bytes") from None
+        raise ValueError(
+            f"frombuffer(): {type(buffer).__name__} is not a buffer of bytes"
+        ) from None
     size, length = dtype.itemsize, memory.nbytes
     if not length or not count:
         raise ValueError(f"frombuffer(): no elements: {length} bytes and count={count}")
@@ -56,8 +58,8 @@ def frombuffer(
         raise ValueError(f"frombuffer(): offset={offset} is not inside the {length} bytes")
     if count < 0 and (length - offset) % size:
         raise ValueError(
-            f"frombuffer(): {length - offset} bytes are no whole number of {dtype.name} elements "
-            f"of {size} bytes"
+            f"frombuffer(): {length - offset} bytes are not a whole number of {dtype.name} "
+            f"elements of {size} bytes"
         )
     count = (length - offset) // size if count < 0 else count
     if offset + count * size > length:

@@ -142,7 +142,7 @@ def _rows(full: str, tensors: Any, operands: tuple[Any, ...]) -> list[tuple[Any,
         raise TypeError(f"{full}() takes a list of tensors, got {type(tensors).__name__}")
     for number, each in enumerate(tensors):
         if not isinstance(each, Tensor):
-            raise TypeError(f"{full}(): element {number} is no tensor but {type(each).__name__}")
+            raise TypeError(f"{full}(): element {number} is not a tensor but {type(each).__name__}")
     if not tensors:
         raise RuntimeError(f"{full}() needs at least one tensor")
     columns = [tensors]

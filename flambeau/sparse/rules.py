@@ -150,8 +150,8 @@ def _permuted(func: Any, input: SparseTensor, *dims: Any) -> Any:
     count = input.sparse_dim()
     if sorted(order) != list(range(input.ndim)) or sorted(order[:count]) != list(range(count)):
         raise RuntimeError(
-            f"{func.__name__}(): dimensions {order} are no order of the {count} sparse dimensions "
-            f"and then of the {input.dense_dim()} dense ones"
+            f"{func.__name__}(): dimensions {order} must be an order of the {count} sparse "
+            f"dimensions, and then of the {input.dense_dim()} dense ones"
         )
     indices = input._indices_ if order[:count] == list(range(count)) else (
         input._indices_[order[:count]]

@@ -217,7 +217,7 @@ def test_versions_compare_by_their_numbers():
     assert version != "no version"
     assert isinstance(version, str)
     assert {version: 1}[version] == 1
-    with pytest.raises(ValueError, match=r"is no version; write one such as '2\.1'"):
+    with pytest.raises(ValueError, match=r"is not a version; write one such as '2\.1'"):
         version < "new"  # noqa: B015
 
 

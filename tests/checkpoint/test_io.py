@@ -226,7 +226,7 @@ REFUSED = {
     ),
     "sparse": (call("torch._utils", "_rebuild_sparse_tensor", 1), "_rebuild_sparse_tensor.*dense"),
     "text in another encoding": (call("_codecs", "encode", "x", "rot13"), "rot13"),
-    "objects in NumPy": (call("numpy", "dtype", "O8", False, True), "none of numbers"),
+    "objects in NumPy": (call("numpy", "dtype", "O8", False, True), "not numeric"),
     "something outside": (b"\x80\x02X\x01\x00\x00\x00xQ.", "outside the pickle, called 'x'"),
 }
 
@@ -253,9 +253,9 @@ FALSE_TENSORS = {
     "too long": (("FloatStorage", 0, (5,), (1,)), "reaches beyond array '0' of 4 elements"),
     "too far": (("FloatStorage", 3, (2,), (1,)), "reaches beyond"),
     "steps too large": (("FloatStorage", 0, (2, 2), (3, 1)), "reaches beyond"),
-    "before the start": (("FloatStorage", -1, (2,), (1,)), "cannot be"),
-    "backwards": (("FloatStorage", 3, (2,), (-1,)), "cannot be"),
-    "too few steps": (("FloatStorage", 0, (2, 2), (1,)), "cannot be"),
+    "before the start": (("FloatStorage", -1, (2,), (1,)), "whole numbers"),
+    "backwards": (("FloatStorage", 3, (2,), (-1,)), "whole numbers"),
+    "too few steps": (("FloatStorage", 0, (2, 2), (1,)), "cannot have sizes"),
     "no whole elements": (("ComplexDoubleStorage", 0, (1,), (1,)), None),
     "quantized": (("QInt8Storage", 0, (1,), (1,)), "QInt8Storage.*convert it in PyTorch"),
 }

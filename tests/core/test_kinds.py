@@ -57,7 +57,9 @@ def test_what_may_be_of_any_type_or_of_several(annotation):
 
 @pytest.mark.parametrize("annotation", ["Sises", "X", "list[int]", None])
 def test_an_annotation_that_names_no_kind_is_refused_at_the_declaration(annotation):
-    with pytest.raises(TypeError, match=r"'size' is annotated .*, which is no kind of an operator"):
+    with pytest.raises(
+        TypeError, match=r"'size' is annotated .*, which is not a known kind of parameter"
+    ):
         check_for(annotation)
 
 

@@ -462,7 +462,7 @@ def test_strict_without_ties_wants_every_name():
 
 
 def test_name_of_a_plain_attribute_is_refused():
-    with pytest.raises(TypeError, match="'in_features' is no tensor of the module but a int"):
+    with pytest.raises(TypeError, match="'in_features' is not a tensor of the module but a int"):
         functional_call(nn.Linear(1, 1), {"in_features": flambeau.ones(1)}, flambeau.ones(1, 1))
 
 

@@ -74,7 +74,7 @@ EAGER = [
     Known("in-place writes never invalidate a graph", "modified by an inplace operation"),
     Known("in-place writes never invalidate a graph", "tensor that has been detached in-place"),
     Known("every tensor is contiguous: view never fails", "view size is not compatible"),
-    Known("as_strided works on whole tensors only", ours=r"as_strided\(\) counts through"),
+    Known("as_strided works on whole tensors only", ours=r"as_strided\(\) needs a view"),
     Known("views are not resized", ours="is a view of the wrong shape and cannot be resized"),
     Known(
         "expanded tensors and overlapping windows refuse writes", ours="cannot write in place to"

@@ -135,7 +135,7 @@ def test_the_default_dtype_counts_when_the_call_is_made():
         ("add", (lists(),), TypeError, "takes a list of tensors, other, alpha"),
         ("exp", (lists(), 1), TypeError, "takes a list of tensors"),
         ("exp", (flambeau.ones(2),), TypeError, "takes a list of tensors, got Tensor"),
-        ("exp", ([1.0],), TypeError, "element 0 is no tensor but float"),
+        ("exp", ([1.0],), TypeError, "element 0 is not a tensor but float"),
         ("add_", ([flambeau.tensor([1])], 0.5), RuntimeError, "cannot be stored"),
     ],
 )

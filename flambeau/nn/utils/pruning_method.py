@@ -180,7 +180,7 @@ class PruningContainer(BasePruningMethod):
             ValueError: It prunes another parameter.
         """
         if not isinstance(method, BasePruningMethod):
-            raise TypeError(f"{type(method).__name__} is no subclass of BasePruningMethod")
+            raise TypeError(f"{type(method).__name__} is not a subclass of BasePruningMethod")
         if self._tensor_name != method._tensor_name:
             raise ValueError(
                 f"a PruningContainer for '{self._tensor_name}' takes no method that prunes "

@@ -151,7 +151,9 @@ def einsum(*args: Any) -> Tensor:
         operands = operands[0]
     unknown = re.sub(r"[a-zA-Z]|->|[., ]", "", equation)
     if unknown:
-        raise RuntimeError(f"einsum(): {unknown[0]!r} is no letter, in the equation {equation!r}")
+        raise RuntimeError(
+            f"einsum(): {unknown[0]!r} is not a letter, in the equation {equation!r}"
+        )
     if not operands:
         raise RuntimeError(f"einsum(): no operands for the equation {equation!r}")
     for operand in operands:

@@ -343,7 +343,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         RuntimeError: Shapes or dtypes do not match, or the driver is unknown.
     """
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
-        raise RuntimeError(f"lstsq(): driver {driver!r} is none of gels, gelsy, gelsd, gelss")
+        raise RuntimeError(f"lstsq(): driver {driver!r} is not one of gels, gelsy, gelsd, gelss")
     solution, errors = _least_squares(A, B, rcond)
     rank, values = _rank_of(A.detach(), rcond)
     known = concrete_values(rank)

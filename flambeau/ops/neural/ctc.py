@@ -49,7 +49,7 @@ def ctc_loss(
     needs_floating("ctc_loss", log_probs)
     _, batch, classes = log_probs.shape
     if not 0 <= blank < classes:
-        raise RuntimeError(f"ctc_loss(): blank={blank} is none of the {classes} classes")
+        raise RuntimeError(f"ctc_loss(): blank={blank} is not one of the {classes} classes")
     if targets.ndim == 1:
         targets = _padded(targets, target_lengths, longest)
     if targets.ndim != 2 or targets.shape[0] != batch:

@@ -131,7 +131,7 @@ def cdist(x1: Array, x2: Array, p: float = 2.0, compute_mode: str | None = None)
     }
     if compute_mode not in modes:
         raise errors.ValueError(
-            f"cdist(): {compute_mode!r} is no compute_mode; use one of {list(modes)}"
+            f"cdist(): {compute_mode!r} is not a compute_mode; use one of {list(modes)}"
         )
     if p == 2 and modes[compute_mode]:
         return _euclidean(x1, x2)

@@ -123,14 +123,15 @@ def pixel_shuffle(input: Array, upscale_factor: int) -> Array:
     Shi et al., https://arxiv.org/abs/1609.05158
 
     Raises:
-        RuntimeError: The channels are no multiple of ``upscale_factor ** 2``.
+        RuntimeError: The channels are not a multiple of ``upscale_factor ** 2``.
     """
     _check_factor("pixel_shuffle", upscale_factor, input)
     *lead, channels, height, width = input.shape
     r = upscale_factor
     if channels % (r * r):
         raise RuntimeError(
-            f"pixel_shuffle(): {channels} channels are no multiple of upscale_factor ** 2 = {r * r}"
+            f"pixel_shuffle(): {channels} channels are not a multiple of "
+            f"upscale_factor ** 2 = {r * r}"
         )
     split = input.reshape((*lead, channels // (r * r), r, r, height, width))
     n = len(lead)

@@ -28,7 +28,7 @@ def reduced(losses: Any, reduction: str) -> Any:
     """
     if reduction == "mean":
         if not jnp.issubdtype(losses.dtype, jnp.inexact):
-            raise RuntimeError(f"the mean of {losses.dtype} is none; convert the input, or sum")
+            raise RuntimeError(f"{losses.dtype} has no mean; convert the input, or sum")
         return jnp.mean(losses)
     if reduction == "sum":
         return jnp.sum(losses)

@@ -203,11 +203,11 @@ def register_dataclass(
         serialized_type_name: See `register_pytree_node`.
 
     Raises:
-        TypeError: It is no dataclass.
+        TypeError: It is not a dataclass.
         ValueError: A field of it is in neither list, or a name is no field.
     """
     if not dataclasses.is_dataclass(cls):
-        raise TypeError(f"{cls} is no dataclass; register it with register_pytree_node")
+        raise TypeError(f"{cls} is not a dataclass; register it with register_pytree_node")
     dropped = drop_field_names or []
     fields = [each.name for each in dataclasses.fields(cls) if each.init]
     names = [each for each in fields if each not in dropped] if field_names is None else field_names
@@ -216,7 +216,7 @@ def register_dataclass(
     if left or unknown:
         raise ValueError(
             f"field_names and drop_field_names do not cover the fields of {cls.__name__}: "
-            f"{left} are in neither, {unknown} are no fields that its __init__ takes"
+            f"{left} are in neither, {unknown} are not fields that its __init__ takes"
         )
 
     def flatten(value: Any) -> tuple[list[Any], Any]:

@@ -241,8 +241,8 @@ class Workers:
             process.join(_SECONDS_TO_END)
             raise RuntimeError(
                 f"DataLoader worker (pid {process.pid}) exited unexpectedly with code "
-                f"{process.exitcode}; what it has printed says why. Workers import the main "
-                'script: what it does must stand under `if __name__ == "__main__":`'
+                f"{process.exitcode}; see its output for the reason. Workers import the main "
+                'script: put the code that it runs under `if __name__ == "__main__":`'
             ) from None
         return worker, *pickle.loads(reply)
 
