@@ -180,7 +180,7 @@ class _Supervision:
             return
         _tell(self.store, reason)
         if self.store.rank == 0:
-            # What fails is kept in this process; the others have to read it first.
+            # The failure is kept in this process; the others have to read it first.
             time.sleep(3 * _LOOK)
         self._leave(reason)
 
@@ -190,7 +190,7 @@ class _Supervision:
 
 
 class _State:
-    """What looks after this process, if it is one of several."""
+    """The supervision of this process, if it is one of several."""
 
     supervision: _Supervision | None = None
     has_failed = False

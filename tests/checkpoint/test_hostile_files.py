@@ -245,7 +245,11 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], type[CheckpointError], str]] = {
         RefusedContentError,
         "of two sizes",
     ),
-    "nested JSON": (lambda: safetensors(b"[" * 100_000), DamagedFileError, "header is not readable JSON"),
+    "nested JSON": (
+        lambda: safetensors(b"[" * 100_000),
+        DamagedFileError,
+        "header is not readable JSON",
+    ),
     "a header of 2 ** 60 bytes": (
         lambda: struct.pack("<Q", 2**60) + b"{}",
         DamagedFileError,

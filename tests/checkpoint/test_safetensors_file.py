@@ -325,9 +325,7 @@ DAMAGED = {
 def test_a_damaged_file_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(content)
-    with pytest.raises(
-        RuntimeError, match=r"model\.safetensors.* is a damaged safetensors file"
-    ):
+    with pytest.raises(RuntimeError, match=r"model\.safetensors.* is a damaged safetensors file"):
         load(path)
     with pytest.raises(
         RuntimeError, match="the open file is a damaged safetensors file, or not one"
