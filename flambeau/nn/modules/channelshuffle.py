@@ -26,5 +26,4 @@ class ChannelShuffle(Module):
         self.groups = groups
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` with its channels reordered."""
         return F.channel_shuffle(input, self.groups)

@@ -74,7 +74,6 @@ class _Conv(_ConvNd):
         return self._convolve(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
     def forward(self, input: Tensor) -> Tensor:
-        """The convolution of ``input`` with ``weight``, plus ``bias``."""
         return self._conv_forward(input, self.weight, self.bias)
 
 

@@ -56,7 +56,6 @@ class Dropout(_DropoutNd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` with elements dropped, in training; else ``input``."""
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
@@ -67,7 +66,6 @@ class Dropout1d(_DropoutNd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` with channels dropped, in training; else ``input``."""
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
@@ -79,7 +77,6 @@ class Dropout2d(_DropoutNd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` with channels dropped, in training; else ``input``."""
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
@@ -90,7 +87,6 @@ class Dropout3d(_DropoutNd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` with channels dropped, in training; else ``input``."""
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
@@ -101,7 +97,6 @@ class AlphaDropout(_DropoutNd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` with elements dropped, in training; else ``input``."""
         return F.alpha_dropout(input, self.p, self.training)
 
 
@@ -112,5 +107,4 @@ class FeatureAlphaDropout(_DropoutNd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` with channels dropped, in training; else ``input``."""
         return F.feature_alpha_dropout(input, self.p, self.training)

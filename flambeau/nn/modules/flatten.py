@@ -34,7 +34,6 @@ class Flatten(Module):
         self.end_dim = end_dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` with the dimensions joined."""
         return input.flatten(self.start_dim, self.end_dim)
 
 
@@ -78,5 +77,4 @@ class Unflatten(Module):
                 )
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` with the dimension split."""
         return input.unflatten(self.dim, self.unflattened_size)

@@ -44,7 +44,6 @@ class Fold(Module):
         self.stride = stride
 
     def forward(self, input: Tensor) -> Tensor:
-        """The image of which each element is the sum of all block elements that lie on it."""
         return F.fold(
             input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride
         )
@@ -81,5 +80,4 @@ class Unfold(Module):
         self.stride = stride
 
     def forward(self, input: Tensor) -> Tensor:
-        """The blocks of ``input`` as columns."""
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)

@@ -31,7 +31,6 @@ class Identity(Module):
         super().__init__()
 
     def forward(self, input: Any) -> Any:
-        """``input``."""
         return input
 
 
@@ -85,7 +84,6 @@ class Linear(Module):
         init._reset_affine(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input @ weight.T + bias``."""
         return F.linear(input, self.weight, self.bias)
 
 
@@ -150,7 +148,6 @@ class Bilinear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
-        """``input1 @ weight[k] @ input2 + bias[k]`` for each output ``k``."""
         return F.bilinear(input1, input2, self.weight, self.bias)
 
 

@@ -42,7 +42,6 @@ class LocalResponseNorm(Module):
         self.k = k
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` normalized over neighbouring channels."""
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
 
@@ -137,7 +136,6 @@ class LayerNorm(Module):
                 init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` normalized over its last dimensions."""
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
@@ -205,7 +203,6 @@ class GroupNorm(Module):
                 init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` normalized by group."""
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
 
@@ -255,5 +252,4 @@ class RMSNorm(Module):
             init.ones_(self.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        """``x`` normalized over its last dimensions."""
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)

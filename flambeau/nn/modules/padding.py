@@ -42,7 +42,6 @@ class _PadNd(Module):
         )
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` with elements added on its sides."""
         return F.pad(input, self.padding, self._mode)
 
 
@@ -113,7 +112,6 @@ class _ConstantPadNd(_PadNd):
         self.value = value
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` with ``value`` added on its sides."""
         return F.pad(input, self.padding, "constant", self.value)
 
 

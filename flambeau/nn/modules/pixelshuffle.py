@@ -26,7 +26,6 @@ class PixelShuffle(Module):
         self.upscale_factor = upscale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` with fewer channels and more pixels."""
         return F.pixel_shuffle(input, self.upscale_factor)
 
 
@@ -47,5 +46,4 @@ class PixelUnshuffle(Module):
         self.downscale_factor = downscale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` with more channels and fewer pixels."""
         return F.pixel_unshuffle(input, self.downscale_factor)

@@ -58,7 +58,6 @@ class Upsample(Module):
         self.recompute_scale_factor = recompute_scale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input`` with other spatial sizes."""
         return F.interpolate(
             input,
             self.size,

@@ -42,25 +42,11 @@ def scaled_dot_product_attention(
     scale: Array | None = None,
     enable_gqa: bool = False,
 ) -> Array:
-    """``softmax(query @ key.mT * scale + mask) @ value``.
+    """The operator of `nn.functional.scaled_dot_product_attention`; see there.
 
     Args:
-        query: ``(..., Hq, L, E)``.
-        key: ``(..., H, S, E)``.
-        value: ``(..., H, S, Ev)``.
-        attn_mask: Broadcasts to ``(..., Hq, L, S)``: true where a query may see a key, or a number
-            to add to its score. A query that sees nothing gives zeros.
         dropout_mask: ``(..., Hq, L, S)``, true where a weight is kept.
         dropout_p: The probability with which weights were dropped.
-        is_causal: A query sees the keys up to its own position.
-        scale: By default ``1 / sqrt(E)``.
-        enable_gqa: Each head of ``key`` and ``value`` serves ``Hq / H`` heads of ``query``.
-
-    Returns:
-        ``(..., Hq, L, Ev)``.
-
-    Raises:
-        RuntimeError: Shapes or dtypes do not match, or there are both a mask and ``is_causal``.
     """
     _check(query, key, value, attn_mask, is_causal)
     if enable_gqa:

@@ -36,22 +36,11 @@ def linear_cross_entropy(
     label_smoothing: float,
     chunk: int | None,
 ) -> Array:
-    """The cross-entropy of the logits ``input @ linear_weight.T + linear_bias``.
+    """The operator of `nn.functional.linear_cross_entropy`; see there.
 
     Args:
-        input: ``(N, in_features)`` or ``(in_features,)``.
-        linear_weight: ``(C, ..., in_features)``.
-        target: Class indices, or probabilities shaped as the logits.
-        linear_bias: ``(C, ...)``.
-        weight: ``(C,)``, a factor for each class.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        ignore_index: A target that counts for nothing.
-        label_smoothing: The share of the uniform distribution in the target.
         chunk: Compute so many samples at a time, forward and backward; for class indices of a
             single output each. ``None`` for all at once.
-
-    Raises:
-        RuntimeError: Shapes or dtypes do not match.
     """
     one_dtype("linear_cross_entropy", input, linear_weight, linear_bias)
     shape = (*input.shape[:-1], *linear_weight.shape[:-1])

@@ -70,17 +70,7 @@ def batch_norm(
     momentum: Array | Number,
     eps: float,
 ) -> Array:
-    """Each channel with mean 0 and variance 1, scaled and shifted, and the new running statistics.
-
-    Args:
-        input: ``(N, C, ...)``.
-        running_mean: ``(C,)``; with ``training``, only blended into the new one.
-        running_var: ``(C,)``.
-        weight: ``(C,)``.
-        bias: ``(C,)``.
-        training: Normalize by the batch's own statistics.
-        momentum: The share of this batch in the new running statistics.
-        eps: Added to the variance.
+    """The operator of `nn.functional.batch_norm`, without the writes; see there.
 
     Returns:
         The normalized input; with ``training`` and running statistics also their new values, the

@@ -134,7 +134,7 @@ def max_pool1d(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
 ) -> Array:
-    """The maximum of each window of ``(N, C, L)`` or ``(C, L)``; see `max_pool2d`."""
+    """The operator of `nn.functional.max_pool1d`; see there."""
     return _max_pool("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -147,19 +147,7 @@ def max_pool2d(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
 ) -> Array:
-    """The maximum of each window; among equals the gradient goes to the first.
-
-    Args:
-        input: ``(N, C, H, W)`` or ``(C, H, W)``.
-        kernel_size: Size of a window; one number or one per dimension, as the following.
-        stride: Step from window to window, by default ``kernel_size``.
-        padding: Minus infinities on both sides, at most half of ``kernel_size``.
-        dilation: Step between the elements of a window.
-        ceil_mode: Keep a last window that reaches over the edge.
-
-    Raises:
-        RuntimeError: The shape does not match, or a number is out of range.
-    """
+    """The operator of `nn.functional.max_pool2d`; see there."""
     return _max_pool("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -172,7 +160,7 @@ def max_pool3d(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
 ) -> Array:
-    """The maximum of each window of ``(N, C, D, H, W)``; see `max_pool2d`."""
+    """The operator of `nn.functional.max_pool3d`; see there."""
     return _max_pool("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
