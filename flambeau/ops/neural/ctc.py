@@ -31,21 +31,7 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Array:
-    """The negative log-likelihood of target sequences, summed over their alignments.
-
-    Args:
-        log_probs: ``(T, N, C)``, the outputs of a log-softmax.
-        targets: ``(N, S)``, or ``(sum(target_lengths),)`` one after the other.
-        input_lengths: ``(N,)``.
-        target_lengths: ``(N,)``.
-        longest: No target is longer than this.
-        blank: The class that stands for no label.
-        reduction: ``"mean"`` divides by the target lengths first; ``"sum"`` or ``"none"``.
-        zero_infinity: Count targets that are too long for their input as 0.
-
-    Raises:
-        RuntimeError: The shapes do not match, or ``blank`` is no class.
-    """
+    """The operator of `nn.functional.ctc_loss`, where no target is longer than ``longest``."""
     needs_floating("ctc_loss", log_probs)
     _, batch, classes = log_probs.shape
     if not 0 <= blank < classes:
