@@ -47,7 +47,7 @@ def is_tensor_like(inp: Any) -> bool:
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[..., Any]:
-    """A decorator that lets arguments override a function of one's own.
+    """A decorator that lets arguments override your function.
 
     Args:
         dispatcher: Takes the function's arguments; gives those that may override it.

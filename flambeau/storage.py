@@ -62,7 +62,7 @@ class UntypedStorage:
         """The first bytes of a file, which are read when they are needed.
 
         Args:
-            filename: The file, which nobody may change meanwhile.
+            filename: The file, which must not change meanwhile.
             shared: Whether writes go to the file, which they cannot.
             nbytes: How many bytes.
 

@@ -24,7 +24,7 @@ VERBOSE_OFF, VERBOSE_ON, VERBOSE_ON_CREATION = 0, 1, 2
 enabled: bool = True
 #: Whether results must be the same each time, as they are on CPUs.
 deterministic: bool = False
-#: Whether products of float32 may be computed in fewer bits; ``None`` if nobody has said.
+#: Whether products of float32 may be computed in fewer bits; ``None`` if it has not been set.
 allow_tf32: bool | None = None
 #: The same, as a word; see `flambeau.backends.settings.Precision`.
 fp32_precision: str = "none"

@@ -37,7 +37,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     If the block raises, or the process dies, ``path`` is as it was: with its old content, or
     absent. A raised error also removes the temporary file; a killed process leaves it behind, as
     ``.<name>.<random>.tmp`` beside ``path``: the first 32 characters of the name, and 16
-    hexadecimal digits. The next write to ``path`` removes those that nobody has written to for an
+    hexadecimal digits. The next write to ``path`` removes those that were not written to for an
     hour; on Windows they stay.
 
     A file that exists keeps its permissions, and a symbolic link stays one: the file that it
@@ -122,7 +122,7 @@ def _temporary_name(name: str) -> str:
 def _opened(temporary: Path, mode: int) -> int | None:
     """A new file, locked until its descriptor is closed; ``None`` where it cannot be locked."""
     try:
-        # Exclusive, so that nobody's file of the same name is ever written to.
+        # Exclusive, so that no other file of the same name is ever written to.
         descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode)
         if _is_locked(descriptor):
             return descriptor

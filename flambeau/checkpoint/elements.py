@@ -88,7 +88,7 @@ def array_from(data: bytes, numpy_dtype: Any) -> np.ndarray:
 
 
 def tensor_from(array: np.ndarray, where: device) -> Tensor:
-    """A tensor on a device, which may share the memory of an array that nobody writes to."""
+    """A tensor on a device, which may share the memory of an array that is never written to."""
     if where.type == "meta" or modes.trace is not None:
         return Tensor._wrap(place(array, where))
     # Several times as fast as what `place` calls.

@@ -138,7 +138,7 @@ class PlainUnpickler:
     # Bytes of the pickle
 
     def _number(self, size: int) -> int:
-        """A number without a sign, of so many bytes."""
+        """An unsigned number of ``size`` bytes."""
         data = self._file.read(size)
         if len(data) != size:
             raise EOFError("its pickle does not end")

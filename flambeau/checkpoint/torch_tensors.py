@@ -31,7 +31,7 @@ class Storage(NamedTuple):
     """A one-dimensional array outside the pickle.
 
     Attributes:
-        read: Gives so many of its bytes, from a position on.
+        read: Gives a number of its bytes, from a position on.
         size: How many bytes it has.
         of: The dtype of its elements; ``None`` if it is bytes.
         key: Its name.

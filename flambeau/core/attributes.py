@@ -10,7 +10,7 @@ from flambeau.core.tensor_class import is_own_frame
 
 __all__: list[str] = []
 
-#: The `grad_dtype` of tensors that nobody has given one.
+#: The `grad_dtype` of tensors for which it was not set.
 SAME_DTYPE: Any = object()
 
 #: The fields of a tensor but for its Cell: a leaf that takes no gradient, no view.
@@ -71,7 +71,7 @@ class WithoutFields:
 
 
 class Attributes(_Fields):
-    """The part of Tensor that lets a trace know when somebody asks for all attributes."""
+    """The part of Tensor that lets a trace know when code asks for all attributes."""
 
     def _get_dictionary(self) -> dict[str, Any]:
         if modes.trace is not None and not is_own_frame(sys._getframe(1)):

@@ -1,4 +1,4 @@
-"""Which arrays a program may overwrite: those that nobody holds but the call of the program."""
+"""Which arrays a program may overwrite: those that only the call of the program holds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def donated(positions: tuple[int, ...]) -> tuple[int, ...]:
 def owned(arrays: list[Any]) -> list[Any]:
     """``arrays``, those that others hold as well replaced by copies.
 
-    Their Cells must be empty by now, so that nobody can take hold of one any more.
+    Their Cells must be empty by now, so that no other code can get hold of one.
     """
     # All counted at once: with many parameters a loop here is a good part of the time of a step.
     counts = [*map(getrefcount, arrays)]
@@ -34,7 +34,7 @@ def owned(arrays: list[Any]) -> list[Any]:
 
 
 def _count_when_alone() -> int:
-    """The count of `getrefcount`, asked as in `owned`, of an array that nobody else holds."""
+    """The count of `getrefcount`, asked as in `owned`, of an array without other references."""
     return max(map(getrefcount, [object()]))
 
 

@@ -1,11 +1,11 @@
-"""Running a program that overwrites its inputs: nothing is lost, and nobody reads half a step.
+"""Running a program that overwrites its inputs: nothing is lost, and no reader sees half a step.
 
 The order of events is the law; all of it happens while `lock` is held:
 
 1. The arrays of the Cells that the program may overwrite are taken out: these Cells are empty now,
    and whoever reads one waits for `lock` (`Cell.__getattr__`). Readers that came too late to be
    counted cannot have the array.
-2. Arrays that somebody else holds as well are copied (`donation.owned`).
+2. Arrays with other references are copied (`donation.owned`).
 3. The program runs. Its results are collected by a method of a list, which Python does not
    interrupt between the call and the append. What JAX does in Python at the first call runs on a
    thread of its own (`shielded`), which no interrupt reaches, and which leaves the results in the

@@ -1,4 +1,4 @@
-"""Dictionaries that forget what nobody has asked for in a while."""
+"""Dictionaries that forget entries that have not been used for a while."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def _retain(tensor: Tensor, new: Tensor, as_tensors: bool) -> None:
     if old is not None:
         new = old + new
     elif as_tensors:
-        # A recorded cotangent may be somebody else's tensor.
+        # Other code may hold a recorded cotangent.
         new = new.clone()
     if modes.trace is None:
         accumulated.replacing(tensor, old, new)

@@ -28,7 +28,7 @@ _OF_THE_COMPILER = (
 
 
 def cache(capacity: int) -> Any:
-    """A cache of so many programs, the least recently used first out."""
+    """A cache of ``capacity`` programs, the least recently used first out."""
     return jax_private.PjitFunctionCache(capacity=capacity) if IS_KNOWN else None
 
 

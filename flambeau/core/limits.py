@@ -23,7 +23,7 @@ _LEAST, _MOST = 512, 4096
 def programs_at_once() -> int:
     """How many programs are kept in memory: half of the maps, or an eighth of the memory.
 
-    Linux ends a process that has more maps than ``vm.max_map_count``, 65,530 if nobody has changed
+    Linux ends a process that has more maps than ``vm.max_map_count``, 65,530 unless it was changed
     it, and each program needs a few.
     """
     fitting = min(_maps() // 2 // _MAPS, _memory() // 8 // _BYTES)
@@ -34,7 +34,7 @@ def give_back_memory() -> None:
     """Give the system the memory that was freed and that the C library keeps.
 
     Compiling needs much memory for a moment, and small things that live on lie in between: a
-    process that had met 7,000 programs held 465 MB that nobody used.
+    process that had met 7,000 programs held 465 MB that were not used.
     """
     trim = _trim()
     if trim is not None:

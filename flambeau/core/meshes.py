@@ -21,7 +21,7 @@ from flambeau.core.errors import OperatorError
 from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.modes import modes
 
-#: Whether any array of this process has been met on a mesh; until then nobody has to look.
+#: Whether any array of this process has been met on a mesh; until then no check is needed.
 in_use: bool = False
 
 

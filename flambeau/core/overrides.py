@@ -179,7 +179,7 @@ def _torch_function(
 
 
 def _methods_of(*owners: type) -> dict[str, Callable[..., Any]]:
-    """The methods that ask nobody by themselves: all that are no operators."""
+    """The methods that do not look for overrides by themselves: all but the operators."""
     return {
         name: value
         for owner in owners

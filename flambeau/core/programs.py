@@ -259,7 +259,7 @@ class _Misses:
             jit_core.forget_traces()
             give_back_memory()
         if count % programs_at_once() == 0:
-            # The programs of kernels that nobody has asked for meanwhile are gone as well.
+            # The programs of kernels that have not been used meanwhile are gone as well.
             put_aside()
         began = time.perf_counter()
         signature = f"{tree} {','.join(map(_text, leaves))} on {place!r}"

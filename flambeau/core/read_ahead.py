@@ -20,10 +20,10 @@ from typing import Any
 from flambeau.core.compiler import cores
 from flambeau.core.store import Store
 
-# A script's first so many programs are noted.
+# The number of a script's first programs that are noted.
 _MOST = 128
 
-# Seconds after which programs that nobody has asked for are dropped, and the note is written.
+# Seconds after which unused programs are dropped, and the note is written.
 _PATIENCE = 60.0
 
 # Seconds to wait for a program that the thread is loading. The thread may be waiting for a module
@@ -80,7 +80,7 @@ class ReadAhead:
         return self._ready.pop(key, None)
 
     def end(self) -> None:
-        """Write the note, and let go of what nobody has asked for."""
+        """Write the note, and let go of unused programs."""
         self._is_over = True
         if self._running.locked():
             self._running.release()

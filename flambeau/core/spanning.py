@@ -24,7 +24,7 @@ explain: Callable[[str, Exception], None] | None = None
 #: What the threads of this process wait in, by a number: a name, the processes that take part, and
 #: how many programs over as many processes this one had begun.
 waiting: dict[int, tuple[str, tuple[int, ...], int]] = {}
-#: How many programs over so many processes this one has begun, and the name of the last.
+#: How many programs this process has begun, by the number of processes, and the last one's name.
 begun: dict[int, tuple[int, str]] = {}
 
 _placements, _waits = itertools.count(), itertools.count()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 # Compiling that takes no longer than this (in seconds) is not worth a line.
 _UNNOTICED = 2.0
 
-# After so many seconds without compiling, the line goes away.
+# Seconds without compiling after which the line goes away.
 _IDLE = 0.5
 
 
@@ -94,7 +94,7 @@ def _write(line: str) -> None:
 
 
 def _is_wanted() -> bool:
-    """``FLAMBEAU_PROGRESS``, or else whether somebody watches who is no test."""
+    """``FLAMBEAU_PROGRESS``, or else whether a terminal that is not a test's shows the output."""
     wanted = os.environ.get("FLAMBEAU_PROGRESS")
     if wanted is not None:
         return wanted != "0"

@@ -464,7 +464,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
 
 pytree.register(Tensor)
 
-# Classes whose operators nobody overrides: the dispatcher's fast path knows them by identity.
+# Classes without overridden operators: the dispatcher's fast path knows them by identity.
 PLAIN_TYPES: set[type] = {Tensor}
 
 

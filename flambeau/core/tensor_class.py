@@ -18,7 +18,7 @@ from flambeau.core.modes import modes
 __all__: list[str] = []
 
 _MISSING = object()
-#: What classes defined before somebody else than flambeau replaced it.
+#: Attributes of classes before code outside of flambeau replaced them.
 _originals: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDictionary()
 
 

@@ -232,7 +232,7 @@ class Trace:
         """Note that an attribute of ``tensor`` is about to be set by the user."""
 
     def show_attributes(self, tensor: Any) -> None:
-        """Note that somebody asks for all that the user has set on ``tensor``."""
+        """Note that all attributes that the user has set on ``tensor`` are asked for."""
 
     def change_class(self, cls: type, name: str) -> None:
         """Note that a member of a class of tensors is about to be replaced."""

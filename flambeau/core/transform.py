@@ -28,7 +28,7 @@ class Capture(Inside):
     Attributes:
         tensors: The captured tensors.
         drawn: The random numbers drawn inside, in order.
-        differentiated: Whether somebody may want gradients of the inside; ``None`` if they are
+        differentiated: Whether the inside may need gradients; ``None`` if they are
             wanted as soon as something is captured.
     """
 

@@ -24,7 +24,7 @@ def upload(array: np.ndarray, where: Any) -> jax.Array:
     are not.
 
     Args:
-        array: May come to share its memory with the result, so nobody may write to it afterwards.
+        array: May share its memory with the result, so it must not be written to afterwards.
         where: The JAX device.
     """
     if batched_device_put is None:

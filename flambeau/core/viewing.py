@@ -56,7 +56,7 @@ def make_view(source: Tensor, step: Step, name: str, starts: tuple[Any, ...] | N
     """
     running = capture()
     if running is not None and _is_traced(starts):
-        # Outside of a transformation nobody knows a position that is computed inside.
+        # A position that is computed inside a transformation is not known outside of it.
         source = running.lift(source)
     made = unrecorded_view(source, step, name, starts)
     if modes.grad_enabled:

@@ -134,7 +134,7 @@ def vec_to_tril_matrix(vec: Any, diag: int = 0) -> Any:
     """The matrix that has these elements on and below a diagonal, and zeros above.
 
     Raises:
-        ValueError: No matrix has so many elements there.
+        ValueError: No matrix has this number of elements there.
     """
     count = vec.shape[-1]
     # The sum of the rows' lengths, n (n + 1 + 2 diag) / 2 for diag <= 0, is solved for n.

@@ -343,7 +343,7 @@ def _flat_outputs(name: str, returned: Any) -> tuple[list[Tensor], Structure]:
 def _checked_cotangents(
     cotangents: tuple[Any, ...], outputs: list[Tensor], structure: Structure
 ) -> list[Tensor]:
-    # A tuple of outputs may have its cotangents as so many arguments.
+    # The cotangents of a tuple of outputs may be separate arguments.
     value: Any = cotangents[0] if len(cotangents) == 1 else cotangents
     given = flatten_as(structure, value)
     if given is None:

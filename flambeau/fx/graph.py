@@ -328,7 +328,7 @@ class Graph(GraphPrinting):
         to_erase._update_args_kwargs((), {})
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
-        """Erase the nodes whose value nobody uses.
+        """Erase the nodes whose value is not used.
 
         Writes in place are calls like others: where the result of ``x.add_(1)`` is not used, it is
         erased. `has_side_effect` names functions whose calls stay.

@@ -42,7 +42,7 @@ _side_effectful_functions: set[Callable[..., Any]] = {operator.setitem}
 
 
 def has_side_effect(fn: _Function) -> _Function:
-    """Let `Graph.eliminate_dead_code` keep calls of ``fn`` whose results nobody uses."""
+    """Let `Graph.eliminate_dead_code` keep calls of ``fn`` whose results are not used."""
     _side_effectful_functions.add(fn)
     return fn
 

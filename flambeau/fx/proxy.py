@@ -62,7 +62,7 @@ def proxies_expected() -> Generator[None, None, None]:
 
 
 def _expect_from_now_on() -> None:
-    """Let functions look for proxies, since nobody says how long this one will be used."""
+    """Let functions look for proxies, since the last use of this one is not known."""
     if not _Expected.always:
         _Expected.always = True
         expect_stand_ins(True)

@@ -75,7 +75,7 @@ def ones(*sizes: Any, size: Any = None, **options: Unpack[Options]) -> Any:
 def empty(
     *sizes: Any, size: Any = None, memory_format: Any = None, **options: Unpack[Options]
 ) -> Any:
-    """A tensor whose elements nobody relies on: here they are zeros. Arguments as for `zeros`."""
+    """A tensor with arbitrary elements: here they are zeros. Arguments as for `zeros`."""
     return _sized("empty", None, sizes, size, **options)
 
 
@@ -171,7 +171,7 @@ def empty_like(
     input: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
 ) -> Any:  # fmt: skip
-    """A tensor like ``input`` whose elements nobody relies on: here they are zeros."""
+    """A tensor like ``input`` with arbitrary elements: here they are zeros."""
     return _like("empty_like", input, 0, dtype, layout, device, requires_grad)
 
 
@@ -219,7 +219,7 @@ def _make_new(method_name: str, value: int, what: str) -> None:
 
 _make_new("new_zeros", 0, "zeros")
 _make_new("new_ones", 1, "ones")
-_make_new("new_empty", 0, "zeros, on which nobody relies,")
+_make_new("new_empty", 0, "zeros, on which no code may rely,")
 
 
 @function(method=True)

@@ -94,7 +94,7 @@ def _device_around() -> device | None:
 
 
 def _on_device(array: np.ndarray, where: device) -> Any:
-    """A NumPy array that nobody else holds, on a device."""
+    """A NumPy array without other references, on a device."""
     if where.type == "meta":
         return plan.constant(array)
     if modes.trace is not None:
@@ -226,7 +226,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
     Args:
         ext_tensor: Anything with ``__dlpack__`` and ``__dlpack_device__``, or a capsule of DLPack
-            that nobody has read yet.
+            that has not been read yet.
         device: Where to put it; by default where it is.
         copy: ``False`` to fail rather than to copy.
 

@@ -19,7 +19,7 @@ __all__: list[str] = []
 # Keeps the division finite where the norm is 0; the value is PyTorch's.
 _TINY = 1e-6
 
-# This many tensors of up to so many elements are copied into one before their norm is computed.
+# This many tensors of up to this many elements are copied into one before their norm is computed.
 _MANY, _SHORT = 8, 4096
 
 

@@ -168,7 +168,7 @@ def chunk(input: Tensor, chunks: Any, dim: int = 0) -> tuple[Any, ...]:
 
 
 def _chunk_sizes(source: Tensor, given: Any, dim: Any, name: str) -> tuple[int, tuple[int, ...]]:
-    """The dimension and the sizes of at most so many parts."""
+    """The dimension and the sizes of at most ``given`` parts."""
     shape = source.shape
     if not shape:
         raise RuntimeError(f"{name}(): a 0-d tensor cannot be split")

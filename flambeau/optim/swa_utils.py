@@ -295,7 +295,7 @@ def _by_kind(averages: Tensors, values: Tensors) -> list[tuple[list[Tensor], lis
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     """Compute the running statistics of the batch normalizations in ``model`` again.
 
-    Needed for an averaged model, whose statistics are nobody's.
+    Needed for an averaged model, which has no statistics of its own.
 
     Args:
         loader: Gives batches: tensors, or sequences whose first member is one.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: The seed of a generator that nobody has seeded, as in PyTorch.
+#: The seed of a generator without `manual_seed`, as in PyTorch.
 DEFAULT_SEED = 67280421310721
 
 _KEY_WORDS = 624

@@ -55,7 +55,7 @@ def poisson(twister: MersenneTwister, rates: NDArray[Any]) -> NDArray[Any]:
 
 
 class _Uniforms:
-    """Uniforms read ahead of the generator, since nobody knows how many a count will take."""
+    """Uniforms read ahead of the generator, since the number that a count takes is not known."""
 
     def __init__(self, twister: MersenneTwister) -> None:
         self.taken = 0

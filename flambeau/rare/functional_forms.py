@@ -157,7 +157,7 @@ def convolution(
     See `nn.functional.conv2d`, or if ``transposed`` `nn.functional.conv_transpose2d`.
 
     Raises:
-        RuntimeError: There is no convolution over so many dimensions.
+        RuntimeError: There is no convolution over this number of dimensions.
     """
     dimensions = weight.ndim - 2
     if dimensions not in (1, 2, 3):

@@ -82,7 +82,7 @@ class EmbeddingBackward0(Node):
         return (whole if as_tensors else whole._read(),)
 
     def _goes_to_a_leaf(self) -> bool:
-        """Whether the gradient is added to the ``.grad`` of a leaf, and nobody else sees it."""
+        """Whether the gradient is added to the ``.grad`` of a leaf, with no other reader."""
         (edge,) = self.edges
         run = engine.running()
         return (

@@ -261,7 +261,7 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """`triplet_margin_loss` with a distance of one's own.
+    """`triplet_margin_loss` with a custom distance.
 
     Args:
         anchor: ``(N, ...)``.

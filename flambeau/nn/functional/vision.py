@@ -49,7 +49,7 @@ def pad(
     Raises:
         RuntimeError: ``pad`` is odd in length, too long, or more than the mode can give; ``value``
             is given with another mode.
-        NotImplementedError: The mode is unknown, or not defined for so many dimensions.
+        NotImplementedError: The mode is unknown, or not defined for this number of dimensions.
 
     >>> import flambeau
     >>> import flambeau.nn.functional as F
@@ -99,7 +99,7 @@ def interpolate(
     Raises:
         ValueError: The options contradict each other.
         TypeError: ``size`` is not made of integers.
-        NotImplementedError: The mode is not defined for so many dimensions.
+        NotImplementedError: The mode is not defined for this number of dimensions.
         RuntimeError: A size would be 0.
 
     >>> import flambeau

@@ -255,7 +255,7 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """`TripletMarginLoss` with a distance of one's own.
+    """`TripletMarginLoss` with a custom distance.
 
     Shapes: three times ``(N, *)``, as the distance takes it.
 

@@ -14,7 +14,7 @@ AnyModule = TypeVar("AnyModule", bound=Module)
 
 
 def skip_init(module_cls: Callable[..., AnyModule], *args: Any, **kwargs: Any) -> AnyModule:
-    """``module_cls(*args, **kwargs)`` whose parameters and buffers nobody has filled.
+    """``module_cls(*args, **kwargs)`` with uninitialized parameters and buffers.
 
     For a module that gets its values from elsewhere, such as another initializer or a checkpoint.
     It is made on the meta device, where initializers do nothing and draw no random numbers, and

@@ -1,4 +1,4 @@
-"""`PackedSequence`: a named tuple that stays a padded batch until somebody looks into it."""
+"""`PackedSequence`: a named tuple that stays a padded batch until its data is read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Fields(NamedTuple):
 
 
 class _Padded(NamedTuple):
-    """A batch ``(T, N, ...)`` that nobody writes to, and how long its sequences are."""
+    """A batch ``(T, N, ...)`` that is never written to, and how long its sequences are."""
 
     batch: Tensor
     layout: Layout
@@ -104,7 +104,7 @@ class PackedSequence(_Fields):
 
     @classmethod
     def _of_padded(cls, padded: Tensor, layout: Layout) -> PackedSequence:
-        """The sequences of a batch ``(T, N, ...)`` that nobody will write to."""
+        """The sequences of a batch ``(T, N, ...)`` that will not be written to."""
         made = tuple.__new__(cls, _NOTHING)
         made._padded, made._whole, made._layout = _Padded(padded, layout), (), layout
         return made
@@ -118,7 +118,7 @@ class PackedSequence(_Fields):
         if self._padded is None:
             return self._whole
         padded, layout = self._padded
-        # Wherever somebody looks first, the steps take their history from the padded batch.
+        # Whichever is read first, the steps take their history from the padded batch.
         with where_made(padded), inference_mode(padded.is_inference()):
             count, sizes = layout.count(), layout.sizes(padded.size(0))
             data = pack_steps(padded, sizes.to(padded.device), layout.order, count)

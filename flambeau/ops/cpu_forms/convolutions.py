@@ -26,11 +26,11 @@ from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded, taps
 
 __all__: list[str] = []
 
-# Up to so many groups are convolved one by one, more of them as one product of matrices.
+# Convolve up to this many groups one by one, more of them as one product of matrices.
 _SEPARATE_GROUPS = 8
 # A filter of more taps than this is not unrolled.
 _UNROLLED_TAPS = 64
-# Windows of up to so many elements, of all channels together, are copied out: in XLA's kernel such
+# Copy windows of up to this many elements, of all channels together: in XLA's kernel those
 # short products take twice as long. Longer ones only where there are outputs enough to pay for it.
 _SMALL_WINDOW, _LARGER_WINDOW = 36, 144
 # All windows together may be this many times as large as what they are copied from and made into.

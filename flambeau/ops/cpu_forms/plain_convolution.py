@@ -31,7 +31,7 @@ _CHOOSABLE = ("float32", "bfloat16")
 # inputs.
 _FEW_OUTPUTS = 64
 _FEW_INPUTS = 16
-# On several cores the gradient of filters is computed in halves with up to so many inputs.
+# On several cores the gradient of filters is computed in halves with up to this many inputs.
 _FEW_IMAGES = 128
 # Allow up to 1/8 of the work to be wasted if that selects the faster kernel.
 _PARTS = 8

@@ -3,7 +3,7 @@
 Of a product of one matrix with each of many, XLA makes a single one. For that it turns all of the
 many round, and the result back, which may take three times as long as the product itself. Where
 each has a matrix of its own it turns nothing round. So the one is repeated, where that is little
-against what would be turned round.
+against the elements that would be transposed.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def linear_cross_entropy(
     """The operator of `nn.functional.linear_cross_entropy`; see there.
 
     Args:
-        chunk: Compute so many samples at a time, forward and backward; for class indices of a
+        chunk: The number of samples to compute at a time; for class indices of a
             single output each. ``None`` for all at once.
     """
     one_dtype("linear_cross_entropy", input, linear_weight, linear_bias)

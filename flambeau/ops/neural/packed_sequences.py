@@ -129,9 +129,9 @@ class Layout:
         lengths: ``(N,)``, int64, beside the sequences.
         known: The same in NumPy's memory, where they were known when they were packed.
         in_order: Whether the longest sequence comes first, and so on.
-        order: ``(N,)``, the sequences from the longest to the shortest, if somebody has said so.
+        order: ``(N,)``, the sequences from the longest to the shortest, if the caller has given it.
         rank: ``(N,)``, the inverse of that.
-        sizes: The batch sizes, if somebody has said so.
+        sizes: The batch sizes, if the caller has given it.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Layout:
     ) -> None:
         self.lengths = lengths
         self.in_order = in_order
-        #: The order and its inverse, where somebody has said so.
+        #: The order and its inverse, where the caller has given them.
         self.given: tuple[Tensor | None, Tensor | None] = (order, rank)
         self._known, self._order, self._rank, self._sizes = known, order, rank, sizes
 

@@ -64,7 +64,7 @@ def pad_by_rule(input: Array, pad: tuple[int, ...], mode: str) -> Array:
             ``"circular"`` wraps around.
 
     Raises:
-        NotImplementedError: The mode is unknown, or not defined for so many dimensions.
+        NotImplementedError: The mode is unknown, or not defined for this number of dimensions.
         RuntimeError: The padding exceeds what the mode can take from the input, or more than the
             batch is empty.
     """

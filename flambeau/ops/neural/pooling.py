@@ -326,7 +326,7 @@ def _averages(axis: int, size: int, outputs: int) -> LinearMap:
 
 
 def _sums_over(array: Any, axis: int, starts: np.ndarray, lengths: np.ndarray) -> Any:
-    """The sums of so many elements from each start on along a dimension."""
+    """The sums of ``lengths`` elements from each of ``starts`` along a dimension."""
     offsets = np.arange(lengths.max(initial=0))
     inside = offsets < lengths[:, None]
     places = np.where(inside, starts[:, None] + offsets, 0)
@@ -343,7 +343,7 @@ def _adaptive_avg_pool(name: str, spatial: int, input: Any, output_size: Any) ->
     outputs = _adaptive_sizes(name, input, output_size, spatial)
     lead = input.shape[:-spatial]
     wide = input.astype(jnp.float32) if input.dtype.itemsize < 4 else input
-    # From the last on, which lies in memory side by side: so only the rest is turned round.
+    # From the last on, which is contiguous in memory: so only the rest is transposed.
     for axis in reversed(range(len(lead), input.ndim)):
         count = outputs[axis - len(lead)]
         size = wide.shape[axis]

@@ -31,7 +31,7 @@ class Shapes(NamedTuple):
 
 def _weight_gradient(cotangent: Any, rows: Any, shapes: Shapes) -> Any:
     # XLA turns the first factor round, and the rows are the shorter; left alone, it would exchange
-    # the two where the gradient is turned round afterwards.
+    # the two where the gradient is transposed afterwards.
     return lax.optimization_barrier(rows.T @ cotangent)
 
 

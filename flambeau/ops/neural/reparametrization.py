@@ -1,4 +1,4 @@
-"""Weights divided by a norm of theirs.
+"""Weights divided by their norm.
 
 Weight normalization: https://arxiv.org/abs/1602.07868. Spectral normalization:
 https://arxiv.org/abs/1802.05957.

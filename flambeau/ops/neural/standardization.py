@@ -110,7 +110,7 @@ _dot = functools.partial(lax.dot, precision=lax.Precision.HIGHEST)
 
 
 def _by_blocks(compute: Any, length: int, *arrays: Any) -> Any:
-    """``compute(*arrays)`` on so many rows at a time.
+    """``compute(*arrays)`` on a block of rows at a time.
 
     Args:
         compute: From arrays to what each of their rows has, and what is summed over them.

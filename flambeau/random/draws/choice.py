@@ -85,7 +85,7 @@ def _swapped(places: NDArray[np.int64]) -> NDArray[np.int64]:
     The exchanges depend on one another, but only through chains of expected length log n. At step
     i, place j holds the number j if no earlier step had j as its place; else it holds what lay at k
     just before step k, where k is the latest such step. Following k to its own latest step, and so
-    on, ends at a place that nobody had touched. Chains are followed all at once, doubling their
+    on, ends at a place that no step had touched. Chains are followed all at once, doubling their
     steps.
     """
     n = places.size

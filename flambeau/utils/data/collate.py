@@ -23,7 +23,7 @@ __all__ = ["collate", "default_collate", "default_collate_fn_map", "default_conv
 
 
 def default_collate(batch: Any) -> Any:
-    """The batch that a `DataLoader` makes of a list of samples if nobody says otherwise.
+    """The batch that a `DataLoader` makes of a list of samples by default.
 
     What it gives, by the kind of the samples:
 
@@ -255,7 +255,7 @@ def _are_alike(arrays: Any) -> bool:
 
 
 def _adopt(array: np.ndarray, device: Any = None) -> Tensor:
-    """A tensor of an array that nobody else holds."""
+    """A tensor of an array without other references."""
     dtypes.from_numpy_dtype(array.dtype)
     place = as_device(device)
     if place.type == "meta" or modes.trace is not None or not array.dtype.isnative:

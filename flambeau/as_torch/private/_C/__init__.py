@@ -66,7 +66,7 @@ class Function:
 
 
 def _log_api_usage_once(*args: Any) -> None:
-    """Nothing: nobody counts calls."""
+    """Nothing: calls are not counted."""
 
 
 def _get_tracing_state() -> None:
@@ -89,7 +89,7 @@ def _get_default_device() -> str:
 
 
 def _get_privateuse1_backend_name() -> str:
-    """The name that PyTorch has for a device of somebody else's."""
+    """PyTorch's name for a device of a third-party backend."""
     return "privateuseone"
 
 
