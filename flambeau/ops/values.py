@@ -1,6 +1,6 @@
 """Looking at the elements of a tensor before an operator runs, where that costs next to nothing.
 
-On the CPU an eager tensor's elements are at hand, so an index that is out of range is an error, as
+On the CPU an eager tensor's elements can be read, so an index that is out of range is an error, as
 in PyTorch. In compiled programs and on other devices they cannot: there the result is NaN.
 """
 
