@@ -6,6 +6,11 @@ four. By hand it is `jax.jit` with shardings and donated parameters and state, t
 flambeau's compiled step, in the same process. Small blocks show what a call costs, large ones what
 the program does; each ratio is to be at most 1.05.
 
+Besides, what eager communication costs: adding up the rows that eight devices have, one each, and,
+between two processes of four devices that this script starts, `distributed.all_reduce`. By hand
+that is one compiled program of JAX's. Between processes flambeau asks first whether all of them
+call the same, which JAX alone does not.
+
 Run it as ``python benchmarks/scaling.py``. Eight devices share the machine's cores and a step waits
 for the slowest; where other programs run as well, ``--busy`` counts what the step itself takes.
 """
@@ -13,6 +18,8 @@ for the slowest; where other programs run as well, ``--busy`` counts what the st
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 import time
 
 import jax
@@ -26,6 +33,8 @@ LIMIT = 1.05
 BETAS, EPSILON, DECAY, RATE = (0.9, 0.999), 1e-8, 1e-2, 1e-3
 # Blocks, features, hidden features and the batch.
 SIZES = {"small": (2, 64, 256, 64), "large": (4, 512, 2048, 256)}
+# Elements of a vector that is communicated eagerly.
+LENGTHS = (1_000, 1_000_000)
 # For each way, how the two matrices of a block and the batch are cut, and the shape of the mesh.
 WAYS = {
     "data parallel": ((8, 1), P(), P(), P("data")),
@@ -149,6 +158,74 @@ def with_flambeau(size: str, way: str):
     return lambda: step(x).jax()
 
 
+def adding(length: int):
+    """Two ways to add up the rows of eight devices on all of them: by hand, and with flambeau."""
+    import flambeau
+    from flambeau.distributed.device_mesh import init_device_mesh
+    from flambeau.distributed.tensor import Shard, distribute_tensor
+
+    mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
+    x = distribute_tensor(flambeau.ones(8, length), mesh, [Shard(0)])
+    array, whole = x.jax(), NamedSharding(mesh.jax(), P())
+    program = jax.jit(lambda rows: rows.sum(0), out_shardings=whole)
+    return {"by hand": lambda: program(array), "flambeau": lambda: x.sum(0).jax()}
+
+
+def reducing(length: int):
+    """Two ways to average a vector of each process: by hand, and with flambeau."""
+    import flambeau
+    from flambeau import distributed
+
+    x = flambeau.ones(length)
+    firsts: dict[int, jax.Device] = {}
+    for each in jax.devices():
+        firsts.setdefault(each.process_index, each)
+    mesh = jax.sharding.Mesh(np.array([*firsts.values()]), ("process",))
+    rows, whole = NamedSharding(mesh, P("process")), NamedSharding(mesh, P())
+    program = jax.jit(lambda rows: rows.mean(0), out_shardings=whole)
+    array = jax.device_put(np.ones(length, np.float32), mesh.local_devices[0])
+
+    def by_hand():
+        parts = [array[None]]
+        joined = jax.make_array_from_single_device_arrays((len(firsts), length), rows, parts)
+        return program(joined).addressable_data(0)
+
+    def with_flambeau():
+        distributed.all_reduce(x, distributed.ReduceOp.AVG)
+        return x.jax()
+
+    return {"by hand": by_hand, "flambeau": with_flambeau}
+
+
+def between_two_processes() -> None:
+    """What each of two processes does: both call as often, and the first prints the medians."""
+    from flambeau import distributed
+
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_num_cpu_devices", 4)
+    distributed.init_process_group()
+    for length in LENGTHS:
+        times: dict[str, list[float]] = {}
+        ways = [*reducing(length).items()]
+        for number in range(21):
+            for name, way in ways[:: 1 if number % 2 else -1]:
+                jax.block_until_ready(way())
+                distributed.barrier()
+                began = time.perf_counter()
+                for _ in range(5):
+                    jax.block_until_ready(way())
+                times.setdefault(name, []).append((time.perf_counter() - began) / 5)
+        if distributed.get_rank() == 0:
+            one, other = (float(np.median(times[name])) for name in ("by hand", "flambeau"))
+            _print_row(f"all_reduce of {length:,}, two processes", one, other)
+    distributed.destroy_process_group()
+
+
+def _print_row(name: str, one: float, other: float) -> None:
+    ratio = f"{other / one:9.2f} times"
+    print(f"{name:44}{one * 1e3:9.3f} ms{other * 1e3:9.3f} ms{ratio}", flush=True)
+
+
 def main() -> None:
     """Time each way and size, and print the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -157,7 +234,11 @@ def main() -> None:
     parser.add_argument(
         "--busy", action="store_true", help="count the process's time on all cores, not the clock's"
     )
+    parser.add_argument("--of-two", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.of_two:
+        between_two_processes()
+        return
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", 8)
     print(f"{'':36}{'JAX by hand':>12}{'flambeau':>12}")
@@ -176,6 +257,14 @@ def main() -> None:
     print()
     for name, ratio in claims:
         print(claim(name, ratio, LIMIT))
+    print(f"\n{'eager communication':44}{'JAX by hand':>12}{'flambeau':>12}", flush=True)
+    for length in LENGTHS:
+        waited = {name: _waited(way) for name, way in adding(length).items()}
+        times = medians(waited, options.rounds, 0.1, clock)
+        row = f"sum of {length:,} over eight devices"
+        _print_row(row, times["by hand"], times["flambeau"])
+    launcher = [sys.executable, "-m", "flambeau.distributed.run", "--nproc-per-node", "2"]
+    subprocess.run([*launcher, __file__, "--of-two"], check=True)
 
 
 def _waited(step):

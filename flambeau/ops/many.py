@@ -93,8 +93,11 @@ def _gathered(tensors: tuple[Any, ...], order: float) -> list[Any]:
 
 
 def _norm(array: Any, order: float) -> Any:
-    """The norm of an array as a vector, in its real dtype."""
-    magnitudes = jnp.abs(array).ravel()
+    """The norm of an array as a vector, in its real dtype.
+
+    It is not made a vector: XLA would gather one that is divided in several dimensions.
+    """
+    magnitudes = jnp.abs(array)
     return _norm_of_magnitudes(magnitudes, order).astype(magnitudes.dtype)
 
 

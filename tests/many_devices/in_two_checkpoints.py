@@ -9,7 +9,7 @@ import each_of_two
 import numpy as np
 
 import flambeau
-from flambeau import nn
+from flambeau import distributed, nn
 from flambeau.checkpoint.parts import INDEX
 from flambeau.distributed import checkpoint
 from flambeau.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -44,6 +44,10 @@ def each_process_writes_its_part(rank):
     pieces = [[*flambeau.load(f"{folder}/{part}")] for part in parts]
     assert sum("model.0.weight" in name for name in pieces[0]) == 4
     assert sum("model.0.weight" in name for name in pieces[1]) == 4
+    distributed.barrier()
+    assert not [each for each in os.listdir(folder) if each.startswith(".")]
+    whole = flambeau.load(f"{folder}/{INDEX}")
+    assert np.array_equal(whole["model.0.weight"].numpy(), elements(model)[0])
     # Another mesh, over both processes.
     mesh = DeviceMesh("cpu", [[6, 1], [3, 4]], mesh_dim_names=("data", "model"))
     other = model_on(mesh, {"0.weight": ("data", "model"), "2.weight": ("model", None)}, 2)
@@ -81,7 +85,14 @@ def for_ever(rank):
         with flambeau.no_grad():
             for each in model.parameters():
                 each.fill_(float(step))
-        checkpoint.save({"model": model, "step": step}, checkpoint_id=FOLDER)
+        state = {"model": model, "step": step}
+        if step % 2:
+            checkpoint.save(state, checkpoint_id=FOLDER)
+        else:
+            future = checkpoint.async_save(state, checkpoint_id=FOLDER)
+            with flambeau.no_grad():
+                model[0].weight.fill_(-1.0)
+            future.result(timeout=50)
         if rank == 1:
             each_of_two.say(step)
 
@@ -94,6 +105,11 @@ def what_a_kill_has_left(rank):
     assert all((each == state["step"]).all() for each in elements(model))
     if rank == 1:
         each_of_two.say(f"\nstep {state['step']}")
+    # What the killed save has left goes with the next complete one.
+    checkpoint.save(state, checkpoint_id=FOLDER)
+    distributed.barrier()
+    parts = [each for each in os.listdir(FOLDER) if each.startswith(("model-", "values-"))]
+    assert len(parts) == 3
 
 
 CHECKS = {

@@ -236,3 +236,16 @@ def test_checkpointed_layers_of_a_fully_sharded_model_are_computed_again():
 
     one = losses(lambda model: model)
     np.testing.assert_allclose(losses(around), one, rtol=1e-5)
+
+
+def test_clipping_gathers_no_gradient_that_is_cut_in_two_dimensions():
+    mesh = init_device_mesh("cpu", (4, 2), mesh_dim_names=("data", "model"))
+    weight = distribute_tensor(flambeau.ones(8, 8), mesh, [Shard(0), Shard(1)])
+    gradient = distribute_tensor(flambeau.ones(8, 8), mesh, [Shard(0), Shard(1)])
+
+    @flambeau.compile
+    def clip(gradient):
+        weight.grad = gradient
+        return nn.utils.clip_grad_norm_([weight], 1.0)
+
+    assert {*collectives(flambeau.compiler.lower(clip, gradient).compile())} == {"all-reduce"}
