@@ -23,7 +23,7 @@ BELOW = {
     "amp": {"core", "ops"},
     "checkpoint": {"core", "ops", "nn"},
     "fx": {"core", "ops", "nn", "rare"},
-    "distributed": {"core", "ops", "nn", "checkpoint"},
+    "distributed": {"core", "ops", "autograd", "nn", "checkpoint"},
     "distributions": {"core", "ops", "autograd"},
     "sparse": {"core", "ops"},
     "rare": {"core", "ops", "nn", "amp", "return_types"},

@@ -4,6 +4,8 @@ import pytest
 
 import flambeau
 from flambeau.distributed import device_mesh, nn, rpc, tensor
+from flambeau.distributed.checkpoint import hf_storage
+from flambeau.distributed.tensor import _utils, placement_types
 
 
 def test_a_tensor_on_one_device_is_no_distributed_tensor():
@@ -23,3 +25,40 @@ def test_modules_that_packages_import_say_what_to_do_when_they_are_used():
     for module, name in ((nn, "all_reduce"), (rpc, "init_rpc")):
         with pytest.raises(AttributeError, match=f"'{name}': one process may own several devices"):
             getattr(module, name)
+
+
+def test_the_part_that_a_process_has():
+    mesh = device_mesh.init_device_mesh("cpu", (1, 1))
+    compute = _utils.compute_local_shape_and_global_offset
+    placements = [tensor.Shard(0), tensor.Replicate()]
+    assert compute((4, 3), mesh, placements) == ((4, 3), (0, 0))
+    assert compute((4, 3), mesh, placements, skip_offset=True) == ((4, 3), ())
+    parts = [tensor.Shard.local_shard_size_and_offset(5, 4, rank) for rank in range(4)]
+    assert parts == [(2, 0), (2, 2), (1, 4), (0, 5)]
+
+
+def test_where_two_dimensions_of_a_mesh_cut_one_of_the_tensor():
+    class Mesh:
+        shape = (2, 2)
+
+        def __init__(self, place):
+            self.get_coordinate = lambda: place
+
+    compute = _utils.compute_local_shape_and_global_offset
+    cuts = [tensor.Shard(1), tensor.Shard(-1)]
+    found = [compute((2, 5), Mesh([i, j]), cuts) for i in range(2) for j in range(2)]
+    # The values that PyTorch's documentation of the function shows.
+    assert found == [((2, 2), (0, 0)), ((2, 1), (0, 2)), ((2, 1), (0, 3)), ((2, 1), (0, 4))]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        placement_types._StridedShard,
+        hf_storage.HuggingFaceStorageReader,
+        hf_storage.HuggingFaceStorageWriter,
+    ],
+)
+def test_names_that_packages_import_say_what_to_do_when_they_are_made(make):
+    with pytest.raises(NotImplementedError, match="flambeau"):
+        make("path")

@@ -11,7 +11,7 @@ import pytest
 
 import flambeau
 from flambeau import distributed
-from flambeau.distributed import HashStore, ReduceOp, rendezvous, run
+from flambeau.distributed import HashStore, ReduceOp, _functional_collectives, rendezvous, run
 from flambeau.utils.data import DistributedSampler
 
 ROOT = Path(__file__).parent.parent
@@ -264,3 +264,14 @@ class TestLauncher:
         with pytest.raises(SystemExit):
             run.main(["--nnodes", "2", "--node-rank", "2", "script.py"])
         assert "--node-rank must be below" in capsys.readouterr().err
+
+
+def test_collectives_that_give_new_tensors(alone):
+    x = flambeau.arange(3.0).requires_grad_()
+    found = _functional_collectives.all_to_all_single_autograd(x, None, None, None)
+    assert found.tolist() == [0, 1, 2]
+    found.square().sum().backward()
+    assert x.grad.tolist() == [0, 2, 4]
+    assert _functional_collectives.wait_tensor(x) is x
+    with pytest.raises(ValueError, match="split"):
+        _functional_collectives.all_to_all_single(x, [2], [2], None)

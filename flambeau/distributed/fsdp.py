@@ -31,8 +31,8 @@ from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.clip_grad import clip_grad_norm_
 
 __all__ = [
-    "FSDPModule", "FullyShardedDataParallel", "MixedPrecisionPolicy", "OffloadPolicy",
-    "ShardingStrategy", "UnshardHandle", "fully_shard",
+    "CPUOffloadPolicy", "FSDPModule", "FullyShardedDataParallel", "MixedPrecisionPolicy",
+    "OffloadPolicy", "ShardingStrategy", "UnshardHandle", "fully_shard",
 ]  # fmt: skip
 
 __getattr__ = _Absent(__name__)
@@ -51,6 +51,13 @@ class MixedPrecisionPolicy:
 @dataclasses.dataclass
 class OffloadPolicy:
     """Parameters stay on the devices."""
+
+
+@dataclasses.dataclass
+class CPUOffloadPolicy(OffloadPolicy):
+    """Parameters in the host's memory between steps, which `fully_shard` refuses."""
+
+    pin_memory: bool = True
 
 
 class UnshardHandle:

@@ -43,6 +43,24 @@ class Shard(Placement):
 
     dim: int
 
+    @staticmethod
+    def local_shard_size_and_offset(
+        curr_local_size: int, num_chunks: int, rank: int
+    ) -> tuple[int, int]:
+        """How many of ``curr_local_size`` elements the chunk ``rank`` has, and its first one.
+
+        Args:
+            curr_local_size: The size of the dimension.
+            num_chunks: Into how many chunks it is cut, the last ones perhaps smaller.
+            rank: The number of the chunk.
+
+        >>> Shard.local_shard_size_and_offset(5, 3, 2)
+        (1, 4)
+        """
+        chunk = -(-curr_local_size // num_chunks)
+        start = min(rank * chunk, curr_local_size)
+        return min(chunk, curr_local_size - start), start
+
 
 @dataclass(frozen=True)
 class Replicate(Placement):

@@ -1,0 +1,67 @@
+"""Collectives that give new tensors, with gradients, by the private name that packages import."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flambeau.autograd import Function
+from flambeau.core.tensor import Tensor
+from flambeau.distributed.arguments import size_of, split_sizes
+from flambeau.distributed.collectives import all_to_all_single as _into
+
+__all__ = ["all_to_all_single", "all_to_all_single_autograd", "wait_tensor"]
+
+
+def wait_tensor(tensor: Tensor) -> Tensor:
+    """The tensor: what reads a result waits for it."""
+    return tensor
+
+
+def all_to_all_single(
+    self: Tensor,
+    output_split_sizes: Sequence[int] | None,
+    input_split_sizes: Sequence[int] | None,
+    group: Any,
+    tag: str = "",
+) -> Tensor:
+    """Send each process of a group a part of a tensor, and give the parts that come from them.
+
+    Args:
+        self: Its first dimension is cut into parts.
+        output_split_sizes: The lengths of the parts that come; by default equal ones.
+        input_split_sizes: The lengths of the parts that go; by default equal ones.
+        group: See `flambeau.distributed.all_reduce`.
+        tag: Without effect.
+
+    Raises:
+        ValueError: The lengths do not fit.
+    """
+    coming = output_split_sizes
+    if coming is None:
+        coming = split_sizes(self, None, size_of(group), "input")
+    output = self.detach().new_zeros(sum(coming), *self.shape[1:])
+    _into(output, self, coming, input_split_sizes, group)
+    return output
+
+
+def all_to_all_single_autograd(
+    self: Tensor,
+    output_split_sizes: Sequence[int] | None,
+    input_split_sizes: Sequence[int] | None,
+    group: Any,
+    tag: str = "",
+) -> Tensor:
+    """`all_to_all_single`, whose gradient goes the way back."""
+    return _Exchange.apply(self, output_split_sizes, input_split_sizes, group)
+
+
+class _Exchange(Function):
+    @staticmethod
+    def forward(ctx: Any, self: Tensor, coming: Any, going: Any, group: Any) -> Tensor:
+        ctx.exchange = going, coming, group
+        return all_to_all_single(self, coming, going, group)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
+        return all_to_all_single(grad_outputs[0], *ctx.exchange), None, None, None
