@@ -71,8 +71,8 @@ def set_device_index(device: Any, /) -> None:
         raise ValueError(f"set_device_index() takes an index or a device with one, got {device}")
     if index > 0:
         raise RuntimeError(
-            f"a device without an index is the first accelerator; name '{_place(device)}' where it "
-            "is meant, or make it the first in the environment (CUDA_VISIBLE_DEVICES)"
+            f"a device without an index is the first accelerator; name '{_place(device)}' "
+            "explicitly, or make it the first in the environment (CUDA_VISIBLE_DEVICES)"
         )
 
 

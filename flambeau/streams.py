@@ -163,7 +163,7 @@ class Event:
         self._moment: _Moment | None = None
 
     def record(self, stream: Any = None) -> None:
-        """Make this event the point that the work of its device, or the stream's, has come to.
+        """Make this event the point that the work of its device or the stream has reached.
 
         Raises:
             CompileError: A compiled function records it.

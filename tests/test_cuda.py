@@ -185,7 +185,7 @@ def test_an_accelerator_is_asked_by_index_or_device(monkeypatch):
         accelerator.set_device_index(first)
     with accelerator.device_index(0):
         pass
-    with pytest.raises(RuntimeError, match="name 'cuda:1' where it is meant"):
+    with pytest.raises(RuntimeError, match="name 'cuda:1' explicitly"):
         accelerator.device_index(1).__enter__()
     for unclear in (None, "cuda"):
         with pytest.raises(ValueError, match=f"a device with one, got {unclear}"):
@@ -197,7 +197,7 @@ def test_another_gpu_cannot_be_made_the_current_one():
         flambeau.cuda.set_device(1)
     with pytest.raises(ValueError, match="expected a cuda device, got 'cpu'"):
         flambeau.cuda.set_device("cpu")
-    with pytest.raises(RuntimeError, match="name 'cuda:1' where it is meant"):  # noqa: SIM117
+    with pytest.raises(RuntimeError, match="name 'cuda:1' explicitly"):  # noqa: SIM117
         with flambeau.cuda.device(1):
             pass
 

@@ -108,7 +108,7 @@ def grad(
     """
     if not only_inputs:
         warn(
-            "grad(): only_inputs is deprecated and says nothing; other leaves never get a gradient",
+            "grad(): only_inputs is deprecated and without effect; other leaves get no gradient",
             FutureWarning,
         )
     results, wanted = _as_tuple(outputs), _nonempty(inputs, "grad")
@@ -233,7 +233,7 @@ def _source(place: int, output: Any) -> Any:
     if isinstance(output, GradientEdge):
         return output.node, output.output_nr
     if not isinstance(output, Tensor):
-        raise TypeError(f"gradients can be computed of Tensors only, got {type(output).__name__}")
+        raise TypeError(f"gradients can be computed for Tensors only, got {type(output).__name__}")
     edge = tape.edge_of(output)
     if edge is None:
         raise RuntimeError(

@@ -117,7 +117,7 @@ class Function:
             One tangent per output, ``None`` where there is none.
         """
         raise NotImplementedError(
-            "a Function that forward mode comes to must define the static method jvp"
+            "a Function that is used in forward mode must define the static method jvp"
         )
 
     @staticmethod

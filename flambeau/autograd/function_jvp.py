@@ -123,7 +123,7 @@ def _shares(tangent: Tensor, given: Sequence[Tensor | None]) -> bool:
 def missing_jvp(cls: Any) -> NotImplementedError:
     """The error for forward mode through a Function that does not define ``jvp``."""
     return NotImplementedError(
-        f"forward mode (forward_ad, func.jvp, jacfwd) has come to {cls.__name__}, which does not "
+        f"forward mode (forward_ad, func.jvp, jacfwd) has reached {cls.__name__}, which does not "
         "implement the static method jvp; define it, or differentiate backward"
     )
 

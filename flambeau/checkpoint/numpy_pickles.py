@@ -30,7 +30,7 @@ class NumpyDtype(Stateful):
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         if type(state[1]) is not str or state[1] not in ("<", ">", "=", "|"):
-            raise ValueError("an order of bytes that there is not")
+            raise ValueError("an unknown byte order")
         self.found = self.found.newbyteorder(state[1])
 
 
@@ -52,14 +52,14 @@ def fill_array(target: Any, state: Any, budget: Budget) -> None:
     """Give an array that `reconstructed` made its shape, dtype and elements.
 
     Raises:
-        TypeError: The state is that of no array of numbers.
+        TypeError: The state is not that of an array of numbers.
         ValueError: The shape and the elements do not fit each other.
     """
     _, shape, of, is_transposed, data = state
     if not isinstance(of, NumpyDtype) or type(data) is not bytes or type(shape) is not tuple:
-        raise TypeError("the state of no array of numbers")
+        raise TypeError("the state of an object that is not an array of numbers")
     if target.size or not all(type(each) is int and each >= 0 for each in shape):
-        raise ValueError("an array that has elements already, or a shape that there is not")
+        raise ValueError("an array that has elements already, or an impossible shape")
     count = 1
     for each in shape:
         count *= each

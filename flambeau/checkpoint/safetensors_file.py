@@ -210,13 +210,13 @@ def check_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
     """The text to keep with the tensors, checked.
 
     Raises:
-        TypeError: It is not text by text.
+        TypeError: It does not map text to text.
         ValueError: A key is ``flambeau``.
     """
     texts = dict(metadata or {})
     for key, text in texts.items():
         if not isinstance(key, str) or not isinstance(text, str):
-            raise TypeError(f"metadata must be text by text, got {key!r}: {text!r}")
+            raise TypeError(f"metadata must map text to text, got {key!r}: {text!r}")
     if OWN_KEY in texts:
         raise ValueError(f"metadata cannot have the key {OWN_KEY!r}, which save() itself uses")
     return texts
@@ -280,7 +280,7 @@ def header_of(source: Source, limits: Limits) -> Header:
         raise DamagedFileError(reason)
     length = int.from_bytes(source.read(0, _LENGTH), "little")
     if length > min(source.size - _LENGTH, _LONGEST_HEADER):
-        raise DamagedFileError(f"a header of {length} bytes cannot be", "byte 0")
+        raise DamagedFileError(f"a header cannot have {length} bytes", "byte 0")
     try:
         limits.budget(source.size).take(_TIMES_THE_HEADER * length, "the header")
         facts = of_json(source.read(_LENGTH, length).decode(), "the header")
@@ -324,7 +324,7 @@ def _checked_texts(texts: Any) -> dict[str, str]:
     if texts is None:
         return {}
     if type(texts) is not dict or not all(type(each) is str for each in texts.values()):
-        raise DamagedFileError(f"{RESERVED_NAME} is not text by text", "the header")
+        raise DamagedFileError(f"{RESERVED_NAME} does not map text to text", "the header")
     return texts
 
 
@@ -335,7 +335,7 @@ def _entry(name: str, entry: Any, first: int, file_size: int) -> Entry:
     except (TypeError, KeyError, ValueError):
         raise DamagedFileError("no dtype, shape and two data_offsets", place) from None
     if (type(of), type(shape), type(begin), type(end)) != (str, list, int, int):
-        raise DamagedFileError("a dtype, shape or data_offsets that cannot be", place)
+        raise DamagedFileError("an invalid dtype, shape or data_offsets", place)
     if not 0 <= begin <= end <= file_size - first:
         raise DamagedFileError("data_offsets that lie outside of the data", place)
     if of not in NUMPY_DTYPES:

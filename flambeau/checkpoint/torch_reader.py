@@ -128,7 +128,7 @@ def _order_of(archive: Archive, name: str) -> str:
     if name not in archive:
         return "little"
     if archive.size(name) > _LENGTH or (order := archive.read(name)) not in (b"little", b"big"):
-        raise DamagedFileError("there is no such order of bytes", f"entry {name!r:.80}")
+        raise DamagedFileError("the byte order is unknown", f"entry {name!r:.80}")
     return order.decode()
 
 

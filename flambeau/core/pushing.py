@@ -35,7 +35,7 @@ def push(
         if "custom_vjp" not in str(error):
             raise
         raise NotImplementedError(
-            "forward differentiation (jvp, jacfwd, hessian) has come to an operator or custom "
+            "forward differentiation (jvp, jacfwd, hessian) has reached an operator or custom "
             "Function that defines its gradient for backward only; use vjp() or jacrev()"
         ) from error
     finally:

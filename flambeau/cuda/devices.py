@@ -69,7 +69,7 @@ def set_device(device: Any) -> None:
     place = place_of(device)
     if (place.index or 0) > 0:
         raise RuntimeError(
-            f"\"cuda\" means the first GPU; name '{place}' where it is meant, or make it the first "
+            f"\"cuda\" means the first GPU; name '{place}' explicitly, or make it the first "
             "with CUDA_VISIBLE_DEVICES"
         )
     jax_device(device)

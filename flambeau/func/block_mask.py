@@ -186,8 +186,8 @@ def _dense(counts: Any, columns: Any, width: int) -> Any:
 
 def _sliced_mask_mod_error(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
     raise RuntimeError(
-        "Cannot use mask_mod from a sliced BlockMask, whose positions are others; give it a "
-        "function of its own: sliced.mask_mod = ..."
+        "Cannot use mask_mod from a sliced BlockMask, whose positions differ; set a new one: "
+        "sliced.mask_mod = ..."
     )
 
 

@@ -166,7 +166,7 @@ def _check(query: Any, key: Any, value: Any, block_mask: Any, enable_gqa: bool) 
 
 def _check_mask(query: Any, key: Any, mask: BlockMask) -> None:
     if mask.mask_mod is _sliced_mask_mod_error:
-        raise RuntimeError("Cannot use mask_mod from a sliced BlockMask; give it one of its own")
+        raise RuntimeError("Cannot use mask_mod from a sliced BlockMask; set a new one")
     lengths, given = (query.shape[-2], key.shape[-2]), mask.shape[-2:]
     if mask.BLOCK_SIZE[0] != LARGE_BLOCK_SIZE and lengths != tuple(given):
         raise ValueError(

@@ -97,8 +97,8 @@ class LBFGS(Optimizer):
         """
         if modes.trace is not None:
             raise TracedValueError(
-                "LBFGS decides on the values of the loss how to go on, so its step() cannot be "
-                "compiled; compile what the closure calls instead"
+                "LBFGS branches on the value of the loss, so its step() cannot be "
+                "compiled; compile the closure instead"
             )
         options = dict(self.param_groups[0])
         if options["line_search_fn"] not in (None, "strong_wolfe"):

@@ -50,7 +50,7 @@ def batch_norm(
     input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool,
     momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Any:  # fmt: skip
-    """See `nn.functional.batch_norm`; ``cudnn_enabled`` says nothing."""
+    """See `nn.functional.batch_norm`; ``cudnn_enabled`` has no effect."""
     return functional.batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps
     )
@@ -60,7 +60,7 @@ def instance_norm(
     input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any,
     use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Any:  # fmt: skip
-    """See `nn.functional.instance_norm`; ``cudnn_enabled`` says nothing."""
+    """See `nn.functional.instance_norm`; ``cudnn_enabled`` has no effect."""
     return functional.instance_norm(
         input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
     )
@@ -70,7 +70,7 @@ def layer_norm(
     input: Tensor, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5,
     cudnn_enable: bool = True,
 ) -> Any:  # fmt: skip
-    """See `nn.functional.layer_norm`; ``cudnn_enable`` says nothing."""
+    """See `nn.functional.layer_norm`; ``cudnn_enable`` has no effect."""
     return functional.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
@@ -78,7 +78,7 @@ def group_norm(
     input: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> Any:  # fmt: skip
-    """See `nn.functional.group_norm`; ``cudnn_enabled`` says nothing."""
+    """See `nn.functional.group_norm`; ``cudnn_enabled`` has no effect."""
     return functional.group_norm(input, num_groups, weight, bias, eps)
 
 
