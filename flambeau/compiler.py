@@ -26,7 +26,7 @@ __getattr__: _Absent = _Absent(__name__)
 
 
 def stats() -> dict[str, _Any]:
-    """How many XLA programs this process has compiled and loaded, and what that took.
+    """How many XLA programs this process has compiled and loaded, and the time that it took.
 
     Returns:
         A dictionary. ``compiled`` and ``loaded`` (from the disk) count programs, ``seconds`` is
@@ -106,7 +106,7 @@ def explain(function: _Any, file: _Any = None) -> None:
 
 
 def lower(function: _Any, *args: _Any, **kwargs: _Any) -> _Any:
-    """The program of a call, without running it: what XLA compiles, or has compiled.
+    """The program of a call, without running it, before or after XLA compiles it.
 
     Parameters, state and arguments may be on the meta device, and lie on a mesh there; the program
     is the one for tensors that lie so. So it can be asked how much memory a step takes on each
@@ -197,7 +197,7 @@ def allow_in_graph(fn: _Any) -> _Any:
 
 
 def assume_constant_result(fn: _Any) -> _Any:
-    """The function that it decorates, as it is: what it depends on is compared at each call."""
+    """The decorated function, unchanged: values that it depends on are compared at each call."""
     return fn
 
 

@@ -157,7 +157,7 @@ def _changed(state: _State | None, device_type: str, to: dtype | None) -> _State
 
 
 def check_device_type(name: str, device_type: Any) -> None:
-    """Refuse what is no type of device, for the function of this name."""
+    """Refuse an unknown type of device, for the function of this name."""
     if not isinstance(device_type, str):
         raise ValueError(f"{name}(): device_type is a str, got {type(device_type).__name__}")
     if device_type not in _dtypes:

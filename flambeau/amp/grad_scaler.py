@@ -20,7 +20,7 @@ __all__ = ["GradScaler"]
 
 
 class OptState(Enum):
-    """How far an optimizer has come since the last `GradScaler.update`."""
+    """The stage of an optimizer since the last `GradScaler.update`."""
 
     READY = 0
     UNSCALED = 1
@@ -253,7 +253,7 @@ class GradScaler:
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Set what the scale is multiplied with after many good steps."""
+        """Set the factor of the scale after many good steps."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
@@ -261,7 +261,7 @@ class GradScaler:
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Set what the scale is multiplied with after a step that was left out."""
+        """Set the factor of the scale after a step that was left out."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:

@@ -84,7 +84,7 @@ class Function:
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Note on ``ctx`` what backward needs, for a forward that takes no ``ctx``."""
+        """Save on ``ctx`` the values that backward needs, for a forward that takes no ``ctx``."""
         raise NotImplementedError("setup_context is not defined")
 
     @staticmethod

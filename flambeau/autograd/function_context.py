@@ -18,7 +18,7 @@ __all__ = ["FunctionCtx"]
 
 
 class FunctionCtx:
-    """The ``ctx`` of a `Function`: what forward notes for backward.
+    """The ``ctx`` of a `Function`: values that forward saves for backward.
 
     Any attribute may be set on it; tensors belong in `save_for_backward`.
 

@@ -155,7 +155,7 @@ class _Rule:
         return outputs
 
     def forward(self, inputs: Arrays, outputs: Arrays, kept: Any) -> tuple[Arrays, Any]:
-        """The results, and what `backward` takes of the rest."""
+        """The results, and the residuals for `backward`."""
         return outputs, kept
 
     def backward(self, kept: Any, cotangents: Arrays) -> tuple[Any, ...]:

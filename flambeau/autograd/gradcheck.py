@@ -35,7 +35,7 @@ _Function = Callable[..., Any]
 
 
 class GradcheckError(RuntimeError):
-    """A gradient that is not what it should be."""
+    """A gradient is wrong."""
 
 
 class _Settings(NamedTuple):

@@ -122,7 +122,7 @@ class _Arrivals:
 
 
 class MultiGradHandle:
-    """Removes what `register_multi_grad_hook` registered; works as a context manager too."""
+    """Removes the hooks of `register_multi_grad_hook`; works as a context manager too."""
 
     def __init__(self, handles: Sequence[Any]) -> None:
         self.handles: tuple[Any, ...] = tuple(handles)

@@ -18,7 +18,7 @@ __getattr__: _Absent = _Absent(__name__)
 
 
 class profile(_Profile):
-    """Records what runs in its block; see `flambeau.profiler.profile`.
+    """Records the operations of its block; see `flambeau.profiler.profile`.
 
     Args:
         enabled: Whether anything is recorded.

@@ -20,7 +20,7 @@ __all__ = [
 
 
 class saved_tensors_hooks:
-    """Operators inside this block keep what they save for backward in a form of the caller's.
+    """Operators inside this block pass each tensor that they save through two functions.
 
     Each operator that is recorded calls ``pack_hook`` for each tensor that it saves, and each of
     its backwards ``unpack_hook`` for each of them. Both run without recording. Of several blocks
@@ -75,7 +75,7 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Operators inside this block keep what they save for backward in the memory of the CPU.
+    """Operators inside this block keep the tensors that they save for backward in the CPU's memory.
 
     It is moved back to where it was when backward needs it.
 
@@ -134,7 +134,7 @@ class SavedCopies:
 
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[SavedCopies]:
-    """Allow in-place writes to what the tape has saved, which are allowed everywhere.
+    """Allow in-place writes to tensors that the tape has saved; they are allowed everywhere.
 
     What the tape saves never changes, so that the block needs to copy nothing. It is here for
     programs written for PyTorch.

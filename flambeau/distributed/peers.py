@@ -113,7 +113,7 @@ def irecv(
 
 
 class P2POp:
-    """What `batch_isend_irecv` does: one `isend` or `irecv`.
+    """One operation of `batch_isend_irecv`: an `isend` or `irecv`.
 
     Args:
         op: `isend` or `irecv`.
@@ -237,7 +237,7 @@ class _Receiving(Work):
         self.wait()
 
     def is_completed(self) -> bool:
-        """Whether the tensor has come; then it is written."""
+        """Whether the tensor has arrived; then it is written."""
         return self._is_here or (_store().has(f"{self._key}/count") and self.wait())
 
 

@@ -41,7 +41,7 @@ _HEARTBEAT, _SHUTDOWN = 100, 300
 
 
 class Backend(str):
-    """The name of what communicates: JAX chooses it by the devices, and a script may name it.
+    """The name of a backend: JAX chooses it by the devices, and a script may name it.
 
     >>> Backend("NCCL") == Backend.NCCL
     True
@@ -357,7 +357,7 @@ def group_or_world(group: Any) -> ProcessGroup:
 
 
 def store_of_world() -> Store | None:
-    """Where processes keep what they tell each other; ``None`` in a world of one."""
+    """The store of messages between processes; ``None`` in a world of one."""
     _world()
     return _state.store
 

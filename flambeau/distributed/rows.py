@@ -62,7 +62,7 @@ def into(
     name: str,
     *options: Any,
 ) -> Work | None:
-    """Run a collective, and write what this process gets into its tensors.
+    """Run a collective, and write the result into this process's tensors.
 
     Args:
         target: A tensor, a list of one for each row of the result, or ``None``.

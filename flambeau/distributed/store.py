@@ -94,7 +94,7 @@ class Store:
         self._client.key_value_set_bytes(key, value, allow_overwrite=True)
 
     def delete(self, key: str) -> None:
-        """Forget what is kept under a key."""
+        """Delete the value of a key."""
         self._client.key_value_delete(key)
 
     def barrier(self, name: str, ranks: Sequence[int], seconds: float, what: str) -> None:

@@ -48,7 +48,7 @@ class Work:
         return self._result
 
     def source_rank(self) -> int:
-        """The process that a tensor has come from."""
+        """The process that a tensor came from."""
         return self._source
 
     def get_future(self) -> Future[list[Any]]:

@@ -28,7 +28,7 @@ _Function = Callable[..., Any]
 
 
 def cond(pred: Any, true_fn: _Function, false_fn: _Function, operands: Any = ()) -> Any:
-    """What one of two functions gives, chosen by a condition: ``if`` for compiled functions.
+    """The result of one of two functions, chosen by a condition: ``if`` for compiled functions.
 
     A compiled program runs the chosen function only. There neither function may draw random
     numbers or write in place to a tensor from outside. Gradients pass.
@@ -145,7 +145,7 @@ def _traced_loop(cond_fn: _Function, body_fn: _Function, carried: tuple[Any, ...
 def scan(
     combine_fn: _Function, init: Any, xs: Any, *, dim: int = 0, reverse: bool = False
 ) -> tuple[Any, Any]:
-    """Carry a value through the slices of a tensor, and collect what each step gives.
+    """Carry a value through the slices of a tensor, and collect the result of each step.
 
     Args:
         combine_fn: Takes the carried value and a slice; gives the next carried value, of the same
@@ -200,7 +200,7 @@ def scan(
 
 
 def map(f: _Function, xs: Any, *args: Any) -> Any:
-    """What a function gives for each slice of a tensor along its first dimension, stacked.
+    """The results of a function for the slices of a tensor along its first dimension, stacked.
 
     Args:
         f: Takes a slice and ``args``; gives a tensor, or a nested tuple, list or dict of tensors.
@@ -239,7 +239,7 @@ class _Bodies:
         self._kind: Any = None
 
     def traced(self, capture: Capture) -> list[_Function]:
-        """The functions of arrays; in a later run with stand-ins for what they had captured."""
+        """The functions of arrays; in a later run with stand-ins for the captured tensors."""
         given, self._kind = capture.given, None
         parts: list[Any] = [None] * len(self.functions)
         if given is not None:
@@ -290,7 +290,7 @@ class _Bodies:
         return any(self._captured)
 
     def give_captured(self, capture: Capture) -> None:
-        """Let ``capture`` know what the functions took from outside, in their order."""
+        """Let ``capture`` know the tensors that the functions took from outside, in their order."""
         if capture.given is None:
             for tensors in self._captured:
                 capture.tensors.extend(tensors)

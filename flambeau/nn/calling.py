@@ -179,7 +179,7 @@ class Calling(Traversal):
         return add_hook(self._backward_hooks, hook)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the calls of this module; takes what `flambeau.compile` takes."""
+        """Compile the calls of this module; the arguments are those of `flambeau.compile`."""
         from flambeau.compile import compile
 
         self._compiled_call_impl = compile(self._call_impl, *args, **kwargs)

@@ -14,7 +14,7 @@ from flambeau.nn.registry import TABLES
 
 
 class DeferredInitialization:
-    """The part of `Module` that makes up for an initialization that did not take place."""
+    """The part of `Module` that carries out a deferred initialization."""
 
     def materialize(self, device: Any = None) -> Any:
         """Give every tensor on the meta device the elements it would have been built with.

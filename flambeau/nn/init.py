@@ -50,7 +50,7 @@ _GAINS = {
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """By how much weights must be scaled to make up for what a nonlinearity takes away.
+    """The factor by which to scale weights, so that a nonlinearity keeps the variance.
 
     Args:
         nonlinearity: ``"linear"``, ``"conv1d"`` (2d, 3d), ``"sigmoid"``, ``"tanh"``, ``"relu"``,

@@ -13,7 +13,7 @@ from flambeau.nn.registry import TABLES
 
 @contextmanager
 def all_or_nothing(module: Any) -> Iterator[None]:
-    """Undo what the block has done to the tensors of ``module`` if it raises.
+    """Undo the changes of the block to the tensors of ``module`` if it raises.
 
     Whoever did it: user code that runs inside may write to tensors or replace them as it likes.
     What is kept meanwhile are references to immutable arrays, so nothing is copied.

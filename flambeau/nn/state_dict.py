@@ -118,7 +118,7 @@ class Persistence(ModuleState):
         )
 
     def set_extra_state(self, state: Any) -> None:
-        """Take back what `get_extra_state` gave.
+        """Load the state that `get_extra_state` returned.
 
         Raises:
             RuntimeError: The class does not override it.
@@ -130,7 +130,7 @@ class Persistence(ModuleState):
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> _IncompatibleKeys:
-        """Load what `state_dict` gave. If anything does not fit, nothing is changed.
+        """Load a state that `state_dict` returned. If anything does not fit, nothing is changed.
 
         Args:
             state_dict: Tensors by dotted path.

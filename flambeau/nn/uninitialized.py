@@ -62,7 +62,7 @@ class UninitializedTensorMixin:
         return cls(self.requires_grad, self.device if device is None else device, self.dtype)
 
     def size(self, dim: int | None = None) -> Any:
-        """The size of what stands in for the elements: none along one dimension."""
+        """The size of the stand-in for the elements: 0 along one dimension."""
         return self.data.size(dim)
 
     @property

@@ -81,7 +81,7 @@ class ASGD(RuleOptimizer):
     def rule(
         cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
     ) -> tuple[Any, Named]:
-        """One step for one parameter; optax has no such rule."""
+        """One step for one parameter; optax has no rule for it."""
         if hyper["weight_decay"] is not None:
             grad = grad + hyper["weight_decay"] * param
         lr, lambd, step = hyper["lr"], hyper["lambd"], state["step"] + 1

@@ -74,7 +74,7 @@ class RMSprop(RuleOptimizer):
         super().__init__(params, defaults)
 
     def entries(self, param: Tensor, group: Named) -> dict[str, Entry]:
-        """The number of steps, the average square, and what momentum and centering ask for."""
+        """The number of steps, the average square, and the state of momentum and centering."""
         found = {"step": scalar(), "square_avg": like(param)}
         if group["momentum"] > 0:
             found["momentum_buffer"] = like(param)

@@ -17,7 +17,7 @@ __all__ = ["SparseAdam"]
 
 
 class SparseAdam(RuleOptimizer):
-    """Adam that changes the rows in a sparse gradient, and the averages of these, and no others.
+    """Adam that changes only the rows in a sparse gradient, and their averages.
 
     With gradient g of a row θ, learning rate γ and t counting the steps:
 

@@ -21,7 +21,7 @@ __all__ = ["FlopCounterMode", "register_flop_formula"]
 
 
 class FlopCounterMode(TorchFunctionMode):
-    """Counts the floating-point operations of what runs inside, backward included.
+    """Counts the floating-point operations inside its block, backward included.
 
     Products are counted by formulas: of matrices, convolutions and attention; a multiplication and
     an addition are two. Compiled functions run eagerly inside, so that their operators are seen.

@@ -33,7 +33,7 @@ class Box(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A file: the process that writes it, and what it holds."""
+    """A file: the process that writes it, and its content."""
 
     process: int
     boxes: list[Box]

@@ -19,7 +19,7 @@ _MOST_NAMED = 20
 
 
 def fill(state_dict: MutableMapping[Any, Any], saved: Checkpoint) -> None:
-    """Load what a state dict names.
+    """Load the entries that a state dict names.
 
     Raises:
         CheckpointError: The checkpoint lacks an entry, or has a tensor of another shape, or no

@@ -87,7 +87,7 @@ def async_save(
     no_dist: bool = False,
     use_collectives: bool = True,
 ) -> Future[None]:
-    """As `save`, while the program goes on; what is written is the state at the call.
+    """As `save`, while the program goes on; the state at the call is written.
 
     The elements stay in the memory of their devices until they are written, beside those that
     later steps make. Python ends only when all is written.

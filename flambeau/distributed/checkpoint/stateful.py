@@ -17,7 +17,7 @@ __all__ = ["is_stateful", "with_saved_state", "with_state_dicts"]
 
 
 def is_stateful(value: Any) -> bool:
-    """Whether an entry of a state dict has a state dict of its own."""
+    """Whether an entry of a state dict has a ``state_dict`` itself."""
     return hasattr(value, "state_dict") and hasattr(value, "load_state_dict")
 
 
@@ -38,7 +38,7 @@ def with_state_dicts(state_dict: MutableMapping[str, Any]) -> dict[str, Any]:
 
 
 def with_saved_state(owner: Any, name: str, state: Any, saved: Checkpoint) -> Any:
-    """An optimizer's state dict with places for what the checkpoint has of its parameters.
+    """An optimizer's state dict with places for the checkpoint's state of its parameters.
 
     Before its first step an optimizer has no state of its own to be loaded into. The places are
     tensors on the meta device, which are to lie as the parameters do.

@@ -31,7 +31,7 @@ def members(module: Module, recurse: bool = True) -> Iterator[tuple[str, Any]]:
 
 
 def replicate(module: Module, mesh: DeviceMesh, recurse: bool = True) -> None:
-    """Copy to all devices what does not lie on a mesh yet."""
+    """Copy the tensors that are not on a mesh yet to all devices."""
     for name, tensor in members(module, recurse):
         if not isinstance(tensor, DTensor):
             place(tensor, sharding_of(mesh, None, tensor.shape, name=name))

@@ -26,7 +26,7 @@ class Placement:
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Whether what the devices have is still to be reduced, by ``reduce_op`` if given."""
+        """Whether the devices' values are still to be reduced, by ``reduce_op`` if given."""
         return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
 
 

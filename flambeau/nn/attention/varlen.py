@@ -17,7 +17,7 @@ __getattr__: _Absent = _Absent(__name__)
 
 
 class AuxRequest(NamedTuple):
-    """What `varlen_attn` gives besides the result.
+    """The results of `varlen_attn` besides the output.
 
     Attributes:
         lse: The logarithm of the sum of the scores' exponentials.

@@ -83,7 +83,7 @@ class _Numbered(Module):
         return self
 
     def pop(self, key: int | slice) -> Any:
-        """Remove what is at ``key``, and give it."""
+        """Remove the module at ``key``, and return it."""
         popped = self[key]
         del self[key]
         return popped

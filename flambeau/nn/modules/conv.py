@@ -228,7 +228,7 @@ class ConvTranspose1d(_ConvTranspose):
 
 
 class ConvTranspose2d(_ConvTranspose):
-    """The transpose of `Conv2d` as a linear map: what its gradient does to the output.
+    """The transpose of `Conv2d` as a linear map: the same map as its gradient by the input.
 
     Shapes: ``(N, in_channels, H, W)`` or ``(in_channels, H, W)`` to ``(N, out_channels, H_out,
     W_out)`` or ``(out_channels, H_out, W_out)``, with

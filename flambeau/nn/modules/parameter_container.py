@@ -135,7 +135,7 @@ class ParameterDict(Module):
         return self
 
     def copy(self) -> ParameterDict:
-        """A dictionary of its own with the same parameters."""
+        """A new dictionary with the same parameters."""
         return ParameterDict(OrderedDict(self.items()))
 
     def setdefault(self, key: str, default: Any = None) -> Any:

@@ -26,7 +26,7 @@ AnyLinear = TypeVar("AnyLinear", bound=Linear)
 
 
 def fuse_conv_bn_eval(conv: AnyConv, bn: _BatchNorm, transpose: bool = False) -> AnyConv:
-    """A convolution that gives what ``conv`` and then ``bn`` give in evaluation.
+    """A convolution with the same result as ``conv`` followed by ``bn`` in evaluation.
 
     Args:
         conv: The convolution; it stays as it is.
@@ -72,7 +72,7 @@ def fuse_conv_bn_weights(
 
 
 def fuse_linear_bn_eval(linear: AnyLinear, bn: _BatchNorm) -> AnyLinear:
-    """A linear layer that gives what ``linear`` and then ``bn`` give in evaluation.
+    """A linear layer with the same result as ``linear`` followed by ``bn`` in evaluation.
 
     Args:
         linear: The layer; it stays as it is.

@@ -65,7 +65,7 @@ class ParametrizationList(ModuleList):
 
     @property
     def originals(self) -> list[str]:
-        """The names of what the tensor is computed from."""
+        """The names of the tensors that it is computed from."""
         if self.is_tensor:
             return ["original"]
         return [f"original{number}" for number in range(self.ntensors)]
@@ -95,7 +95,7 @@ class ParametrizationList(ModuleList):
                 )
 
     def right_inverse(self, value: Any) -> None:
-        """Set what the tensor is computed from, so that it becomes ``value``.
+        """Set the tensors that it is computed from, so that it becomes ``value``.
 
         Raises:
             RuntimeError: A parametrization has no ``right_inverse``.

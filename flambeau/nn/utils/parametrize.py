@@ -218,7 +218,7 @@ def type_before_parametrizations(module: Module) -> type:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Let a module share the parametrizations of another, and what they compute from.
+    """Let a module share the parametrizations of another, and the tensors that they compute from.
 
     Args:
         from_module: The module that has them.

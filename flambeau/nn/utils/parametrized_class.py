@@ -10,7 +10,7 @@ from flambeau.nn.module import Module
 
 
 def inject_class(module: Module) -> None:
-    """Give a module a subclass of its class, of its own."""
+    """Give a module its own subclass of its class."""
     module.__class__ = _subclass(type(module))
 
 
@@ -44,7 +44,7 @@ def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
 
 
 def inject_property(cls: type, name: str, compute: Callable[[Any, str], Any]) -> None:
-    """Let the attribute ``name`` be what ``compute(module, name)`` gives.
+    """Let the attribute ``name`` be the result of ``compute(module, name)``.
 
     Assigning to it sets what it is computed from.
     """
@@ -59,5 +59,5 @@ def inject_property(cls: type, name: str, compute: Callable[[Any, str], Any]) ->
 
 
 def remove_property(cls: type, name: str) -> None:
-    """Take back what `inject_property` did."""
+    """Undo `inject_property`."""
     delattr(cls, name)

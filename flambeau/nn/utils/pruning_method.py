@@ -198,7 +198,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[idx]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask after the last method, which acts on what the others have left."""
+        """The mask after the last method, which acts on the elements that the others have left."""
         method: Any = self._pruning_methods[-1]
         part = _part_left(method, t, default_mask)
         mask = default_mask.to(t.dtype)

@@ -205,7 +205,7 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: AnyModule, name: str = "weight") -> AnyModule:
-    """Take back what `spectral_norm` did; the weight keeps its normalized value.
+    """Undo `spectral_norm`; the weight keeps its normalized value.
 
     Raises:
         ValueError: The weight is not normalized.

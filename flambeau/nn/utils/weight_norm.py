@@ -96,7 +96,7 @@ def weight_norm(module: AnyModule, name: str = "weight", dim: int | None = 0) ->
 
 
 def remove_weight_norm(module: AnyModule, name: str = "weight") -> AnyModule:
-    """Take back what `weight_norm` did; the weight keeps its value.
+    """Undo `weight_norm`; the weight keeps its value.
 
     Raises:
         ValueError: The weight is not normalized.

@@ -121,7 +121,7 @@ class LRScheduler:
         return {name: value for name, value in vars(self).items() if name != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Load a state that `state_dict` returned."""
         vars(self).update(state_dict)
 
     def get_last_lr(self) -> list[Rate]:

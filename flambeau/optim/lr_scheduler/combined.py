@@ -43,7 +43,7 @@ class _Combined(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Load a state that `state_dict` returned."""
         rest = dict(state_dict)
         states = rest.pop("_schedulers")
         super().load_state_dict(rest)
@@ -123,7 +123,7 @@ class SequentialLR(_Combined):
 
 
 class ChainedScheduler(_Combined):
-    """Several schedulers that all step, one after the other, each from what the one before set.
+    """Several schedulers that all step, each from the rates that the one before has set.
 
     Args:
         schedulers: The schedulers, all of one optimizer.

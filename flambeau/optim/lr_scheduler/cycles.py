@@ -162,7 +162,7 @@ class CyclicLR(_WithMomentum):
         ]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer; of a function, what a callable object holds."""
+        """Everything but the optimizer; of a function, the attributes of a callable object."""
         state = super().state_dict()
         state.pop("_scale_fn_ref", None)
         custom = state["_scale_fn_custom"]
@@ -170,7 +170,7 @@ class CyclicLR(_WithMomentum):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Load a state that `state_dict` returned."""
         rest = dict(state_dict)
         attributes = rest.pop("_scale_fn_custom")
         super().load_state_dict(rest)

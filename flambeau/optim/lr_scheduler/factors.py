@@ -36,14 +36,14 @@ class _WithFunctions(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer; of the functions, what callable objects hold."""
+        """Everything but the optimizer; of the functions, the attributes of callable objects."""
         return {
             **super().state_dict(),
             "lr_lambdas": list(map(state_of_function, self.lr_lambdas)),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Load a state that `state_dict` returned."""
         rest = dict(state_dict)
         saved = rest.pop("lr_lambdas")
         super().load_state_dict(rest)

@@ -148,6 +148,6 @@ class ReduceLROnPlateau(LRScheduler):
                 assign(group, "lr", rate)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Load a state that `state_dict` returned."""
         super().load_state_dict(state_dict)
         self._init_is_better(self.mode, self.threshold, self.threshold_mode)

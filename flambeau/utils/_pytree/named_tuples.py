@@ -44,10 +44,10 @@ def is_structseq_class(cls: type) -> bool:
 
 
 def is_structseq_instance(obj: object) -> bool:
-    """Whether ``obj`` is an instance of such a class."""
+    """Whether ``obj`` is an instance of a class like `time.struct_time`."""
     return is_structseq_class(type(obj))
 
 
 def is_structseq(obj: Any) -> bool:
-    """Whether ``obj`` is such a class, or an instance of one."""
+    """Whether ``obj`` is a class like `time.struct_time`, or an instance of one."""
     return is_structseq_class(obj if isinstance(obj, type) else type(obj))

@@ -259,7 +259,7 @@ def register_constant(cls: type[Any]) -> None:
 
 
 def is_constant_class(cls: type[Any]) -> bool:
-    """Whether `register_constant` was told of ``cls``."""
+    """Whether ``cls`` was given to `register_constant`."""
     return cls in _CONSTANTS
 
 

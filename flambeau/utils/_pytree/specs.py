@@ -46,7 +46,7 @@ class TreeSpec:
         return self._children
 
     def children(self) -> list[TreeSpec]:
-        """The structures of the members, in a list of its own."""
+        """The structures of the members, in a new list."""
         return [*self._children]
 
     def child(self, index: int) -> TreeSpec:

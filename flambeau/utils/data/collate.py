@@ -44,7 +44,7 @@ def default_collate(batch: Any) -> Any:
 
 
 def collate(batch: Any, *, collate_fn_map: dict[Any, Callable[..., Any]] | None = None) -> Any:
-    """A batch of samples, where functions say what to do with which type.
+    """A batch of samples, joined by a function for each type.
 
     Args:
         batch: The samples.

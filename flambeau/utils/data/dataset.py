@@ -49,7 +49,7 @@ class IterableDataset(Dataset[SampleT_co], Iterable[SampleT_co]):
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """Sample i is the tuple of what tensors have at i in their first dimension.
+    """Sample i is the tuple of the tensors' elements at i in their first dimension.
 
     A `DataLoader` that collates by default takes the rows of a batch at once.
 
@@ -79,7 +79,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 
 class StackDataset(Dataset[Any]):
-    """Sample i is what several datasets have at i, as a tuple or as a dictionary.
+    """Sample i holds the samples of several datasets at i, as a tuple or as a dictionary.
 
     Args:
         args: The datasets, for tuples.

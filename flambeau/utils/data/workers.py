@@ -157,7 +157,7 @@ class WorkerError(Exception):
 
 
 def raise_from_worker(error: Exception, number: int, text: str) -> None:
-    """Raise what a worker has raised, because of what happened there."""
+    """Raise the error that a worker has raised."""
     raise error from WorkerError(f"in DataLoader worker process {number}:\n\n{text}")
 
 
@@ -208,7 +208,7 @@ class Workers:
                 end.close()
 
     def send(self, worker: int, index: Any) -> None:
-        """Let a worker prepare what belongs to ``index``."""
+        """Let a worker prepare the sample or batch of ``index``."""
         self._send(worker, ("index", index))
 
     def restart(self) -> None:
@@ -222,7 +222,7 @@ class Workers:
             self._connections[worker].send(message)
 
     def receive(self, workers: set[int], timeout: float) -> tuple[int, str, Any]:
-        """The next reply of one of some workers: which worker, what kind, and what.
+        """The next reply of one of some workers: its worker, its kind, and its content.
 
         Raises:
             RuntimeError: There was none for ``timeout`` seconds, if that is not 0; or the worker

@@ -31,7 +31,7 @@ class ParallelStyle:
     """A way to divide a module over a mesh of one dimension."""
 
     def apply(self, module: Module, mesh: DeviceMesh) -> None:
-        """Place the module's parameters, and register what divides its activations."""
+        """Place the module's parameters, and register the hooks that divide its activations."""
         raise NotImplementedError
 
 
@@ -127,7 +127,7 @@ class SequenceParallel(_Divided):
 
 
 class PrepareModuleInput(ParallelStyle):
-    """Divides what goes into a module.
+    """Divides the inputs of a module.
 
     Args:
         input_layouts: How inputs arrive, accepted for PyTorch's sake.
@@ -160,7 +160,7 @@ class PrepareModuleInput(ParallelStyle):
 
 
 class PrepareModuleOutput(ParallelStyle):
-    """Divides what comes out of a module.
+    """Divides the outputs of a module.
 
     Args:
         output_layouts: How outputs are divided before, accepted for PyTorch's sake.
