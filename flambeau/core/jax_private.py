@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,10 @@ REPLACEMENTS: dict[str, tuple[str, str]] = {
         "drops the traces that JAX keeps of functions, and keeps its programs",
         "nothing: JAX then keeps some thousand traces; `jax.clear_caches` drops programs too",
     ),
+    "jax._src.compiler.get_compile_options": (
+        "the options with which XLA compiles, as XLA has read them: a part of a program's key",
+        "the environment variable `XLA_FLAGS`, which may have changed since XLA read it",
+    ),
     "jax._src.distributed.global_state": (
         "the client of JAX's coordination service: barriers with a timeout, and values by key",
         "an error of `distributed.init_process_group` for several processes",
@@ -144,12 +149,21 @@ _seen_qdds = _private("jax._src.pjit._seen_qdds")
 _trace_ctx = _private("jax._src.core.trace_ctx")
 _ir = _private("jaxlib.mlir.ir")
 
+_get_compile_options = _private("jax._src.compiler.get_compile_options")
 _global_state = _private("jax._src.distributed.global_state")
 
 
 def coordination_client() -> Any:
     """The client of JAX's coordination service; ``None`` if there is none, or JAX hides it."""
     return getattr(_global_state, "client", None)
+
+
+def xla_options() -> bytes | str:
+    """The options with which XLA compiles, which it reads from ``XLA_FLAGS`` once."""
+    try:
+        return _get_compile_options(num_replicas=1, num_partitions=1).SerializeAsString()
+    except (TypeError, AttributeError):
+        return os.environ.get("XLA_FLAGS", "")
 
 
 def keep_transformations() -> Callable[[], None]:

@@ -34,7 +34,7 @@ from flambeau.core.device import available_devices
 from flambeau.core.donation import donated
 from flambeau.core.finishing import shielded
 from flambeau.core.generations import put_aside
-from flambeau.core.jax_private import ArrayImpl
+from flambeau.core.jax_private import ArrayImpl, xla_options
 from flambeau.core.limits import give_back_memory, programs_at_once
 from flambeau.core.modes import modes
 from flambeau.core.native import native_version
@@ -374,10 +374,7 @@ def _environment() -> str:
     # NumPy computes constants, opt_einsum arranges products.
     versions = [jit_core.versions(), *map(metadata.version, ("numpy", "opt_einsum"))]
     # NPROC is how many threads XLA takes.
-    flags = {each: os.environ.get(each) for each in ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "NPROC")}
-    if (file := flags["XLA_FLAGS"] or "-")[:1] != "-":  # The name of a file of flags.
-        with contextlib.suppress(OSError):
-            flags["XLA_FLAGS"] = Path(file.strip()).read_text(errors="replace")
+    flags = [xla_options(), *map(os.environ.get, ("LIBTPU_INIT_ARGS", "NPROC"))]
     machine = available_devices(), cores(), cpu_forms(), cuda_capability(), native_version()
     return repr((_code(), versions, flags, machine))
 

@@ -122,21 +122,37 @@ def test_what_jax_tells_the_compiler_is_part_of_the_key(counts):
     assert (counts.compiled(), counts.loaded()) == (5, 1)
 
 
-def test_what_xla_reads_from_the_environment_is_part_of_the_key(monkeypatch, tmp_path):
-    def found():
-        programs._environment.cache_clear()
-        return programs._environment()
-
-    file, texts = tmp_path / "flags", [found()]
-    monkeypatch.setenv("NPROC", "1")
-    texts.append(found())
-    monkeypatch.setenv("XLA_FLAGS", str(file))
-    for flags in ("--xla_one", "--xla_other"):
-        file.write_text(flags)
-        texts.append(found())
-    monkeypatch.undo()
+def test_the_number_of_threads_is_part_of_the_key(monkeypatch):
     programs._environment.cache_clear()
-    assert len({*texts}) == 4
+    before = programs._environment()
+    programs._environment.cache_clear()
+    monkeypatch.setenv("NPROC", "1")
+    assert programs._environment() != before
+    programs._environment.cache_clear()
+
+
+AFTER_XLA_HAS_READ = """
+import os, sys
+import jax.numpy as jnp
+jnp.ones(2).block_until_ready()
+os.environ["XLA_FLAGS"] = sys.argv[1]
+from flambeau.core import programs
+print(programs._environment())
+"""
+
+
+def test_the_flags_that_xla_has_read_are_part_of_the_key(tmp_path):
+    flag, file = "--xla_cpu_enable_fast_math=true", tmp_path / "flags"
+    file.write_text(flag)
+
+    def found(at_start, later):
+        surroundings = os.environ | {"XLA_FLAGS": at_start}
+        command = [sys.executable, "-c", AFTER_XLA_HAS_READ, later]
+        return subprocess.run(command, env=surroundings, capture_output=True, check=True).stdout
+
+    none = found("", "")
+    assert found("", flag) == none
+    assert found(flag, "") == found(str(file), "") != none
 
 
 def test_every_file_of_the_package_counts(monkeypatch, tmp_path):
