@@ -260,7 +260,7 @@ def test_what_comes_from_tensors_without_a_plan_has_none():
     with flambeau.device("meta"):
         module = nn.Module()
         module.register_buffer("sum", given + flambeau.ones(3))
-    with pytest.raises(RuntimeError, match="how to fill sum"):
+    with pytest.raises(RuntimeError, match="cannot materialize sum"):
         module.materialize()
 
 
