@@ -153,6 +153,14 @@ def test_a_process_that_never_starts_ends_the_other(rank, message):
     assert "at 127.0.0.1:" in text
 
 
+def test_a_process_that_expects_another_world_ends_both():
+    with two_processes("in_two_failing.py", "a_larger_world", 60, 1) as processes:
+        outcomes = [outcome(each) for each in processes]
+    message = "process 1 is started in a world of 3 processes, but process 0 in one of 2"
+    assert [code for code, _ in outcomes] == [1, 1]
+    assert all(message in text for _, text in outcomes)
+
+
 def test_a_script_for_pytorch_is_launched_under_its_name(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

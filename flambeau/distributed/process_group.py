@@ -163,7 +163,7 @@ def init_process_group(
 
     Raises:
         ValueError: It was called before, something is missing in the environment, the rank is not
-            in the world, or the backend does not exist.
+            in the world, process 0 has another number of processes, or the backend does not exist.
         RuntimeError: The process has made tensors already, or there is no device for the backend.
         DistNetworkError: Process 0 does not listen within the timeout, or the others cannot be
             reached. Where it waits for processes that never come, it ends with a message.
@@ -197,6 +197,11 @@ def init_process_group(
         _state.store = Store(_state.rank)
         spanning.agree = Programs(_state.store, count, seconds).agree
         supervise(_state.store, count, seconds, min(seconds, _HEARTBEAT))
+    if found is not None and found.world_size != count:
+        raise ValueError(
+            f"process {found.rank} is started in a world of {found.world_size} processes, but "
+            f"process 0 in one of {count}; every process needs the same WORLD_SIZE"
+        )
     _state.world = _group(range(count))
     if "nccl" in names and get_backend() != "nccl" and "gloo" not in names:
         destroy_process_group()

@@ -44,6 +44,7 @@ def shard(model: Module, mesh: Any, rules: Mapping[str, Any]) -> Module:
 
     Raises:
         ValueError: A rule matches nothing, or does not fit a tensor that it matches.
+        TypeError: ``rules`` is no dictionary.
 
     >>> from flambeau import nn
     >>> from flambeau.distributed.device_mesh import init_device_mesh
@@ -52,6 +53,11 @@ def shard(model: Module, mesh: Any, rules: Mapping[str, Any]) -> Module:
     >>> net[0].weight.placements
     (Replicate(), Shard(dim=0))
     """
+    if not isinstance(rules, Mapping):
+        raise TypeError(
+            'rules must be a dictionary such as {"*.weight": ("model", None)}, got '
+            f"{type(rules).__name__}: {rules!r:.80}"
+        )
     found = as_mesh(mesh)
     named = dict(members(model))
     for pattern in rules:

@@ -77,6 +77,12 @@ def a_failing_process(rank):
         distributed.destroy_process_group()
 
 
+def a_larger_world(rank):
+    trained()
+
+
 if __name__ == "__main__":
+    if sys.argv[1] == "a_larger_world" and int(os.environ["RANK"]) == OTHER:
+        os.environ["WORLD_SIZE"] = "3"
     seconds = dt.timedelta(seconds=int(sys.argv[2]))
     globals()[sys.argv[1]](each_of_two.connect(seconds))

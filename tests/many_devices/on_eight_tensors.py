@@ -248,6 +248,11 @@ def test_a_rule_that_does_not_fit_is_refused(mesh, rule, message):
         flambeau.shard(model(), mesh, {"0.weight": rule})
 
 
+def test_rules_that_are_no_dictionary_are_refused(mesh):
+    with pytest.raises(TypeError, match=r"rules must be a dictionary .*, got list"):
+        flambeau.shard(nn.Linear(8, 8), mesh, [("weight", "model")])
+
+
 def test_a_model_is_placed_on_a_mesh_of_jax_too():
     net = flambeau.shard(model(), jax.make_mesh((8,), ("all",)), {"0.weight": ("all", None)})
     assert net[0].weight.placements == (Shard(0),)
