@@ -27,6 +27,12 @@ _NAMES = (
     "flambeau_convolution",
     "flambeau_convolution_filters",
     "flambeau_convolution_images",
+    "flambeau_log_softmax",
+    "flambeau_log_softmax_gradient",
+    "flambeau_softmax",
+    "flambeau_softmax_gradient",
+    "flambeau_standardize",
+    "flambeau_standardize_gradients",
 )
 
 

@@ -5,14 +5,17 @@
 
 #include "matrix.h"
 #include "micro.h"
+#include "rows.h"
 
 namespace flambeau {
 
 extern const Micro micro_plain;
 extern const MatrixLoops matrix_plain;
+extern const RowLoops rows_plain;
 #if defined(__x86_64__)
 extern const Micro micro_avx2, micro_avx512;
 extern const MatrixLoops matrix_avx2, matrix_avx512;
+extern const RowLoops rows_avx2, rows_avx512;
 #endif
 
 namespace {
@@ -21,6 +24,7 @@ namespace {
 struct Set {
   const Micro& micro;
   const MatrixLoops& matrix;
+  const RowLoops& rows;
 };
 
 Set chosen() {
@@ -32,11 +36,13 @@ Set chosen() {
   };
   __builtin_cpu_init();
   if (__builtin_cpu_supports("x86-64-v4") && allowed(micro_avx512)) {
-    return {micro_avx512, matrix_avx512};
+    return {micro_avx512, matrix_avx512, rows_avx512};
   }
-  if (__builtin_cpu_supports("x86-64-v3") && allowed(micro_avx2)) return {micro_avx2, matrix_avx2};
+  if (__builtin_cpu_supports("x86-64-v3") && allowed(micro_avx2)) {
+    return {micro_avx2, matrix_avx2, rows_avx2};
+  }
 #endif
-  return {micro_plain, matrix_plain};
+  return {micro_plain, matrix_plain, rows_plain};
 }
 
 const Set& set() {
@@ -48,5 +54,6 @@ const Set& set() {
 
 const Micro& micro() { return set().micro; }
 const MatrixLoops& matrix_loops() { return set().matrix; }
+const RowLoops& row_loops() { return set().rows; }
 
 }  // namespace flambeau

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.custom_batching import custom_vmap
-from jax.custom_derivatives import SymbolicZero
 
 from flambeau.core.native import native_kernels
 from flambeau.ops.cpu_forms.linear_maps import LinearMap
+from flambeau.ops.native.derivative import derivative, moving
 
 __all__: list[str] = []
 
@@ -92,10 +92,7 @@ def _attend(query: Any, key: Any, value: Any, mask: Any, how: _How) -> Any:
 
 def _moved(how: _How, primals: Any, tangents: Any) -> Any:
     results = _attend(*primals, how)
-    moving = tuple(
-        None if each is None or isinstance(each, SymbolicZero) else each for each in tangents
-    )
-    (moved,) = _derivative(how)((*primals, *results), moving)
+    (moved,) = _derivative(how)((*primals, *results), moving(tangents))
     # Nobody asks how the others move: of what is fixed the map looks at the primals only.
     return results, (moved, *map(jnp.zeros_like, results[1:]))
 
@@ -107,19 +104,7 @@ _attend.defjvp(_moved, symbolic_zeros=True)
 def _derivative(how: _How) -> LinearMap:
     """How the result moves with query, key, value and mask."""
 
-    def apply(fixed: Any, linear: Any) -> Any:
-        inputs = fixed[:4]
-        places = [place for place, each in enumerate(linear) if each is not None]
-
-        def of_moving(*arrays: Any) -> Any:
-            given = dict(zip(places, arrays, strict=True))
-            return how.by_xla(*(given.get(place, each) for place, each in enumerate(inputs)))
-
-        primals = tuple(inputs[place] for place in places)
-        tangents = tuple(linear[place] for place in places)
-        return (jax.jvp(of_moving, primals, tangents)[1],)
-
-    def transpose(fixed: Any, cotangents: Any) -> Any:
+    def gradients(fixed: Any, cotangents: Any) -> Any:
         query, key, value, mask, *results = fixed
         found = _gradients(how, *cotangents, query, key, value, *results, mask)
         by_mask = None
@@ -129,7 +114,7 @@ def _derivative(how: _How) -> LinearMap:
             (by_mask,) = pull(*cotangents)
         return *found, by_mask
 
-    return LinearMap(apply, transpose, batches=True)
+    return derivative(how.by_xla, gradients, batches=True)
 
 
 def _folding(function: Callable[..., Any]) -> Callable[..., Any]:

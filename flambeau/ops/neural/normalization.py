@@ -19,6 +19,7 @@ from flambeau.core.op import op
 from flambeau.ops.checks import cast_real, floating, needs_floating, needs_inexact, wrap_dims
 from flambeau.ops.derivatives import magnitude
 from flambeau.ops.matrices.norms import norm_of_magnitudes
+from flambeau.ops.native import rows as native
 from flambeau.ops.neural.standardization import standardized_groups, standardized_rows
 
 __all__ = ["rms_norm"]
@@ -179,7 +180,10 @@ def layer_norm(
     features = math.prod(input.shape[axes[0] :])
     rows = _widened(input).reshape(math.prod(input.shape[: axes[0]]), features)
     weight, bias = (_as_vector(each, rows.dtype) for each in (weight, bias))
-    output = standardized_rows(rows, weight, bias, eps)
+    if native.takes(rows, 1):
+        output = native.standardize(standardized_rows, rows, weight, bias, eps)
+    else:
+        output = standardized_rows(rows, weight, bias, eps)
     return output.reshape(input.shape).astype(input.dtype)
 
 

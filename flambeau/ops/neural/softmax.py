@@ -14,6 +14,7 @@ from flambeau.core.kinds import Array
 from flambeau.core.op import op
 from flambeau.ops.checks import Dims, cast_real, category, needs_floating, wrap_dim, wrap_dims
 from flambeau.ops.cpu_forms.linear_maps import LinearMap
+from flambeau.ops.native import rows as native
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 
@@ -48,6 +49,8 @@ def softmax(input: Array, dim: int, dtype: dtypes.dtype | None = None) -> Array:
     wide, result = _widened("softmax", input, dtype)
     if wide.ndim == 0:
         return jnp.exp(wide - wide).astype(result)
+    if native.takes(wide, dim):
+        return native.softmax(wide, "softmax").astype(result)
     return _softmax(wide, dim).astype(result)
 
 
@@ -101,6 +104,8 @@ def log_softmax(input: Array, dim: int, dtype: dtypes.dtype | None = None) -> Ar
     wide, result = _widened("log_softmax", input, dtype)
     if wide.ndim == 0:
         return (wide - wide).astype(result)
+    if native.takes(wide, dim):
+        return native.softmax(wide, "log_softmax").astype(result)
     return jax.nn.log_softmax(wide, dim).astype(result)
 
 

@@ -1,0 +1,139 @@
+"""Softmax and normalization of rows by native kernels."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.custom_batching import custom_vmap
+
+from flambeau.core.native import native_kernels
+from flambeau.ops.cpu_forms.linear_maps import LinearMap
+from flambeau.ops.native.derivative import derivative, moving
+
+__all__: list[str] = []
+
+# XLA's loops take part of what is before and behind them, which is more for few elements.
+_FEWEST_ELEMENTS = 1 << 14
+_SHORTEST_ROW = 16
+
+
+def takes(array: Any, dim: int) -> bool:
+    """Whether the kernels compute functions of this array's rows along ``dim``."""
+    return (
+        "flambeau_softmax" in native_kernels()
+        and array.dtype == jnp.float32
+        and dim == array.ndim - 1
+        and array.shape[-1] >= _SHORTEST_ROW
+        and array.size >= _FEWEST_ELEMENTS
+    )
+
+
+def _like(name: str, *arrays: Any) -> Any:
+    """A kernel of arrays of one shape, with a result of that shape."""
+    like = jax.ShapeDtypeStruct(arrays[0].shape, jnp.float32)
+    return jax.ffi.ffi_call(f"flambeau_{name}", like, vmap_method="broadcast_all")(*arrays)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def softmax(array: Any, name: str) -> Any:
+    """The softmax along the last dimension, or its logarithm.
+
+    Args:
+        array: In single precision.
+        name: ``"softmax"`` or ``"log_softmax"``.
+    """
+    return _like(name, array)
+
+
+@softmax.defjvp
+def _softmax_jvp(name: str, primals: Any, tangents: Any) -> Any:
+    results = softmax(*primals, name)
+    return results, _JACOBIANS[name]((results,), tangents)[0]
+
+
+def _moved_softmax(fixed: Any, linear: Any) -> Any:
+    (weights,), (moved,) = fixed, linear
+    return (weights * (moved - jnp.sum(weights * moved, -1, keepdims=True)),)
+
+
+def _moved_logarithm(fixed: Any, linear: Any) -> Any:
+    (logarithms,), (moved,) = fixed, linear
+    return (moved - jnp.sum(jnp.exp(logarithms) * moved, -1, keepdims=True),)
+
+
+def _pulled(name: str) -> Any:
+    return lambda fixed, cotangents: (_like(f"{name}_gradient", *fixed, *cotangents),)
+
+
+_JACOBIANS = {
+    "softmax": LinearMap(_moved_softmax, _pulled("softmax"), batches=True),
+    "log_softmax": LinearMap(_moved_logarithm, _pulled("log_softmax"), batches=True),
+}
+
+#: Rows with mean 0 and variance 1 of ``(rows, weight, bias, eps)``, which JAX can differentiate.
+Plain = Callable[..., Any]
+
+
+def standardize(plain: Plain, rows: Any, weight: Any, bias: Any, eps: float) -> Any:
+    """Each row of ``(N, D)`` with mean 0 and variance 1, scaled and shifted.
+
+    Args:
+        plain: The same by other means, for derivatives of the derivatives.
+        rows: In single precision.
+        weight: ``(D,)`` or ``None``.
+        bias: ``(D,)`` or ``None``.
+        eps: Added to the variance.
+    """
+    weight = jnp.ones(rows.shape[-1:], rows.dtype) if weight is None else weight
+    bias = jnp.zeros(rows.shape[-1:], rows.dtype) if bias is None else bias
+    return _standardize(rows, weight, bias, plain, eps)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(3, 4))
+def _standardize(rows: Any, weight: Any, bias: Any, plain: Plain, eps: float) -> Any:
+    return _batched(plain, eps)(rows, weight, bias)
+
+
+def _moved(plain: Plain, eps: float, primals: Any, tangents: Any) -> Any:
+    (moved,) = _derivative(plain, eps)(primals, moving(tangents))
+    return _standardize(*primals, plain, eps), moved
+
+
+_standardize.defjvp(_moved, symbolic_zeros=True)
+
+
+@functools.cache
+def _derivative(plain: Plain, eps: float) -> LinearMap:
+    def gradients(fixed: Any, cotangents: Any) -> Any:
+        rows, weight, _ = fixed
+        results = [jax.ShapeDtypeStruct(each.shape, jnp.float32) for each in fixed]
+        call = jax.ffi.ffi_call("flambeau_standardize_gradients", results)
+        return tuple(call(*cotangents, rows, weight, epsilon=np.float32(eps)))
+
+    return derivative(lambda *arrays: plain(*arrays, eps), gradients, batches=False)
+
+
+@functools.cache
+def _batched(plain: Plain, eps: float) -> Callable[..., Any]:
+    """The kernel; where only rows have a batch, it is more rows."""
+
+    @custom_vmap
+    def once(rows: Any, weight: Any, bias: Any) -> Any:
+        result = jax.ShapeDtypeStruct(rows.shape, jnp.float32)
+        call = jax.ffi.ffi_call("flambeau_standardize", result)
+        return call(rows, weight, bias, epsilon=np.float32(eps))
+
+    @once.def_vmap
+    def more(size: int, are_batched: Any, rows: Any, weight: Any, bias: Any) -> Any:
+        if are_batched[1] or are_batched[2]:
+            axes = [0 if each else None for each in are_batched]
+            return jax.vmap(lambda *arrays: plain(*arrays, eps), axes)(rows, weight, bias), True
+        found = once(rows.reshape(-1, rows.shape[-1]), weight, bias)
+        return found.reshape(rows.shape), True
+
+    return once

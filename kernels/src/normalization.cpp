@@ -1,0 +1,87 @@
+#include "normalization.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "plan.h"
+#include "rows.h"
+
+namespace flambeau {
+namespace {
+
+// Fewer numbers than this are not worth a thread.
+constexpr std::int64_t kLeastForThread = 16 * 1024;
+
+// Calls body(part, first, last) for parts of the rows, of which threads have one each.
+template <typename Body>
+void share(const Pool& pool, const Rows& rows, std::int64_t parts, Body body) {
+  parallel(pool, parts, [&](std::int64_t part) {
+    body(part, rows.count * part / parts, rows.count * (part + 1) / parts);
+  });
+}
+
+std::int64_t parts_of(const Pool& pool, const Rows& rows) {
+  const std::int64_t most = rows.count * rows.size / kLeastForThread;
+  return std::clamp<std::int64_t>(std::min(most, rows.count), 1, pool.threads);
+}
+
+}  // namespace
+
+void map_rows(OfRow function, const Rows& rows, const float* from, float* to, const Pool& pool) {
+  share(pool, rows, parts_of(pool, rows), [&](std::int64_t, std::int64_t row, std::int64_t last) {
+    for (; row < last; ++row) function(rows.size, from + row * rows.size, to + row * rows.size);
+  });
+}
+
+void map_two_rows(OfTwoRows function, const Rows& rows, const float* results,
+                  const float* cotangents, float* to, const Pool& pool) {
+  share(pool, rows, parts_of(pool, rows), [&](std::int64_t, std::int64_t row, std::int64_t last) {
+    for (; row < last; ++row) {
+      const std::int64_t at = row * rows.size;
+      function(rows.size, results + at, cotangents + at, to + at);
+    }
+  });
+}
+
+void standardize_rows(const Rows& rows, const float* from, const float* weight, const float* bias,
+                      float epsilon, float* to, const Pool& pool) {
+  const RowLoops& loops = row_loops();
+  share(pool, rows, parts_of(pool, rows), [&](std::int64_t, std::int64_t row, std::int64_t last) {
+    for (; row < last; ++row) {
+      loops.standardize(rows.size, from + row * rows.size, weight, bias, epsilon,
+                        to + row * rows.size);
+    }
+  });
+}
+
+void standardize_rows_gradients(const Rows& rows, const float* from, const float* weight,
+                                const float* cotangents, float epsilon, const Slopes& to,
+                                const Pool& pool) {
+  const RowLoops& loops = row_loops();
+  const std::int64_t parts = parts_of(pool, rows), size = rows.size;
+  // Each part has sums of its own, which are added at the end.
+  std::vector<float> others(2 * (parts - 1) * size);
+  const auto weight_of = [&](std::int64_t part) {
+    return part == 0 ? to.weight : others.data() + 2 * (part - 1) * size;
+  };
+  const auto bias_of = [&](std::int64_t part) {
+    return part == 0 ? to.bias : weight_of(part) + size;
+  };
+  share(pool, rows, parts, [&](std::int64_t part, std::int64_t row, std::int64_t last) {
+    std::fill_n(weight_of(part), size, 0.0f);
+    std::fill_n(bias_of(part), size, 0.0f);
+    for (; row < last; ++row) {
+      const std::int64_t at = row * size;
+      loops.standardize_gradient(size, from + at, weight, cotangents + at, epsilon, to.rows + at,
+                                 weight_of(part), bias_of(part));
+    }
+  });
+  for (std::int64_t part = 1; part < parts; ++part) {
+    for (std::int64_t each = 0; each < size; ++each) {
+      to.weight[each] += weight_of(part)[each];
+      to.bias[each] += bias_of(part)[each];
+    }
+  }
+}
+
+}  // namespace flambeau

@@ -1,0 +1,40 @@
+// Functions of the rows of a matrix, in single precision.
+
+#pragma once
+
+#include <cstdint>
+
+#include "pool.h"
+
+namespace flambeau {
+
+struct Rows {
+  std::int64_t count;
+  std::int64_t size;
+};
+
+// One of the functions of a row by itself.
+using OfRow = void (*)(std::int64_t size, const float* from, float* to);
+void map_rows(OfRow function, const Rows& rows, const float* from, float* to, const Pool& pool);
+
+// One of their gradients.
+using OfTwoRows = void (*)(std::int64_t size, const float* results, const float* cotangents,
+                           float* to);
+void map_two_rows(OfTwoRows function, const Rows& rows, const float* results,
+                  const float* cotangents, float* to, const Pool& pool);
+
+// Each row with mean 0 and variance 1, scaled and shifted.
+void standardize_rows(const Rows& rows, const float* from, const float* weight, const float* bias,
+                      float epsilon, float* to, const Pool& pool);
+
+// The gradients of the sum of results times cotangents.
+struct Slopes {
+  float* rows;
+  float* weight;
+  float* bias;
+};
+void standardize_rows_gradients(const Rows& rows, const float* from, const float* weight,
+                                const float* cotangents, float epsilon, const Slopes& to,
+                                const Pool& pool);
+
+}  // namespace flambeau

@@ -1,0 +1,128 @@
+// Functions of rows, as XLA calls them. The last dimension is that of a row.
+
+#include <algorithm>
+
+#include "handler.h"
+#include "normalization.h"
+#include "rows.h"
+
+namespace flambeau {
+namespace {
+
+constexpr const char* kName = "flambeau's function of rows";
+
+// How an array is divided into rows. There is none where it is empty.
+ffi::Error rows_of(Array array, std::initializer_list<Dimensions> like, Rows& rows) {
+  const Dimensions sizes = array.dimensions();
+  for (const Dimensions each : like) {
+    if (each.size() == sizes.size() && std::equal(each.begin(), each.end(), sizes.begin())) continue;
+    return ffi::Error::InvalidArgument(std::string(kName) + ": arrays " + text_of(sizes) + " and " +
+                                       text_of(each) + " must have one shape");
+  }
+  if (sizes.size() == 0) {
+    return ffi::Error::InvalidArgument(std::string(kName) + ": needs at least one dimension");
+  }
+  rows.size = sizes[sizes.size() - 1];
+  rows.count = rows.size == 0 ? 0 : static_cast<std::int64_t>(array.element_count()) / rows.size;
+  return ffi::Error::Success();
+}
+
+template <OfRow RowLoops::*kFunction>
+ffi::Error map_of(ffi::ThreadPool threads, Array from, Result to) {
+  Rows rows;
+  ffi::Error error = rows_of(from, {to->dimensions()}, rows);
+  if (error.failure()) return error;
+  return run_safely(kName, [&] {
+    map_rows(row_loops().*kFunction, rows, from.typed_data(), to->typed_data(), pool_of(threads));
+  });
+}
+
+template <OfTwoRows RowLoops::*kFunction>
+ffi::Error gradient_of(ffi::ThreadPool threads, Array results, Array cotangents, Result to) {
+  Rows rows;
+  ffi::Error error = rows_of(results, {cotangents.dimensions(), to->dimensions()}, rows);
+  if (error.failure()) return error;
+  return run_safely(kName, [&] {
+    map_two_rows(row_loops().*kFunction, rows, results.typed_data(), cotangents.typed_data(),
+                 to->typed_data(), pool_of(threads));
+  });
+}
+
+ffi::Error is_vector(Dimensions dimensions, const Rows& rows) {
+  if (dimensions.size() == 1 && dimensions[0] == rows.size) return ffi::Error::Success();
+  return ffi::Error::InvalidArgument(std::string(kName) + ": weight and bias must have shape [" +
+                                     std::to_string(rows.size) + "], got " + text_of(dimensions));
+}
+
+ffi::Error standardize_of(ffi::ThreadPool threads, Array from, Array weight, Array bias,
+                          float epsilon, Result to) {
+  Rows rows;
+  ffi::Error error = rows_of(from, {to->dimensions()}, rows);
+  for (const Array& each : {weight, bias}) {
+    if (!error.failure()) error = is_vector(each.dimensions(), rows);
+  }
+  if (error.failure()) return error;
+  return run_safely(kName, [&] {
+    standardize_rows(rows, from.typed_data(), weight.typed_data(), bias.typed_data(), epsilon,
+                     to->typed_data(), pool_of(threads));
+  });
+}
+
+ffi::Error standardize_gradients_of(ffi::ThreadPool threads, Array cotangents, Array from,
+                                    Array weight, float epsilon, Result by_rows, Result by_weight,
+                                    Result by_bias) {
+  Rows rows;
+  ffi::Error error = rows_of(from, {cotangents.dimensions(), by_rows->dimensions()}, rows);
+  for (const Dimensions each :
+       {weight.dimensions(), by_weight->dimensions(), by_bias->dimensions()}) {
+    if (!error.failure()) error = is_vector(each, rows);
+  }
+  if (error.failure()) return error;
+  return run_safely(kName, [&] {
+    standardize_rows_gradients(
+        rows, from.typed_data(), weight.typed_data(), cotangents.typed_data(), epsilon,
+        {by_rows->typed_data(), by_weight->typed_data(), by_bias->typed_data()}, pool_of(threads));
+  });
+}
+
+auto with_one_array() {
+  return ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Array>().Ret<Array>();
+}
+
+auto with_two_arrays() {
+  return ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Array>().Arg<Array>().Ret<Array>();
+}
+
+auto with_three_arrays() {
+  return ffi::Ffi::Bind()
+      .Ctx<ffi::ThreadPool>()
+      .Arg<Array>()
+      .Arg<Array>()
+      .Arg<Array>()
+      .Attr<float>("epsilon")
+      .Ret<Array>();
+}
+
+}  // namespace
+}  // namespace flambeau
+
+#pragma GCC visibility push(default)
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_softmax, flambeau::map_of<&flambeau::RowLoops::softmax>,
+                              flambeau::with_one_array());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_log_softmax,
+                              flambeau::map_of<&flambeau::RowLoops::log_softmax>,
+                              flambeau::with_one_array());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_softmax_gradient,
+                              flambeau::gradient_of<&flambeau::RowLoops::softmax_gradient>,
+                              flambeau::with_two_arrays());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_log_softmax_gradient,
+                              flambeau::gradient_of<&flambeau::RowLoops::log_softmax_gradient>,
+                              flambeau::with_two_arrays());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_standardize, flambeau::standardize_of,
+                              flambeau::with_three_arrays());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    flambeau_standardize_gradients, flambeau::standardize_gradients_of,
+    flambeau::with_three_arrays().Ret<flambeau::Array>().Ret<flambeau::Array>());
+
+#pragma GCC visibility pop

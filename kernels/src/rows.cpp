@@ -1,0 +1,183 @@
+// Compiled several times: FLAMBEAU_ROW_LOOPS names the result. A row is read several times, and stays
+// in the cache meanwhile.
+
+#include "rows.h"
+
+#include "vector.h"
+
+namespace flambeau {
+namespace {
+
+// Calls visit(at, count) for each vector of a row, of which the last may have fewer lanes.
+template <typename Visit>
+inline void sweep(std::int64_t size, Visit visit, std::int64_t at = 0) {
+  for (; at + kLanes <= size; at += kLanes) visit(at, kLanes);
+  if (at < size) visit(at, static_cast<int>(size - at));
+}
+
+inline Vector read(const float* from, int count) {
+  return count == kLanes ? load(from) : load_part(from, count);
+}
+
+inline void write(float* to, Vector value, int count) {
+  if (count == kLanes) {
+    store(to, value);
+  } else {
+    store_part(to, value, count);
+  }
+}
+
+// The value without what lies behind the row.
+inline Vector only(Vector value, int count) {
+  for (int lane = count; lane < kLanes; ++lane) value[lane] = 0.0f;
+  return value;
+}
+
+template <int kCount>
+struct Lanes {
+  typedef float All __attribute__((vector_size(kCount * sizeof(float))));
+  typedef float Half __attribute__((vector_size(kCount / 2 * sizeof(float))));
+  static float sum(All value) {
+    Half low, high;
+    __builtin_memcpy(&low, &value, sizeof(Half));
+    __builtin_memcpy(&high, reinterpret_cast<const char*>(&value) + sizeof(Half), sizeof(Half));
+    return Lanes<kCount / 2>::sum(low + high);
+  }
+};
+template <>
+struct Lanes<2> {
+  typedef float All __attribute__((vector_size(2 * sizeof(float))));
+  static float sum(All value) { return value[0] + value[1]; }
+};
+
+inline float sum_of(Vector value) { return Lanes<kLanes>::sum(value); }
+
+// The sum of term(at, count) over the vectors of a row. Several sums at once need not wait for each
+// other.
+template <typename Term>
+inline float total_of(std::int64_t size, Term term) {
+  constexpr int kSums = 4;
+  Vector sums[kSums] = {};
+  std::int64_t at = 0;
+  for (; at + kSums * kLanes <= size; at += kSums * kLanes) {
+    for (int each = 0; each < kSums; ++each) sums[each] += term(at + each * kLanes, kLanes);
+  }
+  sweep(size, [&](std::int64_t rest, int count) { sums[0] += term(rest, count); }, at);
+  return sum_of((sums[0] + sums[1]) + (sums[2] + sums[3]));
+}
+
+float greatest_of(std::int64_t size, const float* from) {
+  Vector found = Vector{} + from[0];
+  sweep(size, [&](std::int64_t at, int count) {
+    Vector value = read(from + at, count);
+    for (int lane = count; lane < kLanes; ++lane) value[lane] = from[0];
+    found = value > found ? value : found;
+  });
+  float greatest = found[0];
+  for (int lane = 1; lane < kLanes; ++lane) {
+    greatest = found[lane] > greatest ? found[lane] : greatest;
+  }
+  return greatest;
+}
+
+void softmax(std::int64_t size, const float* from, float* to) {
+  const float greatest = greatest_of(size, from);
+  const float factor = 1.0f / total_of(size, [&](std::int64_t at, int count) {
+    const Vector power = exponential(read(from + at, count) - greatest);
+    write(to + at, power, count);
+    return only(power, count);
+  });
+  sweep(size, [&](std::int64_t at, int count) {
+    write(to + at, read(to + at, count) * factor, count);
+  });
+}
+
+void log_softmax(std::int64_t size, const float* from, float* to) {
+  const float greatest = greatest_of(size, from);
+  const float logarithm = __builtin_logf(total_of(size, [&](std::int64_t at, int count) {
+    return only(exponential(read(from + at, count) - greatest), count);
+  }));
+  sweep(size, [&](std::int64_t at, int count) {
+    write(to + at, read(from + at, count) - greatest - logarithm, count);
+  });
+}
+
+void softmax_gradient(std::int64_t size, const float* results, const float* cotangents, float* to) {
+  const float mean = total_of(size, [&](std::int64_t at, int count) {
+    return read(results + at, count) * read(cotangents + at, count);
+  });
+  sweep(size, [&](std::int64_t at, int count) {
+    write(to + at, read(results + at, count) * (read(cotangents + at, count) - mean), count);
+  });
+}
+
+void log_softmax_gradient(std::int64_t size, const float* results, const float* cotangents,
+                          float* to) {
+  const float total =
+      total_of(size, [&](std::int64_t at, int count) { return read(cotangents + at, count); });
+  sweep(size, [&](std::int64_t at, int count) {
+    const Vector weight = exponential(read(results + at, count));
+    write(to + at, read(cotangents + at, count) - weight * total, count);
+  });
+}
+
+struct Moments {
+  float mean;
+  float scale;  // what brings the deviation to 1
+};
+
+Moments moments_of(std::int64_t size, const float* from, float epsilon) {
+  const float length = static_cast<float>(size);
+  const float mean =
+      total_of(size, [&](std::int64_t at, int count) { return read(from + at, count); }) / length;
+  const float variance = total_of(size, [&](std::int64_t at, int count) {
+    const Vector centered = only(read(from + at, count) - mean, count);
+    return centered * centered;
+  }) / length;
+  return {mean, 1.0f / __builtin_sqrtf(variance + epsilon)};
+}
+
+void standardize(std::int64_t size, const float* from, const float* weight, const float* bias,
+                 float epsilon, float* to) {
+  const Moments moments = moments_of(size, from, epsilon);
+  sweep(size, [&](std::int64_t at, int count) {
+    const Vector normalized = (read(from + at, count) - moments.mean) * moments.scale;
+    write(to + at, normalized * read(weight + at, count) + read(bias + at, count), count);
+  });
+}
+
+void standardize_gradient(std::int64_t size, const float* from, const float* weight,
+                          const float* cotangents, float epsilon, float* to, float* by_weight,
+                          float* by_bias) {
+  const Moments moments = moments_of(size, from, epsilon);
+  Vector by_mean = {}, by_deviation = {};
+  sweep(size, [&](std::int64_t at, int count) {
+    const Vector normalized = (read(from + at, count) - moments.mean) * moments.scale;
+    const Vector cotangent = read(cotangents + at, count);
+    // Cotangents behind the row are 0.
+    const Vector slope = cotangent * read(weight + at, count);
+    by_mean += slope;
+    by_deviation += only(slope * normalized, count);
+    write(by_weight + at, read(by_weight + at, count) + cotangent * normalized, count);
+    write(by_bias + at, read(by_bias + at, count) + cotangent, count);
+  });
+  const float shift = sum_of(by_mean) / static_cast<float>(size);
+  const float tilt = sum_of(by_deviation) / static_cast<float>(size);
+  sweep(size, [&](std::int64_t at, int count) {
+    const Vector normalized = (read(from + at, count) - moments.mean) * moments.scale;
+    const Vector slope = read(cotangents + at, count) * read(weight + at, count);
+    write(to + at, (slope - shift - normalized * tilt) * moments.scale, count);
+  });
+}
+
+}  // namespace
+
+extern const RowLoops FLAMBEAU_ROW_LOOPS;
+const RowLoops FLAMBEAU_ROW_LOOPS = {softmax,
+                                     log_softmax,
+                                     softmax_gradient,
+                                     log_softmax_gradient,
+                                     standardize,
+                                     standardize_gradient};
+
+}  // namespace flambeau

@@ -1,0 +1,32 @@
+// Functions of whole rows, compiled once for each set of vector instructions.
+
+#pragma once
+
+#include <cstdint>
+
+namespace flambeau {
+
+struct RowLoops {
+  // to = exp(from) / sum(exp(from)), and its logarithm.
+  void (*softmax)(std::int64_t size, const float* from, float* to);
+  void (*log_softmax)(std::int64_t size, const float* from, float* to);
+
+  // The gradients of the sum of results times cotangents.
+  void (*softmax_gradient)(std::int64_t size, const float* results, const float* cotangents,
+                           float* to);
+  void (*log_softmax_gradient)(std::int64_t size, const float* results, const float* cotangents,
+                               float* to);
+
+  // to = (from - mean(from)) / sqrt(variance(from) + epsilon) * weight + bias
+  void (*standardize)(std::int64_t size, const float* from, const float* weight, const float* bias,
+                      float epsilon, float* to);
+  // Its gradient by `from`; those by weight and bias are added.
+  void (*standardize_gradient)(std::int64_t size, const float* from, const float* weight,
+                               const float* cotangents, float epsilon, float* to, float* by_weight,
+                               float* by_bias);
+};
+
+// The loops for this processor.
+const RowLoops& row_loops();
+
+}  // namespace flambeau
