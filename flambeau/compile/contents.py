@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from typing import Any
@@ -11,12 +10,13 @@ from flambeau.compile.freezing import freeze
 from flambeau.compile.ownership import attributes_of
 from flambeau.compile.structure import fields_of
 from flambeau.compile.where import Attribute, Item, Where
+from flambeau.core.announcing import CHANGES
 from flambeau.core.identity import Same
 from flambeau.core.pytree import is_tuple
 from flambeau.core.tensor import Tensor
 
 #: The containers whose content programs look up, and change, at each call.
-KINDS = (list, dict, OrderedDict, defaultdict, deque)
+KINDS = tuple(CHANGES)
 
 # Objects of dataclasses that are farther inside each other are compared by identity.
 _DEEPEST = 4

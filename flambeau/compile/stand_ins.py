@@ -15,6 +15,7 @@ from typing import Any
 import jax
 
 from flambeau.compile.contents import KINDS
+from flambeau.core.announcing import CHANGES
 from flambeau.core.pytree import PASSES_FOR
 
 
@@ -194,14 +195,12 @@ _OF_ALL: dict[str, Any] = {
 
 def _of_sequences(kind: type) -> dict[str, Any]:
     orders = ("__lt__", "__le__", "__gt__", "__ge__", "__add__", "__mul__")
-    changes = ("__imul__", "pop", "popleft", "remove", "reverse", "rotate", "sort")
     own = {
         "__contains__": _reading("__contains__"),
         "index": _reading("index"),
         "count": _reading("count"),
         "__rmul__": _of_copy(operator.mul),
         **{name: _of_copy(getattr(operator, name)) for name in orders},
-        **{name: _rewriting(name) for name in changes if hasattr(kind, name)},
         "__getitem__": _get_position,
         "__setitem__": _set_position,
         "__delitem__": _delete_position,
@@ -213,11 +212,9 @@ def _of_sequences(kind: type) -> dict[str, Any]:
     return {**own, "appendleft": _append_left, "extendleft": _extend_left} if kind is deque else own
 
 
-def _of_dictionaries(kind: type) -> dict[str, Any]:
-    changes = ("move_to_end", "popitem")
+def _of_dictionaries() -> dict[str, Any]:
     return {
         **{name: _reading(name) for name in ("keys", "values", "items")},
-        **{name: _rewriting(name) for name in changes if hasattr(kind, name)},
         "__or__": _of_copy(operator.or_),
         "__ror__": _of_copy(lambda plain, other: other | plain),
         "__contains__": _contains,
@@ -243,8 +240,9 @@ def _unless_inside(kind: type, name: str, method: Any) -> Any:
 
 
 def _subclass(kind: type) -> type:
-    particular = _of_dictionaries(kind) if issubclass(kind, dict) else _of_sequences(kind)
-    methods = {**_OF_ALL, **particular}
+    particular = _of_dictionaries() if issubclass(kind, dict) else _of_sequences(kind)
+    # Other changes depend on the content.
+    methods = {**{name: _rewriting(name) for name in CHANGES[kind]}, **_OF_ALL, **particular}
     members = {name: _unless_inside(kind, name, each) for name, each in methods.items()}
     return type(f"Traced{kind.__name__}", (kind,), members)
 

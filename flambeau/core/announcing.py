@@ -1,18 +1,51 @@
-"""Containers that announce their changes, so that compiled programs may take them for granted."""
+"""Lists and dictionaries that announce their changes, so that compiled programs may rely on them.
+
+`CHANGES` names the methods by which Python's containers change. A subclass of such a container and
+of `Announcing` announces all of them, as do the stand-ins of `flambeau.compile.stand_ins`.
+"""
 
 from __future__ import annotations
 
 import functools
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
 __all__: list[str] = []
 
+_OF_SEQUENCES = (
+    "__setitem__", "__delitem__", "__iadd__", "__imul__", "append", "clear", "extend", "insert",
+    "pop", "remove", "reverse",
+)  # fmt: skip
+_OF_DICTIONARIES = (
+    "__setitem__", "__delitem__", "__ior__", "clear", "pop", "popitem", "setdefault", "update",
+)  # fmt: skip
+
+#: For each kind of container the methods by which it changes.
+CHANGES: dict[type, tuple[str, ...]] = {
+    list: (*_OF_SEQUENCES, "sort"),
+    deque: (*_OF_SEQUENCES, "appendleft", "extendleft", "popleft", "rotate"),
+    dict: _OF_DICTIONARIES,
+    OrderedDict: (*_OF_DICTIONARIES, "move_to_end"),
+    defaultdict: _OF_DICTIONARIES,
+}
+
 
 class Announcing:
-    """A container whose methods marked `announced` say before and after that it changes."""
+    """A container that says before and after each change that it changes.
+
+    Subclasses are also subclasses of a container. A method of theirs that replaces one of `CHANGES`
+    announces its change by `announced`, by calling another method that does, or by itself.
+    """
 
     __slots__ = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        kind = next((each for each in cls.__mro__ if each in CHANGES), None)
+        for name in () if kind is None else CHANGES[kind]:
+            if getattr(cls, name) is getattr(kind, name):
+                setattr(cls, name, announced(getattr(kind, name)))
 
     def _before_change(self) -> None:
         """Called before a change, which may still fail."""

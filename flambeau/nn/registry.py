@@ -12,7 +12,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flambeau.core import naming
-from flambeau.core.announcing import Announcing, announced
+from flambeau.core.announcing import Announcing
 from flambeau.core.modes import modes
 from flambeau.core.world import bump
 
@@ -60,15 +60,6 @@ class Registry(Table, dict[str, Member]):
         dict.__setitem__(self, key, value)
         bump()
 
-    if not TYPE_CHECKING:
-        __delitem__ = announced(dict.__delitem__)
-        __ior__ = announced(dict.__ior__)
-        clear = announced(dict.clear)
-        pop = announced(dict.pop)
-        popitem = announced(dict.popitem)
-        setdefault = announced(dict.setdefault)
-        update = announced(dict.update)
-
 
 class HookRegistry(Table, OrderedDict[int, Any]):
     """Hooks, or marks on hooks, by the ``id`` of their `RemovableHandle`, in order of calling."""
@@ -81,17 +72,6 @@ class HookRegistry(Table, OrderedDict[int, Any]):
 
     def _after_change(self) -> None:
         bump()
-
-    if not TYPE_CHECKING:
-        __setitem__ = announced(OrderedDict.__setitem__)
-        __delitem__ = announced(OrderedDict.__delitem__)
-        __ior__ = announced(OrderedDict.__ior__)
-        clear = announced(OrderedDict.clear)
-        pop = announced(OrderedDict.pop)
-        popitem = announced(OrderedDict.popitem)
-        setdefault = announced(OrderedDict.setdefault)
-        update = announced(OrderedDict.update)
-        move_to_end = announced(OrderedDict.move_to_end)
 
 
 class ModuleState:

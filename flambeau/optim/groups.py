@@ -11,16 +11,17 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import jax
 import numpy as np
 from jax.core import Tracer
 
+from flambeau.compile.freezing import freeze
 from flambeau.core import world
 from flambeau.core.announcing import Announcing, announced
 from flambeau.core.cell import Cell
-from flambeau.core.identity import Same, exactly
+from flambeau.core.identity import Same
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import MadeInsideError, TracedValueError, outside
@@ -63,14 +64,14 @@ class Structure:
         owner = self.owner
         place = next((i for i, each in enumerate(owner.param_groups) if each is group), None)
         if place is None:
-            modes.trace.watch(group, lambda: frozen(dict.get(group, key)), key)
+            modes.trace.watch(group, lambda: freeze(dict.get(group, key)), key)
             return
         self.numbers_are_frozen: bool = self.numbers_are_frozen or key in group.numbers
 
         def option() -> Any:
             groups = owner.param_groups
             count = len(groups)
-            return count, frozen(dict.get(groups[place], key)) if place < count else None
+            return count, freeze(dict.get(groups[place], key)) if place < count else None
 
         modes.trace.watch(self, option, (place, key))
 
@@ -92,10 +93,10 @@ def _without_tensors(state: dict[Any, Any]) -> Any:
     """What a program takes for granted of the state, but for which tensors are in it."""
     return tuple(
         (
-            frozen(key),
+            freeze(key),
             Same(entries),
             tuple(
-                (name, None if isinstance(each, Tensor) else frozen(each))
+                (name, None if isinstance(each, Tensor) else freeze(each))
                 for name, each in entries.items()
             ),
         )
@@ -105,17 +106,6 @@ def _without_tensors(state: dict[Any, Any]) -> Any:
 
 def _identity(entries: dict[Any, Any], name: Any) -> Any:
     return Same(dict.get(entries, name))
-
-
-def frozen(value: Any) -> Any:
-    """A value in a form that compares: tensors by their Cell, containers by what they hold."""
-    if isinstance(value, Tensor):
-        return Same(value), Same(value._cell)
-    if isinstance(value, list | tuple):
-        return tuple(map(frozen, value))
-    if isinstance(value, dict):
-        return tuple((frozen(key), frozen(each)) for key, each in value.items())
-    return exactly(value) if isinstance(value, int | float | complex | str) else Same(value)
 
 
 class _OfStructure(Announcing):
@@ -172,15 +162,6 @@ class AnnouncedList(_OfStructure, list[Any]):
         self.extend(elements)
         return self
 
-    if not TYPE_CHECKING:
-        __delitem__ = announced(list.__delitem__)
-        __imul__ = announced(list.__imul__)
-        clear = announced(list.clear)
-        pop = announced(list.pop)
-        remove = announced(list.remove)
-        reverse = announced(list.reverse)
-        sort = announced(list.sort)
-
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (list(self),)
 
@@ -209,12 +190,6 @@ class _AnnouncedDict(_OfStructure, dict[Any, Any]):
         self.update(entries)
         return self
 
-    if not TYPE_CHECKING:
-        __delitem__ = announced(dict.__delitem__)
-        clear = announced(dict.clear)
-        pop = announced(dict.pop)
-        popitem = announced(dict.popitem)
-
     def __reduce__(self) -> tuple[Any, ...]:
         return dict, (dict(self),)
 
@@ -233,7 +208,6 @@ class ParameterState(_AnnouncedDict):
         if modes.trace is not None:
             modes.trace.touch(self)
 
-    @announced
     def __setitem__(self, name: Any, value: Any) -> None:
         if isinstance(value, Tensor) and isinstance(value._cell.array, Tracer) and name not in self:
             raise MadeInsideError(
@@ -292,7 +266,6 @@ class OptimizerState(_AnnouncedDict, defaultdict[Any, Any]):
             dict.update(mine, entries)
         self.structure.change()
 
-    @announced
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(value, dict) and not isinstance(value, ParameterState):
             entries, value = value, ParameterState((), self.structure)

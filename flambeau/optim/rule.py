@@ -14,13 +14,13 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
+from flambeau.compile.freezing import freeze
 from flambeau.core import dtype as dtypes
 from flambeau.core.cell import abstract, is_abstract
 from flambeau.core.identity import Same
 from flambeau.core.modes import enable_grad, modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import outside
-from flambeau.optim.groups import frozen
 from flambeau.optim.loading import put_beside
 from flambeau.optim.optimizer import Optimizer
 from flambeau.optim.step_program import GroupSpec, StepProgram, has_elements, place_of
@@ -260,11 +260,11 @@ class RuleOptimizer(Optimizer):
                     Same(group.cell),
                     group.layout,
                     flags,
-                    frozen(group.tensors),
-                    frozen(options["params"]),
+                    freeze(group.tensors),
+                    freeze(options["params"]),
                 )
             )
-        return groups, frozen(dict(self.state)), set(self._starting), self._watched_hooks()
+        return groups, freeze(dict(self.state)), set(self._starting), self._watched_hooks()
 
 
 def _is_meta(value: Any) -> bool:

@@ -260,6 +260,8 @@ class StepProgram:
 
     def run_traced(self, grads: list[Tensor], trace: Any) -> None:
         """One step as part of a program that is being traced."""
+        for each in self.tensors:
+            trace.note(each)
         arrays = (
             [each._read() for each in self.params],
             [*map(_gradient_of, grads)],

@@ -225,6 +225,17 @@ def test_a_rate_that_is_a_tensor_is_an_input():
     assert pair[1].step.program_count == 1
 
 
+def test_a_rate_that_is_a_tensor_may_be_given_other_data():
+    rates = flambeau.tensor(0.1), flambeau.tensor(0.1)
+    pair = both(optim.SGD)
+    for each, rate in zip(pair, rates, strict=True):
+        each.optimizer.param_groups[0]["lr"] = rate
+    run(pair)
+    for rate in rates:
+        rate.data = flambeau.tensor(0.5)
+    run(pair)
+
+
 def test_hooks_of_a_compiled_step_run_while_tracing_and_are_watched():
     pair = both(optim.SGD, lr=0.1)
     run(pair, 2)
