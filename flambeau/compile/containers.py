@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from jax.core import Tracer
@@ -22,6 +22,8 @@ from flambeau.compile.where import Asked, Item
 from flambeau.core.identity import MISSING
 from flambeau.core.pytree import OWN_PARTS, is_tuple
 from flambeau.core.tensor import Tensor
+
+_CONTAINERS = (dict, list, deque, set, tuple)
 
 
 class Change(NamedTuple):
@@ -302,7 +304,7 @@ def _identity(member: Any) -> Any:
     return tuple(map(id, member)) if type(member) is tuple else id(member)
 
 
-def leaves_in(value: Any, left_out: Iterable[int] = ()) -> Iterator[Any]:
+def leaves_in(value: Any, left_out: Iterable[int] = ()) -> list[Any]:
     """The leaves of a container and those in it; any other object, or a stand-in, is its own leaf.
 
     Tensors that consist of others, as sparse ones do, are containers of these.
@@ -311,20 +313,22 @@ def leaves_in(value: Any, left_out: Iterable[int] = ()) -> Iterator[Any]:
         value: The container.
         left_out: The ids of containers that are not looked into.
     """
-    waiting, known = [value], {*left_out}
+    waiting, known, found = [value], {*left_out}, []
     for each in waiting:
-        is_container = isinstance(each, dict | list | deque | set) or is_tuple(each)
-        if isinstance(each, Tensor) and type(each) in OWN_PARTS:
-            waiting += OWN_PARTS[type(each)].take_apart(each)[0]
-        elif not is_container or type(each) in STAND_INS.values():
-            yield each
+        kind = type(each)
+        is_container = issubclass(kind, _CONTAINERS) and kind not in STAND_INS.values()
+        if kind in OWN_PARTS and issubclass(kind, Tensor):
+            waiting += OWN_PARTS[kind].take_apart(each)[0]
+        elif not is_container or (kind in OWN_PARTS and issubclass(kind, tuple)):
+            found.append(each)
         elif id(each) not in known:
             known.add(id(each))
-            if isinstance(each, dict):
+            if issubclass(kind, dict):
                 waiting += dict.values(each)
             else:
                 # Past the methods of a tuple's class: its `__len__` may mean something else.
-                waiting += tuple.__iter__(each) if isinstance(each, tuple) else each
+                waiting += tuple.__iter__(each) if issubclass(kind, tuple) else each
+    return found
 
 
 def is_of_trace(value: Any) -> bool:

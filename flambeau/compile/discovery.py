@@ -118,6 +118,8 @@ class Discovery:
             self._known[id(each)] = each, name
             self._chance.meet(each)
             inner = [m for m in self._inside(each, name) if type(m) not in _PLAIN_TYPES]
+            if not inner:
+                continue
             room = MANY - len(waiting)
             if len(inner) > room and not all(map(_is_plain_tensor, inner[room:])):
                 self.left_out[name or type(each).__name__] = None
@@ -167,7 +169,7 @@ class Discovery:
             # A proxy hides its referent, but its methods are bound to the referent.
             return [Outside(value, None, ("__setattr__", "__self__")).get()]
         if isinstance(value, ContextVar):
-            self._note_and_discover(labelled(Variable(value.get), value.name))
+            self._note_and_discover(Variable(value.get, label=value.name))
             return ()
         if isinstance(value, np.ndarray):
             members = value.flat if value.dtype == object else ()
@@ -231,8 +233,7 @@ class Discovery:
 
     def _note_class(self, value: Any, kind: type, label: str) -> None:
         # Python finds operators on the class without asking the object.
-        place = Outside(value, None, ("__class__",))
-        self._note(labelled(place, f"{label or kind.__name__}.__class__"))
+        self._note(Outside(value, None, ("__class__",), f"{label or kind.__name__}.__class__"))
 
     def _know_function(self, function: FunctionType, label: str) -> Iterable[Any]:
         code = function.__code__
@@ -277,7 +278,7 @@ class Discovery:
             for name in interception.METHODS:
                 if name in vars(cls):
                     own = functools.partial(interception.own_method, cls, name)
-                    self._note(labelled(Returned(own), f"{cls.__name__}.{name}"))
+                    self._note(Returned(own, label=f"{cls.__name__}.{name}"))
             for name, found in [*vars(cls).items()]:
                 for function in functions_in(found):
                     self._known.setdefault(id(function), (function, name))
@@ -321,7 +322,7 @@ class Discovery:
         """Note the attribute that a class itself defines under a name."""
         found = vars(cls).get(name)
         more = ("__func__",) if isinstance(found, classmethod) else ()
-        self._note(labelled(Outside(cls, None, (name, *more)), f"{cls.__name__}.{name}"))
+        self._note(Outside(cls, None, (name, *more), f"{cls.__name__}.{name}"))
 
     def _note_named(self, value: Any, label: str, names: frozenset[str] | None = None) -> None:
         """Note the attributes of an object whose names are in code that ran."""
@@ -358,12 +359,6 @@ def defaults_of(function: FunctionType) -> list[Outside]:
     """The places of a function's default arguments."""
     keys = [*range(len(function.__defaults__ or ())), *(function.__kwdefaults__ or {})]
     return [Outside(function, key) for key in keys]
-
-
-def labelled(place: Outside, label: str) -> Outside:
-    """``place``, which messages call ``label``."""
-    place.label = label
-    return place
 
 
 def functions_in(found: Any) -> list[FunctionType]:

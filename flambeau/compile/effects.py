@@ -9,7 +9,7 @@ that were carried out, so that nothing is made or done twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from flambeau.compile.exchanging import Exchange, become_views, joined_view
@@ -68,38 +68,31 @@ class Effects:
         keeping = recording.keeping
         self.changes = bool(self._applying or keeping.leaves_more)
         self.look: Callable[..., Any] | None = None
-        lines = [*self._lines(gradients)]
+        lines = self._lines(gradients)
         if self._looking:
             self._looking.append(f"return [{', '.join(self._found)}]")
             self.look = self.page.function("look(leaves)", self._looking)
         self.write = self.page.function("write(results, arrays, leaves, found, done)", lines)
 
-    def _lines(self, gradients: PassedGradients | None) -> Iterator[str]:
+    def _lines(self, gradients: PassedGradients | None) -> list[str]:
         """All lines of `write`."""
-        keeping = self.recording.keeping
-        if self._found:
-            yield f"{', '.join(self._found)}, = found"
-        yield "outputs = results" if gradients is None else "outputs, residuals = results"
-        if not keeping.changes:
-            yield from (*self._making, *keeping.making)
-        else:
+        keeping, making = self.recording.keeping, [*self._making, *self.recording.keeping.making]
+        lines = [f"{', '.join(self._found)}, = found"] if self._found else []
+        lines.append("outputs = results" if gradients is None else "outputs, residuals = results")
+        if keeping.changes:
             made = [*self._cells.values(), *self._tensors.values(), *keeping.made]
             made += [] if gradients is None else ["node"]
-            names = f"({''.join(f'{each}, ' for each in made)})"
-            yield "if done:"
-            yield f"    {names} = done[0]"
-            yield "else:"
-            yield from (f"    {each}" for each in (*self._making, *keeping.making))
-            yield f"    done.append({names})"
-        yield from self._applying
+            names = f"({''.join([f'{each}, ' for each in made])})"
+            lines += ["if done:", f"    {names} = done[0]", "else:"]
+            making = [f"    {each}" for each in (*making, f"done.append({names})")]
+        lines += [*making, *self._applying]
         for i, change in enumerate(keeping.changes):
-            yield f"if len(done) == {i + 1}:"
-            yield from (f"    {each}" for each in change)
-        yield from keeping.setting
+            lines += [f"if len(done) == {i + 1}:", *[f"    {each}" for each in change]]
+        lines += keeping.setting
         if gradients is not None and gradients.leads_to_results:
             # Arguments that have left the tape are leaves by now.
-            yield f"node.connect([{', '.join(self._results)}])"
-        yield f"return {keeping.returned}"
+            lines.append(f"node.connect([{', '.join(self._results)}])")
+        return [*lines, f"return {keeping.returned}"]
 
     def _look_up(self, expression: str) -> str:
         """A variable for what ``look`` finds."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import io
 from array import array
 from collections import ChainMap, OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from flambeau.compile.ownership import module_of, state_of
+from flambeau.compile.ownership import is_own, module_of, state_of
 from flambeau.core.identity import Same, exactly
-from flambeau.core.pytree import is_tuple
+from flambeau.core.pytree import OWN_PARTS, is_tuple
 
 _BY_VALUE = (int, float, bool, complex, str, bytes, type(None), np.generic)
 # Where the classes of the common containers are defined.
@@ -26,63 +27,104 @@ _OF_BYTES: tuple[Any, ...] = (
 _CHANGEABLE = (dict, list, deque, set, np.ndarray, *_OF_BYTES)
 _VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 _WITH_ATTRIBUTES = (dict, list, set, frozenset, tuple, deque, np.ndarray)
-# Anything else compares by identity.
-_BY_CONTENT = (
-    *_WITH_ATTRIBUTES, *_OF_BYTES, *_VIEWS, MappingProxyType, ChainMap, io.BytesIO, io.StringIO,
-)  # fmt: skip
 # Types whose values, if they are of no subclass, compare as they are.
 _EXACT = {int, bool, str, bytes, type(None)}
 
+# A value as the type of a container, ``None`` for anything else; and the content.
+Frozen: TypeAlias = tuple[Any, Any]
 
-def freeze(value: Any) -> tuple[Any, Any]:
+
+def freeze(value: Any) -> Frozen:
     """A value in a form that compares and that later changes of it do not reach.
 
     Returns:
         The type of a container, ``None`` for anything else; and the content.
     """
-    if type(value) in _EXACT:
-        return None, (type(value), value)
-    if isinstance(value, _BY_VALUE):
-        return (np.void if isinstance(value, np.void) else None), exactly(value)
-    if not isinstance(value, _BY_CONTENT):
+    cls = type(value)
+    if cls in _EXACT:
+        return None, (cls, value)
+    form = _form_of(cls)
+    if form is None:
         return None, Same(value)
-    kind, content = _content_of(value)
-    if has_own_kind(value) and state_of(value):
+    if has_own_kind(cls) and state_of(value):
         # Its attributes are its own.
+        kind, content = form(value)
         return kind, (Same(value), content)
-    return kind, content
+    return form(value)
 
 
-def has_own_kind(value: Any) -> bool:
-    """Whether ``value`` is a container of a class of its own."""
-    return isinstance(value, _WITH_ATTRIBUTES) and module_of(type(value)) not in _PLAIN
+@functools.lru_cache(maxsize=1024)
+def has_own_kind(cls: type) -> bool:
+    """Whether ``cls`` is a class of containers of the user's."""
+    return issubclass(cls, _WITH_ATTRIBUTES) and not (is_own(cls) or module_of(cls) in _PLAIN)
 
 
-def _content_of(value: Any) -> tuple[Any, Any]:
-    if isinstance(value, dict):
-        # Bypass methods that a subclass overrides.
-        base: Any = OrderedDict if isinstance(value, OrderedDict) else dict
-        keys, values = base.keys(value), base.values(value)
-        return dict, tuple(zip(map(_key, keys), map(freeze, values), strict=True))
-    if isinstance(value, list | deque) or is_tuple(value):
-        frozen = tuple(map(freeze, value))
-        fixed = isinstance(value, tuple) and all(kind is None for kind, _ in frozen)
-        return None if fixed else type(value), frozen
-    if isinstance(value, set | frozenset):
-        return set, frozenset(map(freeze, value))
-    if isinstance(value, np.ndarray):
-        of_objects = value.dtype == object
-        content = tuple(map(freeze, value.flat)) if of_objects else value.tobytes()
-        return np.ndarray, (value.dtype, value.shape, content)
-    if isinstance(value, _OF_BYTES):
-        return type(value), (getattr(value, "typecode", ""), bytes(value))
-    if isinstance(value, MappingProxyType | ChainMap):
-        return type(value), tuple((_key(name), freeze(each)) for name, each in value.items())
-    if isinstance(value, _VIEWS):
-        return type(value), freeze(value.mapping)
-    if isinstance(value, io.BytesIO | io.StringIO) and not value.closed:
-        return type(value), (value.tell(), value.getvalue())
-    return None, Same(value)
+@functools.lru_cache(maxsize=1024)
+def _form_of(cls: type) -> Callable[[Any], Frozen] | None:
+    """What freezes the instances of a class; ``None`` if they compare by identity."""
+    return next((form for kinds, form in _FORMS if issubclass(cls, kinds)), None)
+
+
+def _number(value: Any) -> Frozen:
+    return (np.void if isinstance(value, np.void) else None), exactly(value)
+
+
+def _dictionary(value: Any) -> Frozen:
+    # Bypass methods that a subclass overrides.
+    base: Any = OrderedDict if isinstance(value, OrderedDict) else dict
+    keys, values = base.keys(value), base.values(value)
+    return dict, tuple(zip(map(_key, keys), map(freeze, values), strict=True))
+
+
+def _sequence(value: Any) -> Frozen:
+    return type(value), tuple(map(freeze, value))
+
+
+def _tuple(value: Any) -> Frozen:
+    if type(value) in OWN_PARTS:
+        return None, Same(value)
+    frozen = tuple(map(freeze, value))
+    return (None if all(kind is None for kind, _ in frozen) else type(value)), frozen
+
+
+def _set(value: Any) -> Frozen:
+    return set, frozenset(map(freeze, value))
+
+
+def _array(value: Any) -> Frozen:
+    of_objects = value.dtype == object
+    content = tuple(map(freeze, value.flat)) if of_objects else value.tobytes()
+    return np.ndarray, (value.dtype, value.shape, content)
+
+
+def _bytes(value: Any) -> Frozen:
+    return type(value), (getattr(value, "typecode", ""), bytes(value))
+
+
+def _mapping(value: Any) -> Frozen:
+    return type(value), tuple((_key(name), freeze(each)) for name, each in value.items())
+
+
+def _view(value: Any) -> Frozen:
+    return type(value), freeze(value.mapping)
+
+
+def _stream(value: Any) -> Frozen:
+    return (None, Same(value)) if value.closed else (type(value), (value.tell(), value.getvalue()))
+
+
+_FORMS: tuple[tuple[tuple[Any, ...], Callable[[Any], Frozen]], ...] = (
+    (_BY_VALUE, _number),
+    ((dict,), _dictionary),
+    ((list, deque), _sequence),
+    ((tuple,), _tuple),
+    ((set, frozenset), _set),
+    ((np.ndarray,), _array),
+    (_OF_BYTES, _bytes),
+    ((MappingProxyType, ChainMap), _mapping),
+    (_VIEWS, _view),
+    ((io.BytesIO, io.StringIO), _stream),
+)
 
 
 def sharing_in(values: Iterable[Any]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ lists, dictionaries, sets and NumPy arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from flambeau.compile.ownership import is_own
 from flambeau.compile.places import Member, Outside, Sizes, check_of
 from flambeau.compile.source import Page
 from flambeau.core import world
+from flambeau.core.announcing import Announcing
 from flambeau.core.identity import MISSING, Same
 from flambeau.core.view import view_key
 from flambeau.core.warning import warn
@@ -35,6 +36,8 @@ _LARGE = 1 << 20
 MemberName = tuple[str, str]
 TRAINING: MemberName = ("", "training")
 
+_EMPTY = freeze({})
+
 
 class ModuleSnapshot:
     """The attributes of a module as a trace found them on entry.
@@ -46,10 +49,9 @@ class ModuleSnapshot:
     def __init__(self, module: Any) -> None:
         self.module = module
         self.cls = type(module)
-        self.entries = _entries(module)
-        self.values = {place: Member(module, place).get() for place in self.entries}
-        for (_, name), value in self.values.items():
-            _warn_of_size(f"{self.cls.__name__}.{name}", value)
+        self.values = _values(module)
+        self.entries = _frozen(self.values)
+        _warn_of_size(self.values, lambda place: f"{self.cls.__name__}.{place[1]}")
         self.ignored: set[MemberName] = set()
 
     def amend(self, name: str, before: Any) -> None:
@@ -120,24 +122,38 @@ def is_of_hooks(module: Any, place: MemberName) -> bool:
     return name == "_is_full_backward_hook" or hasattr(registry, "announces_changes")
 
 
-def _entries(module: Any) -> dict[MemberName, Any]:
-    entries: dict[MemberName, Any] = {}
+def _values(module: Any) -> dict[MemberName, Any]:
+    values: dict[MemberName, Any] = {}
     for name, value in vars(module).items():
         if name in _MEMBERS and isinstance(value, dict):
             for key, member in value.items():
-                entries[name, key] = freeze(member)
+                values[name, key] = member
         else:
-            entries["", name] = freeze(value)
-    return entries
+            values["", name] = value
+    return values
 
 
-def _warn_of_size(name: str, value: Any) -> None:
-    if isinstance(value, np.ndarray) and value.nbytes >= _LARGE:
-        warn(
-            f"a compiled function uses the NumPy array {name}, of {value.nbytes / 1e6:.0f} MB, "
-            "which is compared at every call, since its elements may change; pass it as an "
-            "argument, or make it a Tensor outside, with flambeau.from_numpy()",
-        )
+def _frozen(values: dict[MemberName, Any]) -> dict[MemberName, Any]:
+    # Most tables of hooks are empty.
+    return {
+        place: _EMPTY if issubclass(type(value), Announcing) and not value else freeze(value)
+        for place, value in values.items()
+    }
+
+
+def _entries(module: Any) -> dict[MemberName, Any]:
+    return _frozen(_values(module))
+
+
+def _warn_of_size(values: dict[Any, Any], name_of: Callable[[Any], str]) -> None:
+    for place, value in values.items():
+        if isinstance(value, np.ndarray) and value.nbytes >= _LARGE:
+            warn(
+                f"a compiled function uses the NumPy array {name_of(place)}, of "
+                f"{value.nbytes / 1e6:.0f} MB, which is compared at every call, since its elements "
+                "may change; pass it as an argument, or make it a Tensor outside, with "
+                "flambeau.from_numpy()",
+            )
 
 
 def _freeze_plain(value: Any) -> tuple[Any, Any]:
@@ -209,19 +225,17 @@ class OutsideSnapshot:
         self._exchanged: set[Outside] = set()
         self._renewals = 0
 
-    def update(self, places: Iterable[Outside]) -> list[Outside]:
-        """Add the values of those ``places`` that are new, and give these."""
-        added = []
-        for place in places:
-            if place not in self.entries:
-                value = place.get()
-                frozen = _freeze_plain(value)
-                if frozen != _freeze_plain(place.get()):
-                    continue  # An object that is made at each look cannot be compared.
-                _warn_of_size(str(place), value)
-                self.entries[place], self.values[place] = frozen, value
-                added.append(place)
-        return added
+    def add(self, place: Outside) -> bool:
+        """Add the value of a place, and say whether that is new and can be compared."""
+        if place in self.entries:
+            return False
+        value, again = place.get(), place.get()
+        frozen = _freeze_plain(value)
+        if again is not value and frozen != _freeze_plain(again):
+            return False  # An object that is made at each look cannot be compared.
+        _warn_of_size({place: value}, str)
+        self.entries[place], self.values[place] = frozen, value
+        return True
 
     def renew(self, holder: Any) -> None:
         """Let the attributes of ``holder`` count as they are now."""
@@ -232,7 +246,7 @@ class OutsideSnapshot:
         ]
         for place in of_holder:
             del self.entries[place]
-        self.update(of_holder)
+            self.add(place)
 
     def take(self, places: Iterable[Outside], other: OutsideSnapshot) -> None:
         """Watch ``places`` too, as far as ``other`` does."""
@@ -245,9 +259,10 @@ class OutsideSnapshot:
         found = []
         for place, frozen in self.entries.items():
             now = place.get()
-            if _freeze_plain(now) == frozen:
+            is_same = now is self.values[place]
+            if (is_same and frozen[0] is None) or _freeze_plain(now) == frozen:
                 continue
-            if now is self.values[place] and has_own_kind(now):
+            if is_same and has_own_kind(type(now)):
                 # The function changes it, which a program does not; only which one it is counts.
                 self.entries[place] = None, Same(now)
             else:

@@ -171,6 +171,4 @@ def _changed(before: dict[Any, Any], now: dict[Any, Any]) -> list[Any]:
 
 
 def _attribute(tensor: Tensor, name: str) -> Outside:
-    slot = Outside(tensor, None, (name,))
-    slot.label = f"{type(tensor).__name__}.{name}"
-    return slot
+    return Outside(tensor, None, (name,), f"{type(tensor).__name__}.{name}")

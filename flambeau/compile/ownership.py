@@ -102,7 +102,7 @@ def is_module(value: Any) -> bool:
 def state_of(value: Any) -> dict[str, Any]:
     """The attributes of an object; no code of the user's runs."""
     try:
-        if isinstance(value, threading.local):
+        if issubclass(type(value), threading.local):
             # Those of the thread that asks.
             return vars(value)
         return object.__getattribute__(value, "__dict__")
@@ -123,7 +123,13 @@ def attributes_of(value: Any) -> dict[str, Any]:
 
 def in_class(cls: type, name: str) -> Any:
     """What instances of ``cls`` find on their class."""
+    definer = definer_of(cls, name)
+    return MISSING if definer is None else vars(definer)[name]
+
+
+def definer_of(cls: type, name: str) -> type | None:
+    """The class on which instances of ``cls`` find an attribute, if any defines it."""
     for each in cls.__mro__:
         if name in vars(each):
-            return vars(each)[name]
-    return MISSING
+            return each
+    return None

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import keyword
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import CellType, FunctionType, MemberDescriptorType
-from typing import Any
+from typing import Any, Self
 
 from flambeau.compile.source import Page
 from flambeau.compile.where import Call, Where
 from flambeau.core.identity import MISSING
 
 
-class Outside(Where):
+class Outside(tuple[Any, ...], Where):  # noqa: SLOT001 (a tuple has no slots of its own)
     """A value that a function finds outside itself.
 
     Args:
@@ -23,16 +24,22 @@ class Outside(Where):
             function with defaults, or the first object.
         key: Its name or position there; ``None`` for the object itself.
         attributes: The attributes that lead on from there.
+        label: Its name, if that is not the way from the root.
     """
 
-    __slots__ = ("attributes", "key", "label", "root")
+    # A tuple of the root's identity, the key and the attributes, since traces compare places often.
+    root: Any
+    label: str
+    key: Any = property(operator.itemgetter(1))
+    attributes: tuple[str, ...] = property(operator.itemgetter(2))  # type: ignore[assignment]
 
-    def __init__(self, root: Any, key: Any, attributes: tuple[str, ...] = ()) -> None:
-        self.root = root
-        self.key = key
-        self.attributes = attributes
-        #: Its name, if that is not the way from the root.
-        self.label: str = ""
+    def __new__(
+        cls, root: Any, key: Any = None, attributes: tuple[str, ...] = (), label: str = ""
+    ) -> Self:
+        """A place; arguments as for the class."""
+        made = super().__new__(cls, (id(root), key, attributes))
+        made.root, made.label = root, label
+        return made
 
     def get(self, call: Call = ()) -> Any:
         """The value now; `MISSING` if there is none."""
@@ -76,16 +83,6 @@ class Outside(Where):
             root.cell_contents = value
         else:
             _set_bound(root, self.key, value)
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Outside)
-            and self.root is other.root
-            and (self.key, self.attributes) == (other.key, other.attributes)
-        )
-
-    def __hash__(self) -> int:
-        return hash((id(self.root), self.key, self.attributes))
 
     def __str__(self) -> str:
         if self.label:
@@ -186,11 +183,6 @@ class Sizes(Outside):
         root: The dictionaries.
     """
 
-    __slots__ = ()
-
-    def __init__(self, root: list[Mapping[str, Any]]) -> None:
-        super().__init__(root, None)
-
     @staticmethod
     def of_all(states: list[Mapping[str, Any]]) -> list[Sizes]:
         """As many as it takes, since Python cannot compile sums of thousands of terms."""
@@ -207,11 +199,6 @@ class Returned(Outside):
     Args:
         root: The function to call.
     """
-
-    __slots__ = ()
-
-    def __init__(self, root: Callable[[], Any]) -> None:
-        super().__init__(root, None)
 
     def get(self, call: Call = ()) -> Any:
         """The result now; `MISSING` if the call raises."""
@@ -230,8 +217,6 @@ class Variable(Returned):
     Args:
         root: Its ``get``.
     """
-
-    __slots__ = ()
 
     def set(self, value: Any, call: Call = ()) -> None:
         """Set the variable; `MISSING` leaves it, since only a token takes its value away."""

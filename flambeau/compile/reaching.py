@@ -46,7 +46,7 @@ def reaches_trace(
         if isinstance(found, Tracer) or type(found) in _STAND_INS:
             return True
         visited.append(each)
-    clean.update((id(each), each) for each in visited)
+    clean.update(zip(map(id, visited), visited, strict=True))
     return False
 
 

@@ -18,11 +18,9 @@ from typing import Any
 from flambeau.compile import interception
 from flambeau.compile.asking import names_of_attributes
 from flambeau.compile.chance import is_of_chance
-from flambeau.compile.discovery import (
-    is_steady,
-    labelled,
-)
+from flambeau.compile.discovery import is_steady
 from flambeau.compile.ownership import (
+    definer_of,
     in_class,
     is_module,
     is_of_library,
@@ -134,13 +132,13 @@ class Reads(ReadsByName):
             elif name in (state := state_of(value)) or not hasattr(value, "__dict__"):
                 self._note_at(value, name)
             else:
-                self._note(labelled(Outside(state, name), self._label(value, name)))
+                self._note(Outside(state, name, (), self._label(value, name)))
         finally:
             self.paused = False
 
     def note_absent(self, tensor: Tensor, name: str) -> None:
         """Note that ``tensor`` was asked for an attribute that the user has not set."""
-        self._note(labelled(Outside(vars(tensor), name), f"{type(tensor).__name__}.{name}"))
+        self._note(Outside(vars(tensor), name, (), f"{type(tensor).__name__}.{name}"))
 
     def note_attributes(self, tensor: Tensor) -> None:
         """Note all that the user has set on ``tensor``."""
@@ -150,7 +148,7 @@ class Reads(ReadsByName):
 
     def note_setting(self, read: Callable[[], Any]) -> None:
         """Note that a setting of the process is asked for."""
-        self._note(labelled(Returned(read), f"{getattr(read, '__name__', read)}()"))
+        self._note(Returned(read, label=f"{getattr(read, '__name__', read)}()"))
 
     def enter(self, module: Any) -> None:
         """Note what calling a module depends on besides the module itself."""
@@ -196,18 +194,18 @@ class Reads(ReadsByName):
         ]
         for name in _DESCRIBING & self._names:
             for each in described:
-                self._note(labelled(Outside(each, None, (name,)), f"{each.__name__}.{name}"))
+                self._note(Outside(each, None, (name,), f"{each.__name__}.{name}"))
         if "__annotations__" in self._names:
             for each in described:
-                place = Returned(functools.partial(getattr, each, "__annotations__"))
-                self._note(labelled(place, f"{each.__name__}.__annotations__"))
+                read = functools.partial(getattr, each, "__annotations__")
+                self._note(Returned(read, label=f"{each.__name__}.__annotations__"))
         if "__subclasses__" in self._names:
             for cls in self._classes:
                 self._note(Returned(functools.partial(type.__subclasses__, cls)))
 
     def _read(self, value: Any, name: str) -> None:
         kind, state = type(value), state_of(value)
-        is_layer = is_module(value)
+        is_layer = "_parameters" in state
         if _keeps_to_itself(kind) and not is_layer and _is_asked_by_own_code():
             return
         self._done.add((id(value), name))
@@ -223,19 +221,22 @@ class Reads(ReadsByName):
         elif is_layer and (name in _TABLES or name in state or _is_member(state, name)):
             self._note_member(value, name)
         elif not (name.startswith("__") and name.endswith("__")):
-            self._read_plain(value, name, kind, state)
+            self._read_plain(value, name, kind, state, is_layer)
 
     def _read_of_module(self, module: ModuleType, name: str, state: dict[str, Any]) -> None:
         self._note_of_module(module, name, self._label(module, name))
         if name not in state and "__getattr__" in state:
             self._note_and_discover(Outside(state, "__getattr__"))
 
-    def _read_plain(self, value: Any, name: str, kind: type, state: dict[str, Any]) -> None:
-        found = in_class(kind, name)
+    def _read_plain(
+        self, value: Any, name: str, kind: type, state: dict[str, Any], is_layer: bool
+    ) -> None:
+        definer = definer_of(kind, name)
+        found = MISSING if definer is None else vars(definer)[name]
         self.discover(found)
-        if found is MISSING:
+        if definer is None:
             pass
-        elif is_of_library_class(_definer(kind, name)):
+        elif is_of_library_class(definer):
             if not _is_asked_by_a_library():
                 self._note_of_class(kind, name)
         else:
@@ -245,13 +246,13 @@ class Reads(ReadsByName):
                 # The descriptor makes a new value each time.
                 self._note(Returned(functools.partial(in_class, kind, name)))
             if not (is_plain and name in state):
-                place = labelled(Outside(kind, None, (name, *more)), f"{kind.__name__}.{name}")
+                place = Outside(kind, None, (name, *more), f"{kind.__name__}.{name}")
                 self._note_and_discover(place)
         if name in state or (found is not MISSING and _is_slot(found)):
             self._note_at(value, name)
         elif hasattr(value, "__dict__"):
-            place = labelled(Outside(state, name), self._label(value, name))
-            if is_module(value):
+            place = Outside(state, name, (), self._label(value, name))
+            if is_layer:
                 self.members[place] = value
                 if found is MISSING:
                     for table in _TABLES[:3]:
@@ -269,12 +270,12 @@ class Reads(ReadsByName):
                 (self._note_member if is_module(value) else self._note_at)(value, name)
 
     def _note_at(self, value: Any, name: str) -> None:
-        place = labelled(Outside(value, None, (name,)), self._label(value, name))
+        place = Outside(value, None, (name,), self._label(value, name))
         found = place.get()
         self._note_and_discover(place)
         if is_own(type(value)) and isinstance(found, list | dict):
             # Flambeau's own containers are compared by identity, and watched where it uses them.
-            self._note(labelled(Returned(functools.partial(len, found)), f"len({place})"))
+            self._note(Returned(functools.partial(len, found), label=f"len({place})"))
 
     def _note_member(self, module: Any, name: str) -> None:
         """Note that a member or a plain attribute of a module is read or set."""
@@ -284,7 +285,7 @@ class Reads(ReadsByName):
             for each in table.values() if isinstance(table, dict) else ():
                 self.discover(each)
             return
-        place = labelled(Outside(module, None, (name,)), f"{type(module).__name__}.{name}")
+        place = Outside(module, None, (name,), f"{type(module).__name__}.{name}")
         value = place.get()
         if not is_steady(value) and not hasattr(type(value), "announces_changes"):
             self.members[place] = module
@@ -342,7 +343,3 @@ def _asking(frame: FrameType | None) -> FrameType | None:
     ):
         frame = frame.f_back
     return frame
-
-
-def _definer(kind: type, name: str) -> type:
-    return next(cls for cls in kind.__mro__ if name in vars(cls))

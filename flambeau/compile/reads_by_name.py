@@ -16,7 +16,6 @@ from flambeau.compile.discovery import (
     CONTAINERS,
     Discovery,
     functions_in,
-    labelled,
     named_in,
 )
 from flambeau.compile.names import Names, names_of
@@ -218,13 +217,13 @@ class ReadsByName(Discovery):
             if isinstance(value, ModuleType):
                 self._note_of_module(value, name, label)
             elif isinstance(value, FunctionType) and not is_of_library(value.__code__):
-                self._note_and_discover(labelled(Outside(vars(value), name), label))
+                self._note_and_discover(Outside(vars(value), name, (), label))
             elif isinstance(value, type) and not is_of_library_class(value):
-                self._note_and_discover(labelled(Outside(value, None, (name,)), label))
+                self._note_and_discover(Outside(value, None, (name,), label))
             elif isinstance(value, type) and interception.can_tell(value):
                 self._note_of_class(value, name)
             elif naming.module_of(type(value)).startswith(_WITH_SETTINGS):
-                self._note(labelled(Outside(value, None, (name,)), label))
+                self._note(Outside(value, None, (name,), label))
                 return
             else:
                 self._chance.meet_date(value, name)
@@ -236,7 +235,7 @@ class ReadsByName(Discovery):
         found = in_class(cls, name)
         if found is not MISSING and not issubclass(cls, Tensor):
             more = ("__func__",) if isinstance(found, classmethod) else ()
-            place = labelled(Outside(cls, None, (name, *more)), f"{cls.__name__}.{name}")
+            place = Outside(cls, None, (name, *more), f"{cls.__name__}.{name}")
             self._note_and_discover(place)
 
     def _note_of_module(self, module: ModuleType, name: str, label: str) -> None:
@@ -244,15 +243,14 @@ class ReadsByName(Discovery):
         if isinstance(found, CONTAINERS) and is_of_library_module(module.__name__):
             # What libraries collect in large ones is their own affair.
             if len(found) <= _FEW:
-                place = Returned(functools.partial(getattr, module, name))
-                self._note(labelled(place, label))
+                self._note(Returned(functools.partial(getattr, module, name), label=label))
             return
         if found is MISSING and is_of_library_module(module.__name__):
             if in_class(type(module), name) is not MISSING and not name.startswith("__"):
                 # A property of a module with a class of its own.
-                self._note(labelled(Outside(module, None, (name,)), label))
+                self._note(Outside(module, None, (name,), label))
             return
-        self._note_and_discover(labelled(Outside(vars(module), name), label))
+        self._note_and_discover(Outside(vars(module), name, (), label))
 
     def _note_named(self, value: Any, label: str, names: frozenset[str] | None = None) -> None:
         """Note the attributes of an object that cannot tell which are read."""
@@ -266,5 +264,5 @@ class ReadsByName(Discovery):
             if isinstance(value, ModuleType):
                 self._note_of_module(value, name, f"{label}.{name}")
             elif not isinstance(value, type) or not functions_in(state[name]):
-                place = Outside(value, None, (name,))
-                self._note_and_discover(labelled(place, f"{label}.{name}" if label else ""))
+                name_of_place = f"{label}.{name}" if label else ""
+                self._note_and_discover(Outside(value, None, (name,), name_of_place))

@@ -56,7 +56,8 @@ class WatchingTrace(Trace):
             classes: The classes of the containers among these.
         """
         # The function may change a setting before it asks for it.
-        self.seen.update(map(Returned, settings.known))
+        for read in settings.known:
+            self.seen.add(Returned(read))
         for each in (function, *leaves, *classes):
             self.reads_outside.discover(each)
 
@@ -150,7 +151,7 @@ class WatchingTrace(Trace):
 
     def _prepare(self, place: Outside) -> None:
         """Take the value of ``place`` before it can change, and let a stand-in take its place."""
-        if not self.seen.update([place]):
+        if not self.seen.add(place):
             return
         value = self.seen.values[place]
         if isinstance(place, Returned) or place.attributes[-1:] == ("__self__",):
@@ -172,9 +173,10 @@ class WatchingTrace(Trace):
                 del self.snapshots[key]
         members = self.reads_outside.members
         places = self.reads_outside.places
-        self.outside.take((place for place in places if place not in members), self.seen)
+        self.outside.take([place for place in places if place not in members], self.seen)
+        entered = {id(each): self._is_entered(each) for each in members.values()}
         for place, module in members.items():
-            if not self._is_entered(module) and module not in self.switched:
+            if not entered[id(module)] and module not in self.switched:
                 self.outside.take([place], self.seen)
             elif place in self.seen.entries and self._can_change_silently(place, module):
                 self.outside.members.append(place)

@@ -9,6 +9,7 @@ So whatever happens during a trace, no tracer is left behind.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -168,7 +169,7 @@ class Trace:
         born = cell.born
         if born < self._began:
             return False
-        return not self._asides or all(born not in epochs for epochs in self._asides)
+        return not any(map(range.__contains__, self._asides, itertools.repeat(born)))
 
     def write(self, cell: Cell, array: Any) -> None:
         """Let the traced program put ``array`` into ``cell``."""
