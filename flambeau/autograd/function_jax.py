@@ -18,6 +18,7 @@ from jax.core import Tracer
 from flambeau.autograd.function_context import FunctionCtx
 from flambeau.autograd.function_jvp import call_jvp, defines_jvp
 from flambeau.autograd.function_node import Form, checked_gradients, pick_backward
+from flambeau.core.inside import transformation
 from flambeau.core.kernel import INEXACT
 from flambeau.core.modes import enable_grad, modes
 from flambeau.core.tensor import Tensor
@@ -27,7 +28,7 @@ Arrays = tuple[Any, ...]
 
 def is_transformed(args: Sequence[Any]) -> bool:
     """Whether a call with these arguments is part of a function that JAX transforms."""
-    if modes.trace is not None and modes.inside is None:
+    if modes.trace is not None and transformation() is None:
         return False
     return any(isinstance(each, Tensor) and isinstance(each._read(), Tracer) for each in args)
 

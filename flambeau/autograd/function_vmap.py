@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.autograd.function_node import is_overridden
-from flambeau.core.modes import modes
+from flambeau.core.inside import randomness
 from flambeau.core.tensor import Tensor
 from flambeau.core.tracers import constant
 
@@ -66,7 +66,7 @@ class _Call:
     def __init__(self, cls: Any, args: Sequence[Any]) -> None:
         self.cls = cls
         self.args = args
-        self.randomness = modes.randomness
+        self.randomness = randomness()
         self.shown: list[tuple[Any] | None] = []
         self.is_tuple = False
 

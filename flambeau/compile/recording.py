@@ -103,7 +103,7 @@ class Recording(Results):
         try:
             classes = arguments.classes_in(self.structure)
             self.trace.begin(self.function, self.joined.leaves, classes)
-            modes.trace = self.trace
+            self.trace.__enter__()
             notice_attributes(self.trace)
             # Values of context variables that it sets are gone with this copy.
             closed = contextvars.copy_context().run(jax.make_jaxpr(self._run), *arrays)
@@ -131,7 +131,7 @@ class Recording(Results):
                 undo()
             self.trace.reset()
             put_settings_back()
-        modes.trace = None
+        self.trace.__exit__()
         world.tracing.discard(self.trace)
         stop_noticing_attributes(self.trace)
         self.trace.reads_outside.finish()

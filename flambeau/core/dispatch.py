@@ -135,7 +135,7 @@ def _run_cast(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
     if trace is not None:
         for each in tensors:
             trace.note(each)
-    if modes.inside is not None:
+    if modes.inside is not None and modes.inside.capture is not None:
         inputs = lifted(inputs)
         tensors = [each for each in inputs if isinstance(each, Tensor)]
     arrays = [each._read() if isinstance(each, Tensor) else each for each in inputs]

@@ -1,8 +1,9 @@
-"""The transformations that the running code is inside of, and the Cells that it may write to.
+"""The blocks that the running code is inside of, and the Cells that it may write to.
 
-A transformation runs its function inside an `Inside`, and those of nested transformations form a
-stack. A compiled function's trace, `random.key_scope` and JAX's own tracing are such insides too.
-`writer` is the one place that asks all of them who takes a write.
+A transformation, a compiled function's trace and a `random.key_scope` each run code inside a
+`Block`, and the blocks form a stack: `modes.inside` is the innermost. Whatever depends on them asks
+the innermost block, which answers or asks the next one outwards. Outside of all blocks JAX's own
+tracing may be running.
 """
 
 from __future__ import annotations
@@ -17,45 +18,115 @@ from flambeau.core.modes import modes
 __all__: list[str] = []
 
 
-class Inside:
-    """A ``with`` block that is the inside of a transformation.
-
-    Tensors from outside cannot be written in place there, since a transformation may run the block
-    for many elements at once, or more than once.
+class Block:
+    """A ``with`` block that code is inside of. By itself it asks the next block outwards.
 
     Attributes:
-        around: The next inside outwards, or ``None``.
-        epoch: Cells born from then on belong to the block; see `flambeau.core.cell.Cell`.
+        around: The next block outwards, or ``None``.
+        transformation: The innermost `Inside` at or around the block, if any.
         capture: The innermost `flambeau.core.transform.Capture` at or around the block, if any.
         is_of_jax: Whether JAX's own functions transform the block: what no_grad means must be told
             to JAX, and tensors that hold tracers belong to the block.
+        draws: The `flambeau.random.drawing.Place` where random numbers may be drawn; ``None`` means
+            outside of JAX's transformations.
+        randomness: ``"error"`` where random numbers cannot be drawn; `func.vmap`'s word for it.
     """
 
-    around: Inside | None = None
-    epoch = 0
+    around: Block | None = None
+    transformation: Inside | None = None
     capture: Any = None
     is_of_jax = False
+    draws: Any = None
+    randomness = "different"
 
     def __enter__(self) -> Any:
-        around = self.around = modes.inside
-        self.capture = None if around is None else around.capture
-        self.is_of_jax = around is not None and around.is_of_jax
-        self.epoch = next_epoch()
+        self.around = modes.inside
+        around = Block if self.around is None else self.around
+        self.transformation, self.capture = around.transformation, around.capture
+        self.is_of_jax = around.is_of_jax
+        self.draws, self.randomness = around.draws, around.randomness
+        self._begin()
         modes.inside = self
         return self
 
     def __exit__(self, *exception: object) -> None:
         modes.inside = self.around
 
+    def _begin(self) -> None:
+        """Called on entry, when the block knows what is around it."""
+
     def owns(self, cell: Cell) -> bool:
         """Whether ``cell`` was made inside."""
-        return cell.born >= self.epoch or (self.is_of_jax and isinstance(cell.array, Tracer))
+        return False if self.around is None else self.around.owns(cell)
+
+    def writer(self, cell: Cell, array: Any) -> Any:
+        """See `writer`."""
+        return _outermost(cell, array) if self.around is None else self.around.writer(cell, array)
+
+    def lift(self, tensor: Any) -> Any:
+        """What stands for a tensor inside, if it is from outside and has derivatives there."""
+        return tensor if self.capture is None else self.capture.lift(tensor)
+
+
+class Inside(Block):
+    """A block that is the inside of a transformation.
+
+    Tensors from outside cannot be written in place there, since a transformation may run the block
+    for many elements at once, or more than once.
+
+    Attributes:
+        epoch: Cells born from then on belong to the block; see `flambeau.core.cell.Cell`.
+    """
+
+    epoch = 0
+
+    def _begin(self) -> None:
+        self.epoch = next_epoch()
+        self.transformation = self
+
+    def owns(self, cell: Cell) -> bool:
+        """See `Block.owns`."""
+        return cell.born >= self.epoch or (self.is_of_jax and _is_of_jax(cell))
+
+    def writer(self, cell: Cell, array: Any) -> Any:
+        """See `writer`."""
+        if not self.owns(cell):
+            _refuse()
+
+
+def _is_of_jax(cell: Cell) -> bool:
+    return isinstance(cell.array, Tracer)
+
+
+def _outermost(cell: Cell, array: Any) -> None:
+    """Refuse to put what JAX's own tracing has made into a Cell from outside of that."""
+    if isinstance(array, Tracer) and not _is_of_jax(cell):
+        _refuse()
+
+
+def _refuse() -> None:
+    raise RuntimeError(
+        "a transformed function (grad, vmap, jvp, jit) cannot write in place to a tensor from "
+        "outside it; take the tensor as an argument, or return the new value instead"
+    )
+
+
+def transformation() -> Inside | None:
+    """The innermost transformation that is running, or ``None``."""
+    inside = modes.inside
+    return None if inside is None else inside.transformation
 
 
 def capture() -> Any:
     """The `flambeau.core.transform.Capture` that is running, or ``None``."""
     inside = modes.inside
     return None if inside is None else inside.capture
+
+
+def randomness() -> str:
+    """How random numbers are drawn here; see `Block`."""
+    inside = modes.inside
+    return Block.randomness if inside is None else inside.randomness
 
 
 def stops_gradients() -> bool:
@@ -70,18 +141,5 @@ def writer(cell: Cell, array: Any) -> Any:
     Raises:
         RuntimeError: The Cell is from outside of a transformation that is running.
     """
-    inside, trace = modes.inside, modes.trace
-    if inside is not None:
-        is_own = inside.owns(cell)
-    elif trace is not None:
-        return trace
-    else:
-        is_own = not isinstance(array, Tracer) or isinstance(cell.array, Tracer)
-        # Inside a key_scope, what was made there belongs to the function that JAX transforms.
-        is_own = is_own or (modes.place is not None and cell.born >= modes.place.epoch)
-    if not is_own:
-        raise RuntimeError(
-            "a transformed function (grad, vmap, jvp, jit) cannot write in place to a tensor from "
-            "outside it; take the tensor as an argument, or return the new value instead"
-        )
-    return None
+    inside = modes.inside
+    return _outermost(cell, array) if inside is None else inside.writer(cell, array)

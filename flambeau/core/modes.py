@@ -18,10 +18,7 @@ class _ThreadModes(threading.local):
         grad_mode: What `is_grad_enabled` reports.
         inference: Inside `inference_mode`.
         trace: The `flambeau.core.trace.Trace` that is recording, or ``None``.
-        inside: The `flambeau.core.inside.Inside` of the transformation that is running, if any.
-        randomness: ``"error"`` where random numbers cannot be drawn.
-        place: The `flambeau.random.drawing.Place` where they can; ``None`` means outside of JAX's
-            transformations.
+        inside: The innermost `flambeau.core.inside.Block`, if there is any.
         packing: The `flambeau.core.packing.Hooks` for tensors that the tape saves, if any.
         packing_refused: What an attempt to set such hooks is told; ``None`` where it is allowed.
         level: The `flambeau.core.dual.Level` that is open, if any.
@@ -40,8 +37,6 @@ class _ThreadModes(threading.local):
     inference = False
     trace: Any = None
     inside: Any = None
-    randomness = "different"
-    place: Any = None
     packing: Any = None
     packing_refused: str | None = None
     autocast: Any = None

@@ -21,7 +21,7 @@ from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.dual import tangent_of
 from flambeau.core.history import History, look_at
 from flambeau.core.host import HostAccess
-from flambeau.core.inside import writer
+from flambeau.core.inside import transformation, writer
 from flambeau.core.layout import strided
 from flambeau.core.modes import modes
 from flambeau.core.strides import contiguous_strides, is_in_order, offset_of, strides_of
@@ -137,7 +137,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
     def _constant(self, cls: type[Tensor]) -> Any:
         """`_alias`, through which JAX's transformations send no gradient either."""
         if isinstance(self._cell.array, Tracer) and (
-            modes.trace is None or modes.inside is not None
+            modes.trace is None or transformation() is not None
         ):
             return handle_on(Cell(constant(self._read())), cls)
         return self._alias(cls)
@@ -200,7 +200,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
 
     def _store_later(self, make: Callable[[], Any]) -> None:
         """`_store` the array that ``make()`` gives, when it is first read if possible."""
-        alone = self._view is None and modes.trace is None and modes.inside is None
+        alone = self._view is None and modes.inside is None
         if alone and not (meshes.in_use and meshes.mesh_of(self._cell.array)):
             self._cell.write_later(make)
         else:

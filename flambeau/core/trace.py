@@ -20,6 +20,7 @@ from jax.core import Tracer
 from flambeau.core.cell import Cell, is_abstract, next_epoch
 from flambeau.core.device import get_default_device, of_sharding
 from flambeau.core.identity import MISSING
+from flambeau.core.inside import Block
 from flambeau.core.modes import modes
 
 
@@ -79,8 +80,8 @@ class Handle(NamedTuple):
         tensor._cell, tensor._view, tensor._accumulator = self.cell, self.view, self.accumulator
 
 
-class Trace:
-    """One recording of a Python function into one program.
+class Trace(Block):
+    """One recording of a Python function into one program, as a ``with`` block.
 
     Attributes:
         reads: Every Cell that was read before it was written, with the array it held. JAX keeps
@@ -132,6 +133,30 @@ class Trace:
         self._asides: list[range] = []
         # Products of matrices are compiled for the precision chosen.
         self.watch(jax.config, lambda: jax.config.values["jax_default_matmul_precision"])
+
+    def __enter__(self) -> Trace:
+        # First, since an interrupt may come.
+        self.around = modes.inside
+        modes.trace = self
+        return super().__enter__()
+
+    def __exit__(self, *exception: object) -> None:
+        """End the block; this may be done again, or where the block has not begun."""
+        if modes.trace is self:
+            modes.inside = self.around
+            modes.trace = None
+
+    def owns(self, cell: Cell) -> bool:
+        """See `Block.owns`."""
+        return self.is_made_inside(cell)
+
+    def writer(self, cell: Cell, array: Any) -> Any:
+        """See `flambeau.core.inside.writer`; inside of `outside` the trace does not count."""
+        if modes.trace is not self:
+            return super().writer(cell, array)
+        if self.transformation is not None and not self.owns(cell):
+            self.transformation.writer(cell, array)
+        return self
 
     def read(self, cell: Cell) -> Any:
         """The value of ``cell`` as the traced program sees it."""
@@ -357,14 +382,17 @@ def outside() -> Iterator[None]:
 
     For state that is made once and then lives on, such as an optimizer's.
     """
-    trace, modes.trace = modes.trace, None
+    trace, inside = modes.trace, modes.inside
     if trace is None:
         yield
         return
     began = next_epoch()
     try:
+        modes.trace = None
+        if inside is trace:
+            modes.inside = trace.around
         with jax.ensure_compile_time_eval():
             yield
     finally:
         trace._asides.append(range(began, next_epoch()))
-        modes.trace = trace
+        modes.trace, modes.inside = trace, inside

@@ -128,8 +128,8 @@ class Capture(Inside):
 
 def lifted(inputs: Iterable[Any]) -> tuple[Any, ...]:
     """Operands as they are inside the transformation that is running."""
-    running = capture()
-    return tuple(inputs) if running is None else tuple([running.lift(each) for each in inputs])
+    inside = modes.inside
+    return tuple(inputs) if inside is None else tuple([inside.lift(each) for each in inputs])
 
 
 def hides_gradients() -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 from jax.core import Tracer
 
+from flambeau.core.inside import transformation
 from flambeau.core.modes import inference_mode, modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Capture
@@ -263,7 +264,7 @@ def _place(module: Module, name: str) -> tuple[dict[str, Any], str]:
 
 def _is_transformed(leaves: list[Any]) -> bool:
     """Whether the call is part of a function that JAX itself transforms."""
-    if modes.inside is not None or modes.trace is not None:
+    if transformation() is not None or modes.trace is not None:
         return False
     arrays = (each._cell.array if isinstance(each, Tensor) else each for each in leaves)
     return any(isinstance(each, Tracer) for each in arrays)

@@ -9,14 +9,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.transform import Capture, lifted
 from flambeau.core.writing import put
 from flambeau.func import recorded
 from flambeau.func.tree import Structure, as_tensor, broadcast, flatten, unflatten
 from flambeau.ops.shape import cat, stack
-from flambeau.random.drawing import Descent
+from flambeau.random.drawing import Descent, Drawing
 
 __all__ = ["vmap"]
 
@@ -194,7 +193,7 @@ class _Mapped:
         )
 
     def _example(self, capture: Capture, descent: Descent, *arrays: Any) -> tuple[Any, ...]:
-        with capture, descent, _drawing(self.randomness):
+        with capture, descent, Drawing(randomness=self.randomness):
             parts = [Tensor._wrap(each) for each in arrays]
             outputs, self.structure = flatten(self.batch.call(parts))
             outputs = [as_tensor(each) for each in outputs]
@@ -216,19 +215,6 @@ class _Mapped:
             raise ValueError(
                 "vmap(): an output depends on the example, but its out_dims is None"
             ) from error
-
-
-class _drawing:
-    """A ``with`` block in which random numbers are drawn in a certain way."""
-
-    def __init__(self, randomness: str) -> None:
-        self.randomness = randomness
-
-    def __enter__(self) -> None:
-        self.before, modes.randomness = modes.randomness, self.randomness
-
-    def __exit__(self, *exception: object) -> None:
-        modes.randomness = self.before
 
 
 def _batch_dims(in_dims: Any, leaves: list[Any], structure: Structure) -> list[int | None]:

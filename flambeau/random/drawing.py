@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import random
 
-from flambeau.core.cell import next_epoch
-from flambeau.core.inside import capture
+from flambeau.core.cell import Cell, next_epoch
+from flambeau.core.inside import Block, capture
 from flambeau.core.jax_core import no_transformations, transformations
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
@@ -29,19 +29,45 @@ class Place:
         is_foreign: Whether it is inside a function that JAX transforms, where none can serve.
 
     Attributes:
-        epoch: Cells born from then on were made inside the scope; see `flambeau.core.cell.Cell`.
         state: Which of JAX's transformations are running there.
         trace: The trace of `flambeau.compile` that is recording there, if any.
     """
 
-    __slots__ = ("epoch", "is_foreign", "scope", "state", "trace")
+    __slots__ = ("is_foreign", "scope", "state", "trace")
 
-    def __init__(self, scope: key_scope | None, is_foreign: bool, epoch: int) -> None:
-        self.epoch: int = epoch
+    def __init__(self, scope: key_scope | None, is_foreign: bool) -> None:
         self.scope: key_scope | None = scope
         self.is_foreign: bool = is_foreign
         self.state: Any = transformations()
         self.trace: Any = modes.trace
+
+
+class Drawing(Block):
+    """A block in which random numbers are drawn at a place, or in a way, of its own.
+
+    What is made inside belongs to the function that JAX transforms there.
+
+    Args:
+        place: The place; by default that of the block around.
+        randomness: See `flambeau.core.inside.Block`; by default that of the block around.
+    """
+
+    def __init__(self, place: Place | None = None, randomness: str = "") -> None:
+        self.place = place
+        self.way = randomness
+
+    def _begin(self) -> None:
+        self.epoch: int = next_epoch()
+        self.draws = self.place or self.draws
+        self.randomness = self.way or self.randomness
+
+    def owns(self, cell: Cell) -> bool:
+        """See `Block.owns`."""
+        return cell.born >= self.epoch or super().owns(cell)
+
+    def writer(self, cell: Cell, array: Any) -> Any:
+        """See `flambeau.core.inside.writer`."""
+        return None if cell.born >= self.epoch else super().writer(cell, array)
 
 
 class key_scope:
@@ -90,17 +116,18 @@ class key_scope:
         self.count = 0
         #: The transformation of `flambeau.func` that the block stands in, if any.
         self.capture: Any = None
-        self._before: list[tuple[Any, Any]] = []
+        self._blocks: list[Drawing] = []
 
     def __enter__(self) -> key_scope:
-        self._before.append((modes.place, modes.randomness))
         self.capture = capture()
-        is_foreign = not _is_here() or (modes.place is not None and modes.place.is_foreign)
-        modes.place, modes.randomness = Place(self, is_foreign, next_epoch()), "different"
+        place = _place()
+        is_foreign = not _is_here() or (place is not None and place.is_foreign)
+        self._blocks.append(Drawing(Place(self, is_foreign), "different"))
+        self._blocks[-1].__enter__()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        modes.place, modes.randomness = self._before.pop()
+        self._blocks.pop().__exit__()
 
     def take_key(self) -> Any:
         """The two words that the next draw takes."""
@@ -126,9 +153,14 @@ def _checked(key: Any) -> Any:
     return keys
 
 
+def _place() -> Place | None:
+    inside = modes.inside
+    return None if inside is None else inside.draws
+
+
 def _is_in_program() -> bool:
     """Whether `flambeau.compile` is recording: the program takes in the generators' keys."""
-    trace, place = modes.trace, modes.place
+    trace, place = modes.trace, _place()
     return trace is not None and (place is None or place.trace is not trace)
 
 
@@ -139,7 +171,7 @@ def _is_among_transformations(place: Place | None) -> bool:
 
 def _is_here() -> bool:
     """Whether draws are allowed where this is called."""
-    return _is_in_program() or not _is_among_transformations(modes.place)
+    return _is_in_program() or not _is_among_transformations(_place())
 
 
 def current_scope(generator: Any) -> key_scope | None:
@@ -154,7 +186,7 @@ def current_scope(generator: Any) -> key_scope | None:
     """
     if _is_in_program():
         return None
-    place = modes.place
+    place = _place()
     if _is_among_transformations(place):
         if jax.config.eager_constant_folding:  # type: ignore[attr-defined]
             # Inside jax.ensure_compile_time_eval() numbers are meant to be constants.
@@ -175,22 +207,18 @@ def current_scope(generator: Any) -> key_scope | None:
     return None
 
 
-class Descent:
+class Descent(Drawing):
     """The step into a function that one of this library's own transformations runs by JAX's.
 
     Made before that step; inside, as a ``with`` block, draws are allowed if they were outside.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.leads_on: bool = _is_here() and not _is_in_program()
 
-    def __enter__(self) -> None:
-        place = self._before = modes.place
+    def _begin(self) -> None:
+        super()._begin()
         if self.leads_on:
-            modes.place = (
-                Place(None, False, next_epoch()) if place is None
-                else Place(place.scope, place.is_foreign, place.epoch)
-            )  # fmt: skip
-
-    def __exit__(self, *exception: object) -> None:
-        modes.place = self._before
+            before = self.draws
+            self.draws = Place(before and before.scope, before is not None and before.is_foreign)

@@ -17,7 +17,7 @@ import numpy as np
 from flambeau.core import exhaustion
 from flambeau.core.device import device
 from flambeau.core.generations import remembered
-from flambeau.core.inside import capture
+from flambeau.core.inside import capture, randomness
 from flambeau.core.modes import modes
 from flambeau.core.programs import compiled
 from flambeau.core.transform import drawn
@@ -199,7 +199,7 @@ _Source = Generator | key_scope
 
 def _source(where: device, generator: Any) -> _Source | None:
     """The generator to draw from; ``None`` on the meta device."""
-    if modes.randomness == "error":
+    if randomness() == "error":
         raise RuntimeError(
             "random numbers cannot be drawn inside vmap() with randomness='error'; say "
             "randomness='same' or 'different', or draw them outside"

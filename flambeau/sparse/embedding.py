@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.core import anomaly, engine, tape
+from flambeau.core.inside import transformation
 from flambeau.core.lazy_cotangent import value_of
 from flambeau.core.modes import modes, no_grad
 from flambeau.core.node import Edge, Node
@@ -25,7 +26,7 @@ def embedding(
     """
     is_plain = type(input) in PLAIN_TYPES and type(weight) in PLAIN_TYPES
     is_recorded = modes.grad_enabled and weight.requires_grad and not weight.is_meta
-    is_transformed = modes.inside is not None or modes.dual is not None
+    is_transformed = transformation() is not None or modes.dual is not None
     if not (is_plain and is_recorded) or is_transformed or modes.autocast is not None:
         return dense.embedding(input, weight, padding_idx, scale_grad_by_freq)
     if scale_grad_by_freq:

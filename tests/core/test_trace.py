@@ -6,7 +6,6 @@ from jax.core import Tracer
 
 import flambeau
 from flambeau.core.cell import Cell
-from flambeau.core.modes import modes
 from flambeau.core.trace import Trace, current, outside
 
 
@@ -19,11 +18,8 @@ def traced(function):
         results.append(function())
         return 0
 
-    modes.trace = trace
-    try:
+    with trace:
         jax.make_jaxpr(run)()
-    finally:
-        modes.trace = None
     return trace, results[0]
 
 

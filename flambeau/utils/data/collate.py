@@ -219,7 +219,7 @@ def _unknown(kind: Any) -> TypeError:
 
 def _on_host(batch: Any) -> list[np.ndarray] | None:
     """The elements of tensors, if they are at hand and no gradients are asked for."""
-    if modes.trace is not None or modes.inside is not None:
+    if modes.inside is not None:
         return None
     bases: dict[Any, np.ndarray] = {}
     arrays = []
