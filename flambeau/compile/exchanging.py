@@ -52,7 +52,6 @@ class Exchange(NamedTuple):
 
 def collect(
     handles: Mapping[Tensor, Handle],
-    nodes: Mapping[Tensor, Any],
     where_of: Callable[[Tensor], Where],
     owners: Mapping[Cell, Tensor],
     output_of: Callable[[Cell], int],
@@ -62,7 +61,6 @@ def collect(
 
     Args:
         handles: What tensors from outside, and stand-ins of arguments, were before.
-        nodes: The ``grad_fn`` that each had.
         where_of: Says where each is found at a call.
         owners: For each Cell from outside, and of a stand-in, a tensor that had it.
         output_of: Makes the array of a Cell an output of the program, and gives its number.
@@ -79,7 +77,7 @@ def collect(
         base = None if view is None else view.base
         was_base = None if before.view is None else before.view.base
         if view is not None and base is not None and base is not was_base:
-            if cell is not before.cell or base._grad_fn is not nodes[tensor]:
+            if cell is not before.cell or base._grad_fn is not before.grad_fn:
                 raise CompileError(
                     "the compiled function changes the shape of a tensor that it takes from "
                     f"outside in place, from {list(_shape(before))} to {list(tensor.shape)}, and "
@@ -160,7 +158,7 @@ def free_cells(trace: Trace, elsewhere: set[Tensor]) -> set[Tensor]:
         count[tensor._cell] = count.get(tensor._cell, 0) + 1
     return {
         tensor
-        for tensor in trace.handles
+        for tensor in trace.exchanged
         if tensor not in elsewhere
         and count.get(tensor._cell) == 1
         and not isinstance(tensor._cell.array, Tracer)
@@ -172,7 +170,7 @@ def loose_tensors(recording: Any) -> set[Tensor]:
     trace = recording.trace
     found = {tensor for pair in recording.slot_before for _, tensor in tensors_in(pair[1], pair[0])}
     found |= {grad for grad in trace.grads_read.values() if grad is not None}
-    looked_up = found & trace.handles.keys()
+    looked_up = found & trace.exchanged.keys()
     return looked_up | free_cells(trace, found)
 
 
@@ -192,9 +190,9 @@ def slots_by_cell(recording: Any) -> dict[Cell, Where]:
     # A parameter, or any other tensor, that shares its Cell with what stood in a slot keeps it.
     owners = {id(tensor): tensor._cell for _, tensor in in_slots}
     trace = recording.trace
-    for tensor, (_, cell) in trace.tensors.items():
+    for tensor, before in trace.tensors.items():
         if id(tensor) not in owners:
-            slots.pop(cell, None)
+            slots.pop(before.cell, None)
     for tensor in trace.loose:
         slots.setdefault(tensor._cell, Whole(Itself(tensor)))
     return slots

@@ -376,11 +376,12 @@ class Guard:
         # A flag of ``None``: the program sets it before it matters.
         self.tensors = [
             (
-                tensor, None if tensor in trace.free else (flag, tensor._grad_fn is None),
-                None if tensor in trace.loose else cell, view_key(tensor._view),
+                tensor,
+                None if tensor in trace.free else (before.requires_grad, tensor._grad_fn is None),
+                None if tensor in trace.loose else before.cell, view_key(tensor._view),
                 tensor._leaf_hooks(),
             )
-            for tensor, (flag, cell) in trace.tensors.items()
+            for tensor, before in trace.tensors.items()
         ]  # fmt: skip
         #: What tensors are that the trace has only looked at, or that it exchanges.
         self.looked_at = [

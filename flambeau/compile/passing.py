@@ -22,6 +22,7 @@ from flambeau.core.lazy_cotangent import value_of
 from flambeau.core.node import Edge, Node
 from flambeau.core.programs import compiled
 from flambeau.core.tensor import Tensor
+from flambeau.core.trace import Handle
 from flambeau.core.upload import beside
 
 Root = tuple[tuple[Node, int], Any]
@@ -84,14 +85,14 @@ class _ToTheEdge(Backward):
 def trace_backward(
     roots: Sequence[Root],
     first_sequence: int,
-    histories: dict[Tensor, tuple[Any, int, bool]],
+    before: dict[Tensor, Handle],
 ) -> list[Arrival]:
     """Go on with a trace from its results backwards.
 
     Args:
         roots: The edges and arrays of the results that require grad.
         first_sequence: Nodes numbered below this are outside.
-        histories: The node and output number of each tensor that came in from outside.
+        before: The tensors that came in from outside, as they were.
 
     Returns:
         What arrives at tensors from outside, and at leaves.
@@ -102,7 +103,8 @@ def trace_backward(
     starts = [(edge, Tensor._wrap(placeholder(i, like))) for i, (edge, like) in enumerate(roots)]
     arrived = _ToTheEdge(starts, first_sequence).arrivals()
     owners: dict[Any, Tensor] = {}
-    for tensor, (node, number, _) in histories.items():
+    for tensor, handle in before.items():
+        node, number = handle.grad_fn, handle.output_nr
         if node is not None:
             owners.setdefault((node, number), tensor)
     arrivals = []

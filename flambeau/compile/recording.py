@@ -172,8 +172,6 @@ class Recording(Results):
         for i, (made, leaf) in enumerate(zip(stand_ins, self.joined.leaves, strict=True)):
             if arguments.is_input(leaf):
                 self.own.setdefault(made, i)
-                history = (made._grad_fn, made._output_nr, made._requires_grad)
-                self.trace.histories.setdefault(made, history)
                 self.given.setdefault(made, Handle.of(made))
                 if made is not leaf:
                     self.trace.facts.given.setdefault(made, (i, leaf))
@@ -239,7 +237,7 @@ class Recording(Results):
         trace.log.replace_again()
         try:
             with trace.noting():
-                arrivals = trace_backward(self.passing.roots, trace.first_sequence, trace.histories)
+                arrivals = trace_backward(self.passing.roots, trace.first_sequence, self.before())
             if trace.refused is not None:
                 raise errors.explain(trace.refused)
             if written != self._written():
@@ -268,7 +266,7 @@ class Recording(Results):
 
     def _is_known(self, tensor: Tensor) -> bool:
         """Whether ``tensor`` was there before the function, or is returned by it."""
-        made = isinstance(tensor._cell.array, Tracer) and tensor not in self.trace.handles
+        made = isinstance(tensor._cell.array, Tracer) and tensor not in self.trace.exchanged
         is_result = tensor in self.returned
         return not made or is_result or tensor in self.own
 
@@ -312,12 +310,11 @@ class Recording(Results):
     def _collect_exchanges(self) -> None:
         """Find the tensors from outside that were given another Cell or view."""
         trace = self.trace
-        handles = self.given | trace.handles
-        owners = {cell: tensor for tensor, (_, cell) in trace.tensors.items()}
+        handles = self.given | {tensor: trace.tensors[tensor] for tensor in trace.exchanged}
+        owners = {handle.cell: tensor for tensor, handle in trace.tensors.items()}
         owners.update({handle.cell: tensor for tensor, handle in handles.items()})
-        nodes = {tensor: node for tensor, (node, _, _) in trace.histories.items()}
         self.effects += exchanging.collect(
-            handles, nodes, self.where_is, owners, self.cell_output, self.add
+            handles, self.where_is, owners, self.cell_output, self.add
         )
 
     def _collect_flags(self) -> None:
@@ -334,14 +331,14 @@ class Recording(Results):
 
     def _is_detached(self, tensor: Tensor) -> bool:
         """Whether the function takes ``tensor`` off the tape."""
-        node = self.trace.histories.get(tensor, (None,))[0]
-        return node is not None and tensor._grad_fn is None
+        before = self.trace.tensors.get(tensor) or self.given.get(tensor)
+        return before is not None and before.grad_fn is not None and tensor._grad_fn is None
 
     def _collect_moved(self) -> None:
         """Find the tensors from outside whose history goes on inside, or ends there."""
-        for tensor, (node, _, _) in self.trace.histories.items():
+        for tensor, before in self.before().items():
             own = tensor._view is None or tensor._view.base is None
-            if own and tensor._grad_fn is not node:
+            if own and tensor._grad_fn is not before.grad_fn:
                 number = self.number(tensor)
                 if number is None:
                     number = LEAF if tensor._requires_grad else DETACHED
@@ -435,8 +432,8 @@ class Recording(Results):
         Once it has failed, what it assigned besides tensors is put back as well.
         """
         self.trace.log.restore()
-        for tensor, handle in self.trace.handles.items():
-            handle.put_back(tensor)
+        for tensor in self.trace.exchanged:
+            self.trace.tensors[tensor].put_back(tensor)
         for cell, version in self.trace.versions.items():
             cell.version = version
         for slot, _ in self.assigned:
@@ -457,8 +454,8 @@ class Recording(Results):
                 Member(module, guard.TRAINING).set(mode)
         trace.members.drop_tracers()
         trace.hooks.put_back()
-        for tensor, history in self.trace.histories.items():
-            tensor._grad_fn, tensor._output_nr, tensor._requires_grad = history
+        for tensor, handle in self.before().items():
+            handle.put_history_back(tensor)
         for tensor, flag in self.trace.flags.items():
             tensor._requires_grad = flag
 

@@ -58,7 +58,7 @@ class Results:
 
     Attributes:
         own: The stand-ins of arguments, with the positions of these.
-        given: The handles of the stand-ins when the trace began.
+        given: The stand-ins as they were when the trace began.
         outputs: The outputs of the program.
         returned: The tensors that are left or returned, with their positions among the results.
         results: How each is made at a call.
@@ -80,6 +80,10 @@ class Results:
         # The outputs that are the arrays of whole Cells which the function makes.
         self._output_of: dict[Cell, int] = {}
         self._result_of: dict[Tensor, Result] = {}
+
+    def before(self) -> dict[Tensor, Handle]:
+        """The stand-ins of arguments, and the tensors from outside that took part, as they were."""
+        return self.given | self.trace.tensors
 
     def keep(self, tensor: Tensor) -> int:
         """The position among the results of a tensor that the function leaves somewhere."""
@@ -104,7 +108,7 @@ class Results:
         slot = self.slot_of(value)
         if slot is not None:
             return Result(where=slot)
-        if value in self.trace.handles:
+        if value in self.trace.exchanged:
             return Result(where=Itself(value))
         alias = self._alias(value)
         if alias is not None:
@@ -160,9 +164,9 @@ class Results:
 
     def _is_from_outside(self, cell: Cell) -> bool:
         """Whether a tensor from outside has ``cell`` now."""
-        if any(each._cell is cell for each in (*self.own, *self.trace.handles)):
+        if any(each._cell is cell for each in (*self.own, *self.trace.exchanged)):
             return True
-        return any(each is cell for _, each in self.trace.tensors.values())
+        return any(each.cell is cell for each in self.trace.tensors.values())
 
     def slot_of(self, tensor: Tensor) -> Where | None:
         """The slot where ``tensor`` stood before the trace, if there is one."""

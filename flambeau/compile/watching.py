@@ -27,7 +27,7 @@ from flambeau.core.trace import Trace
 class WatchingTrace(Trace):
     """A trace that notes what the function reads outside itself, with the values found first.
 
-    Of each module that is called it takes a snapshot, and of each tensor the history.
+    Of each module that is called it takes a snapshot.
     """
 
     def __init__(self, first_sequence: int) -> None:
@@ -39,7 +39,6 @@ class WatchingTrace(Trace):
         self.seen = OutsideSnapshot()
         self.outside = OutsideSnapshot()
         self.log = Log()
-        self.histories: dict[Tensor, tuple[Any, int, bool]] = {}
         self.facts = Facts()
         self.hooks = HookSnapshot()
         # Modules that were put into training or evaluation mode, with the mode before.
@@ -227,7 +226,6 @@ class WatchingTrace(Trace):
         if tensor not in self.tensors and self.is_outside(tensor):
             tensor._follow_base()
             super().note(tensor)
-            self.histories[tensor] = (tensor._grad_fn, tensor._output_nr, tensor._requires_grad)
             with self._paused():
                 self.reads_outside.discover(tensor)
 

@@ -54,30 +54,44 @@ class MadeInsideError(TracedValueError):
 
 
 class Handle(NamedTuple):
-    """The Cell, view and class of a tensor before a trace gave it others.
+    """A tensor as a trace found it, besides its elements.
 
     Attributes:
         cell: Its Cell.
         view: Its view of that.
         cls: Its class.
         accumulator: The reference to the node that accumulates its gradient, if there was one.
+        grad_fn: Its node,
+        output_nr: and which output of that it is.
+        requires_grad: Its flag.
     """
 
     cell: Cell
     view: Any
     cls: type
     accumulator: Any
+    grad_fn: Any
+    output_nr: int
+    requires_grad: bool
 
     @staticmethod
     def of(tensor: Any) -> Handle:
-        """The present Cell, view and class of ``tensor``."""
-        return Handle(tensor._cell, tensor._view, type(tensor), tensor._accumulator)
+        """The present state of ``tensor``."""
+        return Handle(
+            tensor._cell, tensor._view, type(tensor), tensor._accumulator, tensor._grad_fn,
+            tensor._output_nr, tensor._requires_grad,
+        )  # fmt: skip
 
     def put_back(self, tensor: Any) -> None:
-        """Let ``tensor`` be this again."""
+        """Let ``tensor`` have the Cell, view and class again."""
         if type(tensor) is not self.cls:
             tensor.__class__ = self.cls
         tensor._cell, tensor._view, tensor._accumulator = self.cell, self.view, self.accumulator
+
+    def put_history_back(self, tensor: Any) -> None:
+        """Let ``tensor`` have the history and the flag again."""
+        tensor._grad_fn, tensor._output_nr = self.grad_fn, self.output_nr
+        tensor._requires_grad = self.requires_grad
 
 
 class Trace(Block):
@@ -91,11 +105,11 @@ class Trace(Block):
         grads: The ``.grad`` of each tensor for which it was set, ``None`` included.
         grads_read: Tensors whose ``.grad`` was read as it stood before the trace, with that value.
         modules: Modules that were entered, in order.
-        tensors: Tensors from outside that took part, with their ``requires_grad`` and Cell.
+        tensors: Tensors from outside that took part, as they were.
         derived: Views and aliases that were made inside, perhaps on Cells from outside.
         flags: Tensors from outside whose ``requires_grad`` was set, with the flag before.
         free: Those of them that had not taken part before, so that any flag will do.
-        handles: What tensors from outside were before they got another Cell, view or class.
+        exchanged: Those of them that got another Cell, view or class.
         loose: Those of them to whose Cells the program is not bound.
         looked_at: Tensors from outside of which it matters what they are.
         watched: Other objects whose state the program depends on; see `watch`.
@@ -116,11 +130,11 @@ class Trace(Block):
         self.modules: dict[Any, None] = {}
         self.watched: dict[Any, tuple[Any, Callable[[], Any], Any]] = {}
         self.undo: list[Callable[[], None]] = []
-        self.tensors: dict[Any, tuple[bool, Cell]] = {}
+        self.tensors: dict[Any, Handle] = {}
         self.derived: dict[Any, None] = {}
         self.flags: dict[Any, bool] = {}
         self.free: set[Any] = set()
-        self.handles: dict[Any, Handle] = {}
+        self.exchanged: dict[Any, None] = {}
         self.loose: set[Any] = set()
         self.looked_at: dict[Any, None] = {}
         self.first_sequence = first_sequence
@@ -227,11 +241,11 @@ class Trace(Block):
     def note(self, tensor: Any) -> None:
         """Note that ``tensor`` took part, so that the guard watches its flag and its Cell."""
         if tensor not in self.tensors and self.is_outside(tensor):
-            self.tensors[tensor] = (tensor._requires_grad, tensor._cell)
+            self.tensors[tensor] = Handle.of(tensor)
 
     def is_outside(self, tensor: Any) -> bool:
         """Whether ``tensor`` was there before the trace."""
-        if tensor in self.handles:
+        if tensor in self.exchanged:
             return True
         cell = tensor._cell
         made = isinstance(cell.array, Tracer | np.ndarray) or self.is_made_inside(cell)
@@ -244,9 +258,9 @@ class Trace(Block):
 
     def exchange(self, tensor: Any) -> None:
         """Note that ``tensor`` is about to be given another Cell, view or class."""
-        if tensor not in self.handles and self.is_outside(tensor):
+        if tensor not in self.exchanged and self.is_outside(tensor):
             self.note(tensor)
-            self.handles[tensor] = Handle.of(tensor)
+            self.exchanged[tensor] = None
 
     def touch(self, table: Any) -> None:
         """Note that ``table``, of a module's members, is about to be changed."""
