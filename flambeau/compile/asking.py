@@ -12,6 +12,7 @@ from typing import Any
 
 from flambeau.compile.freezing import freeze
 from flambeau.compile.where import Argument, Asked, Attribute, Hook, Where
+from flambeau.core.before import Before
 from flambeau.core.identity import MISSING
 from flambeau.core.tensor import Tensor
 
@@ -70,26 +71,32 @@ def names_of_attributes(tensor: Tensor) -> tuple[str, ...]:
 
 
 class HookSnapshot:
-    """The hooks of tensors as they were before a trace registered others."""
+    """The hooks of tensors as they were before a trace registered others.
 
-    def __init__(self) -> None:
-        self.tables: dict[int, tuple[Tensor, str, Any, dict[int, Any]]] = {}
+    Args:
+        before: Remembers what tables held.
+    """
+
+    def __init__(self, before: Before) -> None:
+        self._before = before
+        self.tables: dict[int, tuple[Tensor, str, Any]] = {}
 
     def note(self, tensor: Tensor, method: str, hooks: Any) -> None:
         """Remember ``hooks``, a table to which ``method`` of ``tensor`` is about to add one."""
-        self.tables.setdefault(id(hooks), (tensor, method, hooks, dict(hooks)))
+        self.tables.setdefault(id(hooks), (tensor, method, hooks))
+        self._before.note(hooks)
 
     def new(self, where_is: Callable[[Tensor], Where]) -> list[tuple[Hook, Any]]:
         """The hooks that were added and not removed again."""
         return [
             (Hook(where_is(tensor), method), hook)
-            for tensor, method, hooks, before in self.tables.values()
+            for tensor, method, hooks in self.tables.values()
             for number, hook in hooks.items()
-            if number not in before
+            if number not in self._before.of(hooks)
         ]
 
     def put_back(self) -> None:
         """Remove the hooks that were added."""
-        for _, _, hooks, before in self.tables.values():
-            for number in [number for number in hooks if number not in before]:
+        for _, _, hooks in self.tables.values():
+            for number in [each for each in hooks if each not in self._before.of(hooks)]:
                 del hooks[number]

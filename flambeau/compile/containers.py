@@ -19,6 +19,7 @@ from flambeau.compile.contents import KINDS
 from flambeau.compile.errors import CompileError
 from flambeau.compile.stand_ins import STAND_INS, set_item
 from flambeau.compile.where import Asked, Item
+from flambeau.core.before import Before
 from flambeau.core.identity import MISSING
 from flambeau.core.pytree import OWN_PARTS, is_tuple
 from flambeau.core.tensor import Tensor
@@ -41,9 +42,14 @@ class Change(NamedTuple):
 
 
 class Log:
-    """The questions that a trace asks of containers from outside, and its changes to them."""
+    """The questions that a trace asks of containers from outside, and its changes to them.
 
-    def __init__(self) -> None:
+    Args:
+        before: Remembers what they held.
+    """
+
+    def __init__(self, before: Before) -> None:
+        self.before = before
         self.watches: dict[int, Watch] = {}
         self.changes: list[Change] = []
         #: Slots that hold something else while the trace lasts: what they held, and what they hold.
@@ -109,20 +115,13 @@ class Log:
             CompileError: It has got a tensor of the trace.
         """
         for watch in self.watches.values():
-            if watch.is_stray() and is_of_trace(watch.raw):
-                watch.put_back()
+            if self.before.is_changed(watch.raw) and is_of_trace(watch.raw):
+                self.before.put_back(watch.raw)
                 raise CompileError(
                     f"the compiled function puts a tensor into {watch.slots[0]} by another way "
                     "than that name, so that it cannot be repeated at each call; use the name, or "
                     "return the tensor"
                 )
-
-    def reset(self) -> None:
-        """Leave everything as it was before the trace."""
-        self.restore()
-        for watch in self.watches.values():
-            if watch.is_stray():
-                watch.put_back()
 
     def watches_in(self, value: Any) -> list[Watch]:
         """The watches over a container, or over those in a tuple."""
@@ -175,7 +174,7 @@ class Watch:
     def __init__(self, log: Log, raw: Any) -> None:
         self.log = log
         self.raw = raw
-        self.before = [*raw.items()] if isinstance(raw, dict) else [*raw]
+        log.before.note(raw)
         self.slots: list[Any] = []
         self.parents: list[Watch] = []
         self.asked: dict[Any, None] = {}
@@ -192,16 +191,6 @@ class Watch:
             return getattr(self.kind, method)(self.stand_in, *args, **kwargs)
         finally:
             self.log.inside = before
-
-    def is_stray(self) -> bool:
-        """Whether the container itself, and not its stand-in, was changed."""
-        now = [*self.raw.items()] if isinstance(self.raw, dict) else [*self.raw]
-        return [*map(_identity, now)] != [*map(_identity, self.before)]
-
-    def put_back(self) -> None:
-        """Give the container the content that it had."""
-        self.raw.clear()
-        (self.raw.update if isinstance(self.raw, dict) else self.raw.extend)(self.before)
 
     def content(self) -> Any:
         """The content at the end, as a list or a dictionary."""
@@ -297,11 +286,6 @@ class Watch:
         if value is MISSING:
             set_item(self.stand_in, key, fresh)
         return dict.get(self.stand_in, key)
-
-
-def _identity(member: Any) -> Any:
-    """What tells a member, or a key with its member, from others."""
-    return tuple(map(id, member)) if type(member) is tuple else id(member)
 
 
 def leaves_in(value: Any, left_out: Iterable[int] = ()) -> list[Any]:

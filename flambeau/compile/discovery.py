@@ -39,6 +39,7 @@ from flambeau.compile.ownership import (
 from flambeau.compile.places import Outside, Returned, Variable
 from flambeau.compile.stand_ins import STAND_INS
 from flambeau.core import naming
+from flambeau.core.before import Before
 from flambeau.core.identity import MISSING
 from flambeau.core.tensor import Tensor
 
@@ -62,6 +63,7 @@ class Discovery:
     Args:
         prepare: Takes the value of a place that may be read, before it can change.
         know: Is told of each module.
+        before: Remembers what objects hold.
         chance: Is told of what may be drawn from.
     """
 
@@ -69,13 +71,14 @@ class Discovery:
         self,
         prepare: Callable[[Outside], None],
         know: Callable[[Any], None],
+        before: Before,
         chance: Chance,
     ) -> None:
         self._prepare = prepare
         self._know = know
         self._chance = chance
         #: Flambeau's own objects, but for modules.
-        self.own = OwnState()
+        self.own = OwnState(before)
         #: The places that were read.
         self.places: dict[Outside, None] = {}
         #: Modules, with the class that each had when it was found.

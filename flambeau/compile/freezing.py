@@ -72,8 +72,7 @@ def _number(value: Any) -> Frozen:
 def _dictionary(value: Any) -> Frozen:
     # Bypass methods that a subclass overrides.
     base: Any = OrderedDict if isinstance(value, OrderedDict) else dict
-    keys, values = base.keys(value), base.values(value)
-    return dict, tuple(zip(map(_key, keys), map(freeze, values), strict=True))
+    return dict, _items(base.items(value))
 
 
 def _sequence(value: Any) -> Frozen:
@@ -102,7 +101,7 @@ def _bytes(value: Any) -> Frozen:
 
 
 def _mapping(value: Any) -> Frozen:
-    return type(value), tuple((_key(name), freeze(each)) for name, each in value.items())
+    return type(value), _items(value.items())
 
 
 def _view(value: Any) -> Frozen:
@@ -153,5 +152,5 @@ def sharing_in(values: Iterable[Any]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _key(name: Any) -> Any:
-    return name if type(name) is str else freeze(name)
+def _items(items: Iterable[tuple[Any, Any]]) -> tuple[Any, ...]:
+    return tuple([(key if type(key) is str else freeze(key), freeze(each)) for key, each in items])

@@ -9,7 +9,7 @@ lists, dictionaries, sets and NumPy arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,9 @@ class ModuleSnapshot:
         self.cls = type(module)
         self.values = _values(module)
         self.entries = _frozen(self.values)
-        _warn_of_size(self.values, lambda place: f"{self.cls.__name__}.{place[1]}")
+        for (_, name), value in self.values.items():
+            if issubclass(type(value), np.ndarray):
+                _warn_of_size(f"{self.cls.__name__}.{name}", value)
         self.ignored: set[MemberName] = set()
 
     def amend(self, name: str, before: Any) -> None:
@@ -145,20 +147,19 @@ def _entries(module: Any) -> dict[MemberName, Any]:
     return _frozen(_values(module))
 
 
-def _warn_of_size(values: dict[Any, Any], name_of: Callable[[Any], str]) -> None:
-    for place, value in values.items():
-        if isinstance(value, np.ndarray) and value.nbytes >= _LARGE:
-            warn(
-                f"a compiled function uses the NumPy array {name_of(place)}, of "
-                f"{value.nbytes / 1e6:.0f} MB, which is compared at every call, since its elements "
-                "may change; pass it as an argument, or make it a Tensor outside, with "
-                "flambeau.from_numpy()",
-            )
+def _warn_of_size(name: str, value: Any) -> None:
+    if value.nbytes >= _LARGE:
+        warn(
+            f"a compiled function uses the NumPy array {name}, of {value.nbytes / 1e6:.0f} MB, "
+            "which is compared at every call, since its elements may change; pass it as an "
+            "argument, or make it a Tensor outside, with flambeau.from_numpy()",
+        )
 
 
 def _freeze_plain(value: Any) -> tuple[Any, Any]:
     """`freeze`, with flambeau's own containers, which are watched elsewhere, as one object."""
-    own = isinstance(value, dict | list | set) and is_own(type(value))
+    kind = type(value)
+    own = issubclass(kind, dict | list | set) and is_own(kind)
     try:
         return (None, Same(value)) if own else freeze(value)
     except RecursionError:
@@ -225,6 +226,10 @@ class OutsideSnapshot:
         self._exchanged: set[Outside] = set()
         self._renewals = 0
 
+    def update(self, places: Iterable[Outside]) -> list[Outside]:
+        """Add the values of those ``places`` that are new, and give these."""
+        return [place for place in places if self.add(place)]
+
     def add(self, place: Outside) -> bool:
         """Add the value of a place, and say whether that is new and can be compared."""
         if place in self.entries:
@@ -233,7 +238,8 @@ class OutsideSnapshot:
         frozen = _freeze_plain(value)
         if again is not value and frozen != _freeze_plain(again):
             return False  # An object that is made at each look cannot be compared.
-        _warn_of_size({place: value}, str)
+        if issubclass(type(value), np.ndarray):
+            _warn_of_size(str(place), value)
         self.entries[place], self.values[place] = frozen, value
         return True
 

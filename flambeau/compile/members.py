@@ -2,8 +2,7 @@
 
 ``module.weight = Parameter(...)`` and `register_buffer` change a table, whether the module is
 called or not, and so does ``optimizer.state[param]["mean"] = value``; ``tensor.note = value``
-changes a tensor. A trace remembers the old values. Each call sets the new ones, and a trace that
-fails restores the old ones.
+changes a tensor. A trace remembers the old values, and each call sets the new ones.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ from typing import Any
 from flambeau.compile.asking import attribute
 from flambeau.compile.containers import is_of_trace
 from flambeau.compile.places import Member, Outside
-from flambeau.core.attributes import OWN_FIELDS
+from flambeau.core.attributes import OWN_FIELDS, dictionary_of
+from flambeau.core.before import Before
 from flambeau.core.identity import MISSING
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
@@ -24,17 +24,21 @@ _TABLES = ("_parameters", "_buffers", "_modules")
 
 
 class MemberSnapshot:
-    """The tables and the attributes of tensors as a trace found them."""
+    """The tables and the attributes of tensors as a trace found them.
 
-    def __init__(self) -> None:
+    Args:
+        before: Remembers what these held.
+    """
+
+    def __init__(self, before: Before) -> None:
+        self._before = before
         # Tables of modules that were there before the trace, by id, with what they are called.
         self.known: dict[int, tuple[Any, str]] = {}
-        self.tables: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self.tables: dict[int, Any] = {}
         # Tables that were empty, of modules that the trace has probably made.
         self.fresh: list[Any] = []
-        self.attributes: dict[Tensor, dict[str, Any]] = {}
+        self.attributes: dict[Tensor, None] = {}
         self.ignored: set[Any] = set()
-        self.hooks: dict[int, tuple[Any, dict[int, Any]]] = {}
 
     def know(self, module: Any) -> None:
         """Note that ``module`` was there before the trace."""
@@ -45,35 +49,33 @@ class MemberSnapshot:
 
     def touch_attributes(self, tensor: Tensor) -> None:
         """Remember the attributes of a tensor from outside, of which one is about to be set."""
-        if tensor not in self.attributes:
-            self.attributes[tensor] = tensor._user_attributes()
+        self.attributes[tensor] = None
+        self._before.note(tensor, dictionary_of)
 
     def touch(self, table: Any) -> None:
         """Remember a table that is about to be changed."""
         if id(table) not in self.tables:
             if not table and id(table) not in self.known:
                 self.fresh.append(table)
-            self.tables[id(table)] = table, dict(table)
-
-    def touch_hooks(self, table: Any) -> None:
-        """Remember a module's hooks, which are about to be changed."""
-        self.hooks.setdefault(id(table), (table, dict(table)))
+            self.tables[id(table)] = table
+            self._before.note(table)
 
     def changed(self) -> list[Any]:
         """The slots that no longer hold what they held."""
         fresh = {*map(id, self.fresh)}
         found: list[Any] = []
-        for table, before in self.tables.values():
+        for table in self.tables.values():
             if id(table) not in fresh:
                 # Numbers, in an optimizer's state, are compared by whoever watches the table.
                 found += [
                     self._slot(table, name)
-                    for name in _changed(before, dict(table))
+                    for name in self._before.changed_names(table)
                     if not isinstance(table.get(name), int | float | complex)
                 ]
-        for tensor, before in self.attributes.items():
+        for tensor in self.attributes:
             found += [
-                _attribute(tensor, name) for name in _changed(before, tensor._user_attributes())
+                Outside(tensor, None, (name,), f"{type(tensor).__name__}.{name}")
+                for name in self._before.changed_names(tensor)
             ]
         return [slot for slot in found if slot not in self.ignored]
 
@@ -88,24 +90,14 @@ class MemberSnapshot:
         if isinstance(slot, Member):
             table, name = vars(slot.module)[slot.place[0]], slot.place[1]
         elif slot.attributes:
-            return self.attributes[slot.root].get(slot.attributes[0], MISSING)
+            table, name = slot.root, slot.attributes[0]
         else:
             table, name = slot.root, slot.key
-        return self.tables[id(table)][1].get(name, MISSING)
+        return self._before.of(table).get(name, MISSING)
 
     def ignore(self, slots: Iterable[Any]) -> None:
         """Stop watching slots that the traced function itself changes."""
         self.ignored.update(slots)
-
-    def put_back(self) -> None:
-        """Leave everything as it was."""
-        for table, before in (*self.tables.values(), *self.hooks.values()):
-            if _changed(before, dict(table)):
-                table.clear()
-                table.update(before)
-        for tensor, before in self.attributes.items():
-            for name in _changed(before, tensor._user_attributes()):
-                _attribute(tensor, name).set(before.get(name, MISSING))
 
     def drop_tracers(self) -> None:
         """Take what belongs to the trace out of tables of which nothing else is known."""
@@ -160,15 +152,3 @@ def _delete_attribute(self: Tensor, name: str) -> None:
     if modes.trace is not None and name not in OWN_FIELDS:
         modes.trace.touch_attributes(self)
     object.__delattr__(self, name)
-
-
-def _changed(before: dict[Any, Any], now: dict[Any, Any]) -> list[Any]:
-    return [
-        name
-        for name in {**before, **now}
-        if before.get(name, MISSING) is not now.get(name, MISSING)
-    ]
-
-
-def _attribute(tensor: Tensor, name: str) -> Outside:
-    return Outside(tensor, None, (name,), f"{type(tensor).__name__}.{name}")

@@ -15,6 +15,7 @@ from typing import Any
 from flambeau.compile.errors import CompileError
 from flambeau.compile.ownership import state_of
 from flambeau.core import naming
+from flambeau.core.before import Before
 from flambeau.core.identity import MISSING
 
 # Packages whose objects go on by themselves, or describe programs.
@@ -22,43 +23,39 @@ _OTHERS = ("compile", "core", "futures", "multiprocessing", "nn", "profiler", "u
 
 
 class OwnState:
-    """The attributes of flambeau's own objects, and their containers' contents, before a trace."""
+    """The attributes of flambeau's own objects, and their containers' contents, before a trace.
 
-    def __init__(self) -> None:
-        self._objects: dict[int, tuple[Any, dict[str, Any]]] = {}
-        self._containers: dict[int, tuple[Any, Any]] = {}
-        self._users: dict[int, tuple[Any, dict[str, Any]]] = {}
+    Args:
+        before: Remembers these.
+    """
+
+    def __init__(self, before: Before) -> None:
+        self._before = before
+        self._objects: dict[int, Any] = {}
+        self._containers: dict[int, Any] = {}
+        self._users: dict[int, Any] = {}
 
     def know_users(self, value: Any) -> None:
         """Remember an object of the user's, whose attributes programs follow where they can."""
         state = state_of(value)
         is_plain = type(state) is dict and not isinstance(value, type | ModuleType | FunctionType)
-        if is_plain and id(value) not in self._users:
-            self._users[id(value)] = value, dict(state)
+        if is_plain:
+            self._users[id(value)] = value
+            self._before.note(value, state_of)
 
     def know(self, value: Any) -> None:
         """Remember an object."""
         room = naming.module_of(type(value)).split(".")[1:2]
         if id(value) in self._objects or (room and room[0] in _OTHERS):
             return
-        self._objects[id(value)] = value, dict(state_of(value))
+        self._objects[id(value)] = value
+        self._before.note(value, state_of)
         waiting = [*state_of(value).values()]
         for each in waiting:
             if type(each) in (dict, list, set) and id(each) not in self._containers:
-                self._containers[id(each)] = each, each.copy()
+                self._containers[id(each)] = each
+                self._before.note(each)
                 waiting += each.values() if isinstance(each, dict) else each
-
-    def put_back(self) -> None:
-        """Leave everything as it was."""
-        for container, before in self._containers.values():
-            if not _has_same(container, before):
-                container.clear()
-                (container.extend if type(container) is list else container.update)(before)
-        for value, before in (*self._objects.values(), *self._users.values()):
-            state = state_of(value)
-            if not _has_same(state, before):
-                state.clear()
-                state.update(before)
 
     def settle(self, is_of_trace: Callable[[Any], bool], kept: set[int]) -> None:
         """Remove the values that a trace has filled in and that belong to it.
@@ -70,9 +67,10 @@ class OwnState:
         Raises:
             CompileError: It has replaced earlier values.
         """
-        for value, before in self._objects.values():
-            state = state_of(value)
-            if not kept.isdisjoint((id(value), id(state))) or _has_same(state, before):
+        for value in self._objects.values():
+            state, before = state_of(value), self._before.of(value)
+            is_kept = not kept.isdisjoint((id(value), id(state)))
+            if is_kept or not self._before.is_changed(value):
                 continue
             for name, each in [*state.items()]:
                 if each is before.get(name, MISSING) or not is_of_trace(each):
@@ -80,22 +78,22 @@ class OwnState:
                 if name in before:
                     self._refuse(value, name)
                 del state[name]
-        for container, before in self._containers.values():
-            if not _has_same(container, before) and is_of_trace(container):
+        for container in self._containers.values():
+            if self._before.is_changed(container) and is_of_trace(container):
                 self._refuse(*self._holder_of(container))
 
     def strays(self, is_of_trace: Callable[[Any], bool]) -> list[tuple[Any, str]]:
         """The attributes of the user's objects that now belong to a trace, by object and name."""
         return [
             (value, name)
-            for value, before in self._users.values()
+            for value in self._users.values()
             for name, each in state_of(value).items()
-            if each is not before.get(name, MISSING) and is_of_trace(each)
+            if each is not self._before.of(value).get(name, MISSING) and is_of_trace(each)
         ]
 
     def _holder_of(self, container: Any) -> tuple[Any, str]:
-        for value, before in self._objects.values():
-            for name, each in before.items():
+        for value in self._objects.values():
+            for name, each in self._before.of(value).items():
                 if each is container:
                     return value, name
         return container, "member"
@@ -106,11 +104,3 @@ class OwnState:
             f"value, and a program does not set what {type(value).__name__} keeps for itself; "
             "call its method outside of the compiled function"
         )
-
-
-def _has_same(now: Any, before: Any) -> bool:
-    """Whether a container holds the very objects that it held."""
-    if isinstance(now, dict):
-        now, before = [*now.items()], [*before.items()]
-        return [(id(k), id(v)) for k, v in now] == [(id(k), id(v)) for k, v in before]
-    return [*map(id, now)] == [*map(id, before)]

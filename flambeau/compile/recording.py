@@ -126,9 +126,6 @@ class Recording(Results):
             put_settings_back: Puts back the settings of before, if the trace has failed.
         """
         if put_settings_back is not None:
-            self.trace.log.reset()
-            for undo in reversed(self.trace.undo):
-                undo()
             self.trace.reset()
             put_settings_back()
         self.trace.__exit__()
@@ -237,7 +234,9 @@ class Recording(Results):
         trace.log.replace_again()
         try:
             with trace.noting():
-                arrivals = trace_backward(self.passing.roots, trace.first_sequence, self.before())
+                arrivals = trace_backward(
+                    self.passing.roots, trace.first_sequence, self.tensors_before()
+                )
             if trace.refused is not None:
                 raise errors.explain(trace.refused)
             if written != self._written():
@@ -336,7 +335,7 @@ class Recording(Results):
 
     def _collect_moved(self) -> None:
         """Find the tensors from outside whose history goes on inside, or ends there."""
-        for tensor, before in self.before().items():
+        for tensor, before in self.tensors_before().items():
             own = tensor._view is None or tensor._view.base is None
             if own and tensor._grad_fn is not before.grad_fn:
                 number = self.number(tensor)
@@ -454,7 +453,7 @@ class Recording(Results):
                 Member(module, guard.TRAINING).set(mode)
         trace.members.drop_tracers()
         trace.hooks.put_back()
-        for tensor, handle in self.before().items():
+        for tensor, handle in self.tensors_before().items():
             handle.put_history_back(tensor)
         for tensor, flag in self.trace.flags.items():
             tensor._requires_grad = flag

@@ -81,7 +81,7 @@ class Results:
         self._output_of: dict[Cell, int] = {}
         self._result_of: dict[Tensor, Result] = {}
 
-    def before(self) -> dict[Tensor, Handle]:
+    def tensors_before(self) -> dict[Tensor, Handle]:
         """The stand-ins of arguments, and the tensors from outside that took part, as they were."""
         return self.given | self.trace.tensors
 

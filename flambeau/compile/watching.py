@@ -31,19 +31,19 @@ class WatchingTrace(Trace):
     """
 
     def __init__(self, first_sequence: int) -> None:
+        super().__init__(first_sequence)
         self.snapshots: dict[int, ModuleSnapshot] = {}
-        self.members = MemberSnapshot()
+        self.members = MemberSnapshot(self.before)
         self.chance = Chance()
-        self.reads_outside = Reads(self._prepare, self.members.know, self.chance)
+        self.reads_outside = Reads(self._prepare, self.members.know, self.before, self.chance)
         # Values at their first read; and those of them that the guard compares.
         self.seen = OutsideSnapshot()
         self.outside = OutsideSnapshot()
-        self.log = Log()
+        self.log = Log(self.before)
         self.facts = Facts()
-        self.hooks = HookSnapshot()
+        self.hooks = HookSnapshot(self.before)
         # Modules that were put into training or evaluation mode, with the mode before.
         self.switched: dict[Any, bool] = {}
-        super().__init__(first_sequence)
         self.watch(Tensor, tensor_class.replaced)
 
     def begin(self, function: Any, leaves: list[Any], classes: Iterable[type]) -> None:
@@ -55,8 +55,7 @@ class WatchingTrace(Trace):
             classes: The classes of the containers among these.
         """
         # The function may change a setting before it asks for it.
-        for read in settings.known:
-            self.seen.add(Returned(read))
+        self.seen.update(map(Returned, settings.known))
         for each in (function, *leaves, *classes):
             self.reads_outside.discover(each)
 
@@ -173,9 +172,10 @@ class WatchingTrace(Trace):
         members = self.reads_outside.members
         places = self.reads_outside.places
         self.outside.take([place for place in places if place not in members], self.seen)
-        entered = {id(each): self._is_entered(each) for each in members.values()}
+        modules = {id(module): module for module in members.values()}
+        entered = {each for each, module in modules.items() if self._is_entered(module)}
         for place, module in members.items():
-            if not entered[id(module)] and module not in self.switched:
+            if id(module) not in entered and module not in self.switched:
                 self.outside.take([place], self.seen)
             elif place in self.seen.entries and self._can_change_silently(place, module):
                 self.outside.members.append(place)
@@ -235,7 +235,7 @@ class WatchingTrace(Trace):
 
     def touch_hooks(self, table: Any) -> None:
         """See `Trace.touch_hooks`."""
-        self.members.touch_hooks(table)
+        self.before.note(table)
 
     def touch_attributes(self, tensor: Tensor) -> None:
         """Note that an attribute of ``tensor`` is about to be set by the user."""
@@ -290,11 +290,10 @@ class WatchingTrace(Trace):
                 self.ignore(slot)
 
     def reset(self) -> None:
-        """Leave members, attributes, hooks and generators as they were before the trace."""
+        """Leave containers, attributes, hooks and generators as they were before the trace."""
+        self.log.restore()
+        self.before.put_all_back()
         self.chance.put_back()
-        self.reads_outside.own.put_back()
-        self.members.put_back()
-        self.hooks.put_back()
 
     def all_snapshots(self) -> list[ModuleSnapshot]:
         """The snapshots of the modules that were entered."""
@@ -305,8 +304,8 @@ class WatchingTrace(Trace):
         found: list[Any] = []
         for snapshot in self.all_snapshots():
             found += [snapshot.values[place] for place in snapshot.entries]
-        places = (place for place in self.outside.entries if place not in left_out)
-        found += [self.outside.values[place] for place in places]
+        values = self.outside.values
+        found += [values[place] for place in self.outside.entries if place not in left_out]
         found += [value.value for _, _, value in self.watched.values() if isinstance(value, Same)]
         return found
 

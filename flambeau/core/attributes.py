@@ -70,6 +70,11 @@ class WithoutFields:
     vars().update(_DEFAULTS)
 
 
+def dictionary_of(tensor: Any) -> dict[str, Any]:
+    """The attributes that the user has set on ``tensor``, which no trace is told of."""
+    return _dictionary.__get__(tensor)
+
+
 class Attributes(_Fields):
     """The part of Tensor that lets a trace know when code asks for all attributes."""
 

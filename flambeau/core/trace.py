@@ -17,6 +17,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
+from flambeau.core.before import Before
 from flambeau.core.cell import Cell, is_abstract, next_epoch
 from flambeau.core.device import get_default_device, of_sharding
 from flambeau.core.identity import MISSING
@@ -113,7 +114,7 @@ class Trace(Block):
         loose: Those of them to whose Cells the program is not bound.
         looked_at: Tensors from outside of which it matters what they are.
         watched: Other objects whose state the program depends on; see `watch`.
-        undo: Functions to call if the trace fails, the last first.
+        before: What containers held, which they hold again if the trace fails.
         refused: The first question that had no answer, if there was one.
         device: Where the program's arguments are, if it has any.
         first_sequence: Nodes numbered below this were recorded before the trace began.
@@ -129,7 +130,7 @@ class Trace(Block):
         self.grads_read: dict[Any, Any] = {}
         self.modules: dict[Any, None] = {}
         self.watched: dict[Any, tuple[Any, Callable[[], Any], Any]] = {}
-        self.undo: list[Callable[[], None]] = []
+        self.before = Before()
         self.tensors: dict[Any, Handle] = {}
         self.derived: dict[Any, None] = {}
         self.flags: dict[Any, bool] = {}

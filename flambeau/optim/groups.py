@@ -79,9 +79,9 @@ class Structure:
         """Let the program that is being traced depend on which tensors the state has."""
         state = self.owner.state
         if modes.trace.watch(self.__dict__, lambda: _without_tensors(self.owner.state)):
-            before = {key: dict(entries) for key, entries in dict.items(state)}
-            modes.trace.undo.append(lambda: state.put_back(before))
+            modes.trace.before.note(state)
             for entries in dict.values(state):
+                modes.trace.before.note(entries)
                 for name, value in dict.items(entries):
                     if isinstance(value, Tensor):
                         # By itself, since the program may put another one there at each call.
@@ -254,17 +254,6 @@ class OptimizerState(_AnnouncedDict, defaultdict[Any, Any]):
         if modes.trace is not None:
             self.structure.watch_state()
         return super().__contains__(key)
-
-    def put_back(self, before: dict[Any, dict[Any, Any]]) -> None:
-        """Give every parameter the entries it had ``before``."""
-        for key in [*self]:
-            if key not in before:
-                del self[key]
-        for key, entries in before.items():
-            mine = dict.__getitem__(self, key)
-            dict.clear(mine)
-            dict.update(mine, entries)
-        self.structure.change()
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(value, dict) and not isinstance(value, ParameterState):
