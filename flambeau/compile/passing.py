@@ -68,7 +68,6 @@ class _ToTheEdge(Backward):
     def __init__(self, roots: Sequence[Root], first_sequence: int) -> None:
         super().__init__(roots, retain_graph=True, create_graph=False)
         self.first_sequence = first_sequence
-        self.arrived: dict[Node, list[Any]] = {}
 
     def _run_node(self, node: Node) -> Any:
         if not node.accumulates and node.sequence >= self.first_sequence:

@@ -59,10 +59,6 @@ class Outside(tuple[Any, ...], Where):  # noqa: SLOT001 (a tuple has no slots of
             return MISSING
         return value
 
-    def at(self, *attributes: str) -> Outside:
-        """What some attributes lead to from here."""
-        return Outside(self.root, self.key, (*self.attributes, *attributes))
-
     def holder(self) -> Outside:
         """Where the object is whose attribute this is."""
         return Outside(self.root, self.key, self.attributes[:-1])

@@ -11,6 +11,8 @@ from flambeau.core.identity import MISSING
 
 __all__: list[str] = []
 
+_KINDS = (OrderedDict, dict, list, deque, set)
+
 
 class Before:
     """The contents of containers, and the attributes of objects, as a trace found them."""
@@ -81,15 +83,12 @@ def _items(container: Any) -> Any:
 
 def _fill(container: Any, content: Any) -> None:
     """Replace the members of a container, without the conversions that its class makes."""
-    for kind in (OrderedDict, dict):
-        if isinstance(container, kind):
-            kind.clear(container)
-            for name, value in content.items():
-                kind.__setitem__(container, name, value)
-            break
+    kind: Any = next(each for each in _KINDS if isinstance(container, each))
+    kind.clear(container)
+    if isinstance(content, dict):
+        for name, value in content.items():
+            kind.__setitem__(container, name, value)
     else:
-        kind = next(each for each in (list, deque, set) if isinstance(container, each))
-        kind.clear(container)
-        (set.update if kind is set else kind.extend)(container, content)
+        (kind.update if kind is set else kind.extend)(container, content)
     if isinstance(container, Announcing):
         container._after_change()
