@@ -59,9 +59,8 @@ class Log:
         # Whether Python's own methods are running, which may call those of the stand-ins.
         self.inside = False
 
-    def look_at(self, slot: Any) -> None:
-        """Let stand-ins take the place of the containers in ``slot``."""
-        value = slot.get()
+    def look_at(self, slot: Any, value: Any) -> None:
+        """Let stand-ins take the place of the containers in ``value``, which stands in ``slot``."""
         replaced = self.replace(value, slot)
         if replaced is not value:
             self.replaced.append((slot, value, replaced))

@@ -234,7 +234,9 @@ class OutsideSnapshot:
         """Add the value of a place, and say whether that is new and can be compared."""
         if place in self.entries:
             return False
-        value, again = place.get(), place.get()
+        value = place.get()
+        # What a dictionary or a closure holds is not made at each look.
+        again = place.get() if place.attributes or place.key is None else value
         frozen = _freeze_plain(value)
         if again is not value and frozen != _freeze_plain(again):
             return False  # An object that is made at each look cannot be compared.

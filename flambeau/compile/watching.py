@@ -158,9 +158,10 @@ class WatchingTrace(Trace):
                 self.log.watch(value, place)
         elif place in self.reads_outside.members and place.attributes:
             # By the name that the snapshot of the module gives it.
-            self.log.look_at(Member(place.root, ("", place.attributes[0])))
+            member = Member(place.root, ("", place.attributes[0]))
+            self.log.look_at(member, member.get())
         else:
-            self.log.look_at(place)
+            self.log.look_at(place, value)
 
     def settle(self) -> None:
         """Choose the places that matter among all that were read, once the function has run."""
