@@ -1,9 +1,8 @@
-"""The attributes of objects before a trace, which one that fails puts back.
+"""Changes of flambeau's own objects by a traced function, such as a GradScaler's.
 
-Of flambeau's own objects, such as a GradScaler, that a traced function changes by their methods,
-users do not read the attributes, so no program follows those. A trace that succeeds may fill what
-was missing, as a distribution does that computes its variance when it is first asked, and that is
-taken away again.
+Users do not read the attributes of these objects, so no program follows them. A trace that succeeds
+may fill what was missing, as a distribution does that computes its variance when it is first asked,
+and that is taken away again.
 """
 
 from __future__ import annotations
