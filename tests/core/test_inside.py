@@ -92,3 +92,19 @@ def test_a_compiled_function_inside_vmap_writes_to_nothing_outside():
     with pytest.raises(RuntimeError, match="outside"):
         func.vmap(add)(flambeau.ones(3, 2))
     assert total.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
+def test_a_compiled_function_inside_vmap_writes_to_a_tensor_that_was_made_there():
+    def mapped(x):
+        total = flambeau.zeros(2)
+
+        @flambeau.compile
+        def add(y):
+            total.add_(y)
+            return total * 1
+
+        return add(x) + total
+
+    given = flambeau.arange(6.0).reshape(3, 2)
+    assert func.vmap(mapped)(given).tolist() == (2 * given).tolist()
