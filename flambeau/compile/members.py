@@ -75,7 +75,7 @@ class MemberSnapshot:
         for tensor in self.attributes:
             found += [
                 Outside(tensor, None, (name,), f"{type(tensor).__name__}.{name}")
-                for name in self._before.changed_names(tensor)
+                for name in self._before.changed_names(tensor, dictionary_of)
             ]
         return [slot for slot in found if slot not in self.ignored]
 
@@ -90,7 +90,8 @@ class MemberSnapshot:
         if isinstance(slot, Member):
             table, name = vars(slot.module)[slot.place[0]], slot.place[1]
         elif slot.attributes:
-            table, name = slot.root, slot.attributes[0]
+            before = self._before.of(slot.root, dictionary_of)
+            return before.get(slot.attributes[0], MISSING)
         else:
             table, name = slot.root, slot.key
         return self._before.of(table).get(name, MISSING)

@@ -67,9 +67,9 @@ class OwnState:
             CompileError: It has replaced earlier values.
         """
         for value in self._objects.values():
-            state, before = state_of(value), self._before.of(value)
+            state, before = state_of(value), self._before.of(value, state_of)
             is_kept = not kept.isdisjoint((id(value), id(state)))
-            if is_kept or not self._before.is_changed(value):
+            if is_kept or not self._before.is_changed(value, state_of):
                 continue
             for name, each in [*state.items()]:
                 if each is before.get(name, MISSING) or not is_of_trace(each):
@@ -87,12 +87,12 @@ class OwnState:
             (value, name)
             for value in self._users.values()
             for name, each in state_of(value).items()
-            if each is not self._before.of(value).get(name, MISSING) and is_of_trace(each)
+            if each is not self._before.of(value, state_of).get(name, MISSING) and is_of_trace(each)
         ]
 
     def _holder_of(self, container: Any) -> tuple[Any, str]:
         for value in self._objects.values():
-            for name, each in self._before.of(value).items():
+            for name, each in self._before.of(value, state_of).items():
                 if each is container:
                     return value, name
         return container, "member"

@@ -14,53 +14,52 @@ __all__: list[str] = []
 _KINDS = (OrderedDict, dict, list, deque, set)
 
 
+Content = Callable[[Any], Any]
+
+
 class Before:
-    """The contents of containers, and the attributes of objects, as a trace found them."""
+    """The contents of containers, and the attributes of objects, as a trace found them.
+
+    All methods take an owner, and for objects a function that gives what they have: their
+    attributes, say. By default the owner is the container itself.
+    """
 
     def __init__(self) -> None:
-        self._noted: dict[int, tuple[Any, Callable[[Any], Any] | None, Any]] = {}
+        self._noted: dict[tuple[int, Content | None], tuple[Any, Any]] = {}
 
-    def note(self, owner: Any, content: Callable[[Any], Any] | None = None) -> None:
-        """Remember a container, before it can change; nothing happens if it is known.
+    def note(self, owner: Any, content: Content | None = None) -> None:
+        """Remember a container, before it can change; nothing happens if it is known."""
+        if (id(owner), content) not in self._noted:
+            copied = _copy(owner if content is None else content(owner))
+            self._noted[id(owner), content] = owner, copied
 
-        Args:
-            owner: The container, or an object that has one.
-            content: Gives the container of an object.
-        """
-        if id(owner) not in self._noted:
-            held = owner if content is None else content(owner)
-            self._noted[id(owner)] = owner, content, _copy(held)
+    def of(self, owner: Any, content: Content | None = None) -> Any:
+        """What the container held: a list, a set or a dictionary."""
+        return self._noted[id(owner), content][1]
 
-    def of(self, owner: Any) -> Any:
-        """What ``owner`` held: a list, a set or a dictionary."""
-        return self._noted[id(owner)][2]
+    def is_changed(self, owner: Any, content: Content | None = None) -> bool:
+        """Whether the container holds other objects now, or in another order."""
+        now = owner if content is None else content(owner)
+        return _ids(now) != _ids(self.of(owner, content))
 
-    def is_changed(self, owner: Any) -> bool:
-        """Whether ``owner`` holds other objects now, or in another order."""
-        return _ids(self._now(owner)) != _ids(self.of(owner))
-
-    def changed_names(self, owner: Any) -> list[Any]:
+    def changed_names(self, owner: Any, content: Content | None = None) -> list[Any]:
         """The names in a dictionary under which another object is now, or none."""
-        now, before = self._now(owner), self.of(owner)
+        now, before = owner if content is None else content(owner), self.of(owner, content)
         # Past the methods of optimizers' dictionaries, which ask the trace.
         names = {**before, **dict(dict.items(now))}
         return [
             name for name in names if before.get(name, MISSING) is not dict.get(now, name, MISSING)
         ]
 
-    def put_back(self, owner: Any) -> None:
-        """Let ``owner`` hold what it held."""
-        if self.is_changed(owner):
-            _fill(self._now(owner), self.of(owner))
-
-    def _now(self, owner: Any) -> Any:
-        content = self._noted[id(owner)][1]
-        return owner if content is None else content(owner)
+    def put_back(self, owner: Any, content: Content | None = None) -> None:
+        """Let the container hold what it held."""
+        if self.is_changed(owner, content):
+            _fill(owner if content is None else content(owner), self.of(owner, content))
 
     def put_all_back(self) -> None:
         """Let everything hold what it held."""
-        for owner, _, _ in self._noted.values():
-            self.put_back(owner)
+        for (_, content), (owner, _) in self._noted.items():
+            self.put_back(owner, content)
 
 
 def _copy(container: Any) -> Any:
