@@ -11,7 +11,7 @@ from flambeau.core.identity import MISSING
 
 __all__: list[str] = []
 
-_KINDS = (OrderedDict, dict, list, deque, set)
+_KINDS: tuple[Any, ...] = (OrderedDict, dict, list, deque, set)
 
 
 Content = Callable[[Any], Any]
@@ -82,7 +82,7 @@ def _items(container: Any) -> Any:
 
 def _fill(container: Any, content: Any) -> None:
     """Replace the members of a container, without the conversions that its class makes."""
-    kind: Any = next(each for each in _KINDS if isinstance(container, each))
+    kind = next(each for each in _KINDS if isinstance(container, each))
     kind.clear(container)
     if isinstance(content, dict):
         for name, value in content.items():
