@@ -157,8 +157,7 @@ class Discovery:
             return value.func, *value.args, *value.keywords.values()
         if isinstance(value, ModuleType):
             if not is_of_library_module(value.__name__):
-                self._told_of.append(value)
-                interception.tell_of_module(value, self)
+                self._let_tell(value, label)
                 self._telling.append((value, label))
                 if self._passes_by:
                     self._find_by_name(value, label)
@@ -181,6 +180,13 @@ class Discovery:
         if module_of(kind) in ("builtins", "collections") and members is not None:
             return members
         return [*(members or ()), *self._know_object(value, kind, label)]
+
+    def _let_tell(self, module: ModuleType, label: str) -> None:
+        """Let a module tell which attributes it is asked for."""
+        if module not in self._told_of:
+            self._known.setdefault(id(module), (module, label))
+            self._told_of.append(module)
+            interception.tell_of_module(module, self)
 
     def _know_object(self, value: Any, kind: type, label: str) -> Iterable[Any]:
         wrapped: Any = state_of(value).get("__wrapped__")

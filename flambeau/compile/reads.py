@@ -25,6 +25,7 @@ from flambeau.compile.ownership import (
     is_module,
     is_of_library,
     is_of_library_class,
+    is_of_library_module,
     is_of_machinery,
     is_of_package,
     is_of_user_or_layers,
@@ -207,6 +208,9 @@ class Reads(ReadsByName):
         kind, state = type(value), state_of(value)
         is_layer = "_parameters" in state
         if _keeps_to_itself(kind) and not is_layer and _is_asked_by_own_code():
+            return
+        is_of_library = isinstance(value, ModuleType) and is_of_library_module(value.__name__)
+        if is_of_library and _is_asked_by_a_library():
             return
         self._done.add((id(value), name))
         if isinstance(value, ModuleType) and in_class(kind, name) is MISSING:

@@ -98,6 +98,9 @@ class ReadsByName(Discovery):
             found = self._root(root, namespace, root in names.imports)
             if isinstance(found, ModuleType):
                 self.discover(found, root)
+                if not _COMPUTING.isdisjoint(names.attributes):
+                    # getattr(flambeau, name)
+                    self._let_tell(found, root)
 
     def _note_uncommon(self, names: Names, namespace: dict[str, Any]) -> None:
         """Note values that code may find by text, or by bypassing the objects themselves."""

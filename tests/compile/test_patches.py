@@ -1,6 +1,7 @@
 """Classes, modules and functions that are patched after compiling: the result is the eager one."""
 
 import importlib.util
+import operator
 import os
 import sys
 import warnings
@@ -269,6 +270,32 @@ def test_a_patched_function_of_flambeau_is_seen(library, monkeypatch):
     check(library.rectified, patch(5))
     check(nn.ReLU(), patch(6))
     check(lambda x: flambeau.exp(x), lambda: monkeypatch.setattr(flambeau, "exp", lambda x: x * 7))
+
+
+def test_a_patched_function_of_flambeau_is_seen_by_a_name_that_is_computed(monkeypatch):
+    def patch(module, name, factor):
+        return lambda: monkeypatch.setattr(module, name, lambda x, **options: x * factor)
+
+    class Activation(nn.Module):
+        def __init__(self, name):
+            super().__init__()
+            self.name = name
+
+        def forward(self, x):
+            return getattr(F, self.name)(x)
+
+    class Two(nn.Module):
+        first, second = "tanh", "silu"
+
+        def forward(self, x):
+            named = operator.attrgetter(self.first)
+            return named(nn.functional)(x) + vars(F)[self.second](x)
+
+    check(Activation("relu"), patch(F, "relu", 3))
+    check(nn.Sequential(Activation("elu"), nn.ReLU()), patch(F, "elu", 4))
+    check(lambda x: getattr(flambeau, "e" + "xp")(x), patch(flambeau, "exp", 5))
+    check(Two(), patch(F, "tanh", 6))
+    check(Two(), patch(F, "silu", 7))
 
 
 @pytest.mark.parametrize("name", ["__call__", "_call_impl"])
