@@ -72,6 +72,8 @@ class HostAccess:
 
     def _host_array(self) -> np.ndarray:
         array = self.jax()
+        if modes.trace is not None:
+            array = modes.trace.as_input(self._cell, array)
         if isinstance(array, Tracer):
             if modes.trace is not None:
                 modes.trace.refuse_value()
@@ -139,16 +141,18 @@ class HostAccess:
 
     def _scalar(self, kind: Any = None) -> Any:
         """The only element, as a NumPy scalar; of type ``kind`` if one is given."""
+        array = self._read()
+        if modes.trace is not None:
+            array = modes.trace.as_input(self._cell, array)
         if modes.asking is not None:
-            return modes.asking.scalar(self._read(), lambda: self._known_scalar(kind))
-        return self._known_scalar(kind)
+            return modes.asking.scalar(array, lambda: self._known_scalar(array, kind))
+        return self._known_scalar(array, kind)
 
-    def _known_scalar(self, kind: Any) -> Any:
-        found = self._found_scalar()
+    def _known_scalar(self, array: Any, kind: Any) -> Any:
+        found = self._found_scalar(array)
         return found if kind is None else kind(found)
 
-    def _found_scalar(self) -> Any:
-        array = self._read()
+    def _found_scalar(self, array: Any) -> Any:
         if array.size != 1:
             raise RuntimeError(
                 f"a tensor with {array.size} elements cannot be converted to a Python scalar"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
@@ -192,6 +193,11 @@ class Trace(Block):
                 array = self._make_own(cell, array)
             self.reads[cell] = array
         return array
+
+    def as_input(self, cell: Cell, array: Any) -> Any:
+        """An array of ``cell`` that Python asks for; a tracer if later calls may find others."""
+        is_known = isinstance(array, Tracer) or cell not in self.reads
+        return array if is_known else jnp.array(array, copy=True)
 
     def release(self) -> None:
         """Let go of the arrays that were read, so that the program may overwrite them."""

@@ -1,5 +1,7 @@
 """A compiled function gives the eager result whatever has changed since it was compiled."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -576,3 +578,20 @@ def test_nan_is_one_number():
     for _ in range(2):
         assert program(X, float("nan")).isnan().all()
     assert program.program_count == 1
+
+
+@pytest.mark.parametrize("ask", [bool, int, float, flambeau.Tensor.item, flambeau.Tensor.tolist])
+def test_the_value_of_a_tensor_from_outside_is_asked_at_each_call(ask):
+    count = flambeau.tensor(0)
+
+    def shifted(x):
+        return x + ask(count)
+
+    with pytest.raises(flambeau.CompileError, match="not known"):
+        flambeau.compile(shifted)(flambeau.zeros(()))
+    step = flambeau.compile(shifted, fullgraph=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in (0, 0, 0, 1, 1, 1, 0):
+            count.fill_(number)
+            assert step(flambeau.zeros(())).item() == number
