@@ -24,7 +24,7 @@ from flambeau.compile.recording import Recording
 from flambeau.compile.sharing import Joined, owners_after
 from flambeau.compile.split import Split, without_constants
 from flambeau.compile.where import Argument, Itself, Made, Where
-from flambeau.core import exhaustion, finishing, jit_core
+from flambeau.core import exhaustion, finishing, jit_core, meshes
 from flambeau.core.cell import Cell
 from flambeau.core.donation import owned
 from flambeau.core.programs import compiled
@@ -141,9 +141,16 @@ class Program:
         positions = tuple(range(len(self.donated)))
         like = _as_written(recording, slot_of, order, len(jaxpr.outvars))
         self.computation = compiled(program, "compiled_step", donate=positions, like=like)
-        self.executable = self._waiting(self.computation)
+        self.executable = self._waiting(self._on_a_mesh(self.computation))
         if self.is_guess:
             self.executable = checked(self.executable, recording.asked, recording.told)
+
+    def _on_a_mesh(self, executable: Callable[..., Any]) -> Callable[..., Any]:
+        """``executable``; on a mesh it has an optimizer's numbers on all devices before a call."""
+        own = [cell.array for cell in (*self.donated, *self.kept)]
+        mesh = next(filter(None, map(meshes.mesh_here, own)), None)
+        loose = [i for i in range(len(self.donated), len(own)) if meshes.is_loose(own[i])]
+        return meshes.spreading(executable, loose, mesh) if mesh and loose else executable
 
     def _waiting(self, executable: Callable[..., Any]) -> Callable[..., Any]:
         """``executable``; if it calls Python, it gives its results once it cannot fail any more."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -70,6 +71,16 @@ def mesh_of(array: Any) -> Any:
     if type(array) is ArrayImpl and type(array.sharding) is NamedSharding:
         return array.sharding.mesh
     return None
+
+
+def mesh_here(array: Any) -> Any:
+    """`mesh_of`, if all of its devices are this process's."""
+    return mesh_of(array) if type(array) is ArrayImpl and array.is_fully_addressable else None
+
+
+def is_loose(array: Any) -> bool:
+    """Whether a concrete array lies on a device only because JAX has put it there."""
+    return type(array) is ArrayImpl and not array.committed
 
 
 def devices_of(array: Any) -> tuple[Any, ...]:
@@ -133,6 +144,32 @@ def _put(array: Any, sharding: Any) -> Any:
     if sharding.is_fully_addressable and array.is_fully_addressable:
         return jax.device_put(array, sharding)
     return spanning.moved(array, sharding)
+
+
+def spreading(
+    program: Callable[..., Any], positions: Sequence[int], mesh: Any
+) -> Callable[..., Any]:
+    """``program``, which takes uncommitted arrays at ``positions`` whole on each device of a mesh.
+
+    JAX would copy them to all devices at each call; this copies an array once, however often it
+    comes again.
+    """
+    sharding = NamedSharding(auto(mesh), PartitionSpec())
+    last: dict[int, tuple[Any, Any]] = {}
+
+    def run(*arrays: Any) -> Any:
+        spread = [*arrays]
+        for position in positions:
+            array = arrays[position]
+            found = last.get(position)
+            if found is None or found[0] is not array:
+                if not is_loose(array):
+                    continue
+                found = last[position] = array, jax.device_put(array, sharding)
+            spread[position] = found[1]
+        return program(*spread)
+
+    return run
 
 
 def placed(array: Any, sharding: Any) -> Any:
