@@ -10,7 +10,8 @@ clipped: XLA for CPUs takes a device's part of a sum where it is used, so for th
 step, and the sum stays whole from the one to the other, half a GiB for each block; ``--clip`` shows
 it.
 
-Run it as ``python benchmarks/plan_70b.py``; ``--layers 4`` is a minute, all 80 take longer.
+Run it as ``python benchmarks/plan_70b.py``; ``--layers 4`` is a minute, all 80 blocks are ten to
+twenty.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from flambeau.core import errors
 from flambeau.core.dtype import COMPLEX, FLOATING
 from flambeau.core.kinds import Array
 from flambeau.core.op import op
@@ -56,7 +57,9 @@ def _check_elements(input: Any, dims: tuple[int, ...], chosen: bool) -> None:
         raise RuntimeError("hash_tensor() of no elements needs dim")
     for each in dims:
         if input.shape and input.shape[each] == 0:
-            raise IndexError(f"hash_tensor(): dimension {each} of {list(input.shape)} is empty")
+            raise errors.IndexError(
+                f"hash_tensor(): dimension {each} of {list(input.shape)} is empty"
+            )
 
 
 def _as_float64(input: Any) -> Any:

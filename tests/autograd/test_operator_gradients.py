@@ -63,6 +63,7 @@ KEEP_MORE = {
     "mul": "the gradient of a product with a number depends on the number",
     "ldexp": "the gradient depends on a factor that is no integer",
     "scatter_reduce": "the gradients of other reductions depend on the values",
+    "segment_reduce": "the gradients of other reductions depend on the values",
     "lu_unpack": "gives two factors, and depends on the other one",
 }
 

@@ -142,10 +142,10 @@ def shapes() -> Iterator[Case]:
         "shape.block_diag": (lambda lib, x, y: lib.block_diag(x[:2], y[None, :3]), ROWS),
         "shape.cartesian_prod": (lambda lib, x, y: lib.cartesian_prod(x, y), ROWS),
         "shape.combinations": (call("combinations"), ROW),
-        "shape.repeat": (method("repeat", 2, 1), SQUARE),
-        "shape.repeat_each": (method("repeat_interleave", 2, 1), SQUARE),
+        "repetition.repeat": (method("repeat", 2, 1), SQUARE),
+        "repetition.repeat_each": (method("repeat_interleave", 2, 1), SQUARE),
         "shape.sum_to_size": (method("sum_to_size", 1, 4), SQUARE),
-        "slicing.split_copies": (lambda lib, x: lib.unsafe_split(x, 2, 1), SQUARE),
+        "splitting.split_copies": (lambda lib, x: lib.unsafe_split(x, 2, 1), SQUARE),
         "views.reshape_copy": (lambda lib, x: x.t().reshape(2, 8), SQUARE),
         "turning.rot90": (method("rot90"), SQUARE),
         "turning.diag_embed": (method("diag_embed"), ROW),
@@ -159,10 +159,14 @@ def shapes() -> Iterator[Case]:
     }  # fmt: skip
     for operator, (compute, inputs) in table.items():
         yield Case(operator, "", compute, inputs, (*FLOATS, "complex64"))
+    segments = lambda lib, x: lib.segment_reduce(x, "sum", lengths=lib.tensor([1, 3]))  # noqa: E731
+    yield Case("segments.segment_reduce", "", segments, SQUARE, SINGLE)
     part = lambda lib, z: (z.imag, z.real)  # noqa: E731
     yield Case("ComplexPart", "", part, SQUARE, ("complex64", "complex128"))
     yield Case("ComplexPairs", "", call("view_as_real"), SQUARE, ("complex64", "complex128"))
     back = lambda lib, x: lib.view_as_complex(x[:, :2])  # noqa: E731
     yield Case("ComplexPairs", "back", back, SQUARE, SINGLE)
     tiled = method("repeat", 33, 1)
-    yield Case("shape.repeat", "cancelling", lambda lib, x: tiled(lib, x[:1]), cancelling, REAL)
+    yield Case(
+        "repetition.repeat", "cancelling", lambda lib, x: tiled(lib, x[:1]), cancelling, REAL
+    )

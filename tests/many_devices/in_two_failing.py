@@ -48,13 +48,13 @@ def trained(step_of_failure=None):
             each_of_two.say("training")
 
 
-def soon():
-    """Wait for others only this many seconds, from now on."""
-    supervise(store_of_world(), 2, SOON, SOON)
+def soon(seconds=SOON):
+    """Wait for others, and for a sign of life, only this many seconds, from now on."""
+    supervise(store_of_world(), 2, seconds, SOON)
 
 
 def a_killed_process(rank):
-    soon()
+    soon(10 * SOON)
     trained((lambda: os.kill(os.getpid(), signal.SIGKILL)) if rank == OTHER else None)
 
 

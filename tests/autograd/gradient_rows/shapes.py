@@ -27,6 +27,10 @@ from tests.autograd.gradient_rows.row import (
 LENGTHS = flambeau.tensor([2, 1, 2])
 
 
+def segments(x, reduce):
+    return flambeau.segment_reduce(x, reduce, lengths=flambeau.tensor([[2, 1], [1, 2]]), axis=1)
+
+
 def written(x, y):
     z = x * 2
     z[:, 1:].mul_(y[:, 1:])
@@ -71,11 +75,19 @@ ROWS = [
         ("block_diag", lambda x, y: flambeau.block_diag(x, y), A, V),
         ("cartesian_prod", lambda x, y: flambeau.cartesian_prod(x, y), V, W),
         ("combinations", lambda x: flambeau.combinations(x), V),
-        ("repeat", lambda x: x.repeat(2, 1), A),
-        ("repeat_each", lambda x: x.repeat_interleave(2, 1), A),
         ("sum_to_size", lambda x: x.sum_to_size(1, 3), A),
     ),
-    *rows("slicing", ("split_copies", lambda x: flambeau.unsafe_split(x, 2, 1), A)),
+    *rows(
+        "repetition",
+        ("repeat", lambda x: x.repeat(2, 1), A),
+        ("repeat_each", lambda x: x.repeat_interleave(2, 1), A),
+    ),
+    *rows("splitting", ("split_copies", lambda x: flambeau.unsafe_split(x, 2, 1), A)),
+    *rows(
+        "segments",
+        ("segment_reduce", lambda x: segments(x, "prod"), A),
+        ("segment_reduce, mean", lambda x: segments(x, "mean"), A),
+    ),
     *rows("views", ("reshape_copy", lambda x: x.t().reshape(2, 3), A)),
     *rows(
         "turning",
