@@ -322,7 +322,7 @@ def _different_devices(kernel: Kernel, names: str) -> RuntimeError:
 def _explained(kernel: Kernel, arrays: Sequence[Any], error: Exception) -> Exception:
     """An accident inside an operator as PyTorch's type of error, with the facts."""
     package = _package_of(error)
-    if isinstance(error, errors.OperatorError) or package not in _OPERATOR_PACKAGES:
+    if errors.is_on_purpose(error) or package not in _OPERATOR_PACKAGES:
         return error
     operands = ", ".join(
         f"{array.dtype}{list(array.shape)}" if hasattr(array, "shape") else repr(array)

@@ -2,41 +2,42 @@
 
 `core/dispatch.py` gives these to the caller as they are. Any other TypeError, ValueError or the
 like inside an operator is an accident of JAX's or Python's, and becomes a RuntimeError that says
-which operands the operator was given. RuntimeError needs no class here: it is always on purpose.
+which operands the operator was given. RuntimeError needs no mark: it is always on purpose.
 """
 
 from __future__ import annotations
 
 import builtins
-from typing import Any, ClassVar
+from typing import TypeVar
 
-__all__ = ["IndexError", "OperatorError", "TypeError", "ValueError"]
+__all__ = ["IndexError", "TypeError", "ValueError", "is_on_purpose", "on_purpose"]
 
+_Error = TypeVar("_Error", bound=BaseException)
 
-class OperatorError(Exception):
-    """An operator refuses its arguments."""
-
-
-class _NamedAsInPython(OperatorError):
-    """Base of errors that are one of Python's, under the same name in tracebacks and pickles."""
-
-    _of_python: ClassVar[type[Exception]]
-
-    def __init_subclass__(cls) -> None:
-        cls._of_python = getattr(builtins, cls.__name__)
-        cls.__module__ = "builtins"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self._of_python, self.args
+_MARK = "_flambeau_raised_on_purpose"
 
 
-class IndexError(_NamedAsInPython, builtins.IndexError):
-    """A position or a dimension is out of range."""
+def IndexError(message: str) -> builtins.IndexError:
+    """Python's IndexError: a position or a dimension is out of range."""
+    return on_purpose(builtins.IndexError(message))
 
 
-class TypeError(_NamedAsInPython, builtins.TypeError):
-    """An argument is of a type that the operator does not take."""
+def TypeError(message: str) -> builtins.TypeError:
+    """Python's TypeError: an argument is of a type that the operator does not take."""
+    return on_purpose(builtins.TypeError(message))
 
 
-class ValueError(_NamedAsInPython, builtins.ValueError):
-    """An argument has a value that the operator does not take."""
+def ValueError(message: str) -> builtins.ValueError:
+    """Python's ValueError: an argument has a value that the operator does not take."""
+    return on_purpose(builtins.ValueError(message))
+
+
+def on_purpose(error: _Error) -> _Error:
+    """``error``, marked as one that refuses an operator's arguments."""
+    setattr(error, _MARK, True)
+    return error
+
+
+def is_on_purpose(error: BaseException) -> bool:
+    """Whether an operator has raised an error to refuse its arguments."""
+    return getattr(error, _MARK, False)

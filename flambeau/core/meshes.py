@@ -17,8 +17,7 @@ import jax
 from jax.core import Tracer
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from flambeau.core import spanning
-from flambeau.core.errors import OperatorError
+from flambeau.core import errors, spanning
 from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.modes import modes
 
@@ -108,7 +107,7 @@ def together(leaves: list[Any]) -> list[Any] | None:
     return None if same else moved
 
 
-class DifferentDevicesError(OperatorError, RuntimeError, ValueError):
+class DifferentDevicesError(RuntimeError, ValueError):
     """Arrays lie on devices that are not all the same."""
 
 
@@ -122,10 +121,11 @@ def check_devices(leaves: list[Any]) -> None:
     found = {frozenset(each.sharding.device_set): each for each in arrays}
     if len(found) > 1:
         texts = [f"{sorted(each.id for each in devices)}" for devices in found]
-        raise DifferentDevicesError(
+        text = (
             "Expected all tensors to be on the same device, but found tensors on the devices "
             f"{' and '.join(texts)}; put them on one mesh by distribute_tensor() or redistribute()"
         )
+        raise errors.on_purpose(DifferentDevicesError(text))
 
 
 def _width(array: Any) -> int:

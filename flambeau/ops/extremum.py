@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -44,7 +45,7 @@ def check_not_empty(name: str, input: Any, dims: tuple[int, ...]) -> None:
             )
 
 
-def _check_any(name: str, input: Any, error: type[Exception] = RuntimeError) -> None:
+def _check_any(name: str, input: Any, error: Callable[[str], Exception] = RuntimeError) -> None:
     if input.size == 0:
         raise error(
             f"{name}() of a tensor of shape {list(input.shape)}, which has no elements; name a "
