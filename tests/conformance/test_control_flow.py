@@ -19,6 +19,15 @@ SQUARE = RANDOM.standard_normal((9, 9))
 SYMMETRIC = SQUARE @ SQUARE.T
 
 
+@pytest.fixture(autouse=True)
+def validation():
+    """PyTorch's loops by values turn the validation of distributions off for the whole process."""
+    of_all = import_module("torch").distributions.Distribution
+    before = of_all._validate_args
+    yield
+    of_all.set_default_validate_args(before)
+
+
 def of_higher_order(lib: Any, name: str) -> Any:
     home = "torch._higher_order_ops" if lib.__name__ == "torch" else "flambeau.func.control_flow"
     return getattr(import_module(home), name)
