@@ -16,6 +16,14 @@ FOLDER = ROOT / "tests" / "many_devices"
 SECONDS = 300
 
 
+OF_PYTORCH = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def is_free(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -89,6 +97,31 @@ def test_a_killed_process_leaves_the_last_complete_checkpoint(tmp_path, killed, 
         (code, text), (_, printed) = map(outcome, processes)
     assert code == 0, text
     assert f"\nstep {last}\n" in printed or f"\nstep {last + 1}\n" in printed
+
+
+def test_processes_that_slurm_has_started_find_each_other():
+    # JAX derives the port of process 0 from the job's number.
+    jobs = (job for job in range(4096) if is_free(61440 + job))
+    slurm = {"SLURM_JOB_ID": next(jobs), "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": 2}
+    slurm |= {"SLURM_STEP_NUM_NODES": 1}
+    environment = {name: value for name, value in os.environ.items() if name not in OF_PYTORCH}
+    environment |= {name: str(value) for name, value in slurm.items()}
+    environment["PYTHONPATH"] = str(ROOT)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(FOLDER / "in_two_found.py"), str(rank)],
+            env={**environment, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    try:
+        for each in processes:
+            code, text = outcome(each)
+            assert code == 0, text
+    finally:
+        for each in processes:
+            each.kill()
 
 
 def failures(name, other):

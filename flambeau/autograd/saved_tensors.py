@@ -6,9 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import jax
-
 from flambeau.core.device import CPU
+from flambeau.core.donation import put
 from flambeau.core.modes import modes
 from flambeau.core.packing import Hooks
 from flambeau.core.tensor import Tensor
@@ -98,12 +97,12 @@ class save_on_cpu(saved_tensors_hooks):
 
 def _to_cpu(tensor: Tensor) -> tuple[Any, Any]:
     array = tensor._read()
-    return array.sharding, jax.device_put(array, CPU.jax_device)
+    return array.sharding, put(array, CPU.jax_device)
 
 
 def _from_cpu(packed: tuple[Any, Any]) -> Tensor:
     sharding, array = packed
-    return Tensor._wrap(jax.device_put(array, sharding))
+    return Tensor._wrap(put(array, sharding))
 
 
 @contextlib.contextmanager

@@ -95,8 +95,12 @@ def is_own(cls: type) -> bool:
 
 
 def is_module(value: Any) -> bool:
-    """Whether ``value`` is a module of layers, whose attributes are watched once it is entered."""
-    return "_parameters" in state_of(value)
+    """Whether ``value`` is an ``nn.Module``, whose attributes are watched once it is entered.
+
+    Other objects may have an attribute ``_parameters`` too.
+    """
+    kind = type(value)
+    return "_parameters" in state_of(value) and in_class(kind, "_compiled_call_impl") is not MISSING
 
 
 def state_of(value: Any) -> dict[str, Any]:

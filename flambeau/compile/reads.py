@@ -206,7 +206,7 @@ class Reads(ReadsByName):
 
     def _read(self, value: Any, name: str) -> None:
         kind, state = type(value), state_of(value)
-        is_layer = "_parameters" in state
+        is_layer = is_module(value)
         if _keeps_to_itself(kind) and not is_layer and _is_asked_by_own_code():
             return
         is_of_library = isinstance(value, ModuleType) and is_of_library_module(value.__name__)

@@ -1,4 +1,4 @@
-"""What containers held before a trace, which puts it back where it fails."""
+"""The contents of containers before a trace, to put them back where it fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__: list[str] = []
 
 _KINDS: tuple[Any, ...] = (OrderedDict, dict, list, deque, set)
 
-
+# Gives the container that an owner has.
 Content = Callable[[Any], Any]
 
 
@@ -34,7 +34,7 @@ class Before:
             self._noted[id(owner), content] = owner, copied
 
     def of(self, owner: Any, content: Content | None = None) -> Any:
-        """What the container held: a list, a set or a dictionary."""
+        """The members that the container had: a list, a set or a dictionary."""
         return self._noted[id(owner), content][1]
 
     def is_changed(self, owner: Any, content: Content | None = None) -> bool:

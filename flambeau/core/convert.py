@@ -15,6 +15,7 @@ from flambeau.core import plan
 from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell, abstract, is_abstract
 from flambeau.core.device import as_device, device
+from flambeau.core.donation import put
 from flambeau.core.dtype import dtype
 from flambeau.core.promotion import promote_types
 from flambeau.core.tensor import Size, Tensor, method
@@ -31,7 +32,7 @@ def place(array: Any, where: device) -> Any:
         )
     if isinstance(array, Tracer):
         return array
-    return jax.device_put(array, where.jax_device)
+    return put(array, where.jax_device)
 
 
 def to_numpy(data: Any, to: dtype | None = None) -> np.ndarray:

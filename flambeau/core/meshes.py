@@ -18,6 +18,7 @@ from jax.core import Tracer
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from flambeau.core import errors, spanning
+from flambeau.core.donation import put
 from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.modes import modes
 
@@ -142,7 +143,7 @@ def _beside(array: Any, mesh: Mesh, order: tuple[Any, ...]) -> Any:
 
 def _put(array: Any, sharding: Any) -> Any:
     if sharding.is_fully_addressable and array.is_fully_addressable:
-        return jax.device_put(array, sharding)
+        return put(array, sharding)
     return spanning.moved(array, sharding)
 
 
@@ -165,7 +166,7 @@ def spreading(
             if found is None or found[0] is not array:
                 if not is_loose(array):
                     continue
-                found = last[position] = array, jax.device_put(array, sharding)
+                found = last[position] = array, put(array, sharding)
             spread[position] = found[1]
         return program(*spread)
 

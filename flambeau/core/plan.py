@@ -17,6 +17,7 @@ import numpy as np
 
 from flambeau.core.cell import abstract, is_abstract
 from flambeau.core.device import META, device, get_default_device
+from flambeau.core.donation import put
 from flambeau.core.kernel import Kernel
 from flambeau.core.meshes import placed
 from flambeau.core.modes import modes
@@ -172,4 +173,4 @@ def _steps_before(last: Plan) -> list[Plan]:
 
 def _placed(array: Any, where: device) -> Any:
     target = where.jax_device
-    return upload(array, target) if isinstance(array, np.ndarray) else jax.device_put(array, target)
+    return upload(array, target) if isinstance(array, np.ndarray) else put(array, target)

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
+from flambeau.core.donation import put
 from flambeau.core.jax_private import ArrayImpl
 
 #: Called before a program is compiled, with its name, its text, and what this process alone gives
@@ -125,7 +126,7 @@ def moved(array: Any, sharding: Any) -> Any:
         return uploaded(np.asarray(array), sharding)
     if sharding.is_fully_addressable:
         everywhere = NamedSharding(array.sharding.mesh, PartitionSpec())
-        return jax.device_put(_divided(everywhere)(array).addressable_data(0), sharding)
+        return put(_divided(everywhere)(array).addressable_data(0), sharding)
     return _divided(sharding)(array)
 
 

@@ -13,6 +13,7 @@ from jax.sharding import SingleDeviceSharding
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.cell import abstract
+from flambeau.core.donation import put
 from flambeau.core.tensor import Tensor
 from flambeau.core.upload import upload
 
@@ -161,4 +162,4 @@ def put_beside(array: Any, param: Any) -> Any:
         sharding = jax.sharding.NamedSharding(sharding.mesh, jax.sharding.PartitionSpec())
     elif param.shape != array.shape and len(sharding.device_set) > 1:
         return jax.numpy.asarray(array)
-    return jax.device_put(array, sharding)
+    return put(array, sharding)

@@ -46,7 +46,7 @@ class BuildExtension:
         return cls
 
 
-def CppExtension(name: str, sources: Any, *args: Any, **kwargs: Any) -> NoReturn:
+def CppExtension(name: str, *args: Any, **kwargs: Any) -> NoReturn:
     """Refuse to describe an extension.
 
     Raises:
@@ -55,17 +55,7 @@ def CppExtension(name: str, sources: Any, *args: Any, **kwargs: Any) -> NoReturn
     _refuse(name)
 
 
-def CUDAExtension(name: str, sources: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    """As `CppExtension`."""
-    _refuse(name)
-
-
-def SyclExtension(name: str, sources: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    """As `CppExtension`."""
-    _refuse(name)
-
-
-def load(name: str, sources: Any, *args: Any, **kwargs: Any) -> NoReturn:
+def load(name: str, *args: Any, **kwargs: Any) -> NoReturn:
     """Refuse to build and import an extension.
 
     Raises:
@@ -74,9 +64,8 @@ def load(name: str, sources: Any, *args: Any, **kwargs: Any) -> NoReturn:
     _refuse(name)
 
 
-def load_inline(name: str, cpp_sources: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    """As `load`."""
-    _refuse(name)
+CUDAExtension = SyclExtension = CppExtension
+load_inline = load
 
 
 def include_paths(*args: Any, **kwargs: Any) -> list[str]:

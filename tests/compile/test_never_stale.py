@@ -8,6 +8,7 @@ import pytest
 import flambeau
 from flambeau import nn
 from flambeau.compile.errors import CompileWarning
+from tests.compile.following import check
 
 
 class Scale(nn.Module):
@@ -595,3 +596,20 @@ def test_the_value_of_a_tensor_from_outside_is_asked_at_each_call(ask):
         for number in (0, 0, 0, 1, 1, 1, 0):
             count.fill_(number)
             assert step(flambeau.zeros(())).item() == number
+
+
+def test_an_object_that_is_no_module_may_have_the_attributes_of_one():
+    class Holder:
+        def __init__(self):
+            self._parameters, self._buffers, self._modules = {"rate": 1.0}, {"shift": 2.0}, {}
+
+    holder = Holder()
+
+    def scaled(x):
+        return x * holder._parameters["rate"] + holder._buffers["shift"]
+
+    def replace():
+        holder._buffers = {"shift": 5.0}
+
+    check(scaled, lambda: holder._parameters.update(rate=3.0))
+    check(scaled, replace)

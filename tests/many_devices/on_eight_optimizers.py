@@ -1,5 +1,6 @@
 """Every optimizer on parameters that are divided over eight devices."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -77,3 +78,41 @@ def test_an_optimizer_gives_the_numbers_of_one_device_and_divides_its_state(name
 
 def test_the_table_has_all_optimizers():
     assert {"Adafactor", "AdamW", "LBFGS", "Muon", "SGD", "SparseAdam"} < {*ALL}
+
+
+def test_a_compiled_step_copies_the_numbers_of_an_optimizer_to_its_devices_once(monkeypatch):
+    mesh = init_device_mesh("cpu", (8,), mesh_dim_names=("data",))
+    flambeau.manual_seed(0)
+    nets = nn.Linear(8, 8), nn.Linear(8, 8)
+    nets[1].load_state_dict(nets[0].state_dict())
+    flambeau.shard(nets[1], mesh, {"weight": ("data", None)})
+    optimizers = [optim.AdamW(net.parameters(), lr=0.01) for net in nets]
+    x, copies, put = flambeau.ones(8), [], jax.device_put
+
+    def stepped(net, optimizer):
+        @flambeau.compile
+        def step(x):
+            net(x).square().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        return step
+
+    def counted(array, where=None, **options):
+        if isinstance(where, jax.sharding.NamedSharding) and array.dtype == np.float64:
+            copies.append(array)
+        return put(array, where, **options)
+
+    steps = [stepped(*each) for each in zip(nets, optimizers, strict=True)]
+    for step in steps:
+        step(x)
+    monkeypatch.setattr(jax, "device_put", counted)
+    for expected in (0, 1):
+        for step in steps * 3:
+            step(x)
+        assert len(copies) == expected
+        for optimizer in optimizers:
+            optimizer.param_groups[0]["lr"] = 0.1
+    assert [each.program_count for each in steps] == [1, 1]
+    for one, many in zip(*(net.parameters() for net in nets), strict=True):
+        assert flambeau.allclose(one, many.full_tensor(), rtol=1e-5)

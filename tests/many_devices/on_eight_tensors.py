@@ -261,3 +261,24 @@ def test_a_model_is_placed_on_a_mesh_of_jax_too():
     optimizer.step()
     assert net[0].weight.placements == (Shard(0),)
     assert optimizer.state[net[0].weight]["momentum_buffer"].placements == (Shard(0),)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("written", ["one", "spread", "spread, with its part taken"])
+def test_a_tensor_and_its_copy_on_a_mesh_have_memory_of_their_own(mesh, written, compiled):
+    one = flambeau.ones(8) * 2
+    spread = distribute_tensor(one, mesh, [Replicate()] * mesh.ndim)
+    if written == "spread, with its part taken":
+        one = spread.to_local()
+    target = one if written == "one" else spread
+
+    def step():
+        target.add_(1)
+
+    # A compiled step overwrites the memory of the tensors that it changes.
+    step = flambeau.compile(step) if compiled else step
+    for _ in range(2):
+        step()
+    expected = {id(target): 4.0}
+    for each in (one, spread):
+        assert each.tolist() == [expected.get(id(each), 2.0)] * 8

@@ -213,12 +213,18 @@ def test_what_changes_between_calls_shows_in_the_next(what, cls, options):
     run(pair, 2)
 
 
-def test_a_rate_that_is_a_tensor_is_an_input():
+def with_rates():
+    """Two trainings whose learning rates are tensors, after some steps; and these."""
     rates = flambeau.tensor(0.1), flambeau.tensor(0.1)
     pair = both(optim.SGD)
     for each, rate in zip(pair, rates, strict=True):
         each.optimizer.param_groups[0]["lr"] = rate
     run(pair)
+    return pair, rates
+
+
+def test_a_rate_that_is_a_tensor_is_an_input():
+    pair, rates = with_rates()
     for rate in rates:
         rate.fill_(0.5)
     run(pair)
@@ -226,11 +232,7 @@ def test_a_rate_that_is_a_tensor_is_an_input():
 
 
 def test_a_rate_that_is_a_tensor_may_be_given_other_data():
-    rates = flambeau.tensor(0.1), flambeau.tensor(0.1)
-    pair = both(optim.SGD)
-    for each, rate in zip(pair, rates, strict=True):
-        each.optimizer.param_groups[0]["lr"] = rate
-    run(pair)
+    pair, rates = with_rates()
     for rate in rates:
         rate.data = flambeau.tensor(0.5)
     run(pair)

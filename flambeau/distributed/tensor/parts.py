@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core import meshes, tape
+from flambeau.core.donation import copied, put
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.distributed.device_mesh import DeviceMesh
@@ -28,7 +29,7 @@ def own_part(tensor: Tensor) -> Tensor:
     array = tensor._read()
     device = first_device(array)
     part = next(each.data for each in array.addressable_shards if each.device == device)
-    made = Tensor._wrap(part)
+    made = Tensor._wrap(copied(part))
     if tensor.requires_grad and modes.grad_enabled:
         node = _ToLocalBackward((tape.edge_of(tensor),))
         node.array = array
@@ -69,7 +70,7 @@ class _ToLocalBackward(tape.Node):
                 len(range(*s.indices(n))) for s, n in zip(region, array.shape, strict=True)
             )
             part = cotangent if region == mine else jnp.zeros(size, cotangent.dtype)
-            parts.append(jax.device_put(part, each))
+            parts.append(put(part, each))
         return (jax.make_array_from_single_device_arrays(array.shape, sharding, parts),)
 
 
@@ -88,7 +89,7 @@ def of_own_parts(part: Tensor, mesh: DeviceMesh, placements: Sequence[Placement]
         if isinstance(each, Shard):
             shape[each.dim] *= count
     sharding, array = sharding_of(mesh, placements, shape), part._read()
-    parts = [jax.device_put(array, device) for device in sharding.addressable_devices]
+    parts = [put(array, device) for device in sharding.addressable_devices]
     made = Tensor._wrap(jax.make_array_from_single_device_arrays(tuple(shape), sharding, parts))
     if part.requires_grad and modes.grad_enabled:
         node = _FromLocalBackward((tape.edge_of(part),))
@@ -113,7 +114,7 @@ class _FromLocalBackward(tape.Node):
         placed = meshes.placed(cotangent, self.sharding)
         # Devices with the same part have the same cotangent.
         different = {str(each.index): each.data for each in placed.addressable_shards}
-        parts = [jax.device_put(each, self.origin) for each in different.values()]
+        parts = [put(each, self.origin) for each in different.values()]
         return (sum(parts[1:], start=parts[0]),)
 
 
