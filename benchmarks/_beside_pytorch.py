@@ -1,54 +1,234 @@
-"""What benchmarks beside PyTorch share: which cores they run on, and how they time.
+"""Steps of flambeau beside PyTorch's, each library in a process of its own.
 
-Importing this chooses the cores, so it comes before the libraries, which start as many threads as
-there are cores then. The process keeps the memory that either library gives back. Without that the
-same call of either takes up to twice as long whenever its arrays happen to lie where the C library
-returns them to the system, which then has to clear every page again.
+In one process the threads of one library keep the cores busy while another's work. So each column
+of the table is a child, and one child at a time runs: the others are stopped by a signal meanwhile,
+with all of their threads. The children take turns, round after round.
+
+On one core the times are those of the process, which other people's programs do not lengthen; on
+all cores they are wall clock, which needs an otherwise idle machine.
 """
 
 from __future__ import annotations
 
-import argparse
-import ctypes
+import contextlib
+import gc
+import importlib
+import json
 import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType, TracebackType
+from typing import Any, NamedTuple, Self
 
-ARGUMENTS = argparse.ArgumentParser()
-ARGUMENTS.add_argument("--all-cores", action="store_true")
-ARGUMENTS.add_argument("--only", nargs="*", default=[])
-OPTIONS = ARGUMENTS.parse_args()
-if not OPTIONS.all_cores:
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-
-import _timing  # noqa: E402
-
-# Of glibc's mallopt: how much may be free at the end of the heap, and what lies outside it.
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-if hasattr(ctypes.CDLL(None), "mallopt"):
-    ctypes.CDLL(None).mallopt(M_TRIM_THRESHOLD, 1 << 30)
-    ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 32 << 20)
+from _cores import OPTIONS, WHAT, is_asked_for
 
 ROUNDS = 9
-WHAT = "wall clock" if OPTIONS.all_cores else "process time, one core"
+SECONDS_PER_ROUND = 0.06
+
+#: From a library, the name of a row and whether to compile: a step without arguments that gives
+#: the tensors which it computes, and a number that all libraries must agree about.
+Prepare = Callable[[ModuleType, str, bool], tuple[Callable[[], list[Any]], float]]
 
 
-def is_asked_for(name: str) -> bool:
-    """Whether the arguments ask for this one."""
-    return not OPTIONS.only or any(each in name for each in OPTIONS.only)
+class Column(NamedTuple):
+    """A library and a way to use it.
+
+    Attributes:
+        name: The table's and the child's name for it.
+        library: The module.
+        compiles: Whether the step is compiled.
+        environment: Variables that the child has beside its parent's.
+    """
+
+    name: str
+    library: str
+    compiles: bool
+    environment: Mapping[str, str] = {}
 
 
-def medians(
-    programs: dict[str, Callable[[], object]], seconds_per_round: float = 0.05
-) -> dict[str, float]:
-    """`_timing.medians`, on all cores or in time of the process.
+COLUMNS = (
+    Column("PyTorch", "torch", False),
+    Column("torch.compile", "torch", True, {"TORCHINDUCTOR_COMPILE_THREADS": "1"}),
+    Column("eager", "flambeau", False),
+    Column("compiled", "flambeau", True),
+    Column("no kernels", "flambeau", True, {"FLAMBEAU_KERNELS": "0"}),
+)
 
-    The latter other people's programs do not lengthen.
+
+def run(title: str, prepare: Prepare, rows: Mapping[str, Mapping[str, float]]) -> None:
+    """Print the table, or be one of its children.
 
     Args:
-        programs: What to call, by name.
-        seconds_per_round: About how long each is called at a stretch.
+        title: What is timed.
+        prepare: Makes the steps, in a child.
+        rows: The names of the rows, each with its limits: for some columns, how much of that
+            column's time the column "compiled" may take.
     """
+    if OPTIONS.column:
+        _serve(next(each for each in COLUMNS if each.name == OPTIONS.column), prepare)
+    else:
+        _compare(title, rows)
+
+
+# In a child.
+
+
+def _serve(column: Column, prepare: Prepare) -> None:
+    """Answer each line of the input: a row's name and how often to call its step."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # What libraries print is not an answer.
+    library = importlib.import_module(column.library)
+    name, step, number = None, None, None
+    for line in sys.stdin:
+        wanted, calls = json.loads(line)
+        try:
+            if wanted != name:
+                step = None
+                gc.collect()
+                step, number = prepare(library, wanted, column.compiles)
+                name = wanted
+            answer = {"seconds": _timed(column, step, calls), "number": number}
+        except Exception as error:  # noqa: BLE001 - the parent says why the column is empty.
+            answer = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+def _timed(column: Column, step: Any, calls: int) -> float:
+    """The time of one call, in seconds."""
     clock = time.perf_counter if OPTIONS.all_cores else time.process_time
-    return _timing.medians(programs, ROUNDS, seconds_per_round, clock)
+    if column.library == "flambeau":
+        from jax import block_until_ready as wait
+
+        def call() -> Any:
+            return [each.jax() for each in step()]
+
+    else:
+        wait, call = (lambda _: None), step
+    gc.collect()
+    start = clock()
+    for _ in range(calls):
+        result = call()
+    # As in a training loop, nobody waits for a result before the next call.
+    wait(result)
+    return (clock() - start) / calls
+
+
+# In the parent.
+
+
+class FailedError(Exception):
+    """A child has no time for a row, for this reason."""
+
+
+class _Child:
+    """A process with one library, which is stopped while it is not asked."""
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        environment = {**os.environ, **column.environment}
+        if not OPTIONS.all_cores:
+            environment["OMP_NUM_THREADS"] = "1"
+        self.process = subprocess.Popen(
+            [sys.executable, *sys.argv, "--column", column.name],
+            env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.process.send_signal(signal.SIGSTOP)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.process.kill()
+        self.process.wait()
+
+    def ask(self, row: str, calls: int) -> dict[str, float]:
+        self.process.send_signal(signal.SIGCONT)
+        try:
+            print(json.dumps([row, calls]), file=self.process.stdin, flush=True)
+            answer = json.loads(self.process.stdout.readline() or '{"error": "it has ended"}')
+        except BrokenPipeError:
+            answer = {"error": "it has ended"}
+        finally:
+            self.process.send_signal(signal.SIGSTOP)
+        if "error" in answer:
+            raise FailedError(answer["error"])
+        return answer
+
+    def calls_for(self, row: str) -> int:
+        """How many calls fill a turn; prepares the step."""
+        self.ask(row, 2)
+        seconds = self.ask(row, 3)["seconds"]
+        return max(1, int(SECONDS_PER_ROUND / max(seconds, 1e-7)))
+
+
+@contextlib.contextmanager
+def _children() -> Iterator[list[_Child]]:
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(_Child(each)) for each in _possible_columns()]
+
+
+def _possible_columns() -> list[Column]:
+    if shutil.which(os.environ.get("CXX", "g++")):
+        return list(COLUMNS)
+    print("torch.compile is left out: it needs a C++ compiler, and there is no g++")
+    return [each for each in COLUMNS if each.name != "torch.compile"]
+
+
+def _medians(children: list[_Child], row: str) -> dict[str, float]:
+    """The median time of a call by each column that can run the row."""
+    calls, numbers = {}, {}
+    for child in children:
+        name = child.column.name
+        try:
+            calls[name] = child.calls_for(row)
+            numbers[name] = child.ask(row, 1)["number"]
+        except FailedError as error:
+            print(f"{row} by {name}: {error}", flush=True)
+    unlike = {name: each for name, each in numbers.items() if not _is_close(each, numbers)}
+    if unlike:
+        raise AssertionError(f"{row}: the columns disagree, {numbers}")
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    order = [each for each in children if each.column.name in calls]
+    for _ in range(ROUNDS):
+        for child in order:
+            name = child.column.name
+            times[name].append(child.ask(row, calls[name])["seconds"])
+        order.reverse()
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def _is_close(number: float, numbers: Mapping[str, float]) -> bool:
+    first = next(iter(numbers.values()))
+    return abs(number - first) <= 0.01 * abs(first)
+
+
+def _compare(title: str, rows: Mapping[str, Mapping[str, float]]) -> None:
+    start = time.perf_counter()
+    ratios = [each.name for each in COLUMNS if each.name != "PyTorch"]
+    print(f"{title}, medians of {ROUNDS} rounds, {WHAT}, ratios to PyTorch eager")
+    print(f"{'':42} {'PyTorch':>10} {''.join(f'{each:>14}' for each in ratios)}")
+    missed = []
+    with _children() as children:
+        for row, limits in rows.items():
+            if not is_asked_for(row):
+                continue
+            times = _medians(children, row)
+            base = times["PyTorch"]
+            cells = [f"{times[each] / base:14.2f}" if each in times else f"{'-':>14}"
+                     for each in ratios]  # fmt: skip
+            print(f"{row:42} {base * 1e3:7.2f} ms {''.join(cells)}", flush=True)
+            missed += [
+                f"{row}: {times['compiled'] / times[column]:.2f} of {column}, at most {limit}"
+                for column, limit in limits.items()
+                if column in times and times["compiled"] > limit * times[column]
+            ]
+    print("compiled, above the limit in this run:", *(missed or ["none"]), sep="\n  ")
+    print(f"{time.perf_counter() - start:.0f} s")

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from _beside_pytorch import is_asked_for  # isort: skip
+from _cores import is_asked_for  # isort: skip
 
 import _timing
 import jax

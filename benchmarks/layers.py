@@ -1,34 +1,30 @@
 """Forward and backward of one layer of each family, as a ratio to PyTorch eager.
 
-Every layer runs at a customary size on the same inputs with PyTorch, with flambeau eager and with
-flambeau compiled (forward and backward in one program), in turn in one run. What is timed is a
+Every layer runs at a customary size on the same inputs with PyTorch eager and by ``torch.compile``,
+with flambeau eager, with flambeau compiled (forward and backward in one program), and compiled
+without the native kernels: in turn in one run, each in a process of its own. What is timed is a
 training step without an optimizer: the layer, ``backward`` from a fixed cotangent, and the
 gradients of the parameters and of the inputs.
 
     python benchmarks/layers.py                    time of the process, everything on one core
-    python benchmarks/layers.py --all-cores        wall clock, on the cores that both choose
+    python benchmarks/layers.py --all-cores        wall clock, on the cores that all choose
     python benchmarks/layers.py --only Conv LSTM   only layers whose name has one of these
 
-Wall clock needs an otherwise idle machine: on a busy one PyTorch's threads wait for each other and
-the ratios mean nothing.
+Wall clock needs an otherwise idle machine.
 """
 
 from __future__ import annotations
 
-import gc
-import time
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from _beside_pytorch import ROUNDS, WHAT, is_asked_for, medians  # isort: skip
+from _beside_pytorch import run  # isort: skip
 
 import numpy as np
-import torch
 
-import flambeau
-
-LIMIT = 1.5
+#: How much of the time of PyTorch eager a compiled layer, or a convolution, may take.
+LIMIT, LIMIT_OF_CONVOLUTIONS = 1.1, 1.0
 
 rng = np.random.default_rng(0)
 
@@ -138,8 +134,10 @@ CASES = [
 ]  # fmt: skip
 
 
-def step_of(lib: ModuleType, case: Case) -> tuple[Callable[[], Any], Callable[..., Any], list[Any]]:
-    """A step without arguments, the function that it calls, and what is differentiated."""
+def prepare(lib: ModuleType, name: str, compiles: bool) -> tuple[Callable[[], list[Any]], float]:
+    """A step of the layer of this name, and the mean magnitude of what it gives."""
+    case = next(each for each in CASES if each.name == name)
+    lib.manual_seed(0)
     layer = case.build(lib)
     inputs = [lib.from_numpy(each) for each in case.inputs]
     leaves = [each.requires_grad_() for each in inputs if each.is_floating_point()]
@@ -149,7 +147,8 @@ def step_of(lib: ModuleType, case: Case) -> tuple[Callable[[], Any], Callable[..
         result = layer(*inputs)
         return result[0] if isinstance(result, tuple) else result
 
-    cotangent = lib.from_numpy(np.asarray(normal(*forward().shape)))
+    first = forward().detach()
+    cotangent = lib.from_numpy(np.asarray(normal(*first.shape)))
 
     def step() -> Any:
         for leaf in leaves:
@@ -158,48 +157,14 @@ def step_of(lib: ModuleType, case: Case) -> tuple[Callable[[], Any], Callable[..
         result.backward(cotangent)
         return result
 
-    return step, forward, leaves
+    if compiles:
+        step = lib.compile(step)
+    return lambda: [step(), *(leaf.grad for leaf in leaves)], first.abs().mean().item()
 
 
-def with_results(step: Callable[[], Any], leaves: list[Any]) -> Callable[[], list[Any]]:
-    """``step``, giving all that it computes, for which one can wait."""
-
-    def run() -> list[Any]:
-        result = step()
-        return [result.jax(), *(leaf.grad.jax() for leaf in leaves)]
-
-    return run
-
-
-def programs(case: Case) -> dict[str, Callable[[], object]]:
-    eager, _, eager_leaves = step_of(flambeau, case)
-    compiled, _, compiled_leaves = step_of(flambeau, case)
-    return {
-        "PyTorch": step_of(torch, case)[0],
-        "eager": with_results(eager, eager_leaves),
-        "compiled": with_results(flambeau.compile(compiled), compiled_leaves),
-    }
-
-
-def main() -> None:
-    """Time every layer and print the ratios, then those that are above the limit."""
-    start = time.perf_counter()
-    print(f"forward + backward, medians of {ROUNDS} rounds, {WHAT}")
-    print(f"{'layer':32} {'PyTorch':>10} {'eager':>7} {'compiled':>9}   (ratios to PyTorch)")
-    slow = []
-    for case in CASES:
-        if not is_asked_for(case.name):
-            continue
-        times = medians(programs(case))
-        base = times["PyTorch"]
-        eager, compiled = times["eager"] / base, times["compiled"] / base
-        print(f"{case.name:32} {base * 1e3:7.2f} ms {eager:7.2f} {compiled:9.2f}", flush=True)
-        if compiled > LIMIT:
-            slow.append(f"{case.name} ({compiled:.2f})")
-        gc.collect()
-    print(f"compiled slower than {LIMIT} times PyTorch in this run: {', '.join(slow) or 'none'}")
-    print(f"{time.perf_counter() - start:.0f} s")
+def limits_of(case: Case) -> dict[str, float]:
+    return {"PyTorch": LIMIT_OF_CONVOLUTIONS if case.name.startswith("Conv") else LIMIT}
 
 
 if __name__ == "__main__":
-    main()
+    run("forward and backward", prepare, {case.name: limits_of(case) for case in CASES})
