@@ -64,7 +64,8 @@ kernels: $(VENV)/.extras-test,kernels
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--no-build-isolation --no-deps --force-reinstall ./kernels
 	FLAMBEAU_CONFORMANCE=0 $(PYTEST) tests/ops/native tests/ops/neural/test_convolution.py \
-		tests/nn/functional/test_attention.py $(ARGS)
+		tests/nn/functional/test_attention.py 'tests/test_many_devices.py::test_on_eight_devices[on_eight_kernels.py]' \
+		tests/test_several_processes.py::test_native_kernels $(ARGS)
 
 docs: $(VENV)/.extras-docs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from flambeau.core import native
+
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "tests" / "many_devices"
 SECONDS = 300
@@ -76,6 +78,14 @@ def test_collectives():
 
 def test_training_gives_the_numbers_of_one_device():
     run_in_two("in_two_training.py")
+
+
+@pytest.mark.skipif(
+    not hasattr(native._loaded(), "flambeau_takes_parts"),
+    reason="the native kernels are not installed; `make kernels` builds them",
+)
+def test_native_kernels():
+    run_in_two("in_two_kernels.py")
 
 
 def test_checkpoints(tmp_path):

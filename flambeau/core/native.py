@@ -15,7 +15,7 @@ import os
 
 import jax
 
-from flambeau.core.compiler import one_cpu
+from flambeau.core.compiler import only_cpu
 from flambeau.core.warning import warn
 
 #: Of the interface to the library: what a kernel's name means, and its arguments.
@@ -40,8 +40,10 @@ _NAMES = (
 def native_kernels() -> tuple[str, ...]:
     """The kernels that programs may call, sorted; ``()`` without the package.
 
-    They are used where there is only a CPU that is one device, unless ``FLAMBEAU_KERNELS=0`` stands
-    in the environment.
+    They are used where there are only CPUs, of which each process has one as its device, unless
+    ``FLAMBEAU_KERNELS=0`` stands in the environment. Over several processes XLA divides a call by
+    its samples only: what is divided along other dimensions is gathered for it. So they are not
+    used over several devices of one process, which are there to try programs out.
     """
     library = _loaded()
     return () if library is None else tuple(each for each in _NAMES if hasattr(library, each))
@@ -62,7 +64,7 @@ def native_version() -> str:
 @functools.cache
 def _loaded() -> ctypes.CDLL | None:
     """The library, whose kernels XLA then knows by their names."""
-    if os.environ.get("FLAMBEAU_KERNELS") == "0" or not one_cpu():
+    if os.environ.get("FLAMBEAU_KERNELS") == "0" or not _has_one_cpu():
         return None
     try:
         flambeau_kernels = importlib.import_module("flambeau_kernels")
@@ -76,7 +78,14 @@ def _loaded() -> ctypes.CDLL | None:
         )
         return None
     library = ctypes.CDLL(str(flambeau_kernels.library()))
+    if jax.device_count() > 1 and not hasattr(library, "flambeau_takes_parts"):
+        return None
     # An older library has fewer kernels.
     for name in filter(functools.partial(hasattr, library), _NAMES):
         jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library, name)), platform="cpu")
+        jax.ffi.register_ffi_target_as_batch_partitionable(name)
     return library
+
+
+def _has_one_cpu() -> bool:
+    return only_cpu() and jax.local_device_count() == 1

@@ -14,7 +14,7 @@ ffi::Error refusal(const std::string& reason) {
 }
 
 // The three arrays of a convolution, of which one is the result, as a shape that the kernels take.
-ffi::Error shape_of(Dimensions images, Dimensions filters, Dimensions results, Numbers stride,
+ffi::Error one_shape_of(Dimensions images, Dimensions filters, Dimensions results, Numbers stride,
                     Numbers before, Numbers dilation, Convolution& shape) {
   const std::size_t rank = images.size();
   if (rank < 3 || rank > 5 || filters.size() != rank || results.size() != rank) {
@@ -50,10 +50,31 @@ ffi::Error shape_of(Dimensions images, Dimensions filters, Dimensions results, N
   return ffi::Error::Success();
 }
 
+// Several convolutions of one shape: the arrays may have one more dimension in front, of parts.
+struct Parts {
+  std::int64_t count = 1;
+  Convolution shape;
+};
+
+ffi::Error parts_of(Dimensions images, Dimensions filters, Dimensions results, Numbers stride,
+                    Numbers before, Numbers dilation, Parts& parts) {
+  if (images.size() == stride.size() + 3) {
+    parts.count = images[0];
+    for (Dimensions* each : {&images, &filters, &results}) {
+      if (each->size() == 0 || (*each)[0] != parts.count) {
+        return refusal("each array must have " + std::to_string(parts.count) + " parts, got " +
+                       text_of(*each));
+      }
+      *each = Dimensions(each->begin() + 1, each->size() - 1);
+    }
+  }
+  return one_shape_of(images, filters, results, stride, before, dilation, parts.shape);
+}
+
 using Kernel = void (*)(const Convolution&, const float*, const float*, float*, const Pool&);
 
-ffi::Error run(Kernel kernel, const Convolution& shape, ffi::ThreadPool threads, Array left,
-               Array right, Result result) {
+ffi::Error run(Kernel kernel, const Parts& parts, ffi::ThreadPool threads, Array left, Array right,
+               Result result) {
   float* to = result->typed_data();
   // Sums of nothing.
   if (left.element_count() == 0 || right.element_count() == 0) {
@@ -61,34 +82,39 @@ ffi::Error run(Kernel kernel, const Convolution& shape, ffi::ThreadPool threads,
     return ffi::Error::Success();
   }
   if (result->element_count() == 0) return ffi::Error::Success();
-  if (!is_possible(shape)) return refusal("the arrays are too large");
+  if (!is_possible(parts.shape)) return refusal("the arrays are too large");
   return run_safely("flambeau's convolution", [&] {
-    kernel(shape, left.typed_data(), right.typed_data(), to, pool_of(threads));
+    const Pool pool = pool_of(threads);
+    for (std::int64_t part = 0; part < parts.count; ++part) {
+      const auto begin = [&](auto&& array) { return part * (array.element_count() / parts.count); };
+      kernel(parts.shape, left.typed_data() + begin(left), right.typed_data() + begin(right),
+             to + begin(*result), pool);
+    }
   });
 }
 
 ffi::Error results_of(ffi::ThreadPool threads, Array images, Array filters, Numbers stride,
                       Numbers before, Numbers dilation, Result results) {
-  Convolution shape;
-  ffi::Error error = shape_of(images.dimensions(), filters.dimensions(), results->dimensions(),
-                              stride, before, dilation, shape);
-  return error.failure() ? error : run(convolve, shape, threads, images, filters, results);
+  Parts parts;
+  ffi::Error error = parts_of(images.dimensions(), filters.dimensions(), results->dimensions(),
+                              stride, before, dilation, parts);
+  return error.failure() ? error : run(convolve, parts, threads, images, filters, results);
 }
 
 ffi::Error images_of(ffi::ThreadPool threads, Array cotangents, Array filters, Numbers stride,
                      Numbers before, Numbers dilation, Result images) {
-  Convolution shape;
-  ffi::Error error = shape_of(images->dimensions(), filters.dimensions(), cotangents.dimensions(),
-                              stride, before, dilation, shape);
-  return error.failure() ? error : run(convolve_images, shape, threads, cotangents, filters, images);
+  Parts parts;
+  ffi::Error error = parts_of(images->dimensions(), filters.dimensions(), cotangents.dimensions(),
+                              stride, before, dilation, parts);
+  return error.failure() ? error : run(convolve_images, parts, threads, cotangents, filters, images);
 }
 
 ffi::Error filters_of(ffi::ThreadPool threads, Array cotangents, Array images, Numbers stride,
                       Numbers before, Numbers dilation, Result filters) {
-  Convolution shape;
-  ffi::Error error = shape_of(images.dimensions(), filters->dimensions(), cotangents.dimensions(),
-                              stride, before, dilation, shape);
-  return error.failure() ? error : run(convolve_filters, shape, threads, cotangents, images, filters);
+  Parts parts;
+  ffi::Error error = parts_of(images.dimensions(), filters->dimensions(), cotangents.dimensions(),
+                              stride, before, dilation, parts);
+  return error.failure() ? error : run(convolve_filters, parts, threads, cotangents, images, filters);
 }
 
 auto with_two_arrays() {
@@ -116,5 +142,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_convolution_filters, flambeau::filters_of
 
 // The instructions that the kernels use on this processor.
 extern "C" const char* flambeau_instructions() { return flambeau::micro().name; }
+
+// It is there if arrays may have a dimension of parts, which they have in programs over several devices.
+extern "C" void flambeau_takes_parts() {}
 
 #pragma GCC visibility pop

@@ -48,23 +48,44 @@ ffi::Error gradient_of(ffi::ThreadPool threads, Array results, Array cotangents,
   });
 }
 
-ffi::Error is_vector(Dimensions dimensions, const Rows& rows) {
-  if (dimensions.size() == 1 && dimensions[0] == rows.size) return ffi::Error::Success();
-  return ffi::Error::InvalidArgument(std::string(kName) + ": weight and bias must have shape [" +
-                                     std::to_string(rows.size) + "], got " + text_of(dimensions));
+// Rows that are scaled and shifted: (..., size), or (parts, ..., size) where each part of them has
+// vectors of its own, (parts, size).
+struct Parts {
+  std::int64_t count = 1;
+  Rows rows;  // of one part
+};
+
+ffi::Error parts_of(const Rows& rows, Dimensions sizes, std::initializer_list<Dimensions> vectors,
+                    Parts& parts) {
+  const bool has_parts = vectors.begin()->size() == 2;
+  if (has_parts) parts.count = sizes[0];
+  parts.rows = {rows.count / std::max<std::int64_t>(parts.count, 1), rows.size};
+  for (const Dimensions each : vectors) {
+    const bool fits = has_parts ? each.size() == 2 && sizes.size() > 2 && each[0] == parts.count &&
+                                      each[1] == rows.size
+                                : each.size() == 1 && each[0] == rows.size;
+    if (fits) continue;
+    return ffi::Error::InvalidArgument(std::string(kName) + ": weight and bias must have shape [" +
+                                       std::to_string(rows.size) + "], got " + text_of(each));
+  }
+  return ffi::Error::Success();
 }
 
 ffi::Error standardize_of(ffi::ThreadPool threads, Array from, Array weight, Array bias,
                           float epsilon, Result to) {
   Rows rows;
   ffi::Error error = rows_of(from, {to->dimensions()}, rows);
-  for (const Array& each : {weight, bias}) {
-    if (!error.failure()) error = is_vector(each.dimensions(), rows);
-  }
+  if (error.failure()) return error;
+  Parts parts;
+  error = parts_of(rows, from.dimensions(), {weight.dimensions(), bias.dimensions()}, parts);
   if (error.failure()) return error;
   return run_safely(kName, [&] {
-    standardize_rows(rows, from.typed_data(), weight.typed_data(), bias.typed_data(), epsilon,
-                     to->typed_data(), pool_of(threads));
+    const Pool pool = pool_of(threads);
+    for (std::int64_t part = 0; part < parts.count; ++part) {
+      const std::int64_t vector = part * rows.size, row = vector * parts.rows.count;
+      standardize_rows(parts.rows, from.typed_data() + row, weight.typed_data() + vector,
+                       bias.typed_data() + vector, epsilon, to->typed_data() + row, pool);
+    }
   });
 }
 
@@ -73,15 +94,21 @@ ffi::Error standardize_gradients_of(ffi::ThreadPool threads, Array cotangents, A
                                     Result by_bias) {
   Rows rows;
   ffi::Error error = rows_of(from, {cotangents.dimensions(), by_rows->dimensions()}, rows);
-  for (const Dimensions each :
-       {weight.dimensions(), by_weight->dimensions(), by_bias->dimensions()}) {
-    if (!error.failure()) error = is_vector(each, rows);
-  }
+  if (error.failure()) return error;
+  Parts parts;
+  error = parts_of(rows, from.dimensions(),
+                   {weight.dimensions(), by_weight->dimensions(), by_bias->dimensions()}, parts);
   if (error.failure()) return error;
   return run_safely(kName, [&] {
-    standardize_rows_gradients(
-        rows, from.typed_data(), weight.typed_data(), cotangents.typed_data(), epsilon,
-        {by_rows->typed_data(), by_weight->typed_data(), by_bias->typed_data()}, pool_of(threads));
+    const Pool pool = pool_of(threads);
+    for (std::int64_t part = 0; part < parts.count; ++part) {
+      const std::int64_t vector = part * rows.size, row = vector * parts.rows.count;
+      standardize_rows_gradients(parts.rows, from.typed_data() + row, weight.typed_data() + vector,
+                                 cotangents.typed_data() + row, epsilon,
+                                 {by_rows->typed_data() + row, by_weight->typed_data() + vector,
+                                  by_bias->typed_data() + vector},
+                                 pool);
+    }
   });
 }
 

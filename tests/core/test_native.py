@@ -13,7 +13,7 @@ from flambeau.core import native
 @pytest.fixture
 def asked_again(monkeypatch):
     """Every question is answered as in a new process, on a machine with one CPU."""
-    monkeypatch.setattr(native, "one_cpu", lambda: True)
+    monkeypatch.setattr(native, "_has_one_cpu", lambda: True)
     monkeypatch.delenv("FLAMBEAU_KERNELS", raising=False)
     questions = (native._loaded, native.native_kernels, native.native_version)
     for each in questions:
@@ -44,7 +44,7 @@ def test_the_environment_switches_them_off(monkeypatch, asked_again):
 
 def test_they_are_for_one_cpu(monkeypatch, asked_again):
     _installed(monkeypatch)
-    monkeypatch.setattr(native, "one_cpu", lambda: False)
+    monkeypatch.setattr(native, "_has_one_cpu", lambda: False)
     assert native.native_kernels() == ()
 
 

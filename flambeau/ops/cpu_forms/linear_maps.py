@@ -32,11 +32,13 @@ class LinearMap(NamedTuple):
         transpose: From ``(fixed, cotangents)`` to the cotangents of ``linear``, a tuple. What it
             gives for a ``None`` does not matter.
         batches: Whether the transpose has ways of its own for batches too.
+        native: Whether the transpose is a native kernel, for programs over several devices too.
     """
 
     apply: Callable[[Arrays, Arrays], Arrays]
     transpose: Callable[[Arrays, Arrays], Arrays]
     batches: bool = False
+    native: bool = False
 
     def __call__(self, fixed: Arrays, linear: Arrays) -> Arrays:
         """The results of the map."""
@@ -68,7 +70,7 @@ class _Call(NamedTuple):
         )
 
     def transpose(self, *arrays: Any) -> list[Any]:
-        if not cpu_forms():
+        if not (cpu_forms() or self.map.native):
             return self.plain_transpose(*arrays)
         fixed, cotangents = self.split(arrays)
         found = self.map.transpose(tree_util.tree_unflatten(self.fixed_tree, fixed), cotangents)

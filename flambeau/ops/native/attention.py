@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_batching import custom_vmap
 
-from flambeau.core.native import native_kernels
 from flambeau.ops.cpu_forms.linear_maps import LinearMap
+from flambeau.ops.native.call import call_kernel, has_kernel
 from flambeau.ops.native.derivative import derivative, moving
 
 __all__: list[str] = []
@@ -36,10 +36,16 @@ class _How(NamedTuple):
 
     def call(self, name: str, shapes: Any, *arrays: Any) -> Any:
         """The results of a kernel, all in single precision; the last array may be ``None``."""
-        given = arrays if arrays[-1] is not None else arrays[:-1]
-        results = [jax.ShapeDtypeStruct(each, jnp.float32) for each in shapes]
+        *given, mask = arrays
         attributes = {"is_causal": self.is_causal, "scale": np.float32(self.scale)}
-        return tuple(jax.ffi.ffi_call(f"flambeau_{name}", results)(*given, **attributes))
+        batch = given[0].ndim - 2
+        if mask is None:
+            return call_kernel(name, shapes, *given, batch=batch, **attributes)
+        # A mask has the problems as its first dimensions, or size 1 in the place of each.
+        is_whole = batch == 0 or len(mask) < len(given[0])
+        whole = (len(given),) if is_whole else ()
+        batch = batch if mask.shape[:batch] == given[0].shape[:batch] else min(batch, 1)
+        return call_kernel(name, shapes, *given, mask, batch=batch, whole=whole, **attributes)
 
 
 def takes(query: Any, kept: Any) -> bool:
@@ -50,7 +56,7 @@ def takes(query: Any, kept: Any) -> bool:
         kept: Which weights dropout keeps, if there is dropout.
     """
     return (
-        "flambeau_attention" in native_kernels()
+        has_kernel("attention", query)
         and query.dtype in (jnp.float32, jnp.bfloat16, jnp.float16)
         and kept is None
         and query.shape[-2] >= _FEWEST_QUERIES

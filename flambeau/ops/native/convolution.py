@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from flambeau.core.native import native_kernels
 from flambeau.ops.cpu_forms.trilinear import trilinear
+from flambeau.ops.native.call import call_kernel, has_kernel
 from flambeau.ops.neural.correlation import cross_correlation
 from flambeau.ops.neural.taps import Borders, Numbers, counts_of
 
@@ -41,7 +40,7 @@ class _Window(NamedTuple):
 def takes(input: Any, weight: Any, groups: int) -> bool:
     """Whether the kernels convolve these arrays: in single precision, with several channels."""
     return (
-        "flambeau_convolution" in native_kernels()
+        has_kernel("convolution", input)
         and input.dtype == weight.dtype == jnp.float32
         # XLA's loops are faster where each channel has filters of its own.
         and not 1 < groups == input.shape[1]
@@ -88,14 +87,14 @@ def _window(
 
 
 def _call(name: str, left: Any, right: Any, shape: tuple[int, ...], window: _Window) -> Any:
-    result = jax.ShapeDtypeStruct(shape, jnp.float32)
-    return jax.ffi.ffi_call(f"flambeau_{name}", result)(
-        left,
-        right,
-        stride=np.array(window.stride, np.int64),
-        before=np.array([before for before, _ in window.borders], np.int64),
-        dilation=np.array(window.dilation, np.int64),
-    )
+    gives_filters = name == "convolution_filters"
+    (found,) = call_kernel(
+        name, [shape], left, right,
+        whole=() if gives_filters else (1,), summed=(0,) if gives_filters else (),
+        stride=window.stride, before=tuple(before for before, _ in window.borders),
+        dilation=window.dilation,
+    )  # fmt: skip
+    return found
 
 
 def _plain(images: Any, filters: Any, window: _Window) -> Any:

@@ -37,7 +37,7 @@ def derivative(
         tangents = tuple(linear[place] for place in places)
         return (jax.jvp(of_moving, primals, tangents)[1],)
 
-    return LinearMap(apply, gradients, batches)
+    return LinearMap(apply, gradients, batches, native=True)
 
 
 def moving(tangents: Any) -> Arrays:

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_batching import custom_vmap
 
-from flambeau.core.native import native_kernels
 from flambeau.ops.cpu_forms.linear_maps import LinearMap
+from flambeau.ops.native.call import call_kernel, has_kernel
 from flambeau.ops.native.derivative import derivative, moving
 
 __all__: list[str] = []
@@ -25,7 +25,7 @@ _SHORTEST_ROW = 16
 def takes(array: Any, dim: int) -> bool:
     """Whether the kernels compute functions of this array's rows along ``dim``."""
     return (
-        "flambeau_softmax" in native_kernels()
+        has_kernel("softmax", array)
         and array.dtype == jnp.float32
         and dim == array.ndim - 1
         and array.shape[-1] >= _SHORTEST_ROW
@@ -35,8 +35,8 @@ def takes(array: Any, dim: int) -> bool:
 
 def _like(name: str, *arrays: Any) -> Any:
     """A kernel of arrays of one shape, with a result of that shape."""
-    like = jax.ShapeDtypeStruct(arrays[0].shape, jnp.float32)
-    return jax.ffi.ffi_call(f"flambeau_{name}", like, vmap_method="broadcast_all")(*arrays)
+    shape = arrays[0].shape
+    return call_kernel(name, [shape], *arrays, batch=len(shape) - 1)[0]
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -71,8 +71,8 @@ def _pulled(name: str) -> Any:
 
 
 _JACOBIANS = {
-    "softmax": LinearMap(_moved_softmax, _pulled("softmax"), batches=True),
-    "log_softmax": LinearMap(_moved_logarithm, _pulled("log_softmax"), batches=True),
+    "softmax": LinearMap(_moved_softmax, _pulled("softmax"), batches=True, native=True),
+    "log_softmax": LinearMap(_moved_logarithm, _pulled("log_softmax"), batches=True, native=True),
 }
 
 #: Rows with mean 0 and variance 1 of ``(rows, weight, bias, eps)``, which JAX can differentiate.
@@ -111,9 +111,10 @@ _standardize.defjvp(_moved, symbolic_zeros=True)
 def _derivative(plain: Plain, eps: float) -> LinearMap:
     def gradients(fixed: Any, cotangents: Any) -> Any:
         rows, weight, _ = fixed
-        results = [jax.ShapeDtypeStruct(each.shape, jnp.float32) for each in fixed]
-        call = jax.ffi.ffi_call("flambeau_standardize_gradients", results)
-        return tuple(call(*cotangents, rows, weight, epsilon=np.float32(eps)))
+        return call_kernel(
+            "standardize_gradients", [each.shape for each in fixed], *cotangents, rows, weight,
+            whole=(2,), summed=(1, 2), epsilon=np.float32(eps),
+        )  # fmt: skip
 
     return derivative(lambda *arrays: plain(*arrays, eps), gradients, batches=False)
 
@@ -124,9 +125,10 @@ def _batched(plain: Plain, eps: float) -> Callable[..., Any]:
 
     @custom_vmap
     def once(rows: Any, weight: Any, bias: Any) -> Any:
-        result = jax.ShapeDtypeStruct(rows.shape, jnp.float32)
-        call = jax.ffi.ffi_call("flambeau_standardize", result)
-        return call(rows, weight, bias, epsilon=np.float32(eps))
+        given = rows, weight, bias
+        return call_kernel(
+            "standardize", [rows.shape], *given, whole=(1, 2), epsilon=np.float32(eps)
+        )[0]
 
     @once.def_vmap
     def more(size: int, are_batched: Any, rows: Any, weight: Any, bias: Any) -> Any:
