@@ -4,7 +4,8 @@
 
 Each round runs 25 operators forward and backward on arrays of a length that no round had before,
 so 2,000 rounds are 50,000 pairs of an operator and a shape, and one step of a small perceptron
-with Adam, compiled, on a batch of that length. Each tenth prints how many memory maps the process
+with Adam, compiled, on a batch of that length. Lengths begin at 1,025, since XLA makes larger
+programs from there on (`--from 1` shows that). Each tenth prints how many memory maps the process
 has (Linux ends it at vm.max_map_count), its resident memory, and that as a ratio to the memory
 after the first tenth. Compiling takes nearly all of the time; to hold programs and not to run
 them fast is what counts here, so XLA_FLAGS=--xla_backend_optimization_level=0 may shorten it.
@@ -55,7 +56,9 @@ def main() -> None:
     """Run the rounds and print what is held after each tenth."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=50)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--from", type=int, default=1025, dest="shortest", help="the first length")
+    chosen = parser.parse_args()
+    rounds = chosen.rounds
     warnings.simplefilter("ignore", CompileWarning)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     optimizer = flambeau.optim.Adam(model.parameters())
@@ -72,8 +75,9 @@ def main() -> None:
     limit = int(Path("/proc/sys/vm/max_map_count").read_text())
     print("pairs  compiled  maps (of the limit)  memory  of that after a tenth", flush=True)
     for number in range(1, rounds + 1):
-        eager(number)
-        step(flambeau.ones(number, 4))
+        length = chosen.shortest + number - 1
+        eager(length)
+        step(flambeau.ones(length, 4))
         if number % max(1, rounds // 10) == 0:
             maps, memory = held()
             first = first or memory

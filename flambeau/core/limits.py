@@ -9,8 +9,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-#: The memory maps of one of XLA's programs for the CPU; simple ones have 3, large ones more.
-_MAPS = 8
+#: The memory maps of one of XLA's programs for the CPU: some 9 for an operator on short arrays, 12
+#: beyond 1,024 elements, and more for whole steps, of which there are few.
+_MAPS = 12
 
 #: The bytes of one program, with what JAX and flambeau keep about it.
 _BYTES = 2**20

@@ -11,7 +11,7 @@ def test_the_bound_of_programs_follows_the_maps_and_the_memory(monkeypatch):
     limits.programs_at_once.cache_clear()
     monkeypatch.setattr(limits, "_maps", lambda: 32_000)
     monkeypatch.setattr(limits, "_memory", lambda: 2**40)
-    assert limits.programs_at_once() == 2_000
+    assert limits.programs_at_once() == 1_333
     limits.programs_at_once.cache_clear()
     monkeypatch.setattr(limits, "_memory", lambda: 8 * 2**30)
     assert limits.programs_at_once() == 1_024
