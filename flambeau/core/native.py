@@ -27,6 +27,8 @@ _NAMES = (
     "flambeau_convolution",
     "flambeau_convolution_filters",
     "flambeau_convolution_images",
+    "flambeau_cumsum",
+    "flambeau_cumsum_gradient",
     "flambeau_log_softmax",
     "flambeau_log_softmax_gradient",
     "flambeau_softmax",

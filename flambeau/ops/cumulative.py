@@ -25,6 +25,7 @@ from flambeau.ops.checks import (
 )
 from flambeau.ops.cpu_forms import running
 from flambeau.ops.derivatives import with_derivatives
+from flambeau.ops.native import rows as native
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 
@@ -49,6 +50,8 @@ def _is_half(numpy_dtype: Any) -> bool:
 
 
 def _sums(input: Any, dim: int) -> Any:
+    if native.takes(input, dim, "cumsum"):
+        return native.cumsum(input)
     return running.sums(input, dim) if cpu_forms() else jnp.cumsum(input, dim)
 
 

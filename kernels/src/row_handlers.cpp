@@ -146,6 +146,12 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_softmax_gradient,
 XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_log_softmax_gradient,
                               flambeau::gradient_of<&flambeau::RowLoops::log_softmax_gradient>,
                               flambeau::with_two_arrays());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_cumsum,
+                              flambeau::map_of<&flambeau::RowLoops::running_sum>,
+                              flambeau::with_one_array());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_cumsum_gradient,
+                              flambeau::map_of<&flambeau::RowLoops::running_sum_gradient>,
+                              flambeau::with_one_array());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_standardize, flambeau::standardize_of,
                               flambeau::with_three_arrays());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(

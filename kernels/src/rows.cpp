@@ -121,6 +121,32 @@ void log_softmax_gradient(std::int64_t size, const float* results, const float* 
   });
 }
 
+// Where the numbers of a row are read from its end, so are the results.
+template <bool kFromEnd>
+void running_sum(std::int64_t size, const float* from, float* to) {
+  // Each sum waits for the one before, so several parts of the row are summed side by side.
+  constexpr int kParts = 8;
+  const std::int64_t length = size / kParts;
+  const auto place = [&](std::int64_t each) { return kFromEnd ? size - 1 - each : each; };
+  double sums[kParts], before = 0;
+  for (int part = 0; part < kParts; ++part) {
+    sums[part] = before;
+    const float* begin = from + (kFromEnd ? size - (part + 1) * length : part * length);
+    before += total_of(length, [&](std::int64_t at, int count) { return read(begin + at, count); });
+  }
+  for (std::int64_t each = 0; each < length; ++each) {
+    for (int part = 0; part < kParts; ++part) {
+      const std::int64_t at = place(part * length + each);
+      sums[part] += from[at];
+      to[at] = static_cast<float>(sums[part]);
+    }
+  }
+  for (std::int64_t each = kParts * length; each < size; ++each) {
+    before += from[place(each)];
+    to[place(each)] = static_cast<float>(before);
+  }
+}
+
 struct Moments {
   float mean;
   float scale;  // what brings the deviation to 1
@@ -177,6 +203,8 @@ const RowLoops FLAMBEAU_ROW_LOOPS = {softmax,
                                      log_softmax,
                                      softmax_gradient,
                                      log_softmax_gradient,
+                                     running_sum<false>,
+                                     running_sum<true>,
                                      standardize,
                                      standardize_gradient};
 

@@ -17,6 +17,10 @@ struct RowLoops {
   void (*log_softmax_gradient)(std::int64_t size, const float* results, const float* cotangents,
                                float* to);
 
+  // to[i] = sum of from[j] over j <= i, and its gradient, over j >= i.
+  void (*running_sum)(std::int64_t size, const float* from, float* to);
+  void (*running_sum_gradient)(std::int64_t size, const float* from, float* to);
+
   // to = (from - mean(from)) / sqrt(variance(from) + epsilon) * weight + bias
   void (*standardize)(std::int64_t size, const float* from, const float* weight, const float* bias,
                       float epsilon, float* to);

@@ -74,6 +74,21 @@ void check_rows(const flambeau::Pool& pool) {
   compare("the gradient by their weight", rows, by_weight, to_weight);
   compare("the gradient by their bias", rows, by_bias, to_bias);
 
+  Doubles sums(count), by_sums(count);
+  for (std::int64_t row = 0; row < rows.count; ++row) {
+    const std::int64_t begin = row * rows.size, end = begin + rows.size;
+    double sum = 0;
+    for (std::int64_t each = begin; each < end; ++each) sums[each] = sum += from[each];
+    sum = 0;
+    for (std::int64_t each = end; each-- > begin;) by_sums[each] = sum += from[each];
+  }
+  found.assign(count, NAN);
+  flambeau::map_rows(loops.running_sum, rows, from.data(), found.data(), pool);
+  compare("a running sum", rows, sums, found);
+  found.assign(count, NAN);
+  flambeau::map_rows(loops.running_sum_gradient, rows, from.data(), found.data(), pool);
+  compare("the gradient of a running sum", rows, by_sums, found);
+
   // Some elements do not count; the first of a row does, and elements are so large that their
   // exponentials overflow.
   for (std::int64_t each = 0; each < count; ++each) {

@@ -1,4 +1,4 @@
-"""Softmax and normalization of rows by native kernels."""
+"""Softmax, running sums and normalization of rows by native kernels."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _FEWEST_ELEMENTS = 1 << 14
 _SHORTEST_ROW = 16
 
 
-def takes(array: Any, dim: int) -> bool:
-    """Whether the kernels compute functions of this array's rows along ``dim``."""
+def takes(array: Any, dim: int, name: str = "softmax") -> bool:
+    """Whether the kernel of this name computes its function of this array's rows along ``dim``."""
     return (
-        has_kernel("softmax", array)
+        has_kernel(name, array)
         and array.dtype == jnp.float32
         and dim == array.ndim - 1
         and array.shape[-1] >= _SHORTEST_ROW
@@ -74,6 +74,25 @@ _JACOBIANS = {
     "softmax": LinearMap(_moved_softmax, _pulled("softmax"), batches=True, native=True),
     "log_softmax": LinearMap(_moved_logarithm, _pulled("log_softmax"), batches=True, native=True),
 }
+
+
+@jax.custom_jvp
+def cumsum(array: Any) -> Any:
+    """Running sums along the last dimension, of an array in single precision."""
+    return _like("cumsum", array)
+
+
+@cumsum.defjvp
+def _cumsum_jvp(primals: Any, tangents: Any) -> Any:
+    return cumsum(*primals), _SUMS((), tangents)[0]
+
+
+_SUMS = LinearMap(
+    lambda _, linear: (jnp.cumsum(linear[0], -1),),
+    lambda _, cotangents: (_like("cumsum_gradient", *cotangents),),
+    batches=True,
+    native=True,
+)
 
 #: Rows with mean 0 and variance 1 of ``(rows, weight, bias, eps)``, which JAX can differentiate.
 Plain = Callable[..., Any]
