@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from flambeau.core import errors
+from flambeau.core.compiler import cpu_forms
 from flambeau.core.kinds import SIZES, Array
 from flambeau.core.op import op
 from flambeau.ops.checks import needs_real_number
@@ -327,6 +328,11 @@ def _averages(axis: int, size: int, outputs: int) -> LinearMap:
 
 def _sums_over(array: Any, axis: int, starts: np.ndarray, lengths: np.ndarray) -> Any:
     """The sums of ``lengths`` elements from each of ``starts`` along a dimension."""
+    if cpu_forms() and array.ndim > 3:
+        # In a whole program XLA would compute several dimensions at once, and turn them round.
+        before, after = array.shape[:axis], array.shape[axis + 1 :]
+        flat = array.reshape(math.prod(before), array.shape[axis], math.prod(after))
+        return _sums_over(flat, 1, starts, lengths).reshape(*before, len(starts), *after)
     offsets = np.arange(lengths.max(initial=0))
     inside = offsets < lengths[:, None]
     places = np.where(inside, starts[:, None] + offsets, 0)
