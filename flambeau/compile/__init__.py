@@ -1,4 +1,4 @@
-"""One XLA program from a Python function: Cells that were read come in, those written go out."""
+"""A Python function as one XLA program: the Cells it reads are inputs, those it writes outputs."""
 
 from flambeau.compile.errors import CompileError
 from flambeau.compile.function import CompiledFunction, compile

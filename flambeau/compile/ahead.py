@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -18,41 +17,34 @@ from flambeau.core.tensor import Tensor
 
 
 class _StandIns:
-    """Arrays without elements in the Cells that a trace meets on the meta device."""
+    """Puts arrays without elements into the meta Cells that a trace meets, until its block ends."""
 
     def __init__(self) -> None:
         self.values: dict[Cell, Any] = {}
 
     def __call__(self, cell: Cell) -> Any:
-        """Put an array without elements into a Cell on the meta device, and give it."""
+        """Put an array without elements into a Cell on the meta device, and return the array."""
         self.values[cell] = cell.array
         cell.array = without_elements(cell.array)
         return cell.array
 
-    def put_back(self) -> None:
-        """Put every Cell on the meta device again."""
+    def __enter__(self) -> _StandIns:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
         for cell, value in self.values.items():
             cell.array = value
-
-
-@contextlib.contextmanager
-def _stand_ins() -> Iterator[_StandIns]:
-    made = _StandIns()
-    try:
-        yield made
-    finally:
-        made.put_back()
 
 
 def lower(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> jax.stages.Lowered:
-    """The program of a call of ``function``, in JAX's hands; see `flambeau.compiler.lower`."""
+    """The program of a call of ``function``, as JAX lowers it; see `flambeau.compiler.lower`."""
     if modes.trace is not None:
         raise RuntimeError("lower() cannot be called inside a compiled function")
     leaves, structure = arguments.flatten(args, kwargs)
     arguments.signature(leaves)
-    with _stand_ins() as stand_ins:
+    with _StandIns() as stand_ins:
         for each in leaves:
             if isinstance(each, Tensor) and is_abstract(each._cell.array):
                 stand_ins(each._cell)
@@ -63,7 +55,7 @@ def lower(
 def _traced(
     function: Callable[..., Any], leaves: list[Any], structure: Any, stand_ins: _StandIns
 ) -> Program:
-    """Trace until all Cells on the meta device were met before they were asked for anything."""
+    """Trace again until a trace meets no new Cell on the meta device."""
     while True:
         count = len(stand_ins.values)
         try:

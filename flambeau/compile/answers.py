@@ -1,10 +1,10 @@
-"""What a function's questions about tensors' values were answered, so that it can become a program.
+"""Tensors' values that Python asks for, so that functions with ``if tensor:`` can be compiled.
 
-``if tensor:`` and ``int(tensor)`` need a value, which a trace does not have. Where such a function
-may run eagerly, one call does, and each answer that the user's code gets is noted (`Learning`). The
-next trace takes these for granted (`Telling`), and its program computes the values that were asked
-for beside everything else. They are compared before anything is written: with other answers the
-call leaves nothing behind (`OtherAnswersError`), and runs eagerly.
+``if tensor:`` and ``int(tensor)`` need a value, which a trace does not have. A function that may
+run eagerly does so once, and each value that the user's code asks for is recorded (`Learning`). The
+next trace takes these values for granted (`Telling`), and its program computes them beside
+everything else. They are compared before anything is written: if one differs, the call changes
+nothing (`OtherAnswersError`) and runs eagerly.
 
 Numbers often differ at each call: one is taken for granted if two calls in a row have found it.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import jax
 import numpy as np
@@ -26,17 +26,17 @@ from flambeau.core.modes import modes
 
 __all__: list[str] = []
 
-# Where a question passes through on its way from the code that asks.
-_ON_THE_WAY = (host.__file__, __file__)
+# Files whose frames lie between the user's code and the tensor's value.
+_BETWEEN = (host.__file__, __file__)
 
 
 class Answer(NamedTuple):
-    """A value that Python was told.
+    """A value that Python asked for.
 
     Attributes:
-        code: The code that asked,
-        at: and the line.
-        value: A scalar of NumPy's.
+        code: The code that asked.
+        at: The line in its file.
+        value: A NumPy scalar.
     """
 
     code: CodeType
@@ -45,37 +45,41 @@ class Answer(NamedTuple):
 
 
 class OtherAnswersError(Exception):
-    """A program took answers for granted that are others in this call; it has written nothing."""
+    """A value that the program takes for granted differs in this call; nothing was written."""
 
 
-class Learning:
-    """Notes the answers of a call that runs eagerly, inside a ``with`` block."""
+class _Block:
+    """A ``with`` block in which `scalar` gives the values that Python asks for."""
 
-    def __init__(self) -> None:
-        self.answers: list[Answer] = []
-
-    def __enter__(self) -> Learning:
+    def __enter__(self) -> Self:
         self._outer, modes.asking = modes.asking, self
         return self
 
     def __exit__(self, *exception: object) -> None:
         modes.asking = self._outer
 
+
+class Learning(_Block):
+    """Records the answers of a call that runs eagerly."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = []
+
     def scalar(self, array: Any, find: Callable[[], Any]) -> Any:
-        """The value that ``find`` gives, noted."""
-        found = find()
+        """The value that ``find`` gives, recorded."""
+        value = find()
         place = _place()
         if place is not None:
-            self.answers.append(Answer(*place, found))
-        return found
+            self.answers.append(Answer(*place, value))
+        return value
 
 
-class Telling:
-    """Answers the questions of a trace as an earlier call was answered, in a ``with`` block.
+class Telling(_Block):
+    """Answers the questions of a trace as an earlier call was answered.
 
     Attributes:
-        asked: The values in question, in order: tracers, of which the program makes outputs.
-        told: What the trace was told of them.
+        asked: The values in question, in order: tracers, which the program returns.
+        told: The answer that the trace got for each.
     """
 
     def __init__(self, answers: Sequence[Answer]) -> None:
@@ -84,20 +88,10 @@ class Telling:
         self.told: list[Any] = []
         self._next = 0
 
-    def __enter__(self) -> Telling:
-        self._outer, modes.asking = modes.asking, self
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        modes.asking = self._outer
-
     def scalar(self, array: Any, find: Callable[[], Any]) -> Any:
-        """The answer to the next question; what ``find`` does where it is another question."""
-        place = _place()
-        if place is None or self._next == len(self.answers):
-            return find()
-        answer = self.answers[self._next]
-        if place != (answer.code, answer.at):
+        """The recorded answer to this question; the result of ``find`` if there is none."""
+        answer = self.answers[self._next] if self._next < len(self.answers) else None
+        if answer is None or _place() != (answer.code, answer.at):
             return find()
         self._next += 1
         if not isinstance(array, Tracer):
@@ -108,7 +102,7 @@ class Telling:
 
 
 def settled(answers: Sequence[Answer], before: Sequence[Answer]) -> Iterator[Answer]:
-    """The answers of a call up to the first number that the call before it was not told as well."""
+    """The answers of a call, up to the first number that the call before it did not get too."""
     for number, answer in enumerate(answers):
         if answer.value.dtype.kind != "b" and [*before[number : number + 1]] != [answer]:
             return
@@ -118,22 +112,19 @@ def settled(answers: Sequence[Answer], before: Sequence[Answer]) -> Iterator[Ans
 def checked(
     executable: Callable[..., Any], positions: Sequence[int], told: Sequence[Any]
 ) -> Callable[..., Any]:
-    """A program that fails where values among its results are others than the trace was told.
+    """``executable``, raising `OtherAnswersError` where results differ from ``told``.
 
     Args:
         executable: The program.
-        positions: Of the values among its results.
-        told: What they must be.
-
-    Returns:
-        A function like ``executable``, which may raise `OtherAnswersError`.
+        positions: The positions of the compared values among its results.
+        told: The values that the trace has taken for granted.
     """
 
     def run(*arrays: Any) -> Any:
         results = executable(*arrays)
         values = jax.device_get([results[each] for each in positions])
         for value, answer in zip(values, told, strict=True):
-            # By their bytes: -0.0 is another number than 0.0 to Python, and NaN is itself.
+            # By their bytes: -0.0 differs from 0.0, and NaN equals itself.
             if np.asarray(value).astype(answer.dtype).tobytes() != answer.tobytes():
                 raise OtherAnswersError
         return results
@@ -142,9 +133,9 @@ def checked(
 
 
 def _place() -> tuple[CodeType, int] | None:
-    """The user's code that asks, and the line; ``None`` where flambeau's or JAX's does."""
+    """The user's code that asks, and the line; ``None`` if flambeau or JAX asks."""
     frame = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename in _ON_THE_WAY:
+    while frame is not None and frame.f_code.co_filename in _BETWEEN:
         frame = frame.f_back
     if frame is None or frame.f_code.co_filename.startswith(OWN_FOLDERS):
         return None

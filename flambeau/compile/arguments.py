@@ -24,7 +24,7 @@ _BY_VALUE = (int, float, bool, complex, str, bytes, type(None), np.generic, devi
 
 
 def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
-    """The leaves of a call's arguments, tensors among them, and the structure around them."""
+    """The leaves of a call's arguments, and the structure around them."""
     for each in args:
         if type(each) is not Tensor:
             break
@@ -37,7 +37,7 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], A
 
 
 def unflatten(around: Any, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments that `flatten` took apart, with other leaves, in the caller's order."""
+    """The inverse of `flatten`, with other leaves."""
     if isinstance(around, int):
         return tuple(leaves[:around]), {}
     count, names, structures = around
@@ -54,12 +54,12 @@ def classes_in(around: Any) -> Iterator[type]:
 
 
 def signature(leaves: list[Any]) -> tuple[Any, ...]:
-    """What distinguishes calls that need different programs.
+    """The key of the program that a call needs.
 
-    Gradients of the tensors are added to ``leaves``, unless they are among them.
+    Gradients of the tensors are appended to ``leaves``, unless they are among them.
 
     Raises:
-        TypeError: An argument is a NumPy or JAX array, which a program would freeze.
+        TypeError: An argument is a NumPy or JAX array, whose values a program would freeze.
     """
     specs: list[Any] = []
     places = places_of(leaves)
@@ -83,17 +83,17 @@ def signature(leaves: list[Any]) -> tuple[Any, ...]:
 
 
 def _on_tape(leaf: Tensor) -> Any:
-    """What tells leaves, with their hooks, and results, with whether they retain a gradient."""
+    """The hooks of a leaf; for a result, whether it retains its gradient."""
     return leaf._leaf_hooks() if leaf._grad_fn is None else leaf._grad_fn.retains(leaf)
 
 
 def places_of(leaves: list[Any]) -> dict[int, int]:
-    """Where each leaf comes first, by its id."""
+    """The first position of each leaf, by its id."""
     return {id(leaves[i]): i for i in range(len(leaves) - 1, -1, -1)}
 
 
 def _place(array: Any) -> Any:
-    """What tells where an array is; nothing on a machine where all arrays are in one place."""
+    """The sharding of an array; ``None`` on a machine with one device."""
     return getattr(array, "sharding", None) if have_many_places() else None
 
 
@@ -117,7 +117,7 @@ def _spec_of_other(leaf: Any) -> Any:
     if isinstance(leaf, range):
         return range, leaf.start, leaf.stop, leaf.step
     if isinstance(leaf, set | frozenset):
-        # In its own order, in which code that goes through it meets its members.
+        # In the set's own order, which a loop over it follows.
         return type(leaf), tuple(_spec_of_other(each) for each in leaf)
     return Same(leaf)
 
@@ -131,35 +131,35 @@ def is_input(leaf: Any) -> bool:
 
 
 def stand_in(leaf: Tensor, cell: Cell) -> Tensor:
-    """A tensor for a traced function to see in place of an argument, on ``cell``.
+    """The tensor on ``cell`` that a traced function gets instead of the argument ``leaf``.
 
-    It has no gradient, and is no view.
+    It has no gradient, and is not a view.
     """
-    made = handle_on(cell, Tensor)
-    made._requires_grad = leaf.requires_grad
+    tensor = handle_on(cell, Tensor)
+    tensor._requires_grad = leaf.requires_grad
     if leaf.grad_fn is not None:
-        made._grad_fn = OuterNode(leaf.grad_fn.name())
+        tensor._grad_fn = OuterNode(leaf.grad_fn.name())
         if leaf.retains_grad:
-            made._grad_fn.retain(made)
+            tensor._grad_fn.retain(tensor)
     elif leaf._hooks or leaf._post_accumulate_hooks:
-        made._hooks = HookDict(leaf._hooks or {})
-        made._post_accumulate_hooks = HookDict(leaf._post_accumulate_hooks or {})
-    return made
+        tensor._hooks = HookDict(leaf._hooks or {})
+        tensor._post_accumulate_hooks = HookDict(leaf._post_accumulate_hooks or {})
+    return tensor
 
 
 class OuterNode(Node):
-    """Stands in a trace for the history that an argument comes with."""
+    """In a trace, the ``grad_fn`` of an argument that the caller computed."""
 
     __slots__ = ("_name",)
 
     def __init__(self, name: str) -> None:
         super().__init__((None,))
         self._name = name
-        # Older than the trace, which therefore ends here.
+        # Older than every node of the trace, so backward ends here.
         self.sequence = -1
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Fail: the argument's own node is another one at each call."""
+        """Fail: each call brings another node."""
         raise TracedValueError(
             f"a hook on {self.name()}, the grad_fn of an argument, cannot be registered inside a "
             "compiled function; register it on the tensor, or outside"
@@ -168,5 +168,5 @@ class OuterNode(Node):
     register_prehook = register_hook
 
     def name(self) -> str:
-        """The name of the argument's own node, as it was when the function was traced."""
+        """The name of the node that the argument had in the traced call."""
         return self._name

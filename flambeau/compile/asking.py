@@ -1,8 +1,7 @@
-"""Questions of a compiled function about its tensors besides their elements.
+"""Facts about arguments besides their elements: attributes, hooks, whether they are views.
 
-An argument's attributes, hooks, and whether it is a view, are looked up where the caller has them,
-and the answers are facts that a program depends on. Whatever a function sets there, hooks and
-attributes, each call sets too.
+A trace looks them up on the caller's tensors, and its program depends on the answers. Hooks and
+attributes that the function sets, each call sets too.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ Question = Callable[..., Any]
 
 
 class Facts:
-    """The questions of a trace about its arguments, by their stand-ins."""
+    """The questions that a trace asks about its arguments, by their stand-ins."""
 
     def __init__(self) -> None:
         self.given: dict[Tensor, tuple[int, Tensor]] = {}
         self._known: dict[Any, Any] = {}
         self._shown: set[Tensor] = set()
-        #: Attributes that stand-ins have only been given to be looked at.
+        #: Attributes that were copied from arguments to their stand-ins.
         self.shown: dict[tuple[Tensor, str], Any] = {}
 
     def ask(self, stand_in: Tensor, question: Question, *args: Any) -> Any:
@@ -36,7 +35,7 @@ class Facts:
         return answer
 
     def show(self, stand_in: Tensor) -> None:
-        """Give ``stand_in`` the attributes that the user has set on the argument."""
+        """Copy the attributes that the user has set on the argument to ``stand_in``."""
         if stand_in in self._shown:
             return
         self._shown.add(stand_in)
@@ -53,7 +52,7 @@ class Facts:
                     yield Attribute(Argument(position), name), value
 
     def all(self) -> list[tuple[Asked, Any]]:
-        """All questions, with the answers in a form that compares."""
+        """All questions, each with its frozen answer."""
         return [
             (Asked(Argument(self.given[stand_in][0]), question, args), answer)
             for (stand_in, question, args), answer in self._known.items()
@@ -71,10 +70,10 @@ def names_of_attributes(tensor: Tensor) -> tuple[str, ...]:
 
 
 class HookSnapshot:
-    """The hooks of tensors as they were before a trace registered others.
+    """The hooks that tensors had before a trace registered more.
 
     Args:
-        before: Remembers what tables held.
+        before: Remembers the content of the tables of hooks.
     """
 
     def __init__(self, before: Before) -> None:
@@ -82,7 +81,7 @@ class HookSnapshot:
         self.tables: dict[int, tuple[Tensor, str, Any]] = {}
 
     def note(self, tensor: Tensor, method: str, hooks: Any) -> None:
-        """Remember ``hooks``, a table to which ``method`` of ``tensor`` is about to add one."""
+        """Remember the table ``hooks`` before ``method`` of ``tensor`` adds a hook to it."""
         self.tables.setdefault(id(hooks), (tensor, method, hooks))
         self._before.note(hooks)
 

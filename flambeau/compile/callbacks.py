@@ -1,6 +1,6 @@
-"""Whether a traced program calls Python while it runs.
+"""Callbacks from a program to Python.
 
-A program that does so overwrites nothing: the Python function may raise, and may read the tensors
+A program with a callback donates no buffer: the Python function may raise, and may read the tensors
 that the program is about to write.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def calls_back(jaxpr: Any) -> bool:
-    """Whether ``jaxpr``, or one that it contains, calls Python: `jax.pure_callback` and others."""
+    """Whether ``jaxpr``, or one inside it, calls Python, as `jax.pure_callback` does."""
     for each in _with_inner(jaxpr):
         for equation in each.eqns:
             if equation.effects or "callback" in equation.primitive.name:
@@ -20,13 +20,13 @@ def calls_back(jaxpr: Any) -> bool:
 
 
 def _with_inner(jaxpr: Any) -> Iterator[Any]:
-    met: set[int] = set()
+    visited: set[int] = set()
     stack = [jaxpr]
     while stack:
         each = stack.pop()
-        if id(each) in met:
+        if id(each) in visited:
             continue
-        met.add(id(each))
+        visited.add(id(each))
         yield each
         for equation in each.eqns:
             for value in equation.params.values():

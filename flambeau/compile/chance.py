@@ -1,7 +1,7 @@
-"""Values that differ from call to call by themselves: random numbers, clocks, iterators, files.
+"""Values that change from call to call: random numbers, clocks, iterators, files.
 
-A traced function meets them while it is traced only, and its program repeats the values of then. So
-a warning tells of each of them.
+A function reads them only while it is traced, and its program repeats the values of that moment. So
+each of them gives a warning.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CLOCKS = (
     "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns",
     "process_time", "process_time_ns", "localtime", "gmtime", "ctime", "strftime",
 )  # fmt: skip
-# Functions whose results differ from call to call, by where they are defined.
+# Functions whose results differ from call to call, by the object that defines them.
 _NAMES: dict[Any, tuple[str, ...]] = {
     time: _CLOCKS,
     os: (
@@ -48,7 +48,7 @@ _NAMES: dict[Any, tuple[str, ...]] = {
     socket: ("gethostbyname", "gethostname", "getaddrinfo", "socketpair"),
     socket.socket: ("recv", "recv_into", "recvfrom", "recvfrom_into", "recvmsg", "accept"),
 }  # fmt: skip
-#: They all, by id, with what they are called.
+#: The names of these functions, by their ids.
 _FUNCTIONS = {
     id(getattr(owner, name)): f"{owner.__name__}.{name}()"
     for owner, names in _NAMES.items()
@@ -59,10 +59,10 @@ _FUNCTIONS = {
 _WATCHED_ANYWAY: tuple[Any, ...] = tuple(
     getattr(draw, "__self__", None) for draw in (random.random, np.random.rand)
 )
-# Where flambeau reads and writes files.
+# The module of `flambeau.load` and `flambeau.save`.
 _CHECKPOINTS = "flambeau.checkpoint.io"
 _OF_DATES = ("now", "utcnow", "today")
-#: The same for functions that are written in Python, by the file and their name.
+#: Functions written in Python whose results differ from call to call, by module.
 _WRITTEN = {
     "uuid": ("uuid1", "uuid4"),
     "secrets": ("token_bytes", "token_hex", "token_urlsafe", "randbelow", "choice"),
@@ -77,18 +77,18 @@ _WRITTEN = {
     "queue": ("get", "get_nowait"),
     "multiprocessing": ("recv", "recv_bytes", "get", "get_nowait"),
 }  # fmt: skip
-# What generators without a seed begin with, NumPy's too; and Python's own, made without one.
+# Code that seeds a generator from the system, NumPy's too; and Python's, if it gets no seed.
 _ENTROPY = (random.SystemRandom.getrandbits.__code__, random.SystemRandom.random.__code__)
 _MAKING = random.Random.__init__.__code__
 _CACHED = type(functools.lru_cache(lambda: None))
 
 
 class State(NamedTuple):
-    """How far something has been drawn from.
+    """The position of a generator, an iterator or a file.
 
     Attributes:
-        get: Gives that now.
-        set: Takes it back there; ``None`` if nothing does.
+        get: Gives the position now.
+        set: Restores a position; ``None`` if it cannot be restored.
     """
 
     get: Callable[[], Any]
@@ -96,27 +96,26 @@ class State(NamedTuple):
 
 
 class Chance:
-    """What one trace has met that differs from call to call."""
+    """The sources of changing values that one trace has used."""
 
     def __init__(self) -> None:
         self._met: dict[str, None] = {}
-        # What tells how far something has been drawn from, with that before the function ran, and
-        # what takes it back there if anything does.
+        # The name and state of each source, and its position before the function ran.
         self._watched: list[tuple[str, State, Any]] = []
-        # Functions with cached results, by what tells how many of them were used, with that number.
+        # Functions with cached results, with the number of their hits before.
         self._cached: list[tuple[str, Callable[[], Any], int]] = []
         self._watch("random", State(random.getstate, random.setstate))
         self._watch("numpy.random", State(_state_of_numpy, _set_state_of_numpy))
 
     def discover(self, value: Any) -> None:
-        """Watch ``value`` if it may be drawn from."""
+        """Watch ``value`` if its position can move."""
         if isinstance(value, random.SystemRandom):
             self._met["random.SystemRandom"] = None
             return
         name = f"{_article(value)} {type(value).__name__}"
         if isinstance(value, io.IOBase) and not value.closed and not value.seekable():
             if value.readable():
-                # A pipe, which does not tell how much of it has been read.
+                # A pipe does not tell its position.
                 self._met[name] = None
             return
         state = _state_of(value)
@@ -124,26 +123,26 @@ class Chance:
             self._watch(name, state)
 
     def meet(self, function: Any) -> None:
-        """Note that code which runs mentions ``function``."""
+        """Note that running code names ``function``."""
         if id(function) in _FUNCTIONS:
             self._met[_FUNCTIONS[id(function)]] = None
         elif isinstance(function, FunctionType) and function.__module__ == _CHECKPOINTS:
             self._met[f"flambeau.{function.__name__}()"] = None
 
     def meet_cached(self, function: Any) -> None:
-        """Watch a function that may give results that it has cached before."""
+        """Watch a function that may return results cached before the trace."""
         if isinstance(function, _CACHED):
             before = function.cache_info()
             if before.currsize:
                 self._cached.append((function.__name__, function.cache_info, before.hits))
 
     def meet_date(self, cls: Any, name: str) -> None:
-        """Note that code which runs asks a class for the attribute ``name``."""
+        """Note that running code reads the attribute ``name`` of a class of dates."""
         if isinstance(cls, type) and issubclass(cls, dt.date) and name in _OF_DATES:
             self._met[f"{cls.__name__}.{name}()"] = None
 
     def meet_call(self, frame: FrameType) -> None:
-        """Note that a function of Python's library, called by the user's, begins to run."""
+        """Note that the user's code calls a function of Python's library."""
         code = frame.f_code
         if code in _ENTROPY or (code is _MAKING and frame.f_locals.get("x") is None):
             self._met["a generator made without a seed"] = None
@@ -152,7 +151,7 @@ class Chance:
                 self._met[f"{module}.{code.co_qualname}()"] = None
 
     def warn(self) -> None:
-        """Warn of all that was met."""
+        """Warn of every source that was used."""
         for name, state, before in self._watched:
             if state.get() != before:
                 self._met[name] = None
@@ -171,12 +170,12 @@ class Chance:
             )
 
     def has_drawn(self) -> bool:
-        """Whether the function has drawn from anything that another call would find elsewhere."""
+        """Whether the function has used a source whose position another call finds moved."""
         moved = any(state.get() != before for _, state, before in self._watched)
         return moved or bool(self._met)
 
     def put_back(self) -> None:
-        """Take generators and files that are read back to where they were; warn of what stays."""
+        """Restore the positions of generators and files; warn of those that cannot be restored."""
         lost = []
         for name, state, before in self._watched:
             if state.get() == before:
@@ -197,14 +196,14 @@ class Chance:
 
 
 def is_written_in(file: str, module: str) -> bool:
-    """Whether a file belongs to a module of Python's library, which may be a folder."""
+    """Whether a file belongs to ``module``, a file or folder of Python's library."""
     inside = next((file[len(each) :] for each in STANDARD if file.startswith(each)), "")
     return inside == f"{module}.py" or inside.startswith(f"{module}{os.sep}")
 
 
 @functools.lru_cache(maxsize=1024)
 def is_of_chance(file: str) -> bool:
-    """Whether functions in a file may give something else at each call."""
+    """Whether functions in a file may return something else at each call."""
     return file == random.__file__ or any(is_written_in(file, module) for module in _WRITTEN)
 
 
@@ -217,7 +216,7 @@ def _set_state_of_numpy(state: bytes) -> None:
 
 
 def _state_of(value: Any) -> State | None:
-    """What tells how far ``value`` has been drawn from; ``None`` if nobody draws from it."""
+    """The state of ``value`` if it is a generator, an iterator or a file; otherwise ``None``."""
     if any(value is each for each in _WATCHED_ANYWAY):
         return None
     if isinstance(value, random.Random):

@@ -1,7 +1,6 @@
-"""Conditions on the values that a program looks up, compared at each call.
+"""Conditions on arguments and on the values that a program looks up, checked at each call.
 
-The `Guard` compares values that change seldom, and whose changes are announced. Arguments, and the
-values that are found at a `Where`, may be others at each call.
+The `Guard` covers values that seldom change and announce their changes.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ class Checks:
 
     Args:
         recording: The finished trace.
-        slot_of: Where the tensor on a Cell is found, if another may be there at each call.
-        looked_up: Where the program looks up tensors that it reads.
+        slot_of: The places of tensors that are looked up at each call, by their Cells.
+        looked_up: The places of the tensors that the program reads.
         fixed: The Cells that the program reads and writes at each call.
-        count: How many leaves the arguments have besides those that the trace has added.
+        count: The number of leaves of the arguments, without those that the trace has added.
 
     Attributes:
         specs: The properties that values must have, as `spec_of` gives them.
-        objects: The objects that must be found.
-        shared: Two places each that must hold the same tensor or container.
-        containers: Where the program looks up containers, each of which must be another one.
-        facts: The questions about arguments, with the answers.
-        exchanged: The tensors whose Cell the program exchanges.
+        objects: The objects that must be at their places.
+        shared: Pairs of places that must hold the same tensor or container.
+        containers: The places of containers, which must all differ.
+        facts: The questions about arguments, with their answers.
+        exchanged: The tensors whose Cells the program exchanges.
     """
 
     def __init__(
@@ -57,11 +56,11 @@ class Checks:
         self.shared += [(each, first) for first, *others in slots for each in others]
         self.exchanged: list[Tensor] = [e.of.get() for e in looked_up if isinstance(e, Whole)]
         self._fixed = fixed - slot_of.keys() if self.exchanged else set()
-        #: Whether values are looked up that are neither arguments nor always the same.
+        #: Whether the program looks up values at each call.
         self.look_up: bool = bool(self.specs or self.containers)
 
     def _bind(self, recording: Any, slot_of: dict[Cell, Where]) -> None:
-        """Find out which tensors must be those that the trace has found."""
+        """Decide which tensors must be the ones that the trace has found."""
         used = recording.trace.reads.keys() | recording.looked_up
         first: dict[Any, Tensor] = {}
         for holder, before in recording.slot_before:
@@ -75,8 +74,8 @@ class Checks:
                     self.objects.append((where, tensor))
 
     def hold(self, leaves: list[Any]) -> bool:
-        """Whether all is as in the trace, in a call with arguments of the same signature."""
-        if self.look_up and not self._are_found():
+        """Whether the conditions hold for a call with arguments of the same signature."""
+        if self.look_up and not self._places_hold():
             return False
         joined = self.joined
         if not self.sharing.holds(leaves) or (joined.owners and not joined.holds(leaves)):
@@ -87,16 +86,16 @@ class Checks:
             leaves, _ = joined.look(leaves)
         return all(freeze(where.get(leaves)) == answer for where, answer in self.facts)
 
-    def _are_found(self) -> bool:
+    def _places_hold(self) -> bool:
         cells = {each._cell for each in self.exchanged}
-        # Held, so that no two of them have the same id.
+        # Held, so that no two of them get the same id.
         containers = [each.get() for each in self.containers]
         return (
             all(spec_of(where.get()) == spec for where, spec in self.specs)
             and all(where.get() is value for where, value in self.objects)
             and all(where.get() is owner.get() for where, owner in self.shared)
             and len({*map(id, containers)}) == len(containers)
-            # Tensors whose Cells the program exchanges share none with others that it knows.
+            # Tensors whose Cells are exchanged share them with no other tensor of the program.
             and len(cells) == len(self.exchanged)
             and cells.isdisjoint(self._fixed)
         )

@@ -1,9 +1,9 @@
 """Containers from outside, as a trace sees them.
 
-While a trace lasts, stand-ins of subclasses with the same content take the place of the lists and
-dictionaries that the traced function can reach. A stand-in notes questions about the
-original content, on which the program then depends, and changes, which the program repeats at each
-call. The containers themselves stay as they are, whatever happens during the trace.
+During a trace, stand-ins with the same content replace the lists and dictionaries that the traced
+function can reach. A stand-in notes questions about the original content, on which the program then
+depends, and changes, which the program repeats at each call. The containers themselves never
+change during the trace.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Change(NamedTuple):
     """A change of a container.
 
     Attributes:
-        watch: Which one.
-        method: The method that was called; ``"reach"`` if a missing member was made.
+        watch: The watch over the container.
+        method: The method that was called; ``"reach"`` if a missing member was inserted.
         args: Its arguments, as the traced function gave them.
     """
 
@@ -45,29 +45,29 @@ class Log:
     """The questions that a trace asks of containers from outside, and its changes to them.
 
     Args:
-        before: Remembers what they held.
+        before: Remembers their content.
     """
 
     def __init__(self, before: Before) -> None:
         self.before = before
         self.watches: dict[int, Watch] = {}
         self.changes: list[Change] = []
-        #: Slots that hold something else while the trace lasts: what they held, and what they hold.
+        #: Slots whose value is replaced during the trace, with the old value and the new.
         self.replaced: list[tuple[Any, Any, Any]] = []
-        # Tuples with containers in them, by id, with those that have stand-ins in them.
+        # Tuples with containers in them, by id, with their copies that hold stand-ins.
         self.tuples: dict[int, tuple[Any, Any]] = {}
-        # Whether Python's own methods are running, which may call those of the stand-ins.
+        # Whether a method of Python's own runs, which may call methods of the stand-ins.
         self.inside = False
 
     def look_at(self, slot: Any, value: Any) -> None:
-        """Let stand-ins take the place of the containers in ``value``, which stands in ``slot``."""
+        """Replace the containers in ``value``, the value of ``slot``, by stand-ins."""
         replaced = self.replace(value, slot)
         if replaced is not value:
             self.replaced.append((slot, value, replaced))
             slot.set(replaced)
 
     def replace(self, value: Any, slot: Any, parent: Watch | None = None) -> Any:
-        """``value``, which stands in ``slot``, with stand-ins for the containers in it."""
+        """``value``, the value of ``slot``, with stand-ins for the containers in it."""
         if type(value) in KINDS:
             return self.watch(value, slot, parent).stand_in
         if is_tuple(value):
@@ -75,24 +75,24 @@ class Log:
             if any(new is not old for new, old in zip(parts, value, strict=True)):
                 if id(value) not in self.tuples:
                     kind = type(value)
-                    made = kind(*parts) if hasattr(kind, "_fields") else kind(parts)
-                    self.tuples[id(value)] = value, made
-                # The same object wherever the tuple stands.
+                    copied = kind(*parts) if hasattr(kind, "_fields") else kind(parts)
+                    self.tuples[id(value)] = value, copied
+                # The same copy wherever the tuple is found.
                 return self.tuples[id(value)][1]
         return value
 
     def watch(self, raw: Any, slot: Any, parent: Watch | None = None) -> Watch:
-        """The watch over a container, which stands in ``slot`` as well."""
-        found = self.watches.get(id(raw))
-        if found is None:
-            found = self.watches[id(raw)] = Watch(self, raw)
-        found.slots.append(slot)
+        """The watch over a container, which was found in ``slot``."""
+        watch = self.watches.get(id(raw))
+        if watch is None:
+            watch = self.watches[id(raw)] = Watch(self, raw)
+        watch.slots.append(slot)
         if parent is not None:
-            found.parents.append(parent)
-        return found
+            watch.parents.append(parent)
+        return watch
 
     def restore(self) -> None:
-        """Put back the containers that stand-ins have replaced."""
+        """Put the original containers back in place of their stand-ins."""
         for slot, value, replaced in self.replaced:
             if slot.get() is replaced:
                 slot.set(value)
@@ -104,33 +104,33 @@ class Log:
                 slot.set(replaced)
 
     def count(self) -> tuple[int, int]:
-        """How much has been changed so far."""
+        """The number of changes and of rewritten containers so far."""
         return len(self.changes), sum(each.rewritten for each in self.watches.values())
 
     def refuse_strays(self) -> None:
-        """Fail if a container was changed otherwise than by its stand-in, and put it back.
+        """Restore containers that were changed past their stand-ins and hold traced tensors.
 
         Raises:
-            CompileError: It has got a tensor of the trace.
+            CompileError: There is such a container.
         """
         for watch in self.watches.values():
             if self.before.is_changed(watch.raw) and is_of_trace(watch.raw):
                 self.before.put_back(watch.raw)
                 raise CompileError(
                     f"the compiled function puts a tensor into {watch.slots[0]} by another way "
-                    "than that name, so that it cannot be repeated at each call; use the name, or "
-                    "return the tensor"
+                    "than that name, so no later call can repeat it; use the name, or return the "
+                    "tensor"
                 )
 
     def watches_in(self, value: Any) -> list[Watch]:
-        """The watches over a container, or over those in a tuple."""
+        """The watches over a container, or over the containers in a tuple."""
         if is_tuple(value):
             return [watch for each in value for watch in self.watches_in(each)]
-        found = self.watch_over(value)
-        return [] if found is None else [found]
+        watch = self.watch_over(value)
+        return [] if watch is None else [watch]
 
     def watch_over(self, value: Any) -> Watch | None:
-        """The watch over a container, which may also be given as its stand-in."""
+        """The watch over a container, given as itself or as its stand-in."""
         is_stand_in = type(value) in STAND_INS.values()
         return value._watch if is_stand_in else self.watches.get(id(value))
 
@@ -138,36 +138,36 @@ class Log:
         """The watches over containers that change, their parents and members, and ``more``."""
         waiting = [each.watch for each in self.changes] + more
         waiting += [each for each in self.watches.values() if each.rewritten]
-        found: dict[Watch, None] = {}
+        active: dict[Watch, None] = {}
         while waiting:
             watch = waiting.pop()
-            if watch not in found:
-                found[watch] = None
+            if watch not in active:
+                active[watch] = None
                 waiting += watch.parents
         for watch in self.watches.values():
-            # Those inside come later than what they are in, but for those met in two ways.
-            if not found.keys().isdisjoint(watch.parents):
-                found[watch] = None
-        return [each for each in self.watches.values() if each in found]
+            # A parent mostly has an earlier watch than its members.
+            if not active.keys().isdisjoint(watch.parents):
+                active[watch] = None
+        return [each for each in self.watches.values() if each in active]
 
 
 class Watch:
-    """One container from outside, as a trace has asked and changed it.
+    """The questions of a trace about one container from outside, and its changes.
 
     Args:
-        log: Where changes are noted.
+        log: The log of changes.
         raw: The container.
 
     Attributes:
-        slots: Where it stands.
-        parents: The watches over containers that it is in.
-        stand_in: What takes its place.
+        slots: Where the container was found.
+        parents: The watches over containers that hold it.
+        stand_in: The container that replaces it during the trace.
         asked: The questions about its content, as `Item` and `Asked`.
-        known: Whether nothing that is asked from now on needs noting.
+        known: Whether the whole content was asked for.
         changed: Whether it was changed.
-        rewritten: Whether its content at the end replaces the original one.
+        rewritten: Whether the content at the end replaces the original content.
         touched: The keys that the trace has set or deleted.
-        suffix: How many members at the end are the trace's own.
+        suffix: The number of members that the trace has appended.
     """
 
     def __init__(self, log: Log, raw: Any) -> None:
@@ -184,7 +184,7 @@ class Watch:
         self.stand_in = _stand_in(raw, self)
 
     def run(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Call Python's own method on the stand-in, which notes nothing."""
+        """Call Python's own method on the stand-in, without noting questions."""
         before, self.log.inside = self.log.inside, True
         try:
             return getattr(self.kind, method)(self.stand_in, *args, **kwargs)
@@ -197,24 +197,24 @@ class Watch:
         return dict(self.run("items")) if is_dictionary else [*self.run("__iter__")]
 
     def plain(self) -> Any:
-        """The content as a container of its own."""
+        """The content in a new container of the original's class."""
         self.whole()
-        made = copy.copy(self.raw)
-        made.clear()
+        container = copy.copy(self.raw)
+        container.clear()
         before, self.log.inside = self.log.inside, True
         try:
-            (made.update if isinstance(made, dict) else made.extend)(self.stand_in)
+            (container.update if isinstance(container, dict) else container.extend)(self.stand_in)
         finally:
             self.log.inside = before
-        return made
+        return container
 
     def ask(self, fact: Callable[..., Any], *args: Any) -> None:
-        """Note that a fact about the content matters."""
+        """Note that the program depends on a fact about the content."""
         if not self.known:
             self.asked[Asked(self.slots[0], fact, args)] = None
 
     def item(self, key: Any) -> None:
-        """Note that the member at ``key`` matters, and let a stand-in take its place."""
+        """Note that the program depends on the member at ``key``, and replace it by a stand-in."""
         if self.known or key in self.touched:
             return
         slot = Item(self.slots[0], key)
@@ -225,11 +225,11 @@ class Watch:
             self.run("__setitem__", key, replaced)
 
     def whole(self) -> None:
-        """Note that all of the content matters."""
+        """Note that the program depends on the whole content."""
         if self.known:
             return
         if isinstance(self.raw, dict):
-            # Its keys, in order.
+            # The keys, in order.
             self.ask(tuple)
             for key in self.raw:
                 self.item(key)
@@ -247,30 +247,32 @@ class Watch:
                 self.run("__setitem__", i, replaced[id(value)])
 
     def change(self, method: str, *args: Any) -> Any:
-        """Note a change that does not depend on the content, and make it in the stand-in."""
+        """Note a change that does not depend on the content, and apply it to the stand-in."""
         self.changed = True
         if not self.rewritten:
             self.log.changes.append(Change(self, method, args))
         return self.run(method, *args)
 
     def rewrite(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Make a change that depends on the content."""
+        """Apply a change that depends on the content."""
         self.whole()
         self.changed = self.rewritten = True
         log = self.log
         log.changes = [e for e in log.changes if e.watch is not self or e.method == "reach"]
         return self.run(method, *args, **kwargs)
 
-    def reach(self, key: Any, default: Callable[[], Any], made: Any = None) -> Any:
-        """The member of a dictionary at ``key``, made by ``default`` if there is none.
+    def reach(self, key: Any, default: Callable[[], Any], new: Any = None) -> Any:
+        """The member of a dictionary at ``key``, or the result of ``default`` if there is none.
 
-        Whether there is one does not matter, if the default is an empty container.
+        The program does not depend on which it is if the default is an empty container.
 
         Args:
-            made: What ``default`` has made for this call.
+            key: The key.
+            default: Gives the default.
+            new: The default of this call, if the caller has it.
         """
         own = self.known or key in self.touched
-        fresh = default() if made is None else made
+        fresh = default() if new is None else new
         value = dict.get(self.stand_in, key, MISSING)
         is_empty = type(fresh) in KINDS and not fresh
         if not own and is_empty and (value is MISSING or type(value) is type(fresh)):
@@ -288,34 +290,34 @@ class Watch:
 
 
 def leaves_in(value: Any, left_out: Iterable[int] = ()) -> list[Any]:
-    """The leaves of a container and those in it; any other object, or a stand-in, is its own leaf.
+    """The leaves in a container and in the containers inside it.
 
-    Tensors that consist of others, as sparse ones do, are containers of these.
+    A stand-in is a leaf; a tensor that consists of others, as a sparse one does, is a container.
 
     Args:
-        value: The container.
-        left_out: The ids of containers that are not looked into.
+        value: The container. Any other object is its own leaf.
+        left_out: The ids of containers to leave out.
     """
-    waiting, known, found = [value], {*left_out}, []
+    waiting, known, leaves = [value], {*left_out}, []
     for each in waiting:
         kind = type(each)
         is_container = issubclass(kind, _CONTAINERS) and kind not in STAND_INS.values()
         if kind in OWN_PARTS and issubclass(kind, Tensor):
             waiting += OWN_PARTS[kind].take_apart(each)[0]
         elif not is_container or (kind in OWN_PARTS and issubclass(kind, tuple)):
-            found.append(each)
+            leaves.append(each)
         elif id(each) not in known:
             known.add(id(each))
             if issubclass(kind, dict):
                 waiting += dict.values(each)
             else:
-                # Past the methods of a tuple's class: its `__len__` may mean something else.
+                # By tuple's own method: a subclass may define another `__len__`.
                 waiting += tuple.__iter__(each) if issubclass(kind, tuple) else each
-    return found
+    return leaves
 
 
 def is_of_trace(value: Any) -> bool:
-    """Whether ``value`` is, or holds in containers, something that only belongs to a trace."""
+    """Whether ``value`` is, or holds in containers, a stand-in or a traced tensor."""
     return any(
         type(each) in STAND_INS.values()
         or isinstance(each._cell.array if isinstance(each, Tensor) else each, Tracer)
@@ -324,11 +326,11 @@ def is_of_trace(value: Any) -> bool:
 
 
 def _stand_in(raw: Any, watch: Watch) -> Any:
-    """What takes the place of ``raw`` while a trace lasts."""
+    """The stand-in for ``raw``."""
     kind: Any = type(raw)
-    made = kind.__new__(STAND_INS[kind])
-    made._watch = watch
-    watch.stand_in = made
+    stand_in = kind.__new__(STAND_INS[kind])
+    stand_in._watch = watch
+    watch.stand_in = stand_in
     if kind is defaultdict:
         watch.run("__init__", raw.default_factory)
     elif kind is deque:
@@ -340,4 +342,4 @@ def _stand_in(raw: Any, watch: Watch) -> Any:
             watch.run("__setitem__", key, value)
     else:
         watch.run("extend", raw)
-    return made
+    return stand_in

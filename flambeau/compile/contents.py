@@ -15,15 +15,15 @@ from flambeau.core.identity import Same
 from flambeau.core.pytree import is_tuple
 from flambeau.core.tensor import Tensor
 
-#: The containers whose content programs look up, and change, at each call.
+#: The containers whose content programs read and change at each call.
 KINDS = tuple(CHANGES)
 
-# Objects of dataclasses that are farther inside each other are compared by identity.
+# Dataclass objects nested deeper than this are compared by identity.
 _DEEPEST = 4
 
 
 def _is_object(value: Any) -> bool:
-    """Whether ``value`` is of a dataclass, and has attributes and nothing else."""
+    """Whether ``value`` is an object of a dataclass that consists of its attributes."""
     return is_dataclass(value) and fields_of(value) is not None
 
 
@@ -39,9 +39,9 @@ def objects_in(value: Any, depth: int = 0) -> Iterator[Any]:
 
 
 def tensors_in(value: Any, where: Where, depth: int = 0) -> Iterator[tuple[Where, Tensor]]:
-    """The tensors in the value that is found at ``where``, each with its own place.
+    """The tensors in ``value``, which is at ``where``, each with its own place.
 
-    Tuples and objects of dataclasses are taken apart.
+    Those in tuples and in objects of dataclasses count.
     """
     if isinstance(value, Tensor):
         yield where, value
@@ -56,8 +56,8 @@ def tensors_in(value: Any, where: Where, depth: int = 0) -> Iterator[tuple[Where
 def spec_of(value: Any, depth: int = 0) -> Any:
     """The properties of a value that a program takes for granted.
 
-    Of a tensor that is shape and dtype, of a container its kind; what a trace asks about the
-    content is compared on its own. Containers in an object of a dataclass count by identity.
+    These are a tensor's shape and dtype, and a container's kind: a container's content is compared
+    as far as the trace has asked for it. Containers in an object of a dataclass count by identity.
     """
     if isinstance(value, Tensor) and value._view is None:
         return tuple(value.shape), value.dtype, value.requires_grad

@@ -1,8 +1,8 @@
-"""The objects from outside that a trace has been led to, and how each of them is watched.
+"""Objects from outside that a trace can reach, and how each of them is watched.
 
-An object counts as outside if a place outside has led to it: the arguments, a global of a function
-that ran, what a closure or a container holds, an attribute of another such object. What the traced
-function itself makes is never among them.
+An object is outside if it was reached from outside: as an argument, a global of a function that
+ran, a member of a closure or a container, or an attribute of another object from outside. Objects
+that the traced function creates are never watched.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ _PLAIN_TYPES = {
 }  # fmt: skip
 _STAND_INS = {*STAND_INS.values()}
 _USED_BY_PYTHON = ("__call__", "_call_impl", "__getattr__")
-#: Of larger containers, this many objects at most are looked at.
+#: Inspect at most this many objects in a container.
 MANY = 4096
-# Flambeau's own objects, besides modules, whose attributes users read.
+# The package of flambeau's objects, besides modules, whose attributes users read.
 _TELLING_PACKAGE = "flambeau.optim"
-# Packages whose classes describe no state of the user's.
+# Packages whose objects hold no state of the user's.
 _MACHINERY = ("flambeau", "jax", "jaxlib", "numpy", "functools", "typing", "abc")
 
 
 class Discovery:
-    """The objects from outside that one trace has been led to.
+    """The objects from outside that one trace has reached.
 
     Args:
-        prepare: Takes the value of a place that may be read, before it can change.
-        know: Is told of each module.
-        before: Remembers what objects hold.
-        chance: Is told of what may be drawn from.
+        prepare: Notes the value of a place before the function can change it.
+        know: Called with each module.
+        before: Remembers the content of objects.
+        chance: Watches generators, iterators and files.
     """
 
     def __init__(
@@ -77,28 +77,28 @@ class Discovery:
         self._prepare = prepare
         self._know = know
         self._chance = chance
-        #: Flambeau's own objects, but for modules.
+        #: The state of flambeau's own objects, except modules.
         self.own = OwnState(before)
         #: The places that were read.
         self.places: dict[Outside, None] = {}
         #: Modules, with the class that each had when it was found.
         self.modules: list[tuple[Any, type]] = []
-        #: Containers with more objects than are looked at.
+        #: Containers that were inspected in part.
         self.left_out: dict[str, None] = {}
-        #: Dictionaries that should not get other names.
+        #: Dictionaries to which the function should add no names.
         self.states: dict[int, Mapping[str, Any]] = {}
-        # The objects, by id, with their name where they were found.
+        # The objects, by id, each with the name of its place.
         self._known: dict[int, tuple[Any, str]] = {}
         self._told: list[type] = []
         self._told_of: list[ModuleType] = []
         self._running: interception.Running | None = None
-        # Objects that announce reads; and whether code that ran may bypass the announcement.
+        # Objects that announce reads, and whether code that ran may read them unannounced.
         self._telling: list[tuple[Any, str]] = []
         self._passes_by = False
         self._classes: dict[type, None] = {}
         self._functions: dict[CodeType, list[FunctionType]] = {}
         self._of_class: dict[CodeType, list[tuple[type, str]]] = {}
-        # Whether code that ran may look into functions without calling them.
+        # Whether code that ran may inspect functions without calling them.
         self._looks_into_functions = False
         # The code of the functions that ran.
         self._ran: dict[CodeType, None] = {}
@@ -106,11 +106,11 @@ class Discovery:
         self._named: list[tuple[Any, str]] = []
 
     def knows(self, value: Any) -> bool:
-        """Whether ``value`` comes from outside, as far as is known."""
+        """Whether ``value`` was reached from outside."""
         return id(value) in self._known
 
     def discover(self, value: Any, label: str = "") -> None:
-        """Note that ``value``, and what is in it, come from outside."""
+        """Note that ``value`` and the objects in it come from outside."""
         waiting = [(value, label)]
         for each, name in waiting:
             if type(each) in _STAND_INS:
@@ -129,7 +129,7 @@ class Discovery:
             waiting += [(member, "") for member in inner[: max(room, 0)]]
 
     def _inside(self, value: Any, label: str) -> Iterable[Any]:
-        """What else is outside if ``value`` is."""
+        """The objects that are reached from ``value``."""
         kind = type(value)
         if isinstance(value, Tensor):
             if value._user_attributes():
@@ -150,7 +150,7 @@ class Discovery:
             return ()
         if isinstance(value, BuiltinFunctionType):
             if not isinstance(value.__self__, ModuleType):
-                # A method of a container, say, which reaches that past its name.
+                # For example a method of a container, bound under another name.
                 self._note_and_discover(Outside(value, None, ("__self__",)))
             return ()
         if isinstance(value, functools.partialmethod):
@@ -182,7 +182,7 @@ class Discovery:
         return [*(members or ()), *self._know_object(value, kind, label)]
 
     def _let_tell(self, module: ModuleType, label: str) -> None:
-        """Let a module tell which attributes it is asked for."""
+        """Let a Python module announce reads of its attributes."""
         if module not in self._told_of:
             self._known.setdefault(id(module), (module, label))
             self._told_of.append(module)
@@ -226,7 +226,7 @@ class Discovery:
         return ()
 
     def _note_way_in(self, kind: type) -> None:
-        """Note how modules of a class are called, where flambeau defines that."""
+        """Note the methods by which modules of a class are called, where flambeau defines them."""
         for cls, base in pairwise(kind.__mro__):
             if is_own(cls) and "_call_impl" in vars(base):
                 self._note(Outside(cls, None, ("__call__",)))
@@ -248,7 +248,7 @@ class Discovery:
         code = function.__code__
         wrapped = [state_of(function)["__wrapped__"]] if "__wrapped__" in state_of(function) else []
         if "registry" in state_of(function):
-            # What `functools.singledispatch` was told of.
+            # Implementations that were registered with `functools.singledispatch`.
             self._note_and_discover(Outside(function, None, ("registry",)))
         if is_of_library(code):
             held = (Outside(cell, "").get() for cell in function.__closure__ or ())
@@ -256,7 +256,7 @@ class Discovery:
             return [*wrapped, *read, *(each for each in held if callable(each))]
         self._functions.setdefault(code, []).append(function)
         for place in defaults_of(function):
-            # When the function has started it is too late.
+            # Once the function has started it is too late.
             self._prepare(place)
         if state_of(function):
             self._find_by_name(function, label or function.__name__)
@@ -269,7 +269,7 @@ class Discovery:
             return ()
         self._know_kind(cls)
         if isinstance(cls, abc.ABCMeta):
-            # Other classes may be registered.
+            # The token changes when a class is registered.
             self._note(Returned(abc.get_cache_token))
         return [type(cls)] if type(cls) is not type else ()
 
@@ -298,7 +298,7 @@ class Discovery:
                             self.note_of_class(cls, name)
 
     def _find_by_name(self, value: Any, label: str) -> None:
-        """Watch the attributes of an object that cannot tell which of them are read."""
+        """Watch those attributes of an object that code names, as it cannot announce reads."""
         self._named.append((value, label))
         if not isinstance(value, Tensor):
             self.states[id(value)] = named_in(value)
@@ -328,9 +328,9 @@ class Discovery:
         self._note_all(defaults_of(function))
 
     def note_of_class(self, cls: type, name: str) -> None:
-        """Note the attribute that a class itself defines under a name."""
-        found = vars(cls).get(name)
-        more = ("__func__",) if isinstance(found, classmethod) else ()
+        """Note an attribute that the class itself defines."""
+        member = vars(cls).get(name)
+        more = ("__func__",) if isinstance(member, classmethod) else ()
         self._note(Outside(cls, None, (name, *more), f"{cls.__name__}.{name}"))
 
     def _note_named(self, value: Any, label: str, names: frozenset[str] | None = None) -> None:
@@ -338,11 +338,11 @@ class Discovery:
         raise NotImplementedError(f"{type(self).__name__} does not know names")
 
     def _expect_names(self) -> None:
-        """Take any name for one that code may ask for."""
+        """Assume that code may read any name."""
         raise NotImplementedError(f"{type(self).__name__} does not know names")
 
     def _run_ahead(self, function: FunctionType) -> bool:
-        """Take ``function`` for one that runs, and say whether it asks objects for attributes."""
+        """Assume that ``function`` runs; return whether it reads attributes of objects."""
         raise NotImplementedError(f"{type(self).__name__} does not run functions")
 
 
@@ -350,8 +350,8 @@ def _members(value: Any) -> list[Any] | None:
     for kind in CONTAINERS:
         if isinstance(value, kind):
             own: Any = kind
-            found = [*own.__iter__(value)]
-            return [*found, *dict.values(value)] if isinstance(value, dict) else found
+            keys = [*own.__iter__(value)]
+            return [*keys, *dict.values(value)] if isinstance(value, dict) else keys
     return None
 
 
@@ -360,7 +360,7 @@ def _is_plain_tensor(value: Any) -> bool:
 
 
 def named_in(value: Any) -> Mapping[str, Any]:
-    """The attributes of an object that cannot tell which are read."""
+    """The attributes of an object that cannot announce reads."""
     return value._user_attributes() if isinstance(value, Tensor) else state_of(value)
 
 
@@ -371,7 +371,7 @@ def defaults_of(function: FunctionType) -> list[Outside]:
 
 
 def functions_in(found: Any) -> list[FunctionType]:
-    """The functions behind a member of a class: a method, a property, a partial method."""
+    """The functions behind a member of a class, such as a method or a property."""
     if isinstance(found, FunctionType):
         return [found]
     names = ("__func__", "fget", "fset", "func", "__wrapped__")
@@ -380,25 +380,25 @@ def functions_in(found: Any) -> list[FunctionType]:
 
 
 def check_class(value: Any) -> None:
-    """Fail if ``value`` does not say which class it is of, which `isinstance` asks for.
+    """Fail if ``value.__class__`` is not readable, since `isinstance` needs it.
 
     Raises:
-        CompileError: Its ``__getattribute__`` raises, or gives no class.
+        CompileError: Its ``__getattribute__`` raises, or returns no class.
     """
     kind = type(value)
     if type(kind.__getattribute__) is not FunctionType:
         return
     try:
-        found = value.__class__
+        cls = value.__class__
     except Exception:  # noqa: BLE001 (the user's method may raise anything)
-        found = None
-    if not issubclass(type(found), type):
+        cls = None
+    if not issubclass(type(cls), type):
         raise CompileError(
             f"the __getattribute__ of {kind.__name__} does not give __class__, so its objects "
-            "cannot be watched; let it give object.__getattribute__(self, name) for such names"
+            "cannot be watched; let it return object.__getattribute__(self, name) for this name"
         )
 
 
 def is_steady(value: Any) -> bool:
-    """Whether there is nothing to watch where ``value`` is: modules of libraries stay."""
+    """Whether a place that holds ``value`` needs no watch, as it holds a library's module."""
     return isinstance(value, ModuleType) and is_of_library_module(value.__name__)

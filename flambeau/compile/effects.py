@@ -1,10 +1,10 @@
 """The effects of a program besides its computation, written as two functions in Python.
 
 ``look`` runs before anything is overwritten, and finds the objects that a call returns or changes.
-``write`` runs with the outputs of the program: it makes the new tensors, containers and objects,
-puts everything where it belongs, and gives the result of the function. It can begin again after an
-interrupt; where it changes containers, ``done`` holds the objects that were made and the changes
-that were carried out, so that nothing is made or done twice.
+``write`` runs with the outputs of the program: it creates the new tensors, containers and objects,
+stores everything in its place, and returns the result of the function. It can begin again after an
+interrupt: if it changes containers, ``done`` holds the created objects and the finished changes, so
+nothing happens twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flambeau.compile.exchanging import Exchange, become_views, joined_view
 from flambeau.compile.passing import PassedGradients
 from flambeau.compile.recording import Recording
 from flambeau.compile.results import DETACHED, LEAF, SPENT, Result
-from flambeau.compile.where import Argument, Flag, Gradient, Itself, Made, OnTape, Where, Whole
+from flambeau.compile.where import Argument, Created, Flag, Gradient, Itself, OnTape, Where, Whole
 from flambeau.core import tape, world
 from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell
@@ -30,15 +30,15 @@ class Effects:
 
     Args:
         recording: The finished trace.
-        slot_of: Where the tensor on a Cell stands, if another may stand there at each call.
+        slot_of: The places of tensors that are looked up at each call, by their Cells.
         read: The Cells that the program reads.
         unset: Tensors that have no gradient when the program runs.
         gradients: The gradients that pass through the program, if any do.
 
     Attributes:
-        look: Finds the objects that a call needs from before it, given the leaves of the
-            arguments; ``None`` if it needs none.
-        write: Writes and returns; see the module's text.
+        look: Takes the leaves of the arguments, and finds the objects that the call needs from
+            before it; ``None`` if it needs none.
+        write: Stores and returns; see the module's text.
         changes: Whether anything outside changes.
     """
 
@@ -52,12 +52,12 @@ class Effects:
     ) -> None:
         self.recording = recording
         self.page = recording.page
-        # Lines of `look`, with the variables that it gives; and of `write`.
+        # The lines of `look`, the variables that it returns, and the lines of `write`.
         self._looking: list[str] = []
         self._found: list[str] = []
         self._making: list[str] = []
         self._applying: list[str] = []
-        # The variables of new Cells by their outputs, and of tensors by the ids of their results.
+        # The variables of new Cells, by their outputs; of tensors, by the ids of their results.
         self._cells: dict[int, str] = {}
         self._tensors: dict[int, str] = {}
         self._numbers = {id(each): i for i, each in enumerate(recording.results)}
@@ -80,9 +80,9 @@ class Effects:
         lines = [f"{', '.join(self._found)}, = found"] if self._found else []
         lines.append("outputs = results" if gradients is None else "outputs, residuals = results")
         if keeping.changes:
-            made = [*self._cells.values(), *self._tensors.values(), *keeping.made]
-            made += [] if gradients is None else ["node"]
-            names = f"({''.join([f'{each}, ' for each in made])})"
+            created = [*self._cells.values(), *self._tensors.values(), *keeping.created]
+            created += [] if gradients is None else ["node"]
+            names = f"({''.join([f'{each}, ' for each in created])})"
             lines += ["if done:", f"    {names} = done[0]", "else:"]
             making = [f"    {each}" for each in (*making, f"done.append({names})")]
         lines += [*making, *self._applying]
@@ -90,19 +90,19 @@ class Effects:
             lines += [f"if len(done) == {i + 1}:", *[f"    {each}" for each in change]]
         lines += keeping.setting
         if gradients is not None and gradients.leads_to_results:
-            # Arguments that have left the tape are leaves by now.
+            # By now, arguments that were taken off the tape are leaves.
             lines.append(f"node.connect([{', '.join(self._results)}])")
         return [*lines, f"return {keeping.returned}"]
 
     def _look_up(self, expression: str) -> str:
-        """A variable for what ``look`` finds."""
+        """The variable in which ``look`` keeps the value of an expression."""
         name = f"f{len(self._found)}"
         self._looking.append(f"{name} = {expression}")
         self._found.append(name)
         return name
 
     def _look_first(self) -> None:
-        """Set flags, and find containers that change; those that are to be made are empty ones."""
+        """Set flags, and find the containers that change; a missing one is an empty container."""
         for where, flag in self.recording.effects:
             if isinstance(where, Flag):
                 self._looking.append(where.setting(self.page, str(flag)))
@@ -111,7 +111,7 @@ class Effects:
             self._found.append(f"c{i}")
 
     def _make_results(self, gradients: PassedGradients | None) -> None:
-        """Make the tensors that the function returns or leaves behind."""
+        """Create the tensors that the function returns or stores."""
         if gradients is not None:
             self._making.append(
                 f"node = {self.page.name(gradients.node)}(arrays, residuals, leaves)"
@@ -119,7 +119,7 @@ class Effects:
         self._results = [*map(self._tensor, self.recording.results)]
 
     def _tensor(self, result: Result) -> str:
-        """The variable of a tensor that is returned, or left somewhere."""
+        """The variable of a tensor that is returned or stored."""
         name = self._tensors.get(id(result))
         if name is not None:
             return name
@@ -139,7 +139,7 @@ class Effects:
             elif result.requires_grad:
                 self._making.append(f"{name}._requires_grad = True")
             return name
-        # Other places are looked up before anything is overwritten.
+        # All other places are read before anything is overwritten.
         start = where.expression(page)
         start = start if isinstance(where, Itself | Argument) else self._look_up(start)
         if not result.is_alias:
@@ -163,9 +163,9 @@ class Effects:
         """The expression for a position on the tape; see `OnTape`."""
         if number in (DETACHED, LEAF):
             return f"(None, 0, {number == LEAF})"
-        return (
-            f"({self.page.name(_SPENT)}, 0, True)" if number == SPENT else f"(node, {number}, True)"
-        )
+        if number == SPENT:
+            return f"({self.page.name(_SPENT)}, 0, True)"
+        return f"(node, {number}, True)"
 
     def _write_elements(self, slot_of: dict[Cell, Where], read: set[Cell]) -> None:
         for target, (output, count) in self.recording.writes.items():
@@ -175,27 +175,26 @@ class Effects:
                 self._applying.append(f"{name}.array = outputs[{output}]")
                 self._applying.append(f"{name}.version += {count}")
                 if target not in read:
-                    # The Cell may hold a plan to make its array instead of one.
+                    # The Cell may hold a deferred initialization instead of an array.
                     self._applying.append(f"{name}._make = None")
                 continue
             method = "x._store"
             if isinstance(target, Whole):
                 where, method = target.of, "x._cell.write"
-            # That counts as one write.
-            found = where.expression(self.page)
-            self._applying += [f"x = {found}", f"{method}(outputs[{output}])"]
+            # The method counts one write.
+            self._applying += [f"x = {where.expression(self.page)}", f"{method}(outputs[{output}])"]
             if count != 1:
                 self._applying.append(f"x._cell.version += {count - 1}")
 
     def _write_effects(self, unset: set[Tensor]) -> None:
-        """Change what else there is of tensors, and the modes of modules."""
+        """Set gradients, flags and positions on the tape, and the modes of modules."""
         page, sets_gradients = self.page, False
         for where, value in self.recording.effects:
             if isinstance(where, Gradient):
                 if value is None and isinstance(where.of, Itself) and where.of.tensor in unset:
                     continue
                 expression = "None" if value is None else self._tensor(value)
-                sets_gradients = sets_gradients or not isinstance(where.of, Made)
+                sets_gradients = sets_gradients or not isinstance(where.of, Created)
             elif isinstance(where, Whole):
                 self._exchange(where.of, value)
                 continue
@@ -225,12 +224,12 @@ class Effects:
             self._applying.append(f"{target}.__class__ = {page.name(exchange.cls)}")
 
     def _exchanged(self, exchange: Exchange) -> tuple[str, str | None]:
-        """The new Cell, and the view of the argument that it is taken from, if it is."""
+        """The new Cell; and if it is an argument's, the argument's view."""
         if exchange.source is None:
             return self._cell(exchange.output), None
         where, before = exchange.source, None
         source = where.expression(self.page)
-        # The view of a tensor that is no argument is known to the trace.
+        # The trace knows the views of other tensors.
         if isinstance(where, Argument) and where.position not in self.recording.joined.owners:
             before = self._look_up(f"{source}._view")
         return self._look_up(f"{source}._cell"), before

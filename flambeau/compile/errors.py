@@ -17,7 +17,7 @@ OWN_FOLDERS = (
     os.path.join(Path(__file__).parent.parent, ""),
     os.path.join(Path(jax.__file__ or "").parent, ""),
 )
-# What JAX raises when a program asks for a value it does not have yet.
+# The errors that ask for the value of a tracer.
 VALUE_ERRORS: tuple[type[Exception], ...] = (
     TracedValueError,
     jax.errors.ConcretizationTypeError,
@@ -32,15 +32,15 @@ class CompileError(RuntimeError):
 
 
 class NotYetMadeError(CompileError):
-    """A function makes something at its first call that lives on, such as an optimizer's state."""
+    """A function's first call creates state that later calls use, such as an optimizer's."""
 
 
 class UnansweredError(CompileError):
-    """A function asks for the value of a tensor; answers of an eager call may help."""
+    """A function asks for the value of a tensor; a trace with recorded answers may succeed."""
 
 
 class CompileWarning(UserWarning):
-    """A compiled function does something that runs while it is traced only."""
+    """A part of a compiled function runs only while it is traced, or a call runs eagerly."""
 
 
 def warn(message: str) -> None:
@@ -49,18 +49,12 @@ def warn(message: str) -> None:
 
 
 def user_line(trace: TracebackType | None, otherwise: str | None = None) -> str:
-    """The innermost line of the traceback that is the user's own, or ``otherwise``."""
-    frames = traceback.extract_tb(trace)
-    own = [
-        frame
-        for frame in frames
-        if not frame.filename.startswith(OWN_FOLDERS) and not frame.filename.startswith("<frozen")
-    ]
-    if not own:
-        return otherwise or "in the compiled function"
-    frame = own[-1]
-    code = f": {frame.line}" if frame.line else ""
-    return f"{frame.filename}, line {frame.lineno}, in {frame.name}{code}"
+    """The innermost line of the user's in the traceback, or ``otherwise``."""
+    for frame in reversed(traceback.extract_tb(trace)):
+        if not frame.filename.startswith((*OWN_FOLDERS, "<frozen")):
+            code = f": {frame.line}" if frame.line else ""
+            return f"{frame.filename}, line {frame.lineno}, in {frame.name}{code}"
+    return otherwise or "in the compiled function"
 
 
 def explain(error: Exception, may_try_again: bool = True) -> CompileError:
@@ -68,7 +62,7 @@ def explain(error: Exception, may_try_again: bool = True) -> CompileError:
 
     Args:
         error: The error.
-        may_try_again: Another trace, with answers, would find everything as this one did.
+        may_try_again: Whether a second trace, with answers, would find the same state.
     """
     line = None
     if isinstance(error, TracedValueError):
@@ -88,7 +82,7 @@ def explain(error: Exception, may_try_again: bool = True) -> CompileError:
 
 
 def interrupt_in(error: BaseException) -> BaseException | None:
-    """The interrupt, such as Ctrl-C, that JAX has made an ``error`` of its own of, if it has."""
+    """The interrupt, such as Ctrl-C, that caused an ``error`` of JAX's; ``None`` if none did."""
     if not isinstance(error, Exception):
         return None
     cause: BaseException | None = error

@@ -1,12 +1,11 @@
 """Tensors from outside that a compiled function gives another Cell or view.
 
-``tensor.data = value`` does so, and what is made of it (`Module.double`, loading with
-``assign=True``), and operators that change a shape in place. A trace exchanges the Cell of the very
-tensor, so that the function goes on with it, and puts the old one back when it ends. The new one
-becomes an `Exchange`, which each call carries out.
+``tensor.data = value``, which `Module.double` and loading with ``assign=True`` use, and operators
+that change a shape in place do so. A trace exchanges the Cell of the tensor itself, and puts the
+old one back when it ends. The change is recorded as an `Exchange`, which each call repeats.
 
-Since the tensor then has another Cell at each call, the program looks its `Whole` Cell up instead
-of being bound to the one that the trace found.
+The tensor then has another Cell at each call, so the program looks up its `Whole` Cell instead of
+being bound to the one that the trace found.
 """
 
 from __future__ import annotations
@@ -33,13 +32,14 @@ class Exchange(NamedTuple):
     """Another Cell or view for one tensor.
 
     Attributes:
-        output: The output of the program that is the array of its new Cell, or -1:
-        source: then where the tensor is found whose Cell it takes.
-        view: How it looks at that Cell, after the source's own view if that is an argument.
-        starts: The output that has the start positions of the view, or -1 if the view has them.
-        cls: Its new class, if that changes.
-        steps: If the tensor becomes a view of its former self on the tape: the steps, with their
-            names and start positions.
+        output: The output of the program that becomes the array of the new Cell; -1 if ``source``
+            gives the Cell.
+        source: The place of the tensor whose Cell it takes.
+        view: The view of that Cell, applied after the source's own view if that is an argument.
+        starts: The output with the start positions of the view; -1 if the view has them.
+        cls: The new class, if it changes.
+        steps: The steps, with their names and start positions, if the tensor becomes a view of its
+            former self on the tape.
     """
 
     output: int
@@ -60,14 +60,14 @@ def collect(
     """The exchanges of a trace, with the tensors that they belong to.
 
     Args:
-        handles: What tensors from outside, and stand-ins of arguments, were before.
-        where_of: Says where each is found at a call.
-        owners: For each Cell from outside, and of a stand-in, a tensor that had it.
-        output_of: Makes the array of a Cell an output of the program, and gives its number.
-        add: Does so with an array.
+        handles: Tensors from outside and stand-ins of arguments, with their former state.
+        where_of: Gives the place of each at a call.
+        owners: A tensor for each Cell from outside or of a stand-in.
+        output_of: Makes the array of a Cell an output of the program; returns its number.
+        add: Makes an array an output of the program; returns its number.
 
     Raises:
-        CompileError: A tensor was made a view of its former self, on the tape, and written to.
+        CompileError: A tensor became a view of its former self on the tape, and was written to.
     """
     for tensor, before in handles.items():
         whole = Whole(where_of(tensor))
@@ -88,11 +88,8 @@ def collect(
             yield whole, Exchange(-1, whole.of, None, -1, None, steps)
             continue
         owner = owners.get(cell)
-        output, source = -1, None
-        if owner is None:
-            output = output_of(cell)
-        else:
-            source = where_of(owner)
+        output = output_of(cell) if owner is None else -1
+        source = None if owner is None else where_of(owner)
         starts = -1
         if view is not None and view.starts is not None and not isinstance(view.starts, np.ndarray):
             starts = add(view.starts)
@@ -104,14 +101,14 @@ def _new_steps(before: View | None, view: View) -> tuple[tuple[Step, str, Any], 
     """The steps of ``view`` that come after those of ``before``."""
     known = 0 if before is None else len(before.steps)
     position = sum(step.starts for step in view.steps[:known])
-    found = []
+    steps = []
     for step, name in zip(view.steps[known:], view.names[known:], strict=True):
         starts = None
         if view.starts is not None and step.starts:
             starts = tuple(view.starts[position : position + step.starts].tolist())
-        found.append((step, name, starts))
+        steps.append((step, name, starts))
         position += step.starts
-    return tuple(found)
+    return tuple(steps)
 
 
 def _shape(handle: Handle) -> Sequence[int]:
@@ -119,14 +116,14 @@ def _shape(handle: Handle) -> Sequence[int]:
 
 
 def become_views(tensor: Tensor, steps: Iterable[tuple[Step, str, Any]]) -> None:
-    """Let a tensor become a view of its former self, on the tape; see `Exchange`."""
+    """Make a tensor a view of its former self on the tape; see `Exchange`."""
     with enable_grad():
         for step, name, own_starts in steps:
             become_view(tensor, step, name, own_starts)
 
 
 def joined_view(before: View | None, view: View | None, starts: Any) -> View | None:
-    """``view`` with these ``starts``, as seen through a view ``before``."""
+    """``view`` with these ``starts``, applied after the view ``before``."""
     if view is None and before is None:
         return None
     if view is None:
@@ -147,11 +144,11 @@ def joined_view(before: View | None, view: View | None, starts: Any) -> View | N
 
 
 def free_cells(trace: Trace, elsewhere: set[Tensor]) -> set[Tensor]:
-    """The exchanged tensors whose Cells no other tensor shares that the program knows.
+    """The exchanged tensors whose Cells no other tensor of the program shares.
 
     Args:
-        trace: The trace, once all is put back.
-        elsewhere: Tensors that the program looks up at each call as it is.
+        trace: The trace, after the old Cells were put back.
+        elsewhere: Tensors that the program looks up at each call anyway.
     """
     count: dict[Cell, int] = {}
     for tensor in trace.tensors:
@@ -166,30 +163,32 @@ def free_cells(trace: Trace, elsewhere: set[Tensor]) -> set[Tensor]:
 
 
 def loose_tensors(recording: Any) -> set[Tensor]:
-    """Exchanged tensors, to whose Cells the program is not bound."""
+    """Exchanged tensors to whose Cells the program is not bound."""
     trace = recording.trace
-    found = {tensor for pair in recording.slot_before for _, tensor in tensors_in(pair[1], pair[0])}
-    found |= {grad for grad in trace.grads_read.values() if grad is not None}
-    looked_up = found & trace.exchanged.keys()
-    return looked_up | free_cells(trace, found)
+    in_slots = {
+        tensor for pair in recording.slot_before for _, tensor in tensors_in(pair[1], pair[0])
+    }
+    in_slots |= {grad for grad in trace.grads_read.values() if grad is not None}
+    looked_up = in_slots & trace.exchanged.keys()
+    return looked_up | free_cells(trace, in_slots)
 
 
 def slots_by_cell(recording: Any) -> dict[Cell, Where]:
-    """The Cells that the trace reached through a slot, which may hold another next time."""
+    """The slots through which the trace reached Cells; the next call may find others there."""
+    trace = recording.trace
     slots: dict[Cell, Where] = {}
     in_slots = [each for pair in recording.slot_before for each in tensors_in(pair[1], pair[0])]
-    elsewhere = recording.trace.tensors_elsewhere()
+    elsewhere = trace.tensors_elsewhere()
     for slot, tensor in in_slots:
         if tensor._view is None and id(tensor) not in elsewhere:
             slots.setdefault(tensor._cell, slot)
-    grads = recording.trace.grads_read.items()
+    grads = trace.grads_read.items()
     in_slots += [(Gradient(Itself(tensor)), grad) for tensor, grad in grads if grad is not None]
     for slot, grad in in_slots:
         if isinstance(slot, Gradient) and grad._view is None and id(grad) not in elsewhere:
             slots[grad._cell] = slot
-    # A parameter, or any other tensor, that shares its Cell with what stood in a slot keeps it.
-    owners = {id(tensor): tensor._cell for _, tensor in in_slots}
-    trace = recording.trace
+    # A Cell that a tensor outside of the slots shares, such as a parameter, stays bound.
+    owners = {id(tensor) for _, tensor in in_slots}
     for tensor, before in trace.tensors.items():
         if id(tensor) not in owners:
             slots.pop(before.cell, None)

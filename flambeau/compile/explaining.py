@@ -1,8 +1,7 @@
-"""Why a compiled function has the programs that it has, as text.
+"""Explanations, as text, of why a compiled function has its programs.
 
-All that a program takes for granted is a list of terms: a name, what was found when the program was
-traced, and what is found now. The same list says what a program depends on, and which of its terms
-made another program necessary.
+A program takes a list of terms for granted, each with a name, the value during the trace and the
+value now. The list shows what a program depends on, and which changes caused a recompilation.
 """
 
 from __future__ import annotations
@@ -27,29 +26,29 @@ from flambeau.core.identity import MISSING, Same
 from flambeau.core.tensor import Tensor
 from flambeau.core.view import view_key
 
-# As many differences are shown for a new program, and as many terms of one kind for each program.
+# Show at most this many differences for a new program, and this many terms for each program.
 _DIFFERENCES = 8
 _TERMS = 40
 
-#: What `function.modes_now` gives, in its order.
+#: The names of the modes in `function._modes`, in its order.
 MODES = (
     "the trace", "recording of gradients", "inference mode", "the default dtype",
     "the default device", "autocast", "multithreaded backward",
 )  # fmt: skip
 
 
-# Their usual values; ``...`` where a value is never mentioned.
+# Their usual values; ``...`` for a mode that is never mentioned.
 _USUAL_MODES = (None, True, False, ..., ..., None, True)
 
 
 class Term(NamedTuple):
-    """One thing that a program takes for granted.
+    """One fact that a program takes for granted.
 
     Attributes:
-        name: Its name in the user's terms.
-        before: The value during the trace, in a form that compares and that `text_of` reads.
-        now: The present value, in the same form.
-        is_machinery: Whether it says little to users unless it has changed.
+        name: The name that users know.
+        before: The frozen value during the trace, as `text_of` reads it.
+        now: The frozen value now.
+        is_machinery: Whether users want to see the term only if it has changed.
     """
 
     name: str
@@ -58,7 +57,7 @@ class Term(NamedTuple):
     is_machinery: bool = False
 
     def difference(self) -> str:
-        """The term as a line that says how it has changed."""
+        """A line that says how the term has changed."""
         before, now = text_of(self.before), text_of(self.now)
         if isinstance(self.before, Same) and self.is_machinery:
             return f"{self.name} has changed"
@@ -89,7 +88,7 @@ class Situation(NamedTuple):
         return Situation(tuple(zip(names, specs, strict=True)), around, modes)
 
     def lines(self) -> Iterator[str]:
-        """The arguments, and modes that are not the usual ones."""
+        """The arguments, and the modes with unusual values."""
         for name, spec in self.arguments:
             yield f"{name} is {_text_of_spec(spec)}"
         for name, value, usual in zip(MODES, self.modes, _USUAL_MODES, strict=True):
@@ -97,11 +96,11 @@ class Situation(NamedTuple):
                 yield f"{name} is {_text_of_mode(value)}"
 
     def distance(self, other: Situation) -> tuple[bool, int]:
-        """How unlike ``other`` this is: another structure is more than other leaves."""
+        """The distance to ``other``: another structure counts more than other leaves."""
         return self.around != other.around, len([*self.differences(other)])
 
     def differences(self, before: Situation) -> Iterator[str]:
-        """How this differs from the situation ``before``."""
+        """The differences from the situation ``before``."""
         if self.around != before.around:
             yield f"the arguments were {_call(before.arguments)}, and are {_call(self.arguments)}"
         else:
@@ -185,18 +184,18 @@ def _paths(name: str, around: Any) -> Iterator[str]:
 
 
 def terms(program: Any, leaves: Any = None) -> Iterator[Term]:
-    """All that a program takes for granted besides its `Situation`.
+    """The terms that a program takes for granted besides its `Situation`.
 
     Args:
         program: The program.
-        leaves: The leaves of the arguments of a call; ``None`` for what does not depend on these.
+        leaves: The leaves of a call's arguments; ``None`` to leave out the terms about arguments.
     """
     guard, names = program.guard, Names(program.guard)
     for module in guard.modules:
         yield from _terms_of_module(module, names)
     for place, before in guard.outside.watched.items():
-        found = guard.outside.found_at(place)
-        yield Term(names.of_place(place), before, found, _is_machinery(place, before))
+        now = guard.outside.found_at(place)
+        yield Term(names.of_place(place), before, now, _is_machinery(place, before))
     yield from _terms_of_tensors(guard, names)
     for owner, snapshot, value in guard.watched:
         name = f"the state of {type(owner).__name__}"
@@ -214,7 +213,7 @@ def terms(program: Any, leaves: Any = None) -> Iterator[Term]:
 
 
 class Names:
-    """What users call modules and tensors: by the way from a global, or by their classes.
+    """Names for modules and tensors: the path from a global, or the class.
 
     Args:
         guard: The guard of the program.
@@ -263,7 +262,7 @@ class Names:
 
 
 def _is_machinery(place: Any, frozen: Any) -> bool:
-    """Whether a place says little to users: code of flambeau's, or a name that is a builtin."""
+    """Whether users want to see a place only if it has changed: flambeau's code, or a builtin."""
     if place.root is vars(builtins) or is_own_code(place.root):
         return True
     if place.attributes and place.attributes[-1] in ("__code__", "__qualname__"):
@@ -274,7 +273,7 @@ def _is_machinery(place: Any, frozen: Any) -> bool:
 
 
 def is_own_code(value: Any) -> bool:
-    """Whether ``value`` is a function or class of flambeau's, or the names of one of its files."""
+    """Whether ``value`` is a function, a class or the globals of flambeau's."""
     if isinstance(value, dict):
         name = value.get("__name__", "")
     else:
@@ -287,12 +286,12 @@ def _terms_of_module(module: ModuleSnapshot, names: Names) -> Iterator[Term]:
     yield Term(f"the class of {name}", Same(module.cls), Same(type(module.module)), True)
     for place in {**module.entries, **now}:
         if place not in module.ignored:
-            before, found = module.entries.get(place, absent), now.get(place, absent)
-            if is_of_hooks(module.module, place) and before != found:
-                before, found = Plain("other hooks"), Plain("changed")
-            # What an editor shows of a layer, and registries, which are private.
+            before, after = module.entries.get(place, absent), now.get(place, absent)
+            if is_of_hooks(module.module, place) and before != after:
+                before, after = Plain("other hooks"), Plain("changed")
+            # Members of flambeau's own layers, and private registries.
             is_little = bool(place[0]) or place[1].startswith("_") or is_own(module.cls)
-            yield Term(f"{name}.{place[1]}", before, found, is_little and place != TRAINING)
+            yield Term(f"{name}.{place[1]}", before, after, is_little and place != TRAINING)
 
 
 def _terms_of_tensors(guard: Any, names: Names) -> Iterator[Term]:
@@ -302,12 +301,12 @@ def _terms_of_tensors(guard: Any, names: Names) -> Iterator[Term]:
             yield _flag(f"{name}.requires_grad", flag[0], tensor._requires_grad)
             yield _flag(f"{name}.is_leaf", flag[1], tensor._grad_fn is None, True)
         same = Plain("the same")
-        for what, holds in (
+        for aspect, holds in (
             ("the elements", cell is None or tensor._cell is cell),
             ("the view", view_key(tensor._view) == view),
             ("the hooks", tensor._leaf_hooks() == hooks),
         ):
-            yield Term(f"{what} of {name}", same, same if holds else Plain("others"), True)
+            yield Term(f"{aspect} of {name}", same, same if holds else Plain("others"), True)
     for tensor, face in guard.looked_at:
         now = face_of(tensor, face[0] is None)
         yield Term(names.of_tensor(tensor), Plain(face), Plain(now))
@@ -341,7 +340,7 @@ def _terms_of_arguments(program: Any, leaves: Any) -> Iterator[Term]:
 
 
 def _plain_spec(spec: Any) -> Any:
-    """A slot's spec, those of tensors and containers as text."""
+    """The spec of a slot, as text if it is a tensor's or a container's."""
     if isinstance(spec, tuple) and len(spec) == 3:
         shape, dtype, requires_grad = spec
         if isinstance(shape, type):
@@ -354,38 +353,39 @@ def _plain_spec(spec: Any) -> Any:
 
 
 def differences(program: Any, leaves: Any) -> list[str]:
-    """Why a program does not fit a call that has its situation."""
+    """The reasons why a program does not fit a call that has its situation."""
     try:
-        found = [each.difference() for each in terms(program, leaves) if each.before != each.now]
-    except Exception as error:  # noqa: BLE001 (objects of users may fail at anything they are asked)
+        lines = [each.difference() for each in terms(program, leaves) if each.before != each.now]
+    except Exception as error:  # noqa: BLE001 (any method of a user's object may fail)
         return [f"an object that it uses cannot be compared: {type(error).__name__}: {error}"]
-    more = len(found) - _DIFFERENCES
-    if more > 0:
-        found[_DIFFERENCES:] = [f"and {more} more"]
-    if not found:
+    if not lines:
         return ["containers that it changes stand elsewhere, or are now one and the same"]
-    return found
+    return _first(lines, _DIFFERENCES)
 
 
 def assumptions(program: Any) -> list[str]:
-    """All that a program takes for granted but its arguments."""
+    """The terms that a program takes for granted, except those about arguments, as lines."""
     lines: dict[str, None] = {}
-    with contextlib.suppress(Exception):  # Objects of users may fail at anything they are asked.
+    with contextlib.suppress(Exception):  # Any method of a user's object may fail.
         for each in terms(program):
             if not each.is_machinery:
                 lines[f"{each.name} is {text_of(each.before)}"] = None
-    more = len(lines) - _TERMS
-    return [*lines] if more <= 0 else [*[*lines][:_TERMS], f"and {more} more"]
+    return _first([*lines], _TERMS)
+
+
+def _first(lines: list[str], count: int) -> list[str]:
+    more = len(lines) - count
+    return lines if more <= 0 else [*lines[:count], f"and {more} more"]
 
 
 class Origin(NamedTuple):
-    """Why a program was made.
+    """The reason for which a program was compiled.
 
     Attributes:
-        number: How many programs its function had made by then.
+        number: The program's number among those of its function, from 1.
         situation: The calls that it was traced for.
         compared_with: The number of the program that fitted last, or 0.
-        reasons: Why that one did not fit this call.
+        reasons: The reasons why that program did not fit this call.
     """
 
     number: int
@@ -403,7 +403,7 @@ class Origin(NamedTuple):
 
 
 def source_of(program: Any) -> str:
-    """The Python that a call runs besides the XLA program, with its names explained."""
+    """The Python code that a call runs besides the XLA program, with its names explained."""
     names = Names(program.guard)
     cells = {id(tensor._cell): names.of_tensor(tensor) for tensor, *_ in program.guard.tensors}
 
@@ -434,12 +434,12 @@ def source_of(program: Any) -> str:
 
 
 def page(name: str, programs: list[Any], eager: Iterable[str]) -> str:
-    """What `compiler.explain` prints.
+    """The text that `compiler.explain` prints.
 
     Args:
-        name: Of the function.
-        programs: Its programs in the order in which they were made.
-        eager: Why calls run eagerly.
+        name: The name of the function.
+        programs: Its programs, the oldest first.
+        eager: The reasons for which calls run eagerly.
     """
     lines = [f"{name}: {len(programs)} program{'' if len(programs) == 1 else 's'}"]
     for program in programs:

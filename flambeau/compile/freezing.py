@@ -1,4 +1,4 @@
-"""Values in a form that compares, and that later changes of them do not reach."""
+"""Frozen values: a form of any value that can be compared, and that later changes do not reach."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flambeau.core.identity import Same, exactly
 from flambeau.core.pytree import OWN_PARTS, is_tuple
 
 _BY_VALUE = (int, float, bool, complex, str, bytes, type(None), np.generic)
-# Where the classes of the common containers are defined.
+# The modules that define the common containers.
 _PLAIN = ("builtins", "collections", "numpy")
 _OF_BYTES: tuple[Any, ...] = (
     bytearray, array, memoryview, ctypes.Structure, ctypes.Union, ctypes.Array,
@@ -27,19 +27,15 @@ _OF_BYTES: tuple[Any, ...] = (
 _CHANGEABLE = (dict, list, deque, set, np.ndarray, *_OF_BYTES)
 _VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 _WITH_ATTRIBUTES = (dict, list, set, frozenset, tuple, deque, np.ndarray)
-# Types whose values, if they are of no subclass, compare as they are.
+# Types whose values compare by ``==``; values of subclasses may not.
 _EXACT = {int, bool, str, bytes, type(None)}
 
-# A value as the type of a container, ``None`` for anything else; and the content.
+# The type of a container, or ``None`` for any other value; and the content.
 Frozen: TypeAlias = tuple[Any, Any]
 
 
 def freeze(value: Any) -> Frozen:
-    """A value in a form that compares and that later changes of it do not reach.
-
-    Returns:
-        The type of a container, ``None`` for anything else; and the content.
-    """
+    """``value`` in a form that can be compared, and that later changes do not reach."""
     cls = type(value)
     if cls in _EXACT:
         return None, (cls, value)
@@ -47,7 +43,7 @@ def freeze(value: Any) -> Frozen:
     if form is None:
         return None, Same(value)
     if has_own_kind(cls) and state_of(value):
-        # Its attributes are its own.
+        # Its attributes are not part of the content, so its identity counts too.
         kind, content = form(value)
         return kind, (Same(value), content)
     return form(value)
@@ -55,13 +51,13 @@ def freeze(value: Any) -> Frozen:
 
 @functools.lru_cache(maxsize=1024)
 def has_own_kind(cls: type) -> bool:
-    """Whether ``cls`` is a class of containers of the user's."""
+    """Whether ``cls`` is a user's class of containers."""
     return issubclass(cls, _WITH_ATTRIBUTES) and not (is_own(cls) or module_of(cls) in _PLAIN)
 
 
 @functools.lru_cache(maxsize=1024)
 def _form_of(cls: type) -> Callable[[Any], Frozen] | None:
-    """What freezes the instances of a class; ``None`` if they compare by identity."""
+    """The function that freezes instances of a class; ``None`` if they compare by identity."""
     return next((form for kinds, form in _FORMS if issubclass(cls, kinds)), None)
 
 
@@ -127,20 +123,20 @@ _FORMS: tuple[tuple[tuple[Any, ...], Callable[[Any], Frozen]], ...] = (
 
 
 def sharing_in(values: Iterable[Any]) -> tuple[int, ...]:
-    """Which of the containers that can change, in ``values`` and inside each other, are the same.
+    """The identities of the mutable containers in ``values`` and inside each other.
 
     Returns:
-        A number for each place of a container, in the order of `freeze`: equal numbers for
-        one and the same container. Values that `freeze` alike have as many.
+        One number for each place that holds a container, in the order of `freeze`: places with
+        equal numbers hold the same container. Values that `freeze` alike have equally many places.
     """
     numbers: dict[int, int] = {}
-    found: list[int] = []
-    # Held while it lasts, so that no two of them have the same id.
+    identities: list[int] = []
+    # Held during the loop, so that no two of them get the same id.
     waiting = [*values]
     for each in waiting:
         if isinstance(each, _CHANGEABLE):
             is_new = id(each) not in numbers
-            found.append(numbers.setdefault(id(each), len(numbers)))
+            identities.append(numbers.setdefault(id(each), len(numbers)))
             if not is_new:
                 continue
         if isinstance(each, dict):
@@ -149,7 +145,7 @@ def sharing_in(values: Iterable[Any]) -> tuple[int, ...]:
             waiting += tuple.__iter__(each) if isinstance(each, tuple) else each
         elif isinstance(each, MappingProxyType | ChainMap):
             waiting += each.values()
-    return tuple(found)
+    return tuple(identities)
 
 
 def _items(items: Iterable[tuple[Any, Any]]) -> tuple[Any, ...]:

@@ -23,20 +23,20 @@ from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.warning import warn
 
-# A function that needs more programs than this is probably compiled again at every call.
+# Warn after this many programs: the function is probably compiled at every call.
 MANY_PROGRAMS = 16
 
-# More programs than this are not kept: the one that was used least recently goes.
+# Keep at most this many programs; drop the least recently used one.
 MOST_PROGRAMS = 128
 
-# How many calls in a row may run eagerly, to make what lives on.
+# At most this many calls in a row may run eagerly to create state that later calls use.
 EAGER_CALLS = 2
 
-# How many traces may fail for a value that Python asks for. The first has no answers, and what an
-# eager call learns may be those of a first step.
+# Give up after this many traces that need the value of a tensor. The first trace has no answers,
+# and the first eager call may learn the answers of a first step.
 UNANSWERED_TRACES = 3
 
-# Calls that may run eagerly do so once there are this many programs for the same arguments.
+# Run eagerly after this many programs for the same arguments, if calls may run eagerly.
 MOST_SITUATIONS = 8
 
 
@@ -45,14 +45,14 @@ _UNKNOWN = object()
 
 
 class _Recent:
-    """The program that ran last, and a fast path that runs it again.
+    """The fast path: runs the last program again.
 
-    The checks take two microseconds, which are noticed where a step takes eighty: so one function
-    checks and collects at once, without helpers.
+    The checks take 2 µs of a step that may take 80 µs, so one function checks and collects without
+    helpers.
 
     Args:
         program: The program.
-        args: The arguments of the call that it ran for, all of them plain tensors.
+        args: The arguments of its last call, all of them plain tensors.
     """
 
     def __init__(self, program: Program, args: tuple[Any, ...]) -> None:
@@ -60,7 +60,7 @@ class _Recent:
         self.guard = program.guard
         self.avals = [(i, each._cell.array.aval) for i, each in enumerate(args)]
         self.count = len(args)
-        # Arguments may look at none of these Cells.
+        # No argument may be on one of these Cells.
         self.written = program.checks.sharing.written_cells
         # Thread-local modes at that call; any difference takes the slow path.
         self.modes = dict(vars(modes))
@@ -68,17 +68,17 @@ class _Recent:
 
     @staticmethod
     def of(program: Program, args: tuple[Any, ...]) -> _Recent | None:
-        """The fast path for calls like this one, if they are simple enough."""
+        """The fast path for calls like this one; ``None`` if they are not simple enough."""
         if arguments.have_many_places() or not program.is_simple:
             return None
         is_simple = all(map(_is_simple, args)) and _are_different(args)
         return _Recent(program, args) if is_simple else None
 
     def run(self, args: tuple[Any, ...]) -> Any:
-        """The result for ``args``; or `_UNKNOWN`, and nothing has happened.
+        """The result for ``args``; `_UNKNOWN`, without any effect, if the slow path must decide.
 
-        The program fits plain tensors that are no views and have no gradients, while the default
-        dtype and device have not changed, since a change of those counts as a new version.
+        Arguments must be plain tensors without views and gradients. A change of the default dtype
+        or device changes ``world.version``.
         """
         if (
             len(args) != self.count
@@ -102,7 +102,7 @@ class _Recent:
                 return _UNKNOWN
             cell = each._cell
             array = cell.array
-            # Arrays that come the same way share their aval.
+            # Arrays from the same source mostly share one aval.
             if type(array) is not ArrayImpl or (array.aval is not aval and array.aval != aval):
                 return _UNKNOWN
             if written and cell in written:
@@ -112,12 +112,12 @@ class _Recent:
 
 
 def _are_different(args: tuple[Any, ...]) -> bool:
-    """Whether no argument is given twice."""
+    """Whether all arguments are different objects."""
     return len({*map(id, args)}) == len(args)
 
 
 def _is_simple(leaf: Any) -> bool:
-    """Whether an argument is a plain tensor, no view and without a gradient."""
+    """Whether an argument is a plain tensor without a view or gradient."""
     return (
         type(leaf) is Tensor
         and leaf._view is None
@@ -139,28 +139,30 @@ class CompiledFunction:
 
     Args:
         function: A function of Tensors, numbers, modules and containers of them.
-        fullgraph: A call that cannot become one program is an error; otherwise it runs eagerly.
+        fullgraph: Whether a call that cannot become one program is an error; otherwise it runs
+            eagerly.
     """
 
     def __init__(self, function: Callable[..., Any], fullgraph: bool = True) -> None:
         self.function = function
         self.fullgraph = fullgraph
-        #: By what their calls have in common, the most recently used last, and first in each list.
+        #: The programs by the key of their calls: the most recently used key is last, the most
+        #: recently used program first in its list. All dictionaries below have the same keys.
         self.programs: OrderedDict[Any, list[Program]] = OrderedDict()
         self._recent: _Recent | None = None
         self._eager_calls = 0
-        # What calls have in common that run eagerly, since they cannot become one program; and why.
+        # The reasons for which calls run eagerly.
         self._eager: dict[Any, str] = {}
-        # The answers that the last eager call got, by what calls have in common, and those of them
-        # that a trace may take for granted; and how often these were not enough for one.
+        # The answers of the last eager call, those that a trace may take for granted, and the
+        # number of traces for which they were not enough.
         self._last_answers: dict[Any, list[Answer]] = {}
         self._answers: dict[Any, list[Answer]] = {}
         self._unanswered: dict[Any, int] = {}
-        # How often the answers of a call were those of no program.
+        # The number of calls whose answers fitted no program.
         self._misses: dict[Any, int] = {}
-        # For which of them no trace has used the answers yet.
+        # Keys with answers that no trace has used yet.
         self._learned: set[Any] = set()
-        self._made = 0
+        self._compilations = 0
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -170,9 +172,7 @@ class CompiledFunction:
             result = recent.run(args)
             if result is not _UNKNOWN:
                 return result
-        if modes.trace is not None:
-            return self.function(*args, **kwargs)
-        if modes.functions:
+        if modes.trace is not None or modes.functions:
             return self.function(*args, **kwargs)
         if modes.level is not None:
             warn(
@@ -213,7 +213,7 @@ class CompiledFunction:
         if program is None:
             return self._learn(key, args, kwargs)
         program.origin = origin
-        self._made = origin.number
+        self._compilations = origin.number
         self._eager_calls = 0
         programs.insert(0, program)
         self._warn_of_situations(key, len(programs))
@@ -229,7 +229,7 @@ class CompiledFunction:
         return program.run(leaves)
 
     def _learn(self, key: Any, args: Any, kwargs: Any) -> Any:
-        """Run eagerly, and keep what questions about values were answered for the next trace."""
+        """Run eagerly, and keep the answers to questions about values for the next trace."""
         if self.programs.get(key):
             self._give_up_guesses(key)
         if self.fullgraph or key in self._eager:
@@ -243,7 +243,7 @@ class CompiledFunction:
         return result
 
     def _give_up_guesses(self, key: Any) -> None:
-        """Let calls run eagerly whose answers have too often been those of no program."""
+        """Let calls run eagerly once their answers have too often fitted no program."""
         count = self._misses[key] = self._misses.get(key, 0) + 1
         if count == MOST_SITUATIONS:
             self.programs[key] = [each for each in self.programs[key] if not each.is_guess]
@@ -251,7 +251,6 @@ class CompiledFunction:
             self._run_eagerly(key, CompileError(error))
 
     def __getattr__(self, name: str) -> Any:
-        # Other attributes of a callable object.
         if name == "function":
             raise AttributeError(name)
         return getattr(self.function, name)
@@ -260,7 +259,7 @@ class CompiledFunction:
         return self if instance is None else functools.partial(self, instance)
 
     def _compiled(self, key: Any, leaves: list[Any], structure: Any) -> Program | None:
-        """The program for a call; ``None`` if the call is to run eagerly."""
+        """The program for a call; ``None`` if the call runs eagerly."""
         try:
             if not self.fullgraph and any(isinstance(each, Iterator) for each in leaves):
                 raise CompileError("an iterator is among the arguments, which a trace would use up")
@@ -277,14 +276,14 @@ class CompiledFunction:
         except CompileError as error:
             self._run_eagerly(key, error)
         except Exception:
-            # The function's own error: it is raised again by a call that leaves what eager ones do.
+            # The function's own error: the eager call raises it again, with eager side effects.
             if self.fullgraph:
                 raise
         return None
 
     def _origin(self, key: Any, leaves: list[Any]) -> Origin:
-        """Why a program is made for a call, beside the one that was used last."""
-        number, situation = self._made + 1, Situation.of(self.function, key)
+        """The reason for which a call needs a program besides the one that was used last."""
+        number, situation = self._compilations + 1, Situation.of(self.function, key)
         same = self.programs[key]
         if same:
             reasons = explaining.differences(same[0], leaves)
@@ -297,20 +296,20 @@ class CompiledFunction:
         return Origin(number, situation, nearest.number, reasons)
 
     def explanation(self) -> str:
-        """Why there are the programs that there are; see `flambeau.compiler.explain`."""
+        """An explanation of the programs; see `flambeau.compiler.explain`."""
         programs = [each for kind in self.programs.values() for each in kind]
         programs.sort(key=lambda each: each.origin.number)
         name = getattr(self.function, "__name__", type(self.function).__name__)
         return explaining.page(name, programs, self._eager.values())
 
     def _refuse_arguments(self, error: TypeError) -> None:
-        """Raise the error of arguments that no program can take, or let their calls run eagerly."""
+        """Raise the error about arguments that no program can take, or let the call run eagerly."""
         if self.fullgraph:
             raise error
         self._run_eagerly(str(error), CompileError(str(error)))
 
     def _run_eagerly(self, key: Any, error: CompileError) -> None:
-        """Let this call run eagerly, or each one with the same ``key``; or raise the error."""
+        """Raise the error, or let this call, or all calls with the same key, run eagerly."""
         if isinstance(error, NotYetMadeError) and self._eager_calls < EAGER_CALLS:
             self._eager_calls += 1
             return
@@ -329,7 +328,7 @@ class CompiledFunction:
         )
 
     def _drop_oldest(self) -> None:
-        """Forget the least recently used program, once there are more than are kept."""
+        """Drop the least recently used programs if there are too many."""
         while self.program_count > MOST_PROGRAMS:
             oldest = next(iter(self.programs.values()))
             if oldest:
@@ -365,30 +364,30 @@ class CompiledFunction:
 
     @property
     def program_count(self) -> int:
-        """How many programs are kept."""
+        """The number of programs in memory."""
         return sum(map(len, self.programs.values()))
 
 
 def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Turn a function (a training step, say) or a module into one XLA program.
+    """Turn a function, such as a training step, or a module into one XLA program.
 
-    The function is traced once per situation: structure, shapes and dtypes of the arguments,
-    gradient mode, and for each module it enters the training flag, hooks, submodules and plain
-    attributes. A changed situation picks another program or traces again, so the result is always
-    the eager one. Parameters, buffers, gradients and optimizer state are read and written where
-    they live, and tensors that are put into lists, dictionaries and attributes are there after each
-    call. Other Python side effects run while tracing only.
+    The function is traced once per situation: the structure, shapes and dtypes of the arguments,
+    the gradient mode, and the training flag, hooks, submodules and attributes of each module that
+    it enters. In another situation another program runs, or the function is traced again, so the
+    result is always the eager one. Parameters, buffers, gradients and optimizer state are read and
+    written in place, and tensors that the function stores in lists, dictionaries and attributes
+    are there after each call. Other side effects in Python run only while the function is traced.
 
     Args:
         function: A function of Tensors, numbers and containers of them, or a module.
         options: PyTorch's. With ``fullgraph=False`` calls that cannot become one program run
-            eagerly, with a warning; that is the default of `torch.compile` where flambeau stands
-            in for torch. With ``disable=True`` the function stays as it is. ``mode``, ``dynamic``,
-            ``backend`` and ``options`` are accepted, and without effect.
+            eagerly, with a warning; this is the default of `torch.compile` where flambeau is
+            imported as torch. With ``disable=True`` the function is returned as it is. ``mode``,
+            ``dynamic``, ``backend`` and ``options`` are accepted and have no effect.
 
     Returns:
-        A callable with the same arguments and results; for a module, another handle on it, of a
-        subclass of its class, that shares its members and attributes.
+        A callable with the same arguments and results. For a module it is a module too: another
+        handle, of a subclass of its class, with the same members and attributes.
 
     Raises:
         CompileError: At the first call: the function needs a tensor's value in Python, and
@@ -416,5 +415,5 @@ def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 @functools.singledispatch
 def with_calls(function: Any, calls: CompiledFunction) -> Any:
-    """What `compile` gives for a function; for a module, something that is a module as well."""
+    """The result of `compile`: ``calls`` for a function, a module for a module."""
     return calls

@@ -1,10 +1,9 @@
-"""The guard: what a compiled program takes for granted, and whether it still holds.
+"""The guard: the conditions outside of the arguments under which a program may run.
 
-A program depends on more than its inputs: on training flags, hooks, submodules and plain
-attributes of the modules that its trace entered. Each change of these bumps one counter, so that
-while the counter stands still the guard compares one integer. What can change without it is looked
-at at every call: whether places outside, and classes, hold the same objects; and the contents of
-lists, dictionaries, sets and NumPy arrays.
+A program depends on training flags, hooks, submodules and attributes of the modules that its trace
+entered. Each change of these increments one counter, so the guard compares one integer as long as
+nothing changes. Values that can change without the counter are compared at every call: the objects
+at places outside, classes, and the contents of lists, dictionaries, sets and NumPy arrays.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ _REGISTERS = ("_non_persistent_buffers_set",)
 # After this many equal-but-not-identical replacements, compare all places at each call.
 _RENEWALS = 8
 
-# Bytes of a NumPy array from which comparing it at each call takes longer than most calls.
+# Warn of NumPy arrays from this size in bytes: comparing them takes longer than most calls.
 _LARGE = 1 << 20
 
-# Where in a module an attribute stands: "" for plain ones, or the registry; and its name.
+# The registry of a module that holds an attribute, "" for a plain one; and the attribute's name.
 MemberName = tuple[str, str]
 TRAINING: MemberName = ("", "training")
 
@@ -40,7 +39,7 @@ _EMPTY = freeze({})
 
 
 class ModuleSnapshot:
-    """The attributes of a module as a trace found them on entry.
+    """The attributes of a module when a trace entered it.
 
     Args:
         module: The module, whose ``__dict__`` is compared.
@@ -57,7 +56,7 @@ class ModuleSnapshot:
         self.ignored: set[MemberName] = set()
 
     def amend(self, name: str, before: Any) -> None:
-        """Let a plain attribute count that was changed between the trace's beginning and now."""
+        """Use the value ``before`` of a plain attribute that the trace has already changed."""
         place = "", name
         tables = (vars(self.module)[each] for each in (*_MEMBERS, "_modules"))
         is_member = any(name in table for table in tables)
@@ -69,9 +68,9 @@ class ModuleSnapshot:
             self.entries[place], self.values[place] = freeze(before), before
 
     def changed(self) -> list[Member]:
-        """The slots that no longer hold what they held, but for those of hooks.
+        """The slots whose values have changed, except those of hooks.
 
-        A hook that removes itself, or adds others, belongs to the calls until then only.
+        A hook that removes itself or adds others changes only the calls after it.
         """
         now = _entries(self.module)
         return [
@@ -93,11 +92,11 @@ class ModuleSnapshot:
             self.entries.pop(slot.place, None)
 
     def now(self) -> dict[MemberName, Any]:
-        """The attributes as they are now, in a form that compares."""
+        """The attributes now, frozen."""
         return _entries(self.module)
 
     def holds(self) -> bool:
-        """Whether the module is as it was."""
+        """Whether the module is unchanged."""
         if type(self.module) is not self.cls:
             return False
         now = _entries(self.module)
@@ -106,17 +105,17 @@ class ModuleSnapshot:
         return now == self.entries
 
     def unannounced(self) -> Iterator[tuple[Outside, tuple[Any, Any]]]:
-        """The attributes that can change without being assigned, with what they held."""
+        """The attributes that can change without an assignment, with their frozen values."""
         attributes = vars(self.module)
         for (kind, name), frozen in self.entries.items():
             is_container = not kind and frozen[0] is not None
-            # The registries of the module system bump the counter themselves.
+            # The module system's registries increment the counter.
             if is_container and not (is_own(type(attributes.get(name))) or name in _REGISTERS):
                 yield Outside(attributes, name), frozen
 
 
 def is_of_hooks(module: Any, place: MemberName) -> bool:
-    """Whether ``place`` in a module is a registry of hooks, or says of which kind they are."""
+    """Whether ``place`` in a module is a registry of hooks, or the flag of their kind."""
     kind, name = place
     if kind or name == "_modules":
         return False
@@ -157,31 +156,31 @@ def _warn_of_size(name: str, value: Any) -> None:
 
 
 def _freeze_plain(value: Any) -> tuple[Any, Any]:
-    """`freeze`, with flambeau's own containers, which are watched elsewhere, as one object."""
+    """`freeze`, except that flambeau's own containers, which announce changes, are one object."""
     kind = type(value)
     own = issubclass(kind, dict | list | set) and is_own(kind)
     try:
         return (None, Same(value)) if own else freeze(value)
     except RecursionError:
-        # A container that is in itself.
+        # The container contains itself.
         return None, Same(value)
 
 
 class _Members:
-    """The members of containers, for a quick look whether they are the same objects.
+    """The identities of the members of containers, which are quick to compare.
 
     Args:
-        containers: A container, and all that are in it.
+        containers: A container, and all containers in it.
     """
 
     def __init__(self, containers: list[Any]) -> None:
-        # Held, so that no other object can take the place of one of them.
+        # Held, so that no other object gets the id of a member.
         self.held = [(each, _members_of(each)) for each in containers]
         self.ids = [(each, [*map(id, members)]) for each, members in self.held]
 
     @staticmethod
     def of(value: Any) -> _Members | None:
-        """The members of ``value``; ``None`` if a look at them does not tell whether it changed."""
+        """The members of ``value``; ``None`` if it may change while its members stay."""
         containers: dict[int, Any] = {}
         waiting = [value]
         for each in waiting:
@@ -196,7 +195,7 @@ class _Members:
         return _Members([*containers.values()])
 
     def are_same(self) -> bool:
-        """Whether each container has the members that it had."""
+        """Whether each container has the same members as before."""
         for container, ids in self.ids:
             if type(container) is dict:
                 if [*map(id, container), *map(id, container.values())] != ids:
@@ -211,42 +210,42 @@ def _members_of(container: Any) -> list[Any]:
 
 
 class OutsideSnapshot:
-    """Values that functions found outside themselves, as a trace took them into the program."""
+    """The values that a program has taken from places outside."""
 
     def __init__(self) -> None:
         self.entries: dict[Outside, tuple[Any, Any]] = {}
         #: The value that the trace found at each place.
         self.values: dict[Outside, Any] = {}
-        #: Attributes of modules whose other changes are announced.
+        #: Attributes of modules, whose assignments are announced.
         self.members: list[Outside] = []
-        #: Dictionaries that should not get other names.
+        #: Dictionaries that must keep their names.
         self.states: list[Mapping[str, Any]] = []
-        #: What stands in places that are compared at each call: their objects are often made again.
+        #: Frozen values of places that are compared at each call, since their objects often change.
         self.unsteady: dict[Outside, tuple[Any, Any]] = {}
         self._exchanged: set[Outside] = set()
         self._renewals = 0
 
     def update(self, places: Iterable[Outside]) -> list[Outside]:
-        """Add the values of those ``places`` that are new, and give these."""
+        """Add the values of new ``places``; return these places."""
         return [place for place in places if self.add(place)]
 
     def add(self, place: Outside) -> bool:
-        """Add the value of a place, and say whether that is new and can be compared."""
+        """Add the value of a place; return whether the place is new and can be compared."""
         if place in self.entries:
             return False
         value = place.get()
-        # What a dictionary or a closure holds is not made at each look.
+        # A dictionary or a closure gives the same object again.
         again = place.get() if place.attributes or place.key is None else value
         frozen = _freeze_plain(value)
         if again is not value and frozen != _freeze_plain(again):
-            return False  # An object that is made at each look cannot be compared.
+            return False  # Each read creates an object, which cannot be compared.
         if issubclass(type(value), np.ndarray):
             _warn_of_size(str(place), value)
         self.entries[place], self.values[place] = frozen, value
         return True
 
     def renew(self, holder: Any) -> None:
-        """Let the attributes of ``holder`` count as they are now."""
+        """Take the present values of the attributes of ``holder``."""
         of_holder = [
             place
             for place in self.entries
@@ -257,25 +256,25 @@ class OutsideSnapshot:
             self.add(place)
 
     def take(self, places: Iterable[Outside], other: OutsideSnapshot) -> None:
-        """Watch ``places`` too, as far as ``other`` does."""
+        """Watch those of ``places`` that ``other`` watches."""
         for place in places:
             if place in other.entries:
                 self.entries[place], self.values[place] = other.entries[place], other.values[place]
 
     def changed(self) -> list[Outside]:
-        """The places that no longer hold what they held."""
-        found = []
+        """The places whose values have changed."""
+        places = []
         for place, frozen in self.entries.items():
             now = place.get()
             is_same = now is self.values[place]
             if (is_same and frozen[0] is None) or _freeze_plain(now) == frozen:
                 continue
             if is_same and has_own_kind(type(now)):
-                # The function changes it, which a program does not; only which one it is counts.
+                # The function changes it, and a program does not: compare its identity only.
                 self.entries[place] = None, Same(now)
             else:
-                found.append(place)
-        return found
+                places.append(place)
+        return places
 
     def before(self, place: Outside) -> Any:
         """The value that the trace found at a place."""
@@ -283,7 +282,7 @@ class OutsideSnapshot:
 
     @staticmethod
     def found_at(place: Outside) -> tuple[Any, Any]:
-        """The value at a place now, in a form that compares."""
+        """The value at a place now, frozen."""
         return _freeze_plain(place.get())
 
     def ignore(self, places: Iterable[Outside]) -> None:
@@ -292,10 +291,10 @@ class OutsideSnapshot:
             self.entries.pop(place, None)
 
     def settle(self, modules: list[ModuleSnapshot]) -> None:
-        """Prepare to be asked at every call.
+        """Prepare the check of every call.
 
         Args:
-            modules: The modules that were entered, which know the function's own changes.
+            modules: Snapshots of the entered modules, which know the function's own changes.
         """
         ignored = {id(vars(each.module)): each.ignored for each in modules}
         self.watched = dict(self.entries)
@@ -307,7 +306,7 @@ class OutsideSnapshot:
                 self.watched.setdefault(Outside(state, name), _freeze_plain(state[name]))
         for size in Sizes.of_all(self.states):
             self.watched[size] = freeze(size.get())
-        #: Places of containers that can change, and which of these containers are the same.
+        #: Places of containers, and the identities of these containers.
         self.holders = [place for place, frozen in self.watched.items() if frozen[0] is not None]
         self.sharing = self._sharing()
         self._look()
@@ -322,13 +321,13 @@ class OutsideSnapshot:
             for _, value, frozen in self.expected
             if frozen[0] is not None
         ]
-        #: Where the check is written; see `Program.source`.
+        #: The page on which the check is written; see `Program.source`.
         self.page = Page()
         objects = ((place, value) for place, value, _ in self.expected)
         self.are_same = check_of(objects, self.page)
 
     def holds(self) -> bool:
-        """Whether all is as it was."""
+        """Whether no value has changed."""
         if not self.are_same() and not self._are_equal():
             return False
         exchanged = False
@@ -336,7 +335,7 @@ class OutsideSnapshot:
             if _freeze_plain(place.get()) != frozen:
                 return False
             exchanged = exchanged or frozen[0] is not None
-        # A container may have changed although it is the same.
+        # The same container may have changed.
         for value, frozen, members, holds_containers in self.contents:
             if members is None or not members.are_same():
                 if _freeze_plain(value) != frozen:
@@ -345,20 +344,20 @@ class OutsideSnapshot:
         return not exchanged or self._sharing() == self.sharing
 
     def _sharing(self) -> tuple[int, ...]:
-        """Which containers are the same one, as code sees that compares them by ``is``."""
+        """The identities of containers, since code may compare them by ``is``."""
         return sharing_in([place.get() for place in self.holders])
 
     def _are_equal(self) -> bool:
-        """Whether other objects than before are equal to them; if so, these count from now on."""
-        found = [(place, place.get(), value, frozen) for place, value, frozen in self.expected]
-        for _, now, value, frozen in found:
-            is_as_before = now is value and frozen[0] is None
-            if not is_as_before and _freeze_plain(now) != frozen:
+        """Whether the present objects equal the expected ones; if so, they become the expected."""
+        present = [(place, place.get(), value, frozen) for place, value, frozen in self.expected]
+        for _, now, value, frozen in present:
+            is_same = now is value and frozen[0] is None
+            if not is_same and _freeze_plain(now) != frozen:
                 return False
         if self._sharing() != self.sharing:
             return False
         self._renewals += 1
-        exchanged = {place for place, now, value, _ in found if now is not value}
+        exchanged = {place for place, now, value, _ in present if now is not value}
         if self._renewals == _RENEWALS:
             self.unsteady = dict(self.watched)
         for place in exchanged & self._exchanged:
@@ -369,19 +368,19 @@ class OutsideSnapshot:
 
 
 class Guard:
-    """Decides whether a program may be used for a call.
+    """Decides whether a program may run for a call.
 
     Args:
         trace: The finished trace.
         modules: Snapshots of the modules that it entered.
-        outside: The values that its functions found outside themselves.
+        outside: The values that it took from places outside.
     """
 
     def __init__(self, trace: Any, modules: list[ModuleSnapshot], outside: OutsideSnapshot) -> None:
         self.modules = modules
         self.outside = outside
         outside.settle(modules)
-        # A flag of ``None``: the program sets it before it matters.
+        # A flag is ``None`` if the program sets it before it reads it.
         self.tensors = [
             (
                 tensor,
@@ -391,7 +390,7 @@ class Guard:
             )
             for tensor, before in trace.tensors.items()
         ]  # fmt: skip
-        #: What tensors are that the trace has only looked at, or that it exchanges.
+        #: The properties of tensors whose elements were not read, or whose Cells are exchanged.
         self.looked_at = [
             (tensor, face_of(tensor, tensor in trace.free))
             for tensor in trace.looked_at
@@ -399,20 +398,20 @@ class Guard:
         ]
         for tensor in (*trace.tensors, *trace.looked_at):
             tensor._watched = True
-        #: Other objects whose state counts, a function that gives the state, and the state then.
+        #: Other objects, with a function that gives their state, and the state during the trace.
         self.watched = [*trace.watched.values()]
         grads = trace.grads_read.items()
         #: Tensors that must not have a gradient.
         self.without_grad = [tensor for tensor, grad in grads if grad is None]
         self.with_grad = [(tensor, grad) for tensor, grad in grads if grad is not None]
-        # Changes by the trace itself count from the next call on.
+        # If the trace itself changed something, the next call compares everything.
         unchanged = all(snapshot() == value for _, snapshot, value in self.watched)
         unchanged = unchanged and all(module.holds() for module in modules)
         self.version = world.version if unchanged and not (trace.switched or trace.flags) else -1
         self.gradients = -1
 
     def holds(self) -> bool:
-        """Whether everything that the trace read is as it was."""
+        """Whether everything that the trace read is unchanged."""
         if self.gradients != world.gradients:
             now = world.gradients
             if not self._gradients_hold():
@@ -431,7 +430,7 @@ class Guard:
     def _gradients_hold(self) -> bool:
         for tensor, expected in self.with_grad:
             grad = tensor._grad
-            # A gradient of its own is looked up at each call; a view is bound to its base.
+            # The program looks up a gradient at each call, unless it is a view, which is bound.
             if grad is None or (expected._view is not None and grad is not expected):
                 return False
         return all(tensor._grad is None for tensor in self.without_grad)
@@ -452,7 +451,7 @@ class Guard:
 
 
 def face_of(tensor: Any, has_any_flag: bool) -> tuple[Any, ...]:
-    """The properties of a tensor that a function can see, without its elements."""
+    """The properties of a tensor that a function can see, except its elements."""
     flag = None if has_any_flag else tensor.requires_grad
     retains = tensor.retains_grad
     return flag, tensor.grad_fn is None, retains, tuple(tensor.shape), tensor.dtype

@@ -1,7 +1,8 @@
-"""Objects from outside that nothing has led the trace to, told by what else refers to them.
+"""Objects from outside that the trace did not discover, found by the references to them.
 
-For example an object that a library returns and also keeps, or a member far back in a long list.
-Each call must leave or return that very object; an object that the function made is made each time.
+For example a library returns an object that it also keeps, or a list has too many members to be
+inspected. Each call must store or return that same object, while objects that the function creates
+are created at each call.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from flambeau.compile.replaced_objects import left_by
 from flambeau.compile.stand_ins import STAND_INS
 from flambeau.core.tensor import Tensor
 
-# What refers to objects while code runs, or after an exception in it.
+# Objects that hold references while code runs, or after an exception in it.
 _OF_CODE = (CellType, FrameType, GeneratorType, TracebackType)
 
 
 def hidden_objects(recording: Any, returned: Any) -> dict[int, Any]:
-    """The objects, by id, that the function leaves or returns and that were there before.
+    """The objects, by id, that the function stores or returns and that existed before.
 
     Args:
         recording: The trace.
@@ -34,19 +35,17 @@ def hidden_objects(recording: Any, returned: Any) -> dict[int, Any]:
     unsure = {
         id(each): each
         for each in graph
-        if _is_made(each) and not is_outside(each) and not reaches_trace(each, is_outside, clean)
+        if _can_be_new(each) and not is_outside(each) and not reaches_trace(each, is_outside, clean)
     }
-    if not unsure:
-        return {}
     del clean
-    if _others(unsure, graph):
-        # Garbage does not count as a reference.
+    if unsure and _referred_to(unsure, graph):
+        # References from garbage do not count.
         gc.collect()
-        return _others(unsure, graph)
+        return _referred_to(unsure, graph)
     return {}
 
 
-def _is_made(value: Any) -> bool:
+def _can_be_new(value: Any) -> bool:
     if isinstance(value, Tensor | dict | list | tuple):
         return False
     return (
@@ -55,14 +54,14 @@ def _is_made(value: Any) -> bool:
     )  # fmt: skip
 
 
-def _others(unsure: dict[int, Any], graph: list[Any]) -> dict[int, Any]:
-    """Those to which something refers that is neither in ``graph`` nor running."""
-    # Python makes the dictionary of an object's attributes when it is first asked for.
+def _referred_to(unsure: dict[int, Any], graph: list[Any]) -> dict[int, Any]:
+    """The objects of ``unsure`` with a reference from outside of ``graph`` and of running code."""
+    # Python creates the dictionary of an object's attributes when it is first read.
     own = {id(graph), id(unsure), *map(id, graph), *(id(state_of(each)) for each in graph)}
-    found: dict[int, Any] = {}
+    outside: dict[int, Any] = {}
     for each in gc.get_referrers(*unsure.values()):
         is_own = id(each) in own or isinstance(each, _OF_CODE) or type(each) in STAND_INS.values()
-        if not is_own and each is not found:
+        if not is_own and each is not outside:
             held = (inner for inner in gc.get_referents(each) if id(inner) in unsure)
-            found.update((id(inner), inner) for inner in held)
-    return found
+            outside.update((id(inner), inner) for inner in held)
+    return outside

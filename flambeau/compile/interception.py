@@ -1,11 +1,10 @@
-"""Noticing what runs and what is read while a function is traced.
+"""Hooks into Python that tell a trace which functions start and which attributes are read.
 
-Two means, both taken back when the trace ends. The classes of the objects that a trace watches get
-an ``__getattribute__``, ``__setattr__`` and ``__delattr__`` that tell the trace first: Python calls
-them whoever asks, also ``getattr`` with a name that was computed, ``operator.attrgetter`` or a
-``match`` statement. Modules of Python, whose class cannot be changed, get a subclass. And Python's
-own means for debuggers tell which functions run, whoever calls them: `sys.monitoring`, and
-`sys.settrace` before Python 3.12.
+Both are removed when the trace ends. The classes of watched objects get a ``__getattribute__``,
+``__setattr__`` and ``__delattr__`` that tell the trace first. Python calls these for every read,
+also for ``getattr`` with a computed name, ``operator.attrgetter`` and a ``match`` statement.
+Python modules get a subclass of their class, which cannot be changed. Python's interface for
+debuggers tells which functions start: `sys.monitoring`, and `sys.settrace` before Python 3.12.
 """
 
 from __future__ import annotations
@@ -22,42 +21,42 @@ from flambeau.core.modes import modes
 
 METHODS = ("__getattribute__", "__setattr__", "__delattr__")
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8
-# What gives the hook that each of these sets.
+# The getter of the hook that each of these functions sets.
 _GETTERS = {sys.settrace: sys.gettrace, sys.setprofile: sys.getprofile}
-# The name under which Python is monitored.
+# The name of flambeau as a tool of `sys.monitoring`.
 _TOOL = "flambeau"
 
-#: The classes that tell, with whom they tell and what they defined themselves.
+#: Watched classes, with the owners of the watch and the methods that the class itself defined.
 _telling: dict[type, tuple[set[Any], dict[str, Any]]] = {}
-#: Modules that tell, by id, with whom they tell and the class that they had.
+#: Watched Python modules, by id, with the owners of the watch and the module's own class.
 _telling_modules: dict[int, tuple[set[Any], type]] = {}
 _lock = threading.RLock()
 
 
 def can_tell(cls: type) -> bool:
-    """Whether the attributes of the class's objects can be watched."""
+    """Whether the attributes of objects of ``cls`` can be watched."""
     settable = type(cls).__setattr__
     return (
         bool(cls.__flags__ & _HEAP)
         and not cls.__flags__ & _IMMUTABLE
-        # Not those of ctypes.
+        # Classes of ctypes refuse.
         and (settable is type.__setattr__ or isinstance(settable, FunctionType))
     )
 
 
 def own_method(cls: type, name: str) -> Any:
-    """What the class itself defines under a name among `METHODS`; ``None`` if nothing."""
+    """The method in `METHODS` that the class itself defines; ``None`` if it does not."""
     with _lock:
         own = _telling[cls][1] if cls in _telling else vars(cls)
         return own.get(name)
 
 
 def tell(cls: type, wanted_by: Any) -> None:
-    """Let the objects of ``cls`` tell the trace of their thread what is asked of them.
+    """Make the objects of ``cls`` tell the trace of the current thread of reads and writes.
 
     Args:
         cls: The class.
-        wanted_by: Who wants to be told, and says so to `stop_telling` later.
+        wanted_by: The owner of the watch, as for `stop_telling`.
     """
     with _lock:
         if cls not in _telling:
@@ -70,7 +69,7 @@ def tell(cls: type, wanted_by: Any) -> None:
 
 
 def stop_telling(cls: type, wanted_by: Any) -> None:
-    """Undo `tell`; this may be done again where an exception interrupts it."""
+    """Undo `tell`; after an interrupt it may be called again."""
     with _lock:
         wanting, own = _telling.get(cls, ((), {}))
         if wanting and wanting - {wanted_by}:
@@ -85,7 +84,7 @@ def stop_telling(cls: type, wanted_by: Any) -> None:
 
 
 def tell_of_module(module: ModuleType, wanted_by: Any) -> None:
-    """Let a module tell the trace of its thread what is asked of it."""
+    """Make a Python module tell the trace of the current thread of reads and writes."""
     with _lock:
         if id(module) not in _telling_modules:
             cls = type(module)
@@ -95,14 +94,14 @@ def tell_of_module(module: ModuleType, wanted_by: Any) -> None:
 
 
 def stop_telling_of_module(module: ModuleType, wanted_by: Any) -> None:
-    """Undo `tell_of_module`; this may be done again where an exception interrupts it."""
+    """Undo `tell_of_module`; after an interrupt it may be called again."""
     with _lock:
         wanting, cls = _telling_modules.get(id(module), ((), type(module)))
         if wanting and wanting - {wanted_by}:
             wanting.discard(wanted_by)
         elif wanting:
             if type(module) is _telling_subclass(cls):
-                # One that is loaded when it is first asked for something has changed it itself.
+                # A lazily loaded module has changed its class itself.
                 module.__class__ = cls
             del _telling_modules[id(module)]
 
@@ -129,8 +128,8 @@ class Running:
     """A block that calls ``started(frame)`` for functions that this thread starts.
 
     Args:
-        started: What to call.
-        is_of_interest: Whether it wants to know of the functions in a file.
+        started: The function to call with the frame of the started function.
+        is_of_interest: Whether functions in a file are reported.
     """
 
     def __init__(
@@ -142,7 +141,7 @@ class Running:
         self.is_of_interest = is_of_interest
         self._known: dict[str, bool] = {}
         self._tool: int | None = None
-        # What sets Python's hook that tells of functions, and what was set before.
+        # The function that sets Python's hook, and the hook before.
         self._set: Any = None
         self._before: Any = None
 
@@ -154,7 +153,7 @@ class Running:
             sys.monitoring.register_callback(tool, events, self._on_start)
             sys.monitoring.set_events(tool, events)
             return
-        # A debugger or a measurement of coverage keeps its hook; then there is the profiler's.
+        # A debugger or a measurement of coverage keeps its hook; then the profiler's is used.
         hook = sys.settrace if sys.gettrace() is None else sys.setprofile
         self._before = None if hook is sys.settrace else sys.getprofile()
         self._set = hook
@@ -164,7 +163,7 @@ class Running:
         self.stop()
 
     def stop(self) -> None:
-        """Call ``started`` no more; this may be done again where an exception interrupts it."""
+        """Stop calling ``started``; after an interrupt it may be called again."""
         if self._set is not None:
             self._set(self._before)
             self._set = None
@@ -178,8 +177,8 @@ class Running:
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
-        """A block in which this thread runs functions that nobody wants to know of."""
-        # A hook takes as long as a short function; `sys.monitoring` asks once for each function.
+        """A block in which functions that this thread starts are not reported."""
+        # A hook costs as much as a short function; `sys.monitoring` asks once for each function.
         hook, getter = self._set, _GETTERS.get(self._set)
         if getter is None or getter() != self._on_event or threading.get_ident() != self._thread:
             yield
@@ -193,7 +192,6 @@ class Running:
 
     def _on_start(self, code: CodeType, offset: int) -> Any:
         if not self._wants(code.co_filename):
-            # Python need not ask again.
             return sys.monitoring.DISABLE if sys.version_info >= (3, 12) else None
         if threading.get_ident() == self._thread:
             self.started(sys._getframe(1))
@@ -211,7 +209,7 @@ class Running:
 
 
 def _free_tool() -> int | None:
-    """A number under which Python can be monitored that nobody else uses; it is taken."""
+    """Reserve a free number for a tool of `sys.monitoring`; ``None`` if there is none."""
     if sys.version_info >= (3, 12):
         for tool in range(5, -1, -1):
             try:

@@ -1,9 +1,9 @@
-"""Values that each call of a program leaves in places outside, and returns.
+"""Values that each call of a program stores in places outside, and returns.
 
-A trace finds the values that its function leaves behind, in containers and attributes, and its
-result. These are written as lines of Python that make them again, with names for objects that are
-not made again: the tensors of a call, which are results of its program; containers from outside;
-and constants.
+A trace finds the values that its function stores in containers and attributes, and its result.
+They are written as Python code that creates them at each call. Names in the code stand for objects
+that are not created: tensors, which are results of the program, containers from outside, and
+constants.
 """
 
 from __future__ import annotations
@@ -38,11 +38,10 @@ class Origin(NamedTuple):
     """The parts of a trace that a `Writer` uses.
 
     Attributes:
-        log: Its changes to containers.
-        keep: Makes a tensor a result of the program, and gives the number of that.
-        is_outside: Whether an object was there before.
-        holders: The ids of objects that may hold tensors, since their attributes are set at each
-            call.
+        log: The trace's changes to containers.
+        keep: Makes a tensor a result of the program; returns its number.
+        is_outside: Whether an object existed before the trace.
+        holders: The ids of objects whose attributes are set at each call, so they may hold tensors.
         leaves: The leaves of the arguments.
     """
 
@@ -54,41 +53,41 @@ class Origin(NamedTuple):
 
 
 class Writer:
-    """Writes Python that makes the values which a trace leaves behind.
+    """Writes Python code that creates the values which a trace stores.
 
-    The lines name results of the program ``t0``, ``t1``..., containers from outside ``c0``,
-    ``c1``..., and the leaves of the arguments ``leaves``.
+    In the code, ``t0``, ``t1``... are results of the program, ``c0``, ``c1``... containers from
+    outside, and ``leaves`` the leaves of the arguments.
 
     Args:
         origin: The trace.
-        page: Has the other objects that the lines name.
+        page: The page with all other objects that the code names.
     """
 
     def __init__(self, origin: Origin, page: Page) -> None:
         self.origin, self.log, self.page = origin, origin.log, page
-        #: Lines that make containers and objects, none of which is seen outside yet.
+        #: Lines that create containers and objects, which nothing outside refers to yet.
         self.lines: list[str] = []
+        #: The variables of these containers and objects.
+        self.created: list[str] = []
         self.watches: dict[Watch, int] = {}
-        #: Where Python numbers are left.
+        #: The places in which Python numbers are stored.
         self.numbers_in: dict[str, None] = {}
-        #: The variables of these.
-        self.made: list[str] = []
         self._where: Any = None
         self._arguments = {id(each): i for i, each in enumerate(origin.leaves)}
-        # How the lines name objects, by the ids of these, which the writer keeps.
+        # The names of objects by their ids, and the objects, held so that the ids stay theirs.
         self._names: dict[int, str] = {}
         self._kept: list[Any] = []
-        # Containers and objects that are made, but empty yet.
+        # Containers and objects that are created, and still to be filled.
         self._empty: deque[tuple[str, Any, Callable[[str, Any], None]]] = deque()
         self._clean: dict[int, Any] = {}
-        # The ids of objects that are asked for their hash before they have attributes.
+        # The ids of objects that are hashed before they have attributes.
         self._hashed: set[int] = set()
 
     def write(self, value: Any, where: Any) -> str:
-        """How the lines name ``value``, which is left at ``where``, once they have run.
+        """The expression for ``value``, which is stored at ``where``, after the lines.
 
         Raises:
-            CompileError: An object in it keeps a tensor of the trace.
+            CompileError: An object in it holds a tensor of the trace.
         """
         self._where = where
         try:
@@ -97,16 +96,16 @@ class Writer:
         except RecursionError:
             raise CompileError(
                 f"the compiled function leaves containers in {where} that are inside each other "
-                "too deeply; leave a list of what is in them"
+                "too deeply; leave a flat list of their members"
             ) from None
         return name
 
     def note_key(self, value: Any) -> None:
-        """Note that ``value`` is to be the key of a dictionary."""
+        """Note that ``value`` becomes the key of a dictionary."""
         self._hashed.update(map(id, making.hashed_in({value})))
 
     def note_numbers(self, value: Any, where: Any) -> None:
-        """Note that ``value`` is left at ``where``, if there are Python numbers in it."""
+        """Note ``where``, in which ``value`` is stored, if there are Python numbers in it."""
         if any(map(_is_number, leaves_in(value))):
             self.numbers_in[str(where)] = None
 
@@ -161,13 +160,13 @@ class Writer:
         return self.page.name(obj)
 
     def _variable(self, expression: str) -> str:
-        name = f"o{len(self.made)}"
-        self.made.append(name)
+        name = f"o{len(self.created)}"
+        self.created.append(name)
         self.lines.append(f"{name} = {expression}")
         return name
 
     def _container(self, obj: Any) -> str:
-        """A container that is made from its members, or empty if it can be filled later."""
+        """A new container: an empty one if it can be filled later."""
         self._hashed.update(map(id, making.hashed_in(obj)))
         cls = type(obj)
         if cls is tuple:
@@ -182,18 +181,18 @@ class Writer:
             name = self._variable(f"{self.page.name(cls)}({arguments})")
             self._empty.append((name, obj, self._fill_container))
             return name
-        found = structure.take_apart(obj)
-        assert found is not None
-        kind, members = found
+        parts = structure.take_apart(obj)
+        assert parts is not None
+        kind, members = parts
         names = ", ".join(map(self._name, members))
-        # It may look at its members.
+        # Its class may read the members.
         self._fill()
         return self._variable(
             f"{self.page.name(structure.put_together)}({self.page.name(kind)}, [{names}])"
         )
 
     def _object(self, obj: Any, holds_tensors: bool) -> str:
-        """An object without attributes, which it is given later."""
+        """A new object, whose attributes are set later."""
         if id(obj) in self._hashed:
             if holds_tensors:
                 self._refuse(obj)
@@ -226,7 +225,6 @@ class Writer:
 
     def _refuse(self, value: Any) -> None:
         if isinstance(value, Coroutine):
-            # Nobody will wait for it.
             value.close()
         names = [
             name
@@ -237,28 +235,28 @@ class Writer:
         raise CompileError(
             f"the compiled function leaves an object of class {type(value).__name__} in "
             f"{self._where}, which would keep a tensor without a value{attribute}. Leave "
-            "tensors there, or lists, dictionaries, tuples and dataclasses of them; or tell "
-            "JAX what the class holds, as jax.tree_util.register_pytree_node does"
+            "tensors there, or lists, dictionaries, tuples and dataclasses of them; or register "
+            "the class with jax.tree_util.register_pytree_node"
         )
 
 
 class Keeping:
-    """The values that a program leaves behind and returns at each call, as lines of Python.
+    """The values that a program stores and returns at each call, as lines of Python.
 
     Args:
         writer: Writes the lines.
         active: The containers that change.
-        assigned: The slots that it puts values into, with those of the trace.
+        assigned: The slots that the function sets, with their values in the trace.
         returned: The result of the function.
 
     Attributes:
-        making: The lines that make containers and objects, which nobody sees yet.
-        made: Their variables.
-        changes: For each change of a container, in order, the lines that make it. A change is made
-            once, and noted in ``done``, whatever interrupts the call.
-        setting: The lines that put values into slots.
-        returned: The expression for what the function returns.
-        slots: For each container that the lines name, the slots where it stands.
+        making: The lines that create containers and objects.
+        created: Their variables.
+        changes: For each change of a container, in order, the lines that apply it. A change is
+            applied once, and noted in ``done``, whatever interrupts the call.
+        setting: The lines that set slots.
+        returned: The expression for the result of the function.
+        slots: For each container that the lines name, the slots that hold it.
     """
 
     def __init__(
@@ -279,9 +277,9 @@ class Keeping:
             writer.note_numbers(value, slot)
             self.setting.append(slot.setting(writer.page, writer.write(value, slot)))
         self.returned: str = writer.write(returned, "its result")
-        self.making, self.made = writer.lines, writer.made
+        self.making, self.created = writer.lines, writer.created
         self.slots = [each.slots for each in writer.watches]
-        #: Whether values are left behind besides the result.
+        #: Whether values are stored besides the result.
         self.leaves_more: bool = bool(self.changes or self.setting)
 
 
@@ -293,22 +291,25 @@ def _replay(writer: Writer, watch: Watch, method: str, args: tuple[Any, ...]) ->
     if method in ("reach", "__setitem__", "__delitem__"):
         writer.note_key(args[0])
     if method == "reach":
-        # A member that is a container, which may have to be made.
+        # A member that is a container, and may be missing.
         inner = writer.number_of(args[1])
         key = writer.write(args[0], slot)
         yield f"found[{inner}] = c{inner} = c{number}.setdefault({key}, c{inner})"
         yield "done.append(0)"
         return
     values = "".join(f"{writer.write(each, slot)}, " for each in args)
-    # Python does not interrupt between the change and its note.
+    # In one call of C code: no interrupt comes between the change and its note.
     yield f"done.extend({writer.page.name(starmap)}(c{number}.{method}, (({values}),)))"
 
 
 def drop_counters(watch: Watch, log: Log) -> list[str]:
-    """Stop following Python numbers that a container counts, and give their names.
+    """Stop following Python numbers that the function counts in a container.
 
-    For example a number that is read and then replaced: if a program followed it, each call would
-    need another one. It stays as the trace leaves it, as other side effects of Python do.
+    Each call would need another program if one followed a number that the function reads and then
+    replaces. The number stays as the trace leaves it, as other side effects in Python do.
+
+    Returns:
+        The names of the places that are not followed.
     """
     if isinstance(watch.raw, dict):
         return [str(_drop_key(watch, log, key)) for key in watch.touched if _counts(watch, key)]
@@ -335,7 +336,7 @@ def _counts(watch: Watch, key: Any) -> bool:
         return False
     factory = getattr(watch.raw, "default_factory", None)
     if before is MISSING and factory is not None and freeze(factory()) == freeze(now):
-        # The default was put there, and nothing counted.
+        # Only the default was inserted.
         return False
     return _is_number(before) or _is_number(now)
 

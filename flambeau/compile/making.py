@@ -1,7 +1,7 @@
-"""Objects that a function makes at each call, and how a program makes them again.
+"""Objects that a function creates at each call.
 
-Objects of other classes than Python's containers are made in two steps: empty objects first, and
-then their attributes. So objects may hold each other, in cycles and in chains of any length.
+Objects of classes other than Python's containers are created empty, and get their attributes
+later. So objects may hold each other, in cycles and in chains of any length.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from flambeau.core.pytree import is_tuple
 
 _COPIED = (bytearray, array, np.ndarray)
 _HEAP = 1 << 9
-# Classes of Python's that have attributes and nothing else.
+# Python's classes whose objects consist of their attributes.
 _OF_ATTRIBUTES = (SimpleNamespace, UserDict, UserList)
 
 
 def is_container(value: Any) -> bool:
-    """Whether ``value`` is a container that `pickle` takes apart itself."""
+    """Whether ``value`` is a tuple, a set, a list or a dictionary of Python's own classes."""
     if type(value) in KINDS or is_tuple(value):
         return not hasattr(value, "numel")
     return type(value) is set
 
 
 def has_parts(value: Any) -> bool:
-    """Whether ``value`` is taken apart by `structure.take_apart`, and is not fixed for good."""
+    """Whether `structure.take_apart` takes ``value`` apart; a slice cannot change."""
     return not isinstance(value, slice) and structure.take_apart(value) is not None
 
 
 def has_fields(value: Any) -> bool:
-    """Whether ``value`` is of a dataclass, so that its attributes are all there is to it."""
+    """Whether ``value`` is a dataclass object that consists of its attributes."""
     return structure.fields_of(value) is not None
 
 
 def has_only_attributes(value: Any) -> bool:
-    """Whether ``value`` is an object of a user's class that has attributes and nothing else."""
+    """Whether ``value`` is an object of a user's class that consists of its attributes."""
     cls = type(value)
     if cls in _OF_ATTRIBUTES:
         return True
@@ -59,32 +59,32 @@ def has_only_attributes(value: Any) -> bool:
 
 
 def is_copied(value: Any) -> bool:
-    """Whether ``value`` consists of bytes that may change, which a copy has as well."""
+    """Whether ``value`` consists of mutable bytes, so each call can copy it."""
     return isinstance(value, _COPIED)
 
 
 def cannot_be_made(value: Any) -> bool:
-    """Whether ``value`` changes with its use, in a way that no copy can begin again."""
+    """Whether ``value`` is used up by its first use and cannot be copied."""
     return isinstance(value, Iterator | Coroutine | AsyncIterator)
 
 
 def empty(cls: type) -> Any:
-    """An object of a class that has no attributes yet; no code of the class runs."""
+    """A new object of ``cls`` without attributes; no code of the class runs."""
     return SimpleNamespace() if cls is SimpleNamespace else object.__new__(cls)
 
 
-def fill(made: Any, attributes: dict[str, Any]) -> None:
-    """Give an empty object its attributes; no code of its class runs."""
+def fill(obj: Any, attributes: dict[str, Any]) -> None:
+    """Set the attributes of a new object; no code of its class runs."""
     for name, each in attributes.items():
-        found = in_class(type(made), name)
-        if isinstance(found, MemberDescriptorType):
-            found.__set__(made, each)
+        member = in_class(type(obj), name)
+        if isinstance(member, MemberDescriptorType):
+            member.__set__(obj, each)
         else:
-            state_of(made)[name] = each
+            state_of(obj)[name] = each
 
 
 def hashed_in(value: Any) -> Iterator[Any]:
-    """The members of a container that Python hashes when the container is made."""
+    """The members of a container that Python hashes when it creates the container."""
     waiting = [*value] if isinstance(value, dict | set) else []
     for each in waiting:
         if isinstance(each, tuple | frozenset):

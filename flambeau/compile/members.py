@@ -1,8 +1,8 @@
-"""Changes that a trace makes in tables of members, optimizers' state, and tensors' attributes.
+"""Assignments in modules' tables of members, optimizers' state, and tensors' attributes.
 
-``module.weight = Parameter(...)`` and `register_buffer` change a table, whether the module is
-called or not, and so does ``optimizer.state[param]["mean"] = value``; ``tensor.note = value``
-changes a tensor. A trace remembers the old values, and each call sets the new ones.
+``module.weight = Parameter(...)``, `register_buffer` and ``optimizer.state[param]["mean"] = value``
+change a table, and ``tensor.note = value`` changes a tensor. A trace remembers the old values, and
+each call sets the new ones.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ _TABLES = ("_parameters", "_buffers", "_modules")
 
 
 class MemberSnapshot:
-    """The tables and the attributes of tensors as a trace found them.
+    """The tables, and the attributes of tensors, before a trace changed them.
 
     Args:
-        before: Remembers what these held.
+        before: Remembers their content.
     """
 
     def __init__(self, before: Before) -> None:
         self._before = before
-        # Tables of modules that were there before the trace, by id, with what they are called.
+        # The tables of modules that existed before the trace, by id: the module and the name.
         self.known: dict[int, tuple[Any, str]] = {}
         self.tables: dict[int, Any] = {}
-        # Tables that were empty, of modules that the trace has probably made.
+        # Tables that were empty, mostly of modules that the trace has created.
         self.fresh: list[Any] = []
         self.attributes: dict[Tensor, None] = {}
         self.ignored: set[Any] = set()
 
     def know(self, module: Any) -> None:
-        """Note that ``module`` was there before the trace."""
+        """Note that ``module`` existed before the trace."""
         for name in _TABLES:
             table = vars(module).get(name)
             if table is not None:
                 self.known.setdefault(id(table), (module, name))
 
     def touch_attributes(self, tensor: Tensor) -> None:
-        """Remember the attributes of a tensor from outside, of which one is about to be set."""
+        """Remember the attributes of a tensor from outside before one is set."""
         self.attributes[tensor] = None
         self._before.note(tensor, dictionary_of)
 
     def touch(self, table: Any) -> None:
-        """Remember a table that is about to be changed."""
+        """Remember the content of a table before it changes."""
         if id(table) not in self.tables:
             if not table and id(table) not in self.known:
                 self.fresh.append(table)
@@ -61,23 +61,23 @@ class MemberSnapshot:
             self._before.note(table)
 
     def changed(self) -> list[Any]:
-        """The slots that no longer hold what they held."""
+        """The slots whose values have changed."""
         fresh = {*map(id, self.fresh)}
-        found: list[Any] = []
+        slots: list[Any] = []
         for table in self.tables.values():
             if id(table) not in fresh:
-                # Numbers, in an optimizer's state, are compared by whoever watches the table.
-                found += [
+                # The watch over an optimizer's state compares the numbers in it.
+                slots += [
                     self._slot(table, name)
                     for name in self._before.changed_names(table)
                     if not isinstance(table.get(name), int | float | complex)
                 ]
         for tensor in self.attributes:
-            found += [
+            slots += [
                 Outside(tensor, None, (name,), f"{type(tensor).__name__}.{name}")
                 for name in self._before.changed_names(tensor, dictionary_of)
             ]
-        return [slot for slot in found if slot not in self.ignored]
+        return [slot for slot in slots if slot not in self.ignored]
 
     def _slot(self, table: Any, name: str) -> Any:
         if id(table) in self.known:
@@ -101,16 +101,16 @@ class MemberSnapshot:
         self.ignored.update(slots)
 
     def drop_tracers(self) -> None:
-        """Take what belongs to the trace out of tables of which nothing else is known."""
+        """Remove values of the trace from tables that were empty."""
         for table in self.fresh:
             for name in [name for name, value in table.items() if is_of_trace(value)]:
                 del table[name]
 
 
 def notice_attributes(trace: Any) -> None:
-    """Tell traces of the attributes that users set on tensors and ask for, while ``trace`` lasts.
+    """Report attributes that users set on tensors and read from them, while ``trace`` lasts.
 
-    Only then has Tensor a ``__setattr__`` of its own, which would slow everything down.
+    Only then Tensor has a ``__setattr__`` of its own, which would slow down all other code.
     """
     with _lock:
         _noticing.add(trace)
@@ -119,7 +119,7 @@ def notice_attributes(trace: Any) -> None:
 
 
 def stop_noticing_attributes(trace: Any) -> None:
-    """Undo `notice_attributes`, which need not have come to its end."""
+    """Undo `notice_attributes`, even if an interrupt ended it."""
     with _lock:
         _noticing.discard(trace)
         if not _noticing:
@@ -129,12 +129,12 @@ def stop_noticing_attributes(trace: Any) -> None:
 
 
 _lock = threading.Lock()
-# The traces that are told.
+# The traces that are active.
 _noticing: set[Any] = set()
 
 
 def _get_attribute(self: Tensor, name: str) -> Any:
-    # Python calls this for missing attributes only: the stand-in of an argument has none.
+    # Python calls this only for missing attributes: the stand-in of an argument has none.
     trace = modes.trace
     if trace is not None and name not in OWN_FIELDS:
         value = trace.ask(self, attribute, name)

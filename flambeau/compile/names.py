@@ -1,8 +1,8 @@
-"""The names in code: those of globals, of attributes of modules, and of anything else.
+"""The names in bytecode: globals, attributes of modules, and other attributes.
 
-What code reads from its globals cannot be noticed while it runs, so the names are taken from its
-bytecode before it does. One look at neighbouring instructions is enough: which attributes of which
-objects are read is noticed when it happens (`interception`).
+Reads of globals cannot be observed while code runs, so their names are taken from the bytecode
+before. Neighbouring instructions tell enough, since reads of attributes of objects are observed
+when they happen (`interception`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 _GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_NAME")
 _ATTRIBUTE = ("LOAD_ATTR", "LOAD_METHOD")
-# Instructions between a name and its attribute that do nothing to the value.
+# Instructions between a name and its attribute that leave the value as it is.
 _BETWEEN = ("CACHE", "EXTENDED_ARG", "NOP", "PRECALL", "PUSH_NULL")
 
 
@@ -23,13 +23,13 @@ class Names(NamedTuple):
     """The names in one code object.
 
     Attributes:
-        globals: Names that it looks up or assigns among its globals.
-        chains: The global or, of an import, the module, and the attributes that follow at once.
-        imports: The modules that it imports, relative ones without their dots.
-        bare: The globals and imports whose value goes elsewhere than to one of its attributes.
-        attributes: Every name, and every text, that may be the name of an attribute.
-        asks_others: Whether it asks anything but globals and imports for attributes.
-        computes_globals: Whether it may look names up in ``globals()`` that do not stand there.
+        globals: The names that the code reads or assigns among its globals.
+        chains: A global or an imported module, and the attributes that follow directly.
+        imports: The modules that the code imports, without the dots of relative imports.
+        bare: The globals and imports whose value is used without one of its attributes.
+        attributes: All names and strings that may be the name of an attribute.
+        asks_others: Whether the code reads attributes of other values than globals and imports.
+        computes_globals: Whether the code may read computed names from ``globals()``.
     """
 
     globals: tuple[str, ...]
@@ -43,8 +43,8 @@ class Names(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def names_of(code: CodeType) -> Names:
-    """The names in ``code``, without those of the functions defined inside it."""
-    found: dict[str, None] = {}
+    """The names in ``code``, without the functions defined inside it."""
+    globals_: dict[str, None] = {}
     imports: dict[str, None] = {}
     chains: dict[tuple[str, tuple[str, ...]], None] = {}
     bare: set[str] = set()
@@ -69,19 +69,19 @@ def names_of(code: CodeType) -> Names:
             bare.add(root)
         root, steps = "", ()
         if operation in _GLOBAL:
-            found[name] = None
+            globals_[name] = None
             root = name if operation.startswith("LOAD_") else ""
         elif operation == "IMPORT_NAME":
             imports[name] = None
             root = module = name
     return Names(
-        tuple(found), tuple(chains), tuple(imports), frozenset(bare), frozenset(_all_names(code)),
-        asks_others, "globals" in found and _computes_globals(code),
+        tuple(globals_), tuple(chains), tuple(imports), frozenset(bare),
+        frozenset(_all_names(code)), asks_others, "globals" in globals_ and _computes_globals(code),
     )  # fmt: skip
 
 
 def _computes_globals(code: CodeType) -> bool:
-    """Whether ``globals()`` is used otherwise than with a name: ``["rate"]``, ``.get("rate")``."""
+    """Whether ``globals()`` is used without a literal name, as in ``globals()["rate"]``."""
     steps = [each for each in dis.get_instructions(code) if each.opname not in _BETWEEN]
     return any(
         each.opname in _GLOBAL and each.argval == "globals" and not _is_named(steps, i)
@@ -90,7 +90,7 @@ def _computes_globals(code: CodeType) -> bool:
 
 
 def _is_named(steps: list[dis.Instruction], i: int) -> bool:
-    """Whether the table that the instruction at ``i`` begins to ask for is used with a name."""
+    """Whether the call of ``globals`` at instruction ``i`` is used with a literal name."""
     before = steps[i - 1] if i else None
     called, *after = steps[i + 1 : i + 5]
     if not called.opname.startswith("CALL") or len(after) < 2:
@@ -98,7 +98,7 @@ def _is_named(steps: list[dis.Instruction], i: int) -> bool:
     if after[0].opname == "CONTAINS_OP":
         return before is not None and isinstance(before.argval, str)
     if after[0].opname in _ATTRIBUTE and after[0].argval == "get":
-        # Behind the name the call follows, or a default.
+        # After the name follows the call, or a default.
         is_end = len(after) > 2 and after[2].opname.startswith(("CALL", "LOAD_CONST"))
         return after[1].opname == "LOAD_CONST" and is_end
     is_item = "_SUBSCR" in after[1].opname or after[1].argrepr == "[]"

@@ -1,8 +1,8 @@
-"""Changes of flambeau's own objects by a traced function, such as a GradScaler's.
+"""Changes of flambeau's own objects, such as a GradScaler, by a traced function.
 
-Users do not read the attributes of these objects, so no program follows them. A trace that succeeds
-may fill what was missing, as a distribution does that computes its variance when it is first asked,
-and that is taken away again.
+Users do not read the attributes of these objects, so no program follows them. A trace may fill
+missing ones, as a distribution does that computes its variance when it is first read, and they
+are removed again.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from flambeau.core import naming
 from flambeau.core.before import Before
 from flambeau.core.identity import MISSING
 
-# Packages whose objects go on by themselves, or describe programs.
-_OTHERS = ("compile", "core", "futures", "multiprocessing", "nn", "profiler", "utils")
+# Packages whose objects run on their own, or describe programs.
+_LEFT_OUT = ("compile", "core", "futures", "multiprocessing", "nn", "profiler", "utils")
 
 
 class OwnState:
-    """The attributes of flambeau's own objects, and their containers' contents, before a trace.
+    """The attributes of flambeau's own objects, and the content of their containers.
 
     Args:
-        before: Remembers these.
+        before: Remembers them from before the trace.
     """
 
     def __init__(self, before: Before) -> None:
@@ -35,7 +35,7 @@ class OwnState:
         self._users: dict[int, Any] = {}
 
     def know_users(self, value: Any) -> None:
-        """Remember an object of the user's, whose attributes programs follow where they can."""
+        """Remember an object of the user's, whose attributes programs follow if they can."""
         state = state_of(value)
         is_plain = type(state) is dict and not isinstance(value, type | ModuleType | FunctionType)
         if is_plain:
@@ -45,7 +45,7 @@ class OwnState:
     def know(self, value: Any) -> None:
         """Remember an object."""
         room = naming.module_of(type(value)).split(".")[1:2]
-        if id(value) in self._objects or (room and room[0] in _OTHERS):
+        if id(value) in self._objects or (room and room[0] in _LEFT_OUT):
             return
         self._objects[id(value)] = value
         self._before.note(value, state_of)
@@ -60,11 +60,11 @@ class OwnState:
         """Remove the values that a trace has filled in and that belong to it.
 
         Args:
-            is_of_trace: Whether a value does.
+            is_of_trace: Whether a value belongs to the trace.
             kept: The ids of objects whose attributes each call sets.
 
         Raises:
-            CompileError: It has replaced earlier values.
+            CompileError: The trace has replaced earlier values.
         """
         for value in self._objects.values():
             state, before = state_of(value), self._before.of(value, state_of)
@@ -82,7 +82,7 @@ class OwnState:
                 self._refuse(*self._holder_of(container))
 
     def strays(self, is_of_trace: Callable[[Any], bool]) -> list[tuple[Any, str]]:
-        """The attributes of the user's objects that now belong to a trace, by object and name."""
+        """The attributes of the user's objects that belong to a trace, by object and name."""
         return [
             (value, name)
             for value in self._users.values()
@@ -100,6 +100,6 @@ class OwnState:
     def _refuse(self, value: Any, name: str) -> None:
         raise CompileError(
             f"the compiled function changes {type(value).__name__}.{name} to a tensor without a "
-            f"value, and a program does not set what {type(value).__name__} keeps for itself; "
+            f"value, and a program does not set the private state of {type(value).__name__}; "
             "call its method outside of the compiled function"
         )

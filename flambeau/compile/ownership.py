@@ -1,4 +1,4 @@
-"""Whose code a function, a class or a module is: the user's, a library's or flambeau's."""
+"""The owner of a function, a class or a module: the user, a library or flambeau."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from flambeau.compile.errors import OWN_FOLDERS
 from flambeau.core import naming
 from flambeau.core.identity import MISSING
 
-# Where packages are installed: a user's own folder, or one that a .pth file names, may be others
-# than those of the environment.
+# Folders of installed packages: those of the environment, of the user, and of .pth files.
 _INSTALLED = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")} | {
     each for each in sys.path if Path(each).name in ("site-packages", "dist-packages")
 }
@@ -28,43 +27,40 @@ STANDARD = tuple(
     {os.path.join(each, "") for each in (sysconfig.get_path("stdlib"), Path(os.__file__).parent)}
 )
 _LIBRARIES = (*OWN_FOLDERS, *STANDARD, *_PACKAGES, "<frozen")
-# Packages that programs are made with, and that hold no settings of the user's.
+# Packages that compiled functions are built on, without settings of the user's.
 _MACHINERY = ("absl", "chex", "flambeau", "jax", "jaxlib", "ml_dtypes", "numpy", "optax", "scipy")
 _LAYERS = os.path.join(OWN_FOLDERS[0], "nn", "")
-# Of classes that can be changed, which Python's own cannot.
+# The flag of classes that can be changed; Python's own cannot.
 _HEAP = 1 << 9
 #: The attributes of objects that have none.
 NO_STATE: dict[str, Any] = {}
 
 
 def is_of_user_or_layers(file: str) -> bool:
-    """Whether code in a file is the user's, or that of flambeau's layers."""
+    """Whether code in a file belongs to the user or to flambeau's layers."""
     return not file.startswith(_LIBRARIES) or file.startswith(_LAYERS)
 
 
 def is_of_package(file: str) -> bool:
-    """Whether code in a file is part of an installed package that may have settings."""
+    """Whether code in a file belongs to an installed package that may have settings."""
     folder = next((each for each in _PACKAGES if file.startswith(each)), None)
     return folder is not None and file[len(folder) :].partition(os.sep)[0] not in _MACHINERY
 
 
 def is_of_machinery(code: CodeType, namespace: dict[str, Any]) -> bool:
-    """Whether code with these globals is a method that Python wrote for a dataclass of JAX's, say.
-
-    No file says whose the code is.
-    """
+    """Whether code without a file, such as a dataclass's method, belongs to JAX or flambeau."""
     home = str(namespace.get("__name__", "")).partition(".")[0]
     return code.co_filename == "<string>" and home in _MACHINERY
 
 
 def is_of_library(code: CodeType) -> bool:
-    """Whether code is part of an installed package, of Python or of flambeau."""
+    """Whether code belongs to an installed package, Python or flambeau."""
     return code.co_filename.startswith(_LIBRARIES)
 
 
 @functools.lru_cache(maxsize=1024)
 def is_of_library_module(name: str) -> bool:
-    """Whether the module of this name is part of an installed package, Python or flambeau."""
+    """Whether the module of this name belongs to an installed package, Python or flambeau."""
     file = getattr(sys.modules.get(name), "__file__", None)
     if file is None:
         return name != "__main__" and name in sys.builtin_module_names
@@ -78,9 +74,9 @@ def is_of_library_class(cls: type) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def module_of(cls: type) -> str:
-    """The name of the module that defines a class; "" for code that runs outside of a module.
+    """The name of the module that defines a class; "" if no module does.
 
-    Code run by ``exec``, for one, finds the name "builtins" for itself.
+    Classes defined by ``exec`` claim to be of "builtins".
     """
     name = naming.module_of(cls)
     if name == "builtins" and cls.__flags__ & _HEAP:
@@ -95,10 +91,7 @@ def is_own(cls: type) -> bool:
 
 
 def is_module(value: Any) -> bool:
-    """Whether ``value`` is an ``nn.Module``, whose attributes are watched once it is entered.
-
-    Other objects may have an attribute ``_parameters`` too.
-    """
+    """Whether ``value`` is an ``nn.Module``."""
     kind = type(value)
     return "_parameters" in state_of(value) and in_class(kind, "_compiled_call_impl") is not MISSING
 
@@ -107,7 +100,7 @@ def state_of(value: Any) -> dict[str, Any]:
     """The attributes of an object; no code of the user's runs."""
     try:
         if issubclass(type(value), threading.local):
-            # Those of the thread that asks.
+            # The attributes of the current thread.
             return vars(value)
         return object.__getattribute__(value, "__dict__")
     except AttributeError:
@@ -115,25 +108,22 @@ def state_of(value: Any) -> dict[str, Any]:
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
-    """The attributes of an object, those in slots included; no code of the user's runs."""
-    found = {}
+    """The attributes of an object, including its slots; no code of the user's runs."""
+    slots = {}
     for cls in type(value).__mro__:
         for name, each in vars(cls).items():
             if isinstance(each, MemberDescriptorType) and name != "__dict__":
                 with contextlib.suppress(AttributeError):
-                    found[name] = each.__get__(value)
-    return {**found, **state_of(value)}
+                    slots[name] = each.__get__(value)
+    return {**slots, **state_of(value)}
 
 
 def in_class(cls: type, name: str) -> Any:
-    """What instances of ``cls`` find on their class."""
+    """The attribute ``name`` that ``cls`` or a class above it defines; `MISSING` if none does."""
     definer = definer_of(cls, name)
     return MISSING if definer is None else vars(definer)[name]
 
 
 def definer_of(cls: type, name: str) -> type | None:
-    """The class on which instances of ``cls`` find an attribute, if any defines it."""
-    for each in cls.__mro__:
-        if name in vars(each):
-            return each
-    return None
+    """The class in the order of ``cls.__mro__`` that defines an attribute, if any does."""
+    return next((each for each in cls.__mro__ if name in vars(each)), None)

@@ -1,9 +1,9 @@
-"""Gradients that come to a compiled program from outside it.
+"""Gradients that enter a compiled program from outside.
 
-Where a function returns tensors that still require grad, its trace goes on: backwards over the tape
-from these results, with placeholders for the cotangents. So what counts is the tape, as it does
-eagerly: what was detached stays detached, custom functions and hooks run. The trace ends where
-tensors come in from outside, and the tape outside goes on from there.
+If a function returns tensors that require grad, its trace continues backwards over the tape from
+these results, with placeholders for the cotangents. So gradients follow the tape as they do
+eagerly: detached tensors stay detached, and custom functions and hooks run. The trace ends at
+tensors from outside, and backward continues on the tape outside.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flambeau.compile.split import Split, placeholder
-from flambeau.compile.where import Argument, Made, Where
+from flambeau.compile.where import Argument, Created, Where
 from flambeau.core import tape
 from flambeau.core.engine import Backward
 from flambeau.core.kernel import Kernel
@@ -32,9 +32,9 @@ class Arrival(NamedTuple):
     """A gradient that leaves the program.
 
     Attributes:
-        tensor: Whose it is: a tensor from outside, or one that the trace has made or was given.
-        gradient: Its tracer.
-        is_leaf: Whether it is for the tensor as a leaf, and not as a result of something else.
+        tensor: The tensor that gets the gradient.
+        gradient: The tracer of the gradient.
+        is_leaf: Whether the tensor is a leaf.
     """
 
     tensor: Tensor
@@ -46,12 +46,12 @@ class Passing:
     """The gradients that pass through a program, as its trace has found them.
 
     Attributes:
-        roots: The results that need cotangents.
-        count: How many of the program's outputs are no gradients.
-        arrivals: Where the gradients go.
-        new_leaves: Tensors that the function takes off the tape and then requires gradients of,
-            with their positions among the results.
-        refusal: Why there are no gradients, if there are none.
+        roots: The results that take cotangents.
+        count: The number of the program's outputs before the gradients.
+        arrivals: The gradients that leave the program.
+        new_leaves: Tensors that the function detaches and makes leaves that require grad, with
+            their positions among the results.
+        refusal: The error that prevents gradients, if any does.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Passing:
 
 
 class _ToTheEdge(Backward):
-    """A run that stops, without hooks, at whatever was there before the trace, and at leaves."""
+    """A backward that stops, without hooks, at nodes from before the trace and at leaves."""
 
     def __init__(self, roots: Sequence[Root], first_sequence: int) -> None:
         super().__init__(roots, retain_graph=True, create_graph=False)
@@ -72,7 +72,7 @@ class _ToTheEdge(Backward):
     def _run_node(self, node: Node) -> Any:
         if not node.accumulates and node.sequence >= self.first_sequence:
             return super()._run_node(node)
-        # The tape outside may lead here again, so this is not the place to wait for all of it.
+        # The tape outside may lead here again, so more of the gradient may arrive.
         return None
 
     def arrivals(self) -> dict[Node, list[Any]]:
@@ -86,18 +86,18 @@ def trace_backward(
     first_sequence: int,
     before: dict[Tensor, Handle],
 ) -> list[Arrival]:
-    """Go on with a trace from its results backwards.
+    """Continue a trace backwards from its results.
 
     Args:
         roots: The edges and arrays of the results that require grad.
         first_sequence: Nodes numbered below this are outside.
-        before: The tensors that came in from outside, as they were.
+        before: The tensors from outside, with their former state.
 
     Returns:
-        What arrives at tensors from outside, and at leaves.
+        The gradients of tensors from outside and of leaves.
 
     Raises:
-        RuntimeError: The tape refuses, as it would eagerly.
+        RuntimeError: The tape raises as it would eagerly.
     """
     starts = [(edge, Tensor._wrap(placeholder(i, like))) for i, (edge, like) in enumerate(roots)]
     arrived = _ToTheEdge(starts, first_sequence).arrivals()
@@ -123,11 +123,11 @@ def trace_backward(
 
 
 class Source(NamedTuple):
-    """Where a tensor that takes a gradient is found at each call.
+    """The place of a tensor that takes a gradient.
 
     Attributes:
-        where: Where it is before the call, or which result it is, a leaf that the function makes.
-        input: The number of the program's input that is its array, or -1.
+        where: The place before the call; for a leaf that the function creates, its result.
+        input: The number of the program's input with its array, or -1.
     """
 
     where: Where
@@ -139,9 +139,9 @@ class PassedGradients:
 
     Args:
         split: The forward and the backward function.
-        roots: For each result that takes a cotangent, its shape and dtype.
-        sources: For each gradient, whose it is.
-        refusal: Why there are no gradients, if there are none.
+        roots: The shape and dtype of each result that takes a cotangent.
+        sources: The place of the tensor that takes each gradient.
+        refusal: The error that prevents gradients, if any does.
     """
 
     def __init__(
@@ -154,9 +154,9 @@ class PassedGradients:
         self.roots = roots
         self.sources = sources
         self.refusal = refusal
-        #: Whether gradients also go to leaves that the function makes and returns.
+        #: Whether leaves that the function creates and returns take gradients.
         self.leads_to_results = refusal is None and any(
-            isinstance(each.where, Made) for each in sources
+            isinstance(each.where, Created) for each in sources
         )
         self.forward = compiled(split.forward, "compiled_forward")
         self.backward = compiled(split.backward, "compiled_backward")
@@ -166,17 +166,17 @@ class PassedGradients:
         )  # fmt: skip
 
     def node(self, arrays: list[Any], residuals: Any, leaves: Sequence[Any]) -> Node:
-        """The node of a call; to be made before the call writes anything.
+        """The node of a call; called before the call writes anything.
 
         Args:
             arrays: The inputs of the program.
-            residuals: What its forward kept.
+            residuals: The residuals of its forward.
             leaves: The leaves of the arguments.
         """
         if self.refusal is not None:
             return RefusedBackward(self.refusal, len(self.roots))
         edges = [
-            None if isinstance(where, Made) else tape.edge_of(where.get(leaves))
+            None if isinstance(where, Created) else tape.edge_of(where.get(leaves))
             for where, _ in self.sources
         ]
         return CompiledFunctionBackward(self, tuple(arrays), residuals, tuple(edges))
@@ -190,7 +190,7 @@ def _gradients_of(split: Split, count: int) -> Callable[..., Any]:
 
 
 class CompiledFunctionBackward(Node):
-    """The node of all that one call of a compiled function returned."""
+    """The node of all results of one call of a compiled function."""
 
     __slots__ = ("arrays", "gradients", "residuals")
 
@@ -207,9 +207,9 @@ class CompiledFunctionBackward(Node):
         self.residuals = residuals
 
     def connect(self, results: Sequence[Any]) -> None:
-        """Lead the tape on to the leaves that the function has made and returned."""
+        """Connect the node to the leaves that the function has created and returned."""
         self.edges = tuple(
-            tape.edge_of(source.where.get(results)) if isinstance(source.where, Made) else edge
+            tape.edge_of(source.where.get(results)) if isinstance(source.where, Created) else edge
             for edge, source in zip(self.edges, self.gradients.sources, strict=True)
         )
 
@@ -239,7 +239,7 @@ class CompiledFunctionBackward(Node):
         return Tensor._wrap(zeros) if as_tensors else zeros
 
     def _inputs(self) -> list[Any]:
-        """The inputs as tensors at their places on the tape."""
+        """The inputs as tensors, each with its edge."""
         edges: list[Edge] = [None] * len(self.arrays)
         for edge, source in zip(self.edges, self.gradients.sources, strict=True):
             if source.input < 0:
@@ -265,5 +265,5 @@ class RefusedBackward(Node):
         self.error = error
 
     def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
-        """Raise the error that the trace met."""
+        """Raise the error of the trace."""
         raise self.error

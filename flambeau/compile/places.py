@@ -1,4 +1,4 @@
-"""Places outside a function where it finds values, and one quick look at many of them."""
+"""Places outside a function that hold values, and a fast check of many places."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from flambeau.core.identity import MISSING
 
 
 class Outside(tuple[Any, ...], Where):  # noqa: SLOT001 (a tuple has no slots of its own)
-    """A value that a function finds outside itself.
+    """A place outside a function.
 
     Args:
-        root: Where the way to it begins: a dictionary, a closure cell, a partial function or a
-            function with defaults, or the first object.
-        key: Its name or position there; ``None`` for the object itself.
-        attributes: The attributes that lead on from there.
-        label: Its name, if that is not the way from the root.
+        root: The object where the path to the place starts: a dictionary, a closure cell, a
+            partial function, a function with defaults, or any other object.
+        key: The name or position in the root; ``None`` for the root itself.
+        attributes: The attributes that follow on the path.
+        label: The name of the place, if it is not the path.
     """
 
-    # A tuple of the root's identity, the key and the attributes, since traces compare places often.
+    # A tuple of the root's identity, the key and the attributes: traces compare many places.
     root: Any
     label: str
     key: Any = property(operator.itemgetter(1))
@@ -37,9 +37,9 @@ class Outside(tuple[Any, ...], Where):  # noqa: SLOT001 (a tuple has no slots of
         cls, root: Any, key: Any = None, attributes: tuple[str, ...] = (), label: str = ""
     ) -> Self:
         """A place; arguments as for the class."""
-        made = super().__new__(cls, (id(root), key, attributes))
-        made.root, made.label = root, label
-        return made
+        place = super().__new__(cls, (id(root), key, attributes))
+        place.root, place.label = root, label
+        return place
 
     def get(self, call: Call = ()) -> Any:
         """The value now; `MISSING` if there is none."""
@@ -55,16 +55,16 @@ class Outside(tuple[Any, ...], Where):  # noqa: SLOT001 (a tuple has no slots of
                 value = _find_bound(root, self.key)
             for name in self.attributes:
                 value = getattr(value, name)
-        except Exception:  # noqa: BLE001 (a `__getattr__` of the user's may raise anything)
+        except Exception:  # noqa: BLE001 (a user's `__getattr__` may raise anything)
             return MISSING
         return value
 
     def holder(self) -> Outside:
-        """Where the object is whose attribute this is."""
+        """The place of the object whose attribute this is."""
         return Outside(self.root, self.key, self.attributes[:-1])
 
     def set(self, value: Any, call: Call = ()) -> None:
-        """Put another value there; `MISSING` removes the present one."""
+        """Set the value; `MISSING` removes it."""
         root = self.root
         if value is MISSING and not self.attributes:
             if isinstance(root, dict):
@@ -87,14 +87,14 @@ class Outside(tuple[Any, ...], Where):  # noqa: SLOT001 (a tuple has no slots of
         if not isinstance(name, str):
             try:
                 name = self.root.__name__
-            except Exception:  # noqa: BLE001 (a `__getattr__` of the user's may raise anything)
+            except Exception:  # noqa: BLE001 (a user's `__getattr__` may raise anything)
                 name = None
             name = name if isinstance(name, str) else type(self.root).__name__
         return ".".join((name, *self.attributes))
 
 
 def _find_bound(function: Any, key: int | str) -> Any:
-    """An argument that ``function``, a partial one or one with defaults, is given by itself."""
+    """An argument that is bound by a partial function, or by a function's defaults."""
     positional, named = _bound(function)
     return named.get(key, MISSING) if isinstance(key, str) else positional[key]
 
@@ -119,7 +119,7 @@ def _bound(function: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _set_attribute(holder: Any, name: str, value: Any) -> None:
-    """Put ``value`` where ``holder`` has its attribute ``name``, past its ``__setattr__``."""
+    """Set an attribute without calling the ``__setattr__`` of its class."""
     attributes = getattr(holder, "__dict__", {})
     if name == "__class__":
         holder.__class__ = value
@@ -134,7 +134,7 @@ def _set_attribute(holder: Any, name: str, value: Any) -> None:
     else:
         owner = next((cls for cls in type(holder).__mro__ if name in vars(cls)), None)
         if owner is not None and isinstance(vars(owner)[name], property):
-            return  # It follows from values that are put back elsewhere.
+            return  # Its value follows from attributes that are set by themselves.
         if owner is None or isinstance(vars(owner)[name], MemberDescriptorType):
             object.__setattr__(holder, name, value)
         else:
@@ -143,11 +143,11 @@ def _set_attribute(holder: Any, name: str, value: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Member(Where):
-    """An attribute of a module, past its ``__setattr__``.
+    """An attribute of a module, read and set without its ``__setattr__``.
 
     Attributes:
         module: The module.
-        place: The registry where it stands, "" for plain ones; and its name.
+        place: The registry that holds the attribute, "" for a plain one; and its name.
     """
 
     module: Any
@@ -158,7 +158,7 @@ class Member(Where):
         return self._holder().get(self.place[1], MISSING)
 
     def set(self, value: Any, call: Call = ()) -> None:
-        """Put a value there; `MISSING` removes the present one."""
+        """Set the value; `MISSING` removes it."""
         if value is MISSING:
             self._holder().pop(self.place[1], None)
         else:
@@ -173,7 +173,7 @@ class Member(Where):
 
 
 class Sizes(Outside):
-    """How many entries some dictionaries have together.
+    """The number of entries of several dictionaries together.
 
     Args:
         root: The dictionaries.
@@ -181,7 +181,7 @@ class Sizes(Outside):
 
     @staticmethod
     def of_all(states: list[Mapping[str, Any]]) -> list[Sizes]:
-        """As many as it takes, since Python cannot compile sums of thousands of terms."""
+        """Places of 256 dictionaries each: Python cannot compile sums of thousands of terms."""
         return [Sizes(states[i : i + 256]) for i in range(0, len(states), 256)]
 
     def get(self, call: Call = ()) -> int:
@@ -204,7 +204,7 @@ class Returned(Outside):
             return MISSING
 
     def set(self, value: Any, call: Call = ()) -> None:
-        """Nothing: what a call gives cannot be put anywhere."""
+        """Do nothing: the result of a call cannot be set."""
 
 
 class Variable(Returned):
@@ -215,20 +215,20 @@ class Variable(Returned):
     """
 
     def set(self, value: Any, call: Call = ()) -> None:
-        """Set the variable; `MISSING` leaves it, since only a token takes its value away."""
+        """Set the variable; `MISSING` leaves it, since only a token removes the value."""
         if value is not MISSING:
             self.root.__self__.set(value)
 
 
 def check_of(places: Iterable[tuple[Outside, Any]], page: Page | None = None) -> Callable[[], bool]:
-    """A function that says whether each place holds the object that is given with it.
+    """A function that tells whether each place holds its object.
 
-    A compiled function asks this at every call, so it is one expression, such as
-    ``r0["rate"] is v1 and r2.scale is v3``, made for these places: a sixth of the time of a loop.
+    Every call of a compiled function runs it. It is one generated expression, such as
+    ``r0["rate"] is v1 and r2.scale is v3``, which takes a sixth of the time of a loop.
 
     Args:
-        places: The places, with the objects, which are held from now on.
-        page: Where the function is written; a page of its own by default.
+        places: The places, with their objects, which are held from now on.
+        page: The page to write the function on; a new one by default.
     """
     page, terms = page or Page(), []
     for place, value in places:
@@ -251,12 +251,12 @@ def check_of(places: Iterable[tuple[Outside, Any]], page: Page | None = None) ->
 
 
 def _term(place: Outside, value: Any, root: str, name: str) -> str | None:
-    """How Python asks whether a place holds ``value``, called ``name``, if it can."""
+    """The expression for whether a place holds ``value``, named ``name``; ``None`` without one."""
     if isinstance(place, Returned):
         return None
     if value is not MISSING:
-        found = _expression(place, root)
-        return found and f"{found} is {name}"
+        present = _expression(place, root)
+        return present and f"{present} is {name}"
     if not place.attributes:
         return f"{place.key!r} not in {root}" if isinstance(place.root, dict) else None
     holder = _expression(place.holder(), root)
@@ -264,7 +264,7 @@ def _term(place: Outside, value: Any, root: str, name: str) -> str | None:
 
 
 def _expression(place: Outside, root: str) -> str | None:
-    """How Python writes down the way to a place, if it can."""
+    """The expression for a place; ``None`` if Python's syntax has none."""
     if not all(name.isidentifier() and not keyword.iskeyword(name) for name in place.attributes):
         return None
     if place.key is None:

@@ -1,4 +1,4 @@
-"""A compiled program: from one trace to calls that read Cells, run, and write Cells."""
+"""A compiled program: reads Cells, runs, and writes Cells, as one trace has recorded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from flambeau.compile.recomputation import expanded
 from flambeau.compile.recording import Recording
 from flambeau.compile.sharing import Joined, owners_after
 from flambeau.compile.split import Split, without_constants
-from flambeau.compile.where import Argument, Itself, Made, Where
+from flambeau.compile.where import Argument, Created, Itself, Where
 from flambeau.core import exhaustion, finishing, jit_core, meshes
 from flambeau.core.cell import Cell
 from flambeau.core.donation import owned
@@ -37,14 +37,14 @@ class Program:
 
     Args:
         function: The user's function.
-        leaves: The leaves of the arguments of the call that asks for it, and their gradients.
-        structure: Their structure.
+        leaves: The leaves of the arguments of the call to trace, and their gradients.
+        structure: The structure of the arguments.
         stand_in: See `Trace`.
-        answers: What questions about tensors' values were answered in an eager call.
+        answers: The answers to questions about tensors' values in an eager call.
 
     Attributes:
-        origin: Why it was made.
-        computation: What it computes, as `compiled` gave it.
+        origin: The reason for which it was compiled.
+        computation: The computation, as a function from `compiled`.
     """
 
     origin: Origin
@@ -69,9 +69,9 @@ class Program:
         self.look, self.write, self.changes = effects.look, effects.write, effects.changes
         self.page = recording.page
         trace.release()
-        # The arguments that were there by chance would live as long as the program.
+        # The arguments of the traced call would live as long as the program.
         recording.joined.leaves.clear()
-        #: Whether its reads are the arguments of a call, on which nothing else depends.
+        #: Whether the fast path may run it: it looks up nothing but the arrays of its arguments.
         self.is_simple = not (
             any(isinstance(each, Where) for each in recording.writes)
             or self.checks.look_up
@@ -80,16 +80,16 @@ class Program:
         )
 
     def _bind(self, recording: Recording, closed: Any, slot_of: dict[Cell, Where]) -> None:
-        """Match the jaxpr's constants to the Cells they were read from, and compile it."""
+        """Match the jaxpr's constants to the Cells that they were read from, and compile it."""
         owner = {id(array): cell for cell, array in recording.trace.reads.items()}
         constants: list[Any] = []  # a Cell, a Where, or a value that never changes
         for constant in closed.consts:
             cell = owner.get(id(constant))
             constants.append(constant if cell is None else slot_of.get(cell, cell))
         read = [each for each in constants if isinstance(each, Cell)]
-        #: Whether it calls Python while it runs, which may read, and may fail.
+        #: Whether it calls Python, which may read tensors and may fail.
         self.calls_back = calls_back(closed.jaxpr)
-        #: Whether it takes answers for granted, and may find that they are others.
+        #: Whether it takes answers for granted, which may differ in a call.
         self.is_guess = bool(recording.told)
         # Arrays that a later backward needs cannot be overwritten.
         keeps = recording.passing.roots or self.calls_back or self.is_guess
@@ -97,7 +97,7 @@ class Program:
         self.donated = [cell for cell in read if cell in free]
         self.kept = [cell for cell in read if cell not in free]
         looked_up = [each for each in constants if isinstance(each, Where)]
-        #: Where the arrays are found that the program reads besides those of these Cells.
+        #: The places of the arrays that the program reads besides these Cells.
         self.reads = [*recording.joined.operands, *looked_up]
         order: dict[Any, int] = {}
         for i, each in enumerate((*self.donated, *self.kept, *self.reads)):
@@ -146,39 +146,39 @@ class Program:
             self.executable = checked(self.executable, recording.asked, recording.told)
 
     def _on_a_mesh(self, executable: Callable[..., Any]) -> Callable[..., Any]:
-        """``executable``; on a mesh it has an optimizer's numbers on all devices before a call."""
+        """``executable``; on a mesh, an optimizer's numbers are copied to all devices before."""
         own = [cell.array for cell in (*self.donated, *self.kept)]
         mesh = next(filter(None, map(meshes.mesh_here, own)), None)
         loose = [i for i in range(len(self.donated), len(own)) if meshes.is_loose(own[i])]
         return meshes.spreading(executable, loose, mesh) if mesh and loose else executable
 
     def _waiting(self, executable: Callable[..., Any]) -> Callable[..., Any]:
-        """``executable``; if it calls Python, it gives its results once it cannot fail any more."""
+        """``executable``; if it calls Python, a call waits until it cannot fail any more."""
         if not self.calls_back:
             return executable
         return lambda *arrays: jax.block_until_ready(executable(*arrays))
 
     def inputs(self, leaves: Sequence[Any]) -> list[Any]:
-        """The arrays that the program would run on, for the leaves of a call's arguments."""
+        """The arrays that the program takes, for the leaves of a call's arguments."""
         if self.checks.joined.owners:
             leaves, _ = self.checks.joined.look(leaves)
         own = map(_array_of, (*self.donated, *self.kept))
         return [*own, *(each.read(leaves) for each in self.reads)]
 
     def run(self, leaves: Sequence[Any]) -> Any:
-        """Run the program on the leaves of a call's arguments, and the gradients of these."""
+        """Run the program on the leaves of a call's arguments, and their gradients."""
         if self.checks.joined.owners:
             leaves, _ = self.checks.joined.look(leaves)
         return self.run_on(leaves, [each.read(leaves) for each in self.reads])
 
     def fits(self, leaves: list[Any]) -> bool:
-        """Whether the program may run for arguments of the signature that it was compiled for."""
+        """Whether the program may run for these leaves, which have its signature."""
         return self.guard.holds() and self.checks.hold(leaves)
 
     def run_on(self, leaves: Sequence[Any], inputs: list[Any]) -> Any:
-        """`run`, when the arrays that are in no Cells of the program's own have been read."""
+        """`run`, after the caller has read the arrays of `reads`."""
         arrays: list[Any] = []
-        # Objects that may be overwritten below.
+        # Found before anything is overwritten.
         found = None if self.look is None else self.look(leaves)
         done: list[Any] = []
 
@@ -203,7 +203,7 @@ class Program:
 
     @property
     def source(self) -> str:
-        """The Python that a call runs besides the XLA program: its checks, reads and writes."""
+        """The Python code that a call runs besides the XLA program: checks, reads and writes."""
         return source_of(self)
 
 
@@ -214,7 +214,7 @@ def _record(
     stand_in: Callable[[Cell], Any] | None,
     answers: Sequence[Answer],
 ) -> Any:
-    """Trace a function, as often as it takes to know which arguments share Cells."""
+    """Trace a function, again and again until it is known which arguments share Cells."""
     joined = Joined(leaves)
     while True:
         recording = Recording(function, joined, structure, answers)
@@ -231,7 +231,7 @@ def _record(
 def _as_written(
     recording: Recording, slot_of: dict[Cell, Where], order: dict[Any, int], count: int
 ) -> Callable[..., Any]:
-    """Gives, for each output that is written to a Cell, the array that the Cell held."""
+    """A function that gives, for each output written to a Cell, the array that the Cell held."""
     places: list[Any] = [None] * count
     for cell, (output, _) in recording.writes.items():
         if isinstance(cell, Cell):
@@ -242,16 +242,16 @@ def _as_written(
 def _source_of(
     recording: Recording, order: dict[Any, int], slot_of: dict[Cell, Where], arrival: Arrival
 ) -> Source:
-    """Where a tensor that takes a gradient is found at each call."""
+    """The place of the tensor that takes a gradient."""
     tensor = arrival.tensor
     if arrival.is_leaf and tensor in recording.passing.new_leaves:
-        return Source(Made(recording.passing.new_leaves[tensor]))
+        return Source(Created(recording.passing.new_leaves[tensor]))
     if tensor in recording.own:
         where = Argument(recording.own[tensor])
         return Source(where, order.get(where, -1))
     result = recording.returned.get(tensor)
     if result is not None and recording.results[result].is_new_handle:
-        return Source(Made(result))
+        return Source(Created(result))
     if tensor._view is not None:
         return Source(Itself(tensor))
     cell = tensor._cell

@@ -1,8 +1,8 @@
-"""Whether an object leads to something that only belongs to a trace, whatever its class is.
+"""References from an object of any class to tracers and stand-ins.
 
-Python's garbage collector knows what objects of any class hold: iterators, generators that wait,
-views of dictionaries, exceptions. What came from outside is not looked into, for a trace puts that
-back itself.
+Python's garbage collector knows the references that objects of any class hold, such as iterators,
+waiting generators, views of dictionaries and exceptions. Objects from outside are not followed,
+since a trace restores them itself.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from flambeau.compile.stand_ins import STAND_INS
 from flambeau.core.pytree import OWN_PARTS
 from flambeau.core.tensor import Tensor
 
-#: So many objects are looked into; those near the value come first.
+#: Inspect at most this many objects; those near the value come first.
 MOST = 10_000
 _PLAIN = {int, float, bool, complex, str, bytes, type(None), range, bytearray}
 _STAND_INS = {*STAND_INS.values()}
-# JAX's own objects hold what they need; tracers are told apart before.
+# Objects of JAX's are not followed; tracers are recognized before.
 _MACHINERY = ("jax", "jaxlib")
 
 
 def reaches_trace(
     value: Any, is_outside: Callable[[Any], bool], clean: dict[int, Any] | None = None
 ) -> bool:
-    """Whether ``value`` is, or leads to, something that only belongs to a trace.
+    """Whether ``value`` is, or refers to, a tracer or a stand-in.
 
     Args:
         value: Any object.
-        is_outside: Whether an object was there before the trace.
-        clean: Objects, by id, that are known to lead to nothing; those found are added.
+        is_outside: Whether an object existed before the trace.
+        clean: Objects, by id, that are known to refer to none; new ones are added.
     """
     clean = {} if clean is None else clean
     visited: list[Any] = []
     for each in led_to([value], is_outside, clean):
         is_tensor = isinstance(each, Tensor) and type(each) not in OWN_PARTS
-        found = each._cell.array if is_tensor else each
-        if isinstance(found, Tracer) or type(found) in _STAND_INS:
+        each_value = each._cell.array if is_tensor else each
+        if isinstance(each_value, Tracer) or type(each_value) in _STAND_INS:
             return True
         visited.append(each)
     clean.update(zip(map(id, visited), visited, strict=True))
@@ -53,12 +53,12 @@ def reaches_trace(
 def led_to(
     values: list[Any], is_outside: Callable[[Any], bool], left_out: Container[int] = ()
 ) -> Iterator[Any]:
-    """All that some objects lead to, themselves first, without what their values are made of.
+    """Some objects, and the objects that they refer to, directly or not.
 
     Args:
-        values: The objects, which are looked into in any case.
-        is_outside: Whether an object was there before the trace, and is not looked into.
-        left_out: The ids of objects that are passed over.
+        values: The objects, which are followed in any case.
+        is_outside: Whether an object existed before the trace, and is not followed.
+        left_out: The ids of objects that are skipped.
     """
     waiting, known = [*values], {*map(id, values)}
     first = len(waiting)
@@ -75,7 +75,7 @@ def led_to(
 
 
 def _held(value: Any) -> Iterable[Any]:
-    """What an object holds, but for what all of a program shares."""
+    """The objects that ``value`` refers to, except those that all code shares."""
     if isinstance(value, type | ModuleType | CodeType):
         return ()
     if type(value).__module__.partition(".")[0] in _MACHINERY:

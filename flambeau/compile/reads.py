@@ -1,15 +1,16 @@
 """Reads of a traced function outside itself, noted at the moment of the read.
 
-A trace takes the values of globals, closures and attributes into its program, so each of them is
-noted with the value that it had before the function could change it. Globals and closures are noted
-when a function starts whose code names them; attributes when somebody asks for them, if the object
-can tell, and otherwise by the names in the code that ran.
+The program depends on the values of globals, closures and attributes, so each is noted with its
+value before the function could change it. Globals and closures are noted when a function starts
+whose code names them. Attributes are noted when they are read if the object announces reads, and
+otherwise by the names in the code that ran.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import sys
 from collections.abc import Callable, Mapping
 from types import FrameType, FunctionType, MemberDescriptorType, ModuleType
@@ -39,36 +40,31 @@ from flambeau.core.identity import MISSING, Same
 from flambeau.core.tensor import Tensor
 from flambeau.core.tensor_class import is_own_frame
 
-# Attributes that give the whole state of an object, for a copy or a table of it.
+# Attributes that give the whole state of an object.
 _WHOLE = ("__dict__", "__reduce__", "__reduce_ex__", "__getstate__", "__dir__")
-# What their methods read is what users ask for.
+# The methods of schedulers read for the user.
 _SCHEDULERS = "flambeau.optim.lr_scheduler"
-# What describes classes and functions, and is looked up on them without asking them.
+# Descriptions of classes and functions, which cannot announce reads.
 _DESCRIBING = {"__name__", "__qualname__", "__doc__", "__module__"}
 _STABLE = (FunctionType, staticmethod, classmethod, property, MemberDescriptorType)
 _TABLES = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 
 
 class Reads(ReadsByName):
-    """What one trace has read outside.
-
-    Takes what `Discovery` takes.
-    """
+    """The reads of one trace outside. Arguments as for `Discovery`."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        #: While this is true, what is read is read by the trace itself.
+        #: Whether the trace itself reads now.
         self.paused: bool = True
-        #: Attributes of modules, of which the guard compares all if they are called.
+        #: Attributes of modules. If a module is called, the guard compares all its attributes.
         self.members: dict[Outside, Any] = {}
-        #: Tables of members of modules, by module and name, with their contents.
+        #: Modules' tables of members, by module and name, with their contents.
         self.tables: dict[tuple[int, str], tuple[Any, Any]] = {}
         self._done: set[Any] = set()
 
-    # The events
-
     def running(self) -> interception.Running:
-        """A block in which functions are noted when they start."""
+        """A block in which the start of functions is noted."""
         kinds = is_of_user_or_layers, is_of_chance, is_of_package
         self._running = interception.Running(
             self.started, lambda file: any(each(file) for each in kinds)
@@ -76,7 +72,7 @@ class Reads(ReadsByName):
         return self._running
 
     def unwatched(self) -> contextlib.AbstractContextManager[None]:
-        """A block in which no function runs that is the user's, a layer's or another package's."""
+        """A block in which only flambeau's own code runs, except layers."""
         return contextlib.nullcontext() if self._running is None else self._running.suspended()
 
     def started(self, frame: FrameType) -> None:
@@ -124,8 +120,8 @@ class Reads(ReadsByName):
             return
         self.paused = True
         try:
-            if _keeps_to_itself(type(value)) and not is_module(value) and _is_asked_by_own_code():
-                # An optimizer, say, whose state is watched where it is used.
+            if _is_watched_elsewhere(type(value)) and not is_module(value) and _is_own_read():
+                # For example the state of an optimizer, which is watched by itself.
                 return
             self._done.add((id(value), name))
             if is_module(value):
@@ -138,21 +134,21 @@ class Reads(ReadsByName):
             self.paused = False
 
     def note_absent(self, tensor: Tensor, name: str) -> None:
-        """Note that ``tensor`` was asked for an attribute that the user has not set."""
+        """Note the read of an attribute of ``tensor`` that the user has not set."""
         self._note(Outside(vars(tensor), name, (), f"{type(tensor).__name__}.{name}"))
 
     def note_attributes(self, tensor: Tensor) -> None:
-        """Note all that the user has set on ``tensor``."""
+        """Note all attributes that the user has set on ``tensor``."""
         self._note(Returned(functools.partial(names_of_attributes, tensor)))
         for name in names_of_attributes(tensor):
             self._note_and_discover(Outside(tensor, None, (name,)))
 
     def note_setting(self, read: Callable[[], Any]) -> None:
-        """Note that a setting of the process is asked for."""
+        """Note the read of a setting of the process."""
         self._note(Returned(read, label=f"{getattr(read, '__name__', read)}()"))
 
     def enter(self, module: Any) -> None:
-        """Note what calling a module depends on besides the module itself."""
+        """Note the values besides its attributes on which the call of a module depends."""
         cls = type(module)
         self._note(Outside(cls, None, ("forward",)))
         self._know_kind(cls)
@@ -177,22 +173,19 @@ class Reads(ReadsByName):
             interception.stop_telling_of_module(module, self)
 
     def settle(self) -> None:
-        """Decide what else matters, and what does not, once the function has run."""
+        """Add places that became known late, and drop others, after the function has run."""
         for place, value in self._settings.items():
             if place.get() is not value:
-                # The package counts something.
+                # The package counts in it.
                 self.places.pop(place, None)
         for code, functions in self._functions.items():
-            # Those that did not run: somebody may have looked for their attributes.
+            # Code may have looked for attributes of functions that did not run.
             if code not in self._ran:
                 self.states.update({id(each): vars(each) for each in functions})
                 for cls, name in self._of_class.get(code, ()):
                     if name in self._names:
                         self.note_of_class(cls, name)
-        described = [
-            *self._classes,
-            *(each for found in self._functions.values() for each in found),
-        ]
+        described = [*self._classes, *itertools.chain.from_iterable(self._functions.values())]
         for name in _DESCRIBING & self._names:
             for each in described:
                 self._note(Outside(each, None, (name,), f"{each.__name__}.{name}"))
@@ -207,10 +200,10 @@ class Reads(ReadsByName):
     def _read(self, value: Any, name: str) -> None:
         kind, state = type(value), state_of(value)
         is_layer = is_module(value)
-        if _keeps_to_itself(kind) and not is_layer and _is_asked_by_own_code():
+        if _is_watched_elsewhere(kind) and not is_layer and _is_own_read():
             return
         is_of_library = isinstance(value, ModuleType) and is_of_library_module(value.__name__)
-        if is_of_library and _is_asked_by_a_library():
+        if is_of_library and _is_library_read():
             return
         self._done.add((id(value), name))
         if isinstance(value, ModuleType) and in_class(kind, name) is MISSING:
@@ -220,7 +213,7 @@ class Reads(ReadsByName):
                 self._find_by_name(value, self._known[id(value)][1])
                 if name == "__dict__":
                     self._note_all_globals(state)
-            elif not is_layer or not _is_asked_by_own_code():
+            elif not is_layer or not _is_own_read():
                 self._read_whole(value, state)
         elif is_layer and (name in _TABLES or name in state or _is_member(state, name)):
             self._note_member(value, name)
@@ -236,33 +229,33 @@ class Reads(ReadsByName):
         self, value: Any, name: str, kind: type, state: dict[str, Any], is_layer: bool
     ) -> None:
         definer = definer_of(kind, name)
-        found = MISSING if definer is None else vars(definer)[name]
-        self.discover(found)
+        member = MISSING if definer is None else vars(definer)[name]
+        self.discover(member)
         if definer is None:
             pass
         elif is_of_library_class(definer):
-            if not _is_asked_by_a_library():
+            if not _is_library_read():
                 self._note_of_class(kind, name)
         else:
-            more = ("__func__",) if isinstance(found, classmethod) else ()
-            is_plain = not hasattr(type(found), "__get__")
-            if not is_plain and not isinstance(found, _STABLE):
-                # The descriptor makes a new value each time.
+            more = ("__func__",) if isinstance(member, classmethod) else ()
+            is_plain = not hasattr(type(member), "__get__")
+            if not is_plain and not isinstance(member, _STABLE):
+                # The descriptor returns a new value at each read.
                 self._note(Returned(functools.partial(in_class, kind, name)))
             if not (is_plain and name in state):
                 place = Outside(kind, None, (name, *more), f"{kind.__name__}.{name}")
                 self._note_and_discover(place)
-        if name in state or (found is not MISSING and _is_slot(found)):
+        if name in state or (member is not MISSING and _is_slot(member)):
             self._note_at(value, name)
         elif hasattr(value, "__dict__"):
             place = Outside(state, name, (), self._label(value, name))
             if is_layer:
                 self.members[place] = value
-                if found is MISSING:
+                if member is MISSING:
                     for table in _TABLES[:3]:
                         self._note_member(value, table)
             self._note(place)
-        elif found is MISSING:
+        elif member is MISSING:
             self._note_at(value, name)
 
     def _read_whole(self, value: Any, state: dict[str, Any]) -> None:
@@ -275,14 +268,14 @@ class Reads(ReadsByName):
 
     def _note_at(self, value: Any, name: str) -> None:
         place = Outside(value, None, (name,), self._label(value, name))
-        found = place.get()
+        container = place.get()
         self._note_and_discover(place)
-        if is_own(type(value)) and isinstance(found, list | dict):
-            # Flambeau's own containers are compared by identity, and watched where it uses them.
-            self._note(Returned(functools.partial(len, found), label=f"len({place})"))
+        if is_own(type(value)) and isinstance(container, list | dict):
+            # Flambeau's own containers are compared by identity: their members are watched.
+            self._note(Returned(functools.partial(len, container), label=f"len({place})"))
 
     def _note_member(self, module: Any, name: str) -> None:
-        """Note that a member or a plain attribute of a module is read or set."""
+        """Note the read or write of a member or a plain attribute of a module."""
         if name in _TABLES:
             table = state_of(module).get(name, {})
             self.tables.setdefault((id(module), name), (module, content_of(table)))
@@ -302,9 +295,9 @@ class Reads(ReadsByName):
 
 
 def content_of(table: Any) -> Any:
-    """A table of members in a form that compares by identity."""
+    """The content of a table of members, to be compared by identity."""
     if isinstance(table, dict):
-        # Held, so that no other object can take the place of one of them.
+        # `Same` holds a member, so that no other object gets its id.
         return [(name, Same(each)) for name, each in table.items()]
     return sorted(table or ())
 
@@ -314,35 +307,35 @@ def _is_member(state: Mapping[str, Any], name: str) -> bool:
     return name in parameters or name in buffers or name in modules
 
 
-def _is_slot(found: Any) -> bool:
-    return type(found).__name__ == "member_descriptor"
+def _is_slot(member: Any) -> bool:
+    return type(member).__name__ == "member_descriptor"
 
 
 @functools.lru_cache(maxsize=1024)
-def _keeps_to_itself(kind: type) -> bool:
-    """Whether reads of these objects by flambeau's own code are watched elsewhere."""
+def _is_watched_elsewhere(kind: type) -> bool:
+    """Whether reads of these objects by flambeau's own code need no note."""
     return any(
         is_own(cls) and not naming.module_of(cls).startswith(_SCHEDULERS) for cls in kind.__mro__
     )
 
 
-def _is_asked_by_own_code() -> bool:
-    """Whether flambeau's code, not the user's, has asked for the attribute that is being noted."""
-    frame = _asking(sys._getframe(3))
+def _is_own_read() -> bool:
+    """Whether flambeau's code reads the attribute that is being noted."""
+    frame = _reading(sys._getframe(3))
     return frame is None or is_own_frame(frame)
 
 
-def _is_asked_by_a_library() -> bool:
-    """The same for code of any library."""
-    frame = _asking(sys._getframe(3))
+def _is_library_read() -> bool:
+    """Whether code of any library reads the attribute that is being noted."""
+    frame = _reading(sys._getframe(3))
     return frame is None or is_of_library(frame.f_code)
 
 
-def _asking(frame: FrameType | None) -> FrameType | None:
-    """The first frame from this one outwards that belongs to the traced code."""
+def _reading(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame, from this one outwards, of the traced code."""
     while frame is not None and (
         frame.f_globals.get("__name__") in (interception.__name__, __name__)
-        # Python's `dir` calls the module's own.
+        # `dir` calls the ``__dir__`` of a module.
         or frame.f_code.co_name == "__dir__"
     ):
         frame = frame.f_back

@@ -1,13 +1,15 @@
-"""Values that code finds by the names in it: globals, closures, imports, and their attributes.
+"""Values that code reads by name: globals, closures, imports, and their attributes.
 
-Python does not tell when code reads a global, so the names in code are looked up when it starts.
+Reads of globals cannot be observed, so the names in code are looked up when it starts.
 """
 
 from __future__ import annotations
 
 import builtins
 import functools
+import itertools
 import sys
+from collections.abc import Iterable
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -31,7 +33,7 @@ from flambeau.core import naming
 from flambeau.core.identity import MISSING
 from flambeau.core.tensor import Tensor
 
-# What finds attributes by names that are computed, globals by text, and runs code given as text.
+# Names of functions and methods that read attributes by computed names, or run code from text.
 _COMPUTING = {
     "getattr", "hasattr", "vars", "dir", "eval", "exec", "attrgetter", "methodcaller", "__dict__",
     "__getattribute__", "copy", "deepcopy", "asdict", "replace", "fields", "format", "format_map",
@@ -45,23 +47,20 @@ _BY_TEXT = {"globals", "eval", "exec", "vars", "locals"}
 _FEW = 256
 # Flambeau's own objects with settings as attributes.
 _WITH_SETTINGS = "flambeau.backends"
-# Packages keep functions, classes and tables in their globals, which stay as they are.
+# Other globals of packages, such as functions, classes and tables, do not change.
 _SETTINGS = (bool, int, float, complex, str, type(None))
 
 
 class ReadsByName(Discovery):
-    """What one trace has read outside by names that stand in code.
-
-    Takes what `Discovery` takes.
-    """
+    """The reads of one trace outside, by the names in code. Arguments as for `Discovery`."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        #: Whether code looks up globals of the script by names that it computes.
+        #: Whether code reads globals of the script by computed names.
         self.looks_into_script = False
-        # Numbers and texts among the globals of packages, with what they were.
+        # Numbers and strings among the globals of packages, with their first values.
         self._settings: dict[Outside, Any] = {}
-        # The names in the code that ran, and whether this may have computed others.
+        # The names in the code that ran, and whether it may have computed others.
         self._names: set[str] = set()
         self._computes_names = False
 
@@ -73,14 +72,14 @@ class ReadsByName(Discovery):
             for cls, name in self._of_class.get(code, ()):
                 self.note_of_class(cls, name)
         if namespace.get("__name__", "").startswith("namedtuple_"):
-            # Python's own, although no file says so.
+            # Code that `collections.namedtuple` generates has no file.
             return
         names = names_of(code)
         self._note_globals(names, namespace)
         self._note_uncommon(names, namespace)
 
     def _note_globals(self, names: Names, namespace: dict[str, Any]) -> None:
-        """Note the globals that code names, what it imports, and their attributes in its chains."""
+        """Note the globals and imports that code names, and their attributes in its chains."""
         for name in names.globals:
             if name in namespace:
                 self._note_and_discover(Outside(namespace, name))
@@ -95,17 +94,16 @@ class ReadsByName(Discovery):
         for root, steps in names.chains:
             self._follow(self._root(root, namespace, root in names.imports), root, steps)
         for root in names.bare:
-            found = self._root(root, namespace, root in names.imports)
-            if isinstance(found, ModuleType):
-                self.discover(found, root)
+            module = self._root(root, namespace, root in names.imports)
+            if isinstance(module, ModuleType):
+                self.discover(module, root)
                 if not _COMPUTING.isdisjoint(names.attributes):
                     # getattr(flambeau, name)
-                    self._let_tell(found, root)
+                    self._let_tell(module, root)
 
     def _note_uncommon(self, names: Names, namespace: dict[str, Any]) -> None:
-        """Note values that code may find by text, or by bypassing the objects themselves."""
+        """Note values that code may read by computed names, or past the objects themselves."""
         if not _BY_TEXT.isdisjoint(names.globals):
-            # Globals, and names in source code, that are asked for by a text.
             for name in names.attributes:
                 if name.isidentifier() and not hasattr(builtins, name):
                     self._note_and_discover(Outside(namespace, name))
@@ -128,17 +126,17 @@ class ReadsByName(Discovery):
                 self._note_and_discover(Outside(sys.modules, namespace["__name__"]))
         if not _OF_FUNCTIONS.isdisjoint(names.attributes):
             self._looks_into_functions = True
-            for function in [each for found in self._functions.values() for each in found]:
+            for function in [*itertools.chain.from_iterable(self._functions.values())]:
                 self._note_function(function)
-                found = self._names.intersection(function.__globals__)
-                self._note_all(Outside(function.__globals__, name) for name in found)
+                known = self._names.intersection(function.__globals__)
+                self._note_all(Outside(function.__globals__, name) for name in known)
 
     def _note_all_globals(self, namespace: dict[str, Any]) -> None:
-        """Note whatever code may find in the globals of a module by names that it computes."""
+        """Note all globals of a module, which code may read by computed names."""
         is_script = namespace.get("__name__") == "__main__"
         self.states[id(namespace)] = namespace
         for name, value in [*namespace.items()]:
-            # A script binds tensors and losses again at each step.
+            # A script assigns tensors and losses at each step.
             if not (name.startswith("__") or (is_script and isinstance(value, Tensor))):
                 self._note_and_discover(Outside(namespace, name))
         self.looks_into_script = self.looks_into_script or is_script
@@ -161,7 +159,7 @@ class ReadsByName(Discovery):
                     self._follow(namespace[root], root, steps[:1])
 
     def _note_forward(self, frame: FrameType) -> None:
-        """Note the ``forward`` of a library's layer that starts, whoever calls it and how."""
+        """Note the ``forward`` of a library's layer when it starts."""
         code = frame.f_code
         module = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
         if is_module(module):
@@ -172,7 +170,7 @@ class ReadsByName(Discovery):
                     self._note(Outside(cls, None, ("forward",)))
 
     def _note_settings(self, code: CodeType, namespace: dict[str, Any]) -> None:
-        """Note the numbers and texts among the globals that code of an installed package names."""
+        """Note the numbers and strings among the globals that code of a package names."""
         for name in names_of(code).globals:
             value = namespace.get(name, MISSING)
             if isinstance(value, _SETTINGS):
@@ -181,10 +179,10 @@ class ReadsByName(Discovery):
                 self._note(place)
 
     def _run_ahead(self, function: FunctionType) -> bool:
-        """Take ``function`` for one that runs, and the functions that it calls by name too.
+        """Assume that ``function`` and the functions that it calls by name run.
 
         Returns:
-            Whether they ask objects for attributes, which are only known when they run.
+            Whether they read attributes of objects, which are only known when they run.
         """
         waiting, seen, asks = [function], set(), False
         for each in waiting:
@@ -199,8 +197,8 @@ class ReadsByName(Discovery):
             if code not in self._ran:
                 self._functions.setdefault(code, []).append(each)
                 self._start(code, namespace)
-            found = (namespace.get(name) for name in names.globals)
-            waiting += [value for value in found if isinstance(value, FunctionType)]
+            values = (namespace.get(name) for name in names.globals)
+            waiting += [value for value in values if isinstance(value, FunctionType)]
         return asks
 
     def _root(self, name: str, namespace: dict[str, Any], is_import: bool) -> Any:
@@ -214,7 +212,7 @@ class ReadsByName(Discovery):
         return sys.modules.get(name)
 
     def _follow(self, value: Any, label: str, steps: tuple[str, ...]) -> None:
-        """Note the attributes of modules, classes and functions that ``steps`` lead through."""
+        """Note the attributes of modules, classes and functions along ``steps``."""
         for name in steps:
             label = f"{label}.{name}"
             if isinstance(value, ModuleType):
@@ -234,34 +232,34 @@ class ReadsByName(Discovery):
             value = in_class(value, name) if isinstance(value, type) else vars(value).get(name)
 
     def _note_of_class(self, cls: type, name: str) -> None:
-        """Note the attribute that instances of a class find under a name."""
-        found = in_class(cls, name)
-        if found is not MISSING and not issubclass(cls, Tensor):
-            more = ("__func__",) if isinstance(found, classmethod) else ()
+        """Note the attribute ``name`` of a class or a class above it."""
+        member = in_class(cls, name)
+        if member is not MISSING and not issubclass(cls, Tensor):
+            more = ("__func__",) if isinstance(member, classmethod) else ()
             place = Outside(cls, None, (name, *more), f"{cls.__name__}.{name}")
             self._note_and_discover(place)
 
     def _note_of_module(self, module: ModuleType, name: str, label: str) -> None:
-        found = vars(module).get(name, MISSING)
-        if isinstance(found, CONTAINERS) and is_of_library_module(module.__name__):
-            # What libraries collect in large ones is their own affair.
-            if len(found) <= _FEW:
+        value = vars(module).get(name, MISSING)
+        if isinstance(value, CONTAINERS) and is_of_library_module(module.__name__):
+            # Large containers of libraries are caches and tables.
+            if len(value) <= _FEW:
                 self._note(Returned(functools.partial(getattr, module, name), label=label))
             return
-        if found is MISSING and is_of_library_module(module.__name__):
+        if value is MISSING and is_of_library_module(module.__name__):
             if in_class(type(module), name) is not MISSING and not name.startswith("__"):
-                # A property of a module with a class of its own.
+                # A property of a module whose class is not Python's.
                 self._note(Outside(module, None, (name,), label))
             return
         self._note_and_discover(Outside(vars(module), name, (), label))
 
     def _note_named(self, value: Any, label: str, names: frozenset[str] | None = None) -> None:
-        """Note the attributes of an object that cannot tell which are read."""
+        """Note the attributes of an object that cannot announce reads."""
         state = named_in(value)
-        all_of_it = self._computes_names and not isinstance(value, ModuleType)
-        for name in (
-            [*state] if all_of_it else (self._names if names is None else names).intersection(state)
-        ):
+        read: Iterable[str] = (self._names if names is None else names).intersection(state)
+        if self._computes_names and not isinstance(value, ModuleType):
+            read = [*state]
+        for name in read:
             if name.startswith("__") and name.endswith("__"):
                 continue
             if isinstance(value, ModuleType):

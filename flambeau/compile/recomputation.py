@@ -1,15 +1,13 @@
-"""Parts of a traced program that its backward computes again instead of keeping what they computed.
+"""Activation checkpointing in a traced program: backward recomputes instead of keeping values.
 
-While a `Region` is open, the tape's nodes know that what they save belongs to it. Where backward
-asks for such a value, the trace gets a note; once it is complete, `expanded` puts copies of the
-operations that lead to these values in the notes' place. So the user's function is called once, and
-what it has drawn and written counts once.
+While a `Region` is open, the values that the tape's nodes save belong to it. When backward needs a
+saved value, the trace gets a note. After the trace, `expanded` replaces the notes by copies of the
+operations that compute these values. So the user's function runs once, and draws and writes once.
 
-XLA would find that the copies compute known values, and keep these after all. JAX's own
-checkpointing stops it by optimization barriers, which the versions of XLA that come with JAX 0.10
-drop early in programs for the CPU. Here the copies start from inputs that are selected by a
-condition which is always true, but which XLA cannot know before it has the cotangents: that needs
-nothing of the backend.
+XLA would merge the copies with the originals, and keep the values after all. JAX's checkpointing
+uses optimization barriers against that, which the XLA of JAX 0.10 drops early in programs for the
+CPU. Here the copies start from inputs that are selected by a condition which is always true, but
+which XLA cannot evaluate before it has the cotangents. That works on every backend.
 """
 
 from __future__ import annotations
@@ -37,11 +35,11 @@ _TOKEN = ShapedArray((), jnp.dtype("bool"))
 
 
 def _primitive(name: str, position: int | None) -> Any:
-    """A note in a trace, which does nothing.
+    """A primitive that marks a place in a trace and computes nothing.
 
     Args:
         name: Its name.
-        position: Which operand it passes on; ``None`` for a new token.
+        position: The position of the operand that it returns; ``None`` to return a new token.
     """
     primitive = jax_core().Primitive(name)
 
@@ -52,7 +50,7 @@ def _primitive(name: str, position: int | None) -> Any:
     def alone(*operands: Any) -> Any:
         return jnp.array(True) if position is None else operands[position]
 
-    # Inside a function that JAX transforms within the trace, nothing is computed again.
+    # Inside a function that JAX transforms within the trace, nothing is recomputed.
     mlir.register_lowering(primitive, mlir.lower_fun(alone, multiple_results=False))
     batching.primitive_batchers[primitive] = lambda operands, dims: (
         alone(*operands), None if position is None else dims[position]
@@ -65,48 +63,48 @@ def _primitive(name: str, position: int | None) -> Any:
 
 @functools.cache
 def _begin() -> Any:
-    """Here a region begins. Gives a token that stands for it."""
+    """Marks the beginning of a region, and returns the region's token."""
     return _primitive("region_to_recompute", None)
 
 
 @functools.cache
 def _again() -> Any:
-    """A backward has come to a region. Gives a token that stands for computing it again.
+    """Marks that a backward has reached a region, and returns the token of the recomputation.
 
-    Its operands are the region's token, a scalar from `_withheld_truth` and, if there is a region
-    around it, the token for computing that again.
+    The operands are the region's token, a scalar from `_withheld_truth` and, inside another
+    region, the token of that region's recomputation.
     """
     return _primitive("recomputation", None)
 
 
 @functools.cache
 def _value() -> Any:
-    """A value that is to be computed again; its operands are the token for that, and the value."""
+    """Marks a value to recompute; the operands are the recomputation's token and the value."""
     return _primitive("recomputed", 1)
 
 
 @jax.jit
 def _withheld_truth(cotangents: Sequence[Any]) -> Any:
-    """True, which XLA finds out only when it has computed the cotangents."""
+    """True, which XLA does not know before it has computed the cotangents."""
     total = sum(jnp.sum(jnp.real(each)).astype(jnp.float32) for each in cotangents)
     return (lax.bitcast_convert_type(total, jnp.uint32) | 1) != 0
 
 
 @jax.jit
 def _held_back(truth: Any, array: Any) -> Any:
-    """``array``, not before ``truth`` is known."""
-    # A constant as the alternative would be kept from the forward program for the backward program.
+    """``array``, which is not available before ``truth`` is known."""
+    # A constant as the alternative would become a residual of the forward program.
     return jnp.where(truth, array, truth.astype(array.dtype))
 
 
 class Progress:
-    """How far a backward in a trace has come.
+    """The progress of a backward in a trace.
 
     Attributes:
-        cotangents: Those of the node that is running.
-        tokens: The token of each region that has been met.
-        is_asked: Whether the node that is running has asked for something to be computed again.
-        gradients: The gradients that the last node gave, without those that are ``None``.
+        cotangents: The cotangents of the running node.
+        tokens: The tokens of the regions that backward has reached.
+        is_asked: Whether the running node has asked for a recomputed value.
+        gradients: The gradients of the last node, without ``None``.
     """
 
     def __init__(self) -> None:
@@ -118,13 +116,10 @@ class Progress:
     @classmethod
     def of(cls, run: engine.Backward) -> Progress:
         """The progress of a run of the engine, kept among its notes."""
-        found = run.notes.get(cls)
-        if found is None:
-            found = run.notes[cls] = cls()
-        return found
+        return run.notes.setdefault(cls, cls())
 
     def pulled(self, gradients: Any) -> Any:
-        """Note the gradients of the node that was running, and return them."""
+        """Note the gradients of the node that has run, and return them."""
         if self.is_asked:
             gradients = [*gradients]
             self.gradients = [each for each in gradients if each is not None]
@@ -133,9 +128,9 @@ class Progress:
 
 
 class Region:
-    """A ``with`` block in a trace: backward computes again what the operators inside save for it.
+    """A ``with`` block in a trace: backward recomputes the values that its operators save.
 
-    Values that the block takes from outside are kept.
+    Values from outside of the block are kept.
     """
 
     def __enter__(self) -> None:
@@ -157,12 +152,11 @@ class Region:
         return Tensor._wrap(array if token is None else _value().bind(token, array))
 
     def _again(self) -> Any:
-        """The token for computing this again in the backward that is running; ``None`` if none is.
+        """The token of this region's recomputation; ``None`` if no backward is running.
 
-        The tape runs the newest nodes first. So when it comes to the first node of this region, all
-        that leads here from outside has arrived: the cotangents of all of its results. These may
-        be constants, as those of the terms of a loss are; so it also waits for the gradients of
-        the region before.
+        The tape runs the newest nodes first. So when it reaches the first node of this region, the
+        cotangents of all of its results have arrived. Cotangents may be constants, as for the terms
+        of a loss, so the recomputation also waits for the gradients of the region before.
         """
         run = engine.running()
         if run is None or self._last < 0:
@@ -186,7 +180,7 @@ class Region:
 
 
 def expanded(jaxpr: Any) -> Any:
-    """A jaxpr where what `Region` was to compute again is computed again."""
+    """``jaxpr`` with the recomputations of its regions."""
     begin = _begin()
     if not any(equation.primitive is begin for equation in jaxpr.eqns):
         return jaxpr
@@ -197,10 +191,10 @@ class _Copies(NamedTuple):
     """One recomputation of a region.
 
     Attributes:
-        start: How many equations come before the region.
-        truth: What its inputs are held back by.
+        start: The number of equations before the region.
+        truth: The condition that holds back the region's inputs.
         outer: The recomputation of the region around it.
-        known: For each variable inside the region and each of its inputs, the copy.
+        known: The copies of the variables and inputs of the region.
     """
 
     start: int
@@ -210,15 +204,15 @@ class _Copies(NamedTuple):
 
 
 class _Expansion:
-    """The equations of a jaxpr, while they are put together."""
+    """The equations of an expanded jaxpr, under construction."""
 
     def __init__(self) -> None:
         self.equations: list[Any] = []
-        # For each variable, which equation gives it.
+        # The number of the equation that computes each variable.
         self.origin: dict[Any, int] = {}
         self.starts: dict[Any, int] = {}
         self.recomputations: dict[Any, _Copies] = {}
-        # What stands for the variables of notes.
+        # The values of the variables of notes.
         self.values: dict[Any, Any] = {}
 
     def run(self, jaxpr: Any) -> Any:
@@ -230,8 +224,8 @@ class _Expansion:
             elif equation.primitive is _again():
                 token, truth, *outer = equation.invars
                 around = self.recomputations[outer[0]] if outer else None
-                made = _Copies(self.starts[token], self._resolved(truth), around, {})
-                self.recomputations[equation.outvars[0]] = made
+                copies = _Copies(self.starts[token], self._resolved(truth), around, {})
+                self.recomputations[equation.outvars[0]] = copies
             elif equation.primitive is _value():
                 copies = self.recomputations[equation.invars[0]]
                 self.values[equation.outvars[0]] = self._copy(copies, operands[1])
@@ -249,7 +243,7 @@ class _Expansion:
         self.equations.append(equation)
 
     def _copy(self, copies: _Copies, atom: Any) -> Any:
-        """What ``atom`` is in a recomputation, which is made as far as that needs it."""
+        """The copy of ``atom`` in a recomputation; the equations that it needs are added."""
         known, literal = copies.known, jax_core().Literal
         waiting, needed = [atom], set()
         while waiting:

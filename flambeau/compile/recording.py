@@ -1,4 +1,4 @@
-"""One trace of a function: what it read, wrote and returned."""
+"""One trace of a function: its reads, writes and results."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from flambeau.compile.source import Page
 from flambeau.compile.watching import WatchingTrace
 from flambeau.compile.where import (
     Argument,
+    Created,
     Flag,
     Gradient,
     Hook,
     Itself,
-    Made,
     OnTape,
     Where,
     Whole,
@@ -44,13 +44,13 @@ from flambeau.core.trace import Handle
 
 
 class Recording(Results):
-    """One trace of a function: what it read, wrote and returned.
+    """One trace of a function: its reads, writes and results.
 
     Args:
         function: The user's function.
         joined: The leaves of the arguments, with the Cells that they share.
         structure: The structure of the arguments.
-        answers: What questions about tensors' values are answered; see `answers`.
+        answers: The answers to questions about tensors' values; see `answers`.
     """
 
     def __init__(
@@ -63,31 +63,30 @@ class Recording(Results):
         super().__init__(WatchingTrace(tape.sequence_now()))
         self.function = function
         self.telling = Telling(answers)
-        # The positions of the values that were asked for, and what the function was told.
+        # The positions of the outputs with the values that were asked for, and the answers.
         self.asked: list[int] = []
         self.told: list[Any] = []
         self.structure = structure
         self.joined = joined
-        #: Where the program's effects are written; and what is left and returned.
+        #: The page with the program's effects; and the stored and returned values.
         self.page = Page()
         self.keeping: Keeping
         self.failed: bool = False
-        # The slots that it changes, with what stood there.
+        # The slots that the function changes, with their old values.
         self.changed: list[tuple[Any, Any]] = []
-        # Each write-back to a Cell, an argument or the whole Cell of one, as the position of its
-        # output and how many writes it stands for.
+        # The Cells and arguments that are written, each with its output and the number of writes.
         self.writes: dict[Cell | Where, tuple[int, int]] = {}
-        # What else each call changes of tensors; `Effects` says which values go where.
+        # Other changes of tensors: places and their values, as `Effects` reads them.
         self.effects: list[tuple[Where, Any]] = []
-        # Those of them that must hold the same object.
+        # The slots that must hold the same object, with that object.
         self.staying: list[tuple[Any, Any]] = []
-        # The slots that the function itself puts something into, with that.
+        # The slots that the function sets, with their new values.
         self.assigned: list[tuple[Any, Any]] = []
 
     def record(self) -> Any:
-        """Trace the function and give the closed jaxpr.
+        """Trace the function; return the closed jaxpr.
 
-        Where the function or the trace fails, whatever it had changed is as it was before.
+        If the function or the trace fails, all its changes are undone.
 
         Raises:
             CompileError: The function needs a value that is not known yet.
@@ -105,7 +104,7 @@ class Recording(Results):
             self.trace.begin(self.function, self.joined.leaves, classes)
             self.trace.__enter__()
             notice_attributes(self.trace)
-            # Values of context variables that it sets are gone with this copy.
+            # In a copy of the context, so that changes of context variables are undone.
             closed = contextvars.copy_context().run(jax.make_jaxpr(self._run), *arrays)
             self._leave()
             return closed
@@ -120,10 +119,10 @@ class Recording(Results):
             raise
 
     def _leave(self, put_settings_back: Callable[[], None] | None = None) -> None:
-        """End the trace. All of it may be done again where an exception interrupts it.
+        """End the trace. After an interrupt it may be called again.
 
         Args:
-            put_settings_back: Puts back the settings of before, if the trace has failed.
+            put_settings_back: Restores the settings, if the trace has failed.
         """
         if put_settings_back is not None:
             self.trace.reset()
@@ -166,18 +165,18 @@ class Recording(Results):
 
     def _make_stand_ins(self, tracers: tuple[Any, ...]) -> list[Any]:
         stand_ins = sharing.stand_ins(self.joined, tracers, self.trace)
-        for i, (made, leaf) in enumerate(zip(stand_ins, self.joined.leaves, strict=True)):
+        for i, (stand_in, leaf) in enumerate(zip(stand_ins, self.joined.leaves, strict=True)):
             if arguments.is_input(leaf):
-                self.own.setdefault(made, i)
-                self.given.setdefault(made, Handle.of(made))
-                if made is not leaf:
-                    self.trace.facts.given.setdefault(made, (i, leaf))
+                self.own.setdefault(stand_in, i)
+                self.given.setdefault(stand_in, Handle.of(stand_in))
+                if stand_in is not leaf:
+                    self.trace.facts.given.setdefault(stand_in, (i, leaf))
         return stand_ins
 
     def _warn_of_arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], stand_ins: list[Any]
     ) -> None:
-        """Warn if a container among the arguments was changed, which is one of the trace's own."""
+        """Warn if the function has changed a container among its arguments, which is a copy."""
         leaves, structure = arguments.flatten(args, kwargs)
         same = structure == self.structure
         if not same or any(a is not b for a, b in zip(leaves, stand_ins, strict=False)):
@@ -188,7 +187,7 @@ class Recording(Results):
             )
 
     def _collect_kept(self, returned: Any, active: list[Watch], stand_ins: list[Any]) -> None:
-        """Write the Python that makes the values which the function leaves and returns."""
+        """Write the Python code that creates the values which the function stores and returns."""
         holders = {*map(id, self.trace.modules)}
         holders |= {id(slot.root) for slot, _ in self.assigned if isinstance(slot, Outside)}
         hidden, knows = hidden_objects(self, returned), self.trace.reads_outside.knows
@@ -197,9 +196,9 @@ class Recording(Results):
             holders, stand_ins,
         )  # fmt: skip
         writer = Writer(origin, self.page)
-        # Not before `hidden_objects` has looked at all that refers to these objects.
-        left = [*self.assigned, *self.trace.facts.new_attributes(), *self._sparse_gradients()]
-        self.keeping = Keeping(writer, active, left, returned)
+        # After `hidden_objects`, which inspects all references to these objects.
+        stored = [*self.assigned, *self.trace.facts.new_attributes(), *self._sparse_gradients()]
+        self.keeping = Keeping(writer, active, stored, returned)
         self._settle_objects(holders)
         if writer.numbers_in:
             errors.warn(
@@ -208,7 +207,7 @@ class Recording(Results):
             )
 
     def _settle_objects(self, holders: set[int]) -> None:
-        """Refuse objects that would keep a tensor of the trace where no call sets it."""
+        """Refuse objects that would keep a tensor of the trace which no call replaces."""
         objects = self.trace.reads_outside.own
         objects.settle(self._reaches_trace, holders)
         strays = objects.strays(self._reaches_trace)
@@ -228,7 +227,7 @@ class Recording(Results):
                 )
 
     def _trace_backward(self) -> None:
-        """Go on with the trace: from the results that require grad back to where they come from."""
+        """Continue the trace backwards from the results that require grad."""
         trace = self.trace
         written = self._written()
         trace.log.replace_again()
@@ -264,13 +263,12 @@ class Recording(Results):
         return _by_identity(trace.values), _by_identity(trace.grads), trace.log.count()
 
     def _is_known(self, tensor: Tensor) -> bool:
-        """Whether ``tensor`` was there before the function, or is returned by it."""
-        made = isinstance(tensor._cell.array, Tracer) and tensor not in self.trace.exchanged
-        is_result = tensor in self.returned
-        return not made or is_result or tensor in self.own
+        """Whether ``tensor`` existed before the function, or is one of its results."""
+        is_new = isinstance(tensor._cell.array, Tracer) and tensor not in self.trace.exchanged
+        return not is_new or tensor in self.returned or tensor in self.own
 
     def _sparse_gradients(self) -> Iterator[tuple[Where, Any]]:
-        """The gradients that consist of several tensors; those of arguments become dense."""
+        """The sparse gradients; those of arguments become dense."""
         for tensor, grad in [*self.trace.grads.items()]:
             if grad is None or type(grad) not in OWN_PARTS:
                 continue
@@ -287,7 +285,7 @@ class Recording(Results):
         written: set[Cell] = set()
         for stand_in, i in self.own.items():
             cell = self.given[stand_in].cell
-            # Of one that was there before the trace knows the writes.
+            # The trace counts the writes to other Cells.
             if cell.version and cell not in written and trace.is_made_inside(cell):
                 written.add(cell)
                 argument = Argument(i)
@@ -303,11 +301,11 @@ class Recording(Results):
                 self.effects.append((Gradient(Itself(tensor)), result))
             elif tensor in self.returned:
                 self.keep(grad)
-                self.effects.append((Gradient(Made(self.returned[tensor])), self.result(grad)))
+                self.effects.append((Gradient(Created(self.returned[tensor])), self.result(grad)))
         self._collect_flags()
 
     def _collect_exchanges(self) -> None:
-        """Find the tensors from outside that were given another Cell or view."""
+        """Find the tensors from outside that got another Cell or view."""
         trace = self.trace
         handles = self.given | {tensor: trace.tensors[tensor] for tensor in trace.exchanged}
         owners = {handle.cell: tensor for tensor, handle in trace.tensors.items()}
@@ -329,12 +327,12 @@ class Recording(Results):
         ]
 
     def _is_detached(self, tensor: Tensor) -> bool:
-        """Whether the function takes ``tensor`` off the tape."""
+        """Whether the function has detached ``tensor``."""
         before = self.trace.tensors.get(tensor) or self.given.get(tensor)
         return before is not None and before.grad_fn is not None and tensor._grad_fn is None
 
     def _collect_moved(self) -> None:
-        """Find the tensors from outside whose history goes on inside, or ends there."""
+        """Find the tensors from outside whose history continues or ends in the function."""
         for tensor, before in self.tensors_before().items():
             own = tensor._view is None or tensor._view.base is None
             if own and tensor._grad_fn is not before.grad_fn:
@@ -344,7 +342,7 @@ class Recording(Results):
                 self.effects.append((OnTape(self.where_is(tensor)), number))
 
     def _collect_hooks(self) -> None:
-        """Find the hooks that the function leaves on tensors from outside."""
+        """Find the hooks that the function registers on tensors from outside."""
         self.effects += self.trace.hooks.new(self.where_is)
         for tensor, i in self.own.items():
             leaf, node = self.joined.leaves[i], tensor._grad_fn
@@ -353,12 +351,12 @@ class Recording(Results):
                 self.effects.append((Hook(Argument(i), "retain_grad"), None))
 
     def moved_arguments(self) -> set[int]:
-        """The positions of arguments whose history goes on inside, or ends there."""
+        """The positions of arguments whose history continues or ends in the function."""
         tensors = [where.of for where, _ in self.effects if isinstance(where, OnTape)]
         return {each.position for each in tensors if isinstance(each, Argument)}
 
     def _collect_slots(self, returned: Any) -> list[Watch]:
-        """Find the values that the function leaves behind, and the places that they depend on.
+        """Find the values that the function stores, and the places that they depend on.
 
         Returns:
             The watches over the containers that change.
@@ -367,7 +365,7 @@ class Recording(Results):
         log.refuse_strays()
         trace.settle()
         side_effects = []
-        # A module that was entered and then switched counts in the mode that it had outside.
+        # For a module that was entered and then switched, the mode from outside counts.
         modes = {Member(module, guard.TRAINING) for module in trace.switched}
         trace.ignore_members()
         snapshots: list[Any] = [*trace.all_snapshots(), trace.outside, trace.members]
@@ -389,16 +387,16 @@ class Recording(Results):
         return active
 
     def _look_at_change(self, slot: Any, before: Any) -> list[str]:
-        """Note that the function has put something into ``slot``; give its name if it may not."""
+        """Note that the function has set ``slot``; return its name if calls cannot repeat that."""
         value = slot.get()
-        # A container that was only found while the function ran may be its own, or anything else.
+        # A container that was found while the function ran may have been created by it.
         is_unknown = type(before) in KINDS and not self.trace.log.watches_in(before)
         if is_unknown or not (isinstance(value, Tensor) or self._reaches_trace(value)):
             return [str(slot)]
         if isinstance(slot, Returned) and not isinstance(slot, Variable):
             raise errors.CompileError(
-                f"the compiled function changes what {slot} gives to a tensor without a value, "
-                "which no program can put there; return the tensor"
+                f"the compiled function changes the result of {slot} to a tensor without a value, "
+                "which no program can set; return the tensor"
             )
         self.assigned.append((slot, value))
         self.slot_before.append((slot, before))
@@ -408,7 +406,7 @@ class Recording(Results):
         return reaches_trace(value, self.trace.reads_outside.knows)
 
     def _collect_active(self) -> tuple[list[Watch], list[str]]:
-        """The watches over containers that change, and the names of those that Python counts in."""
+        """The watches over containers that change, and the names of those with counters."""
         trace, log = self.trace, self.trace.log
         names: list[str] = []
         more = [each for _, before in self.slot_before for each in log.watches_in(before)]
@@ -426,9 +424,9 @@ class Recording(Results):
         return active, names
 
     def _restore(self) -> None:
-        """Restore the values that the trace replaced, so that no tracer is left anywhere.
+        """Restore the values that the trace replaced, so that no tracer remains.
 
-        Once it has failed, what it assigned besides tensors is put back as well.
+        If the trace has failed, restore all other assigned values too.
         """
         self.trace.log.restore()
         for tensor in self.trace.exchanged:

@@ -1,7 +1,7 @@
-"""Objects of dataclasses that stand where the function puts another one at each call.
+"""Objects of dataclasses that the function replaces at each call.
 
-For example ``self.state = State(self.state.hidden + x)``. A program then looks for the tensors
-in whatever object stands there, unless something else leads to the object that the trace has found.
+For example ``self.state = State(self.state.hidden + x)``. The program then reads the tensors from
+the present object, unless the object that the trace has found is also reached in another way.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from flambeau.compile.reaching import led_to
 
 
 def objects_that_stay(recording: Any, returned: Any) -> list[tuple[Any, Any]]:
-    """The slots that must hold the object that the trace found there, with that object.
+    """The slots that must hold the same object as in the trace, with that object.
 
-    Attributes of the other objects are looked up from now on in the object that is found there.
+    In all other slots, attributes are read from the present object.
 
     Args:
-        recording: The trace, with the slots that the function puts something into.
+        recording: The trace, with the slots that the function sets.
         returned: The result of the function.
     """
     trace = recording.trace
@@ -60,9 +60,9 @@ def _is_known(objects: list[Any], ids: set[int]) -> bool:
 
 
 def left_by(recording: Any, returned: Any) -> list[Any]:
-    """All that the function leaves behind, or returns."""
+    """All objects that the function stores or returns."""
     log = recording.trace.log
-    left = [returned, *(value for _, value in recording.assigned)]
-    left += [each.args for each in log.changes]
-    left += [each.content() for each in log.watches.values() if each.rewritten]
-    return [*led_to([left], recording.trace.reads_outside.knows)]
+    stored = [returned, *(value for _, value in recording.assigned)]
+    stored += [each.args for each in log.changes]
+    stored += [each.content() for each in log.watches.values() if each.rewritten]
+    return [*led_to([stored], recording.trace.reads_outside.knows)]

@@ -1,4 +1,4 @@
-"""How a tensor that a compiled function returns or leaves somewhere is made at each call."""
+"""The tensors that a compiled function returns or stores, and how each call creates them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from flambeau.core.tensor import Tensor
 from flambeau.core.trace import Handle
 from flambeau.core.view import View
 
-#: Stands for the number of an output of the program's node where backward has already run.
+#: In place of the number of an output of the program's node: backward has already run.
 SPENT = -1
-#: Stand for that number where a tensor has been taken off the tape, and where it then was made to
-#: require grad.
+#: In place of that number: the tensor was detached, or was detached and then requires grad.
 DETACHED, LEAF = -2, -3
 
 
@@ -27,13 +26,13 @@ class Result(NamedTuple):
     """One tensor among the results of the function.
 
     Attributes:
-        output: Its position among the program's outputs, or -1 for a tensor that existed before.
-        where: Where a tensor is found that existed before.
-        number: Which output of the program's node it is, `SPENT`, or ``None`` for a leaf.
+        output: Its position among the program's outputs; -1 for a tensor that existed before.
+        where: The place of a tensor that existed before.
+        number: The number of its output of the program's node, `SPENT`, or ``None`` for a leaf.
         requires_grad: Whether it requires grad.
         cls: Its class.
-        is_alias: Whether it is not that tensor, but another handle on the same elements.
-        view: How an alias stands to that tensor, if it shows a part or another shape.
+        is_alias: Whether it is a new handle on the elements of the tensor at ``where``.
+        view: The view of that tensor, if the alias is one.
     """
 
     output: int = -1
@@ -46,25 +45,25 @@ class Result(NamedTuple):
 
     @property
     def is_new_handle(self) -> bool:
-        """Whether each call makes a tensor of any class for it, perhaps on a Cell from outside."""
+        """Whether each call creates a tensor for it, on a new Cell or on one from outside."""
         return self.output >= 0 or self.is_alias
 
 
 class Results:
-    """The tensors that a trace leaves behind or returns, and the outputs of its program.
+    """The tensors that a trace stores or returns, and the outputs of its program.
 
     Args:
         trace: The trace.
 
     Attributes:
-        own: The stand-ins of arguments, with the positions of these.
-        given: The stand-ins as they were when the trace began.
+        own: The stand-ins of arguments, with the arguments' positions.
+        given: The stand-ins, with their state when the trace began.
         outputs: The outputs of the program.
-        returned: The tensors that are left or returned, with their positions among the results.
-        results: How each is made at a call.
+        returned: The stored or returned tensors, with their positions among the results.
+        results: The results, by these positions.
         passing: The gradients that pass through the program.
         slot_before: Places whose values the program checks, with the values that the trace found.
-        looked_up: The Cells of tensors in slots that matter as objects, and not by their values.
+        looked_up: The Cells of tensors in slots that matter by identity, not by their values.
     """
 
     def __init__(self, trace: WatchingTrace) -> None:
@@ -77,16 +76,16 @@ class Results:
         self.passing = Passing()
         self.slot_before: list[tuple[Any, Any]] = []
         self.looked_up: set[Cell] = set()
-        # The outputs that are the arrays of whole Cells which the function makes.
+        # The outputs that are the arrays of new Cells.
         self._output_of: dict[Cell, int] = {}
         self._result_of: dict[Tensor, Result] = {}
 
     def tensors_before(self) -> dict[Tensor, Handle]:
-        """The stand-ins of arguments, and the tensors from outside that took part, as they were."""
+        """The stand-ins of arguments and the tensors from outside, with their former state."""
         return self.given | self.trace.tensors
 
     def keep(self, tensor: Tensor) -> int:
-        """The position among the results of a tensor that the function leaves somewhere."""
+        """The position among the results of a tensor that the function stores or returns."""
         if tensor not in self.returned:
             self.returned[tensor] = len(self.returned)
             self.results.append(self.result(tensor))
@@ -97,7 +96,7 @@ class Results:
         return len(self.outputs) - 1
 
     def result(self, value: Tensor) -> Result:
-        """How ``value`` is made at each call; one object for each tensor."""
+        """The result for ``value``; the same object at each call for one tensor."""
         if value not in self._result_of:
             self._result_of[value] = self._new_result(value)
         return self._result_of[value]
@@ -123,7 +122,7 @@ class Results:
         )
 
     def cell_output(self, cell: Cell) -> int:
-        """The output for all of a Cell that the function makes, one for all its tensors."""
+        """The output for the array of a new Cell, shared by all tensors on the Cell."""
         if cell not in self._output_of:
             self._output_of[cell] = self.add(self.trace.read(cell))
         return self._output_of[cell]
@@ -131,7 +130,7 @@ class Results:
     def _alias(self, value: Tensor) -> Result | None:
         """The result for a new handle on elements of a tensor from outside, if it is one.
 
-        Of views, these are leaves; other views that the function returns are copies.
+        A view is one only if it is a leaf; other views are returned as copies.
         """
         if value.grad_fn is not None or not (value.requires_grad or value._view is None):
             return None
@@ -140,7 +139,7 @@ class Results:
             errors.warn(
                 "the compiled function returns a new leaf that is a copy of elements of a tensor "
                 "from outside: it begins at a computed position, or the function exchanges the "
-                "tensor's data. Later writes to the one do not reach the other; make the leaf "
+                "tensor's data. Later writes to the one do not reach the other; create the leaf "
                 "outside the compiled function"
             )
         return alias
@@ -150,8 +149,8 @@ class Results:
         if view is not None and isinstance(view.starts, Tracer):
             return None
         alias = Result(is_alias=True, cls=type(value), requires_grad=value.requires_grad, view=view)
-        for made, i in self.own.items():
-            if made._cell is cell and made._view is None and self.given[made].cell is cell:
+        for own, i in self.own.items():
+            if own._cell is cell and own._view is None and self.given[own].cell is cell:
                 return alias._replace(where=Argument(i))
         if isinstance(cell.array, Tracer):
             return None
@@ -169,7 +168,7 @@ class Results:
         return any(each.cell is cell for each in self.trace.tensors.values())
 
     def slot_of(self, tensor: Tensor) -> Where | None:
-        """The slot where ``tensor`` stood before the trace, if there is one."""
+        """The slot that held ``tensor`` before the trace, if there is one."""
         for slot, before in self.slot_before:
             for where, each in tensors_in(before, slot):
                 if each is tensor:
@@ -181,7 +180,7 @@ class Results:
         return None
 
     def number(self, value: Tensor) -> int | None:
-        """Which output of the program's node ``value`` is to be."""
+        """The number of the program's node's output for ``value``, see `Result`."""
         node = value.grad_fn
         if node is None or node.spent:
             return None if node is None else SPENT
@@ -189,7 +188,7 @@ class Results:
         return len(self.passing.roots) - 1
 
     def where_is(self, tensor: Tensor) -> Where:
-        """Where a tensor from outside is found at each call."""
+        """The place of a tensor from outside."""
         if tensor in self.own:
             return Argument(self.own[tensor])
         return self.slot_of(tensor) or Itself(tensor)

@@ -1,4 +1,4 @@
-"""Modes of the thread and defaults of the process, which a compiled function may leave changed."""
+"""Modes of the thread and defaults of the process that a compiled function may change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flambeau.core.modes import kept_modes, modes
 
 
 def now() -> dict[str, Any]:
-    """The settings, by what changes them."""
+    """The settings, by the names of the functions that change them."""
     return {
         "set_grad_enabled()": modes.grad_enabled,
         "inference_mode()": modes.inference,
@@ -23,7 +23,7 @@ def now() -> dict[str, Any]:
 
 
 def keep() -> Callable[[], None]:
-    """What puts the settings back as they are now."""
+    """A function that restores the present settings."""
     kept = kept_modes()
     kept.__enter__()
     default_dtype, default_device = dtype._default, device._global_default
@@ -37,10 +37,10 @@ def keep() -> Callable[[], None]:
 
 
 def warn_of_changes(before: dict[str, Any]) -> None:
-    """Warn if the function that was traced has left a setting changed.
+    """Warn if the traced function has changed a setting.
 
     Args:
-        before: What `now` gave before it ran.
+        before: The result of `now` before the function ran.
     """
     changed = [name for name, value in now().items() if value is not before[name]]
     if changed:

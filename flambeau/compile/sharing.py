@@ -1,8 +1,8 @@
 """Arguments that share elements, with each other or with tensors that a program captures.
 
-As long as a program does not write to shared elements, each argument is an input of its own. If it
-does, the function is traced again, and arguments that share a Cell are handles on one Cell in the
-trace too: so a write shows through all of them, and their histories follow their base.
+If a program does not write to shared elements, each argument is an input of its own. If it does,
+the function is traced again with handles on one Cell for arguments that share one. So a write shows
+through all of them, and their histories follow their base.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from flambeau.core.identity import Same
 from flambeau.core.tensor import Tensor
 from flambeau.core.view import View
 
-#: Where the Cell of a joined argument comes from: it is that of another argument, a Cell that the
-#: program captures, or that of a tensor found elsewhere.
+#: The Cell of a joined argument: a Cell that the program captures, or the place of another argument
+#: or tensor that has the Cell.
 Owner = Where | Cell
 
 
@@ -29,14 +29,15 @@ class Joined:
     """The arguments that a trace sees as handles on shared Cells.
 
     Args:
-        leaves: The leaves of the arguments of the call that is traced.
-        owners: For each of these arguments, by position, where its Cell comes from.
-        captured: Tensors that the function also finds outside itself.
+        leaves: The leaves of the arguments of the traced call.
+        owners: The owners of their Cells, by the positions of the arguments.
+        captured: Tensors that the function also reads outside itself.
 
     Attributes:
-        leaves: The leaves, followed by tensors that joined arguments are views of. A finished
-            program has forgotten them.
-        itself: The positions of arguments that are also found outside, and stand for themselves.
+        leaves: The leaves, followed by the bases of views among them. A finished program drops
+            them.
+        itself: The positions of arguments without stand-ins, since the function also reads them
+            outside.
         operands: The inputs of the program that come from the arguments.
     """
 
@@ -52,33 +53,34 @@ class Joined:
         self.leaves, self.kinds = self.look(leaves)
         self.itself: set[int] = {kind.leaf for kind in self.kinds if kind.identity is not None}
         for kind in self.kinds:
-            # A tensor that an argument is a view of shares the argument's Cell.
+            # The base of a view shares the Cell of the view.
             if isinstance(kind.base, int):
                 self.owners.setdefault(kind.base, self.owners[kind.leaf])
         self.operands = self._operands()
 
     def _operands(self) -> list[Where]:
-        found: dict[Where, None] = {}
+        operands: dict[Where, None] = {}
         firsts = places_of(self.leaves)
         for i, leaf in enumerate(self.leaves):
             if not is_input(leaf):
                 continue
             if firsts[id(leaf)] not in self.owners:
-                found[Argument(i)] = None
+                operands[Argument(i)] = None
             elif isinstance(owner := self.owners[firsts[id(leaf)]], Argument):
-                found[Whole(owner)] = None
+                operands[Whole(owner)] = None
         for i in self.owners:
-            if i not in self.itself and _starts_of(self.leaves[i]) is not None:
-                found[Starts(Argument(i))] = None
-        return [*found]
+            view = self.leaves[i]._view
+            if i not in self.itself and view is not None and view.starts is not None:
+                operands[Starts(Argument(i))] = None
+        return [*operands]
 
     def look(self, leaves: Sequence[Any]) -> tuple[list[Any], list[Kind]]:
-        """The leaves with those tensors that joined arguments are views of, and what they are."""
+        """The leaves with the bases of joined views, and the kinds of joined arguments."""
         leaves, kinds = [*leaves], []
         firsts = places_of(leaves)
         waiting = [*self.owners]
         for i in waiting:
-            # At another call there may be fewer tensors.
+            # Another call may have fewer leaves.
             if i >= len(leaves):
                 continue
             kind = self._kind(i, self.owners, leaves, firsts)
@@ -105,7 +107,7 @@ class Joined:
         return Kind(i, self._identity(leaf, owner), look, base)
 
     def _identity(self, tensor: Tensor, owner: Owner) -> Any:
-        """The identity of a tensor, if the function may also find it outside itself."""
+        """The identity of a tensor, if the function may also read it outside itself."""
         if not isinstance(owner, Argument | Cell):
             return "in the slot" if owner.get() is tensor else None
         is_known = not is_input(tensor) or any(tensor is each for each in self.captured)
@@ -117,14 +119,14 @@ class Joined:
 
 
 class Kind(NamedTuple):
-    """How a joined argument looks at its Cell.
+    """The properties of a joined argument.
 
     Attributes:
         leaf: The position of the argument.
-        identity: The argument itself, if the function also finds it outside.
+        identity: The argument itself, if the function also reads it outside.
         look: Shapes, dtypes and the steps of its view.
-        base: What its history follows: the position of another tensor, a tensor that is always
-            the same, or ``None``.
+        base: The base of its view: the position of another tensor, the identity of a tensor that is
+            the same at each call, or ``None``.
     """
 
     leaf: int
@@ -133,19 +135,15 @@ class Kind(NamedTuple):
     base: Any = None
 
 
-def _starts_of(leaf: Tensor) -> Any:
-    return None if leaf._view is None else leaf._view.starts
-
-
 def stand_ins(joined: Joined, tracers: Iterable[Any], trace: Any) -> list[Any]:
     """The tensors that a traced function gets in place of its arguments.
 
     Args:
         joined: The arguments.
-        tracers: Those of the operands.
+        tracers: The tracers of the operands.
         trace: The trace.
     """
-    return _StandIns(joined, dict(zip(joined.operands, tracers, strict=True)), trace).made
+    return _StandIns(joined, dict(zip(joined.operands, tracers, strict=True)), trace).all
 
 
 class _StandIns:
@@ -153,23 +151,23 @@ class _StandIns:
         self.joined, self.given, self.trace = joined, given, trace
         self.kinds = {kind.leaf: kind for kind in joined.kinds}
         self.cells: dict[Argument, Cell] = {}
-        self.found: dict[int, Any] = {}
+        self.by_position: dict[int, Any] = {}
         leaves = joined.leaves
         firsts = places_of(leaves)
-        self.made = [self.at(firsts[id(leaf)]) for leaf in leaves]
-        for made, leaf in zip(self.made, leaves, strict=True):
-            if made is not leaf and leaf._grad is not None:
-                # A tensor that was added since an argument is a view of it has none here.
-                place = firsts.get(id(leaf._grad))
-                made._grad = None if place is None else self.made[place]
+        self.all = [self.at(firsts[id(leaf)]) for leaf in leaves]
+        for new, leaf in zip(self.all, leaves, strict=True):
+            if new is not leaf and leaf._grad is not None:
+                # The gradient of a view's base is not among the leaves.
+                position = firsts.get(id(leaf._grad))
+                new._grad = None if position is None else self.all[position]
 
     def at(self, i: int) -> Any:
         """The stand-in of the leaf at ``i``."""
-        if i not in self.found:
-            self.found[i] = self._make(i)
-        return self.found[i]
+        if i not in self.by_position:
+            self.by_position[i] = self._create(i)
+        return self.by_position[i]
 
-    def _make(self, i: int) -> Any:
+    def _create(self, i: int) -> Any:
         leaf, owner = self.joined.leaves[i], self.joined.owners.get(i)
         if not is_input(leaf):
             return leaf
@@ -178,22 +176,22 @@ class _StandIns:
         if i in self.joined.itself:
             self.trace.note(leaf)
             return leaf
-        made = stand_in(leaf, self._cell(owner))
+        new = stand_in(leaf, self._cell(owner))
         if not isinstance(owner, Argument):
-            self.trace.derived[made] = None
+            self.trace.derived[new] = None
         view = leaf._view
         if view is not None:
             base, starts = view.base, self.given.get(Starts(Argument(i)))
-            place = self.kinds[i].base
-            if isinstance(place, int):
-                base = self.at(place)
+            position = self.kinds[i].base
+            if isinstance(position, int):
+                base = self.at(position)
             elif base is not None:
                 self.trace.note(base)
-            made._view = View(
+            new._view = View(
                 view.steps, view.names, starts, view.shape, view.numpy_dtype, base, view.origin,
                 view.ban,
             )  # fmt: skip
-        return made
+        return new
 
     def _cell(self, owner: Owner) -> Cell:
         if isinstance(owner, Cell):
@@ -206,12 +204,12 @@ class _StandIns:
 
 
 def owners_after(recording: Any, slot_of: Mapping[Cell, Where], count: int) -> dict[int, Owner]:
-    """Which arguments share Cells that the trace has written to, and where those come from.
+    """The owners of Cells that the trace has written to and that arguments share.
 
     Args:
         recording: The finished trace.
-        slot_of: Where the tensor on a Cell stands, if another may stand there at each call.
-        count: How many leaves there are besides those that the trace has added.
+        slot_of: The places of tensors that are looked up at each call, by their Cells.
+        count: The number of leaves without those that the trace has added.
     """
     trace, leaves = recording.trace, recording.joined.leaves
     owners = {i: owner for i, owner in recording.joined.owners.items() if i < count}
@@ -241,19 +239,19 @@ def _is_written(cell: Cell) -> bool:
 
 
 class Sharing:
-    """Which of the tensors that a program finds share a Cell.
+    """The sharing of Cells among the tensors that a program looks up.
 
-    Arguments may share Cells as they like, as long as the program does not write to these.
+    Arguments may share Cells in any way if the program does not write to the Cells.
 
     Args:
         recording: The finished trace.
-        slot_of: Where the tensor on a Cell stands, if another may stand there at each call.
-        count: How many leaves there are besides those that the trace has added.
+        slot_of: The places of tensors that are looked up at each call, by their Cells.
+        count: The number of leaves without those that the trace has added.
     """
 
     def __init__(self, recording: Any, slot_of: Mapping[Cell, Where], count: int) -> None:
         trace, own, leaves = recording.trace, recording.own, recording.joined.leaves
-        #: The Cells that are always the same, and written to.
+        #: The Cells that are written and are the same at each call.
         self.written_cells: set[Cell] = {cell for cell in trace.values if cell not in slot_of}
         arguments = [Argument(i) for i in own.values() if i < count]
         self.tensors: list[Where] = [*arguments, *_tensors_elsewhere(recording)]
@@ -265,7 +263,7 @@ class Sharing:
         given = recording.given
         written |= {leaves[i]._cell for e, i in own.items() if _is_written(given[e].cell)}
         elsewhere = cells[len(arguments) :]
-        # Where a write must be seen, and tensors that are read by way of another place.
+        # Tensors that a write reaches, and tensors that the program reads from another place.
         self.decisive: list[int] = [i for i, cell in enumerate(cells) if cell in written]
         self.decisive += [
             i
@@ -276,31 +274,31 @@ class Sharing:
         self.partition = self._look(leaves)
 
     def holds(self, leaves: list[Any]) -> bool:
-        """Whether the same tensors as in the trace share a Cell."""
+        """Whether the same tensors share Cells as in the trace."""
         return not self.matter or self._look(leaves) == self.partition
 
     def _cells(self, leaves: list[Any]) -> list[Any]:
-        # The guard refuses a value that is no tensor any more.
+        # If a value is not a tensor any more, the guard does not hold.
         return [getattr(each.get(leaves), "_cell", None) for each in self.tensors]
 
     def _look(self, leaves: list[Any]) -> list[int | None]:
-        found: dict[Any, int] = {}
+        first: dict[Any, int] = {}
         groups = []
         for i, cell in enumerate(self._cells(leaves)):
             number = self.numbers.get(cell)
-            groups.append(found.setdefault(cell, i) if number is None else number)
+            groups.append(first.setdefault(cell, i) if number is None else number)
         decisive = {groups[i] for i in self.decisive} | self.fixed
         return [group if group in decisive else None for group in groups]
 
 
 def _tensors_elsewhere(recording: Any) -> list[Where]:
-    """Where the program looks tensors up, besides its arguments."""
+    """The places where the program looks tensors up, besides its arguments."""
     trace = recording.trace
-    found: dict[Where, None] = {}
+    places: dict[Where, None] = {}
     for tensor, grad in trace.grads_read.items():
         if grad is not None and trace.is_outside(tensor) and tensor not in recording.own:
-            found[Gradient(Itself(tensor))] = None
+            places[Gradient(Itself(tensor))] = None
     for holder, before in recording.slot_before:
         for slot, _ in tensors_in(before, holder):
-            found[slot] = None
-    return [*found, *(Whole(Itself(each)) for each in trace.loose)]
+            places[slot] = None
+    return [*places, *(Whole(Itself(each)) for each in trace.loose)]

@@ -1,4 +1,4 @@
-"""Functions that are written as Python for one program: what a loop would do, line by line."""
+"""Python functions that are generated for one program, line by line instead of as a loop."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-# Whose functions and classes are called what they are called in their own code.
+# Packages whose functions and classes keep their names.
 _OWN = ("builtins", "collections", "copy", "flambeau", "itertools")
 
-
-# The file name of these functions in tracebacks, which counts as one of flambeau's.
+# The file name of generated functions in tracebacks, in a folder of flambeau's.
 _FILE = str(Path(__file__).with_name("<generated>"))
 
-# Variables of the lines themselves, besides a letter with a number.
+# Variables of the lines, besides those of a letter and a number.
 _TAKEN = {
     "arrays", "check", "done", "found", "leaves", "look", "make", "node", "outputs", "residuals",
     "results", "write", "x",
@@ -23,7 +22,7 @@ _TAKEN = {
 
 
 class Page:
-    """The objects that some lines of Python name, and functions made of such lines.
+    """Generated functions, and the objects that their lines name.
 
     Attributes:
         objects: The objects by their names.
@@ -37,27 +36,27 @@ class Page:
 
     def name(self, value: Any, prefix: str = "k") -> str:
         """The name of an object, which is held from now on."""
-        found = self._names.get(id(value))
-        if found is None:
-            found = _own_name(value)
-            if found is None or found in self.objects:
-                found = f"{prefix}{len(self.objects)}"
-            self._names[id(value)] = found
-            self.objects[found] = value
-        return found
+        name = self._names.get(id(value))
+        if name is None:
+            name = _own_name(value)
+            if name is None or name in self.objects:
+                name = f"{prefix}{len(self.objects)}"
+            self._names[id(value)] = name
+            self.objects[name] = value
+        return name
 
     def function(self, head: str, lines: Sequence[str]) -> Callable[..., Any]:
         """The function with this ``head``, such as ``"look(leaves)"``, and these lines."""
         body = [f"    {each}" for each in lines or ["pass"]]
         text = "\n".join([f"def {head}:", *body])
         self.texts.append(text)
-        # As variables of a function around it, many objects are found as fast as few.
+        # The objects are variables of a function around it, which are faster than globals.
         around = [f"def make({', '.join(self.objects)}):", *text.splitlines()]
         name = head.partition("(")[0]
-        made: dict[str, Any] = {}
+        namespace: dict[str, Any] = {}
         code = compile("\n    ".join([*around, f"return {name}"]), _FILE, "exec")
-        exec(code, made)
-        return made["make"](**self.objects)
+        exec(code, namespace)
+        return namespace["make"](**self.objects)
 
 
 def _own_name(value: Any) -> str | None:

@@ -1,8 +1,8 @@
-"""Splitting a traced program in two: what runs at once, and what waits for the cotangents.
+"""A traced program, split in two: the forward, and the backward that takes the cotangents.
 
-A trace that goes forwards and then backwards does not know the cotangents yet, which come from
-outside the program when the gradients are wanted. In their place stand placeholders; whatever
-depends on one waits, and everything else is the forward program.
+A trace that goes forwards and then backwards does not have the cotangents, which come from outside
+when the gradients are computed. It uses placeholders. The operations that depend on a placeholder
+are the backward program, and all others the forward program.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jax.interpreters import partial_eval
 
 from flambeau.core.jax_core import jax_core
 
-# What JAX calls the operation of calling a compiled function.
+# JAX's names for the primitive that calls a compiled function.
 _CALLS = ("jit", "pjit")
 
 
@@ -33,7 +33,7 @@ def _placeholder() -> Any:
 
 
 def placeholder(number: int, like: Any) -> Any:
-    """What stands in a trace for cotangent ``number``, whose shape and dtype are ``like``'s."""
+    """The placeholder for cotangent ``number``, with the shape and dtype of ``like``."""
     return _placeholder().bind(number=number, shape=like.shape, dtype=like.dtype)
 
 
@@ -46,7 +46,7 @@ def without_constants(closed: Any) -> Any:
 
 
 class _Later:
-    """A value that the forward program does not have yet."""
+    """A value that only the backward program has."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ class _Saved(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """One operation that waits; its operands are `_Later`, values of the forward, or numbers."""
+    """One operation of the backward; its operands are `_Later`, forward values, or numbers."""
 
     equation: Any
     operands: list[Any]
@@ -70,13 +70,13 @@ class _Evaluation:
     """One run through a program.
 
     Args:
-        cotangents: The values of the placeholders; those that are missing come later.
+        cotangents: The values of the first placeholders; the others are `_Later`.
     """
 
     def __init__(self, cotangents: Sequence[Any] = ()) -> None:
         self.cotangents: dict[int, Any] = dict(enumerate(cotangents))
         self.steps: list[_Step] = []
-        # What depends on nothing, by identity, with what stands for it in steps.
+        # Constants by identity, with the values that stand for them in steps.
         self._constants: dict[int, tuple[Any, _Later]] = {}
 
     def run(self, jaxpr: Any, values: Sequence[Any]) -> list[Any]:
@@ -88,8 +88,8 @@ class _Evaluation:
             return atom.val if isinstance(atom, literal) else known[atom]
 
         for equation in jaxpr.eqns:
-            found = self._evaluate(equation, [*map(read, equation.invars)])
-            known.update(zip(equation.outvars, found, strict=True))
+            results = self._evaluate(equation, [*map(read, equation.invars)])
+            known.update(zip(equation.outvars, results, strict=True))
         return [*map(read, jaxpr.outvars)]
 
     def _evaluate(self, equation: Any, operands: list[Any]) -> Sequence[Any]:
@@ -99,13 +99,13 @@ class _Evaluation:
             results = _bind(equation, operands)
             known = [*map(self.in_steps, operands)]
             if not equation.effects and not any(isinstance(each, Tracer) for each in known):
-                # Made again when it is needed, rather than kept until then.
+                # The backward computes a constant again instead of keeping it.
                 self._add_step(equation, operands, laters := [_Later() for _ in results])
                 pairs = zip(results, laters, strict=True)
                 self._constants.update((id(pair[0]), pair) for pair in pairs)
             return results
         if equation.primitive.name in _CALLS:
-            # Part of the called program may run at once.
+            # Part of the called program may belong to the forward.
             called = equation.params["jaxpr"]
             with jax.named_scope(str(equation.params["name"])):
                 return self.run(called.jaxpr, [*called.consts, *operands])
@@ -117,17 +117,16 @@ class _Evaluation:
         self.steps.append(_Step(equation, [*map(self.in_steps, operands)], results))
 
     def in_steps(self, value: Any) -> Any:
-        """What stands for ``value`` in steps."""
-        found = self._constants.get(id(value))
-        return value if found is None else found[1]
+        """The value that stands for ``value`` in steps."""
+        return self._constants.get(id(value), (value, value))[1]
 
 
 def _bind(equation: Any, operands: list[Any]) -> Sequence[Any]:
     """The results of one operation."""
     parameters = equation.primitive.get_bind_params(equation.params)
     with equation.ctx.manager:
-        found = equation.primitive.bind(*operands, **parameters)
-    return found if equation.primitive.multiple_results else [found]
+        result = equation.primitive.bind(*operands, **parameters)
+    return result if equation.primitive.multiple_results else [result]
 
 
 def _needed(steps: list[_Step], wanted: Iterable[Any]) -> list[_Step]:
@@ -144,12 +143,12 @@ def _needed(steps: list[_Step], wanted: Iterable[Any]) -> list[_Step]:
 class Split:
     """A traced program with placeholders, as a forward and a backward function.
 
-    `forward` is to be traced before `backward`, and finds out what that needs.
+    `forward` must be traced before `backward`: it finds the residuals.
 
     Args:
         jaxpr: The program; its first results need no cotangents.
         operands: Gives the constants and arguments of the jaxpr from the inputs.
-        outputs: How many results need no cotangents; the others are gradients.
+        outputs: The number of results that need no cotangents; the others are gradients.
     """
 
     def __init__(
@@ -163,7 +162,7 @@ class Split:
         self._cotangents: dict[int, Any] = {}
 
     def gradients(self, inputs: Sequence[Any], cotangents: Sequence[Any]) -> tuple[Any, ...]:
-        """The gradients, the forward computed again."""
+        """The gradients, recomputing the forward."""
         return tuple(self._run(_Evaluation(cotangents), inputs)[self.outputs :])
 
     def forward(self, *inputs: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -173,8 +172,8 @@ class Split:
             ValueError: One of these results does need a cotangent.
         """
         evaluation = _Evaluation()
-        found = self._run(evaluation, inputs)
-        outputs, gradients = found[: self.outputs], found[self.outputs :]
+        results = self._run(evaluation, inputs)
+        outputs, gradients = results[: self.outputs], results[self.outputs :]
         gradients = [*map(evaluation.in_steps, gradients)]
         if any(type(each) is _Later for each in outputs):
             raise ValueError("a result of the forward program depends on a cotangent")
@@ -203,8 +202,8 @@ class Split:
         """The gradients.
 
         Args:
-            inputs: Those of `forward`.
-            residuals: Its residuals.
+            inputs: The inputs of `forward`.
+            residuals: The residuals of `forward`.
             cotangents: The values of the placeholders.
         """
         values = {later: cotangents[number] for number, later in self._cotangents.items()}
@@ -215,8 +214,7 @@ class Split:
             return values[operand] if type(operand) is _Later else operand
 
         for equation, operands, results in self._steps:
-            found = _bind(equation, [*map(value_of, operands)])
-            values.update(zip(results, found, strict=True))
+            values.update(zip(results, _bind(equation, [*map(value_of, operands)]), strict=True))
         return tuple(map(value_of, self._gradients))
 
     def _run(self, evaluation: _Evaluation, inputs: Sequence[Any]) -> list[Any]:

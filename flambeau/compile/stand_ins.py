@@ -1,7 +1,4 @@
-"""Stand-ins: lists and dictionaries that announce questions about them and changes to them.
-
-They are of subclasses, and tell a `Watch` before they do what Python's own do.
-"""
+"""Stand-ins: subclasses of lists and dictionaries that tell a `Watch` of questions and changes."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ def _len(self: Any) -> int:
 
 def _bool(self: Any) -> bool:
     watch = self._watch
-    # Members that the trace has added are there at each call.
+    # Members that the trace has added exist at each call.
     if not (watch.suffix or any(watch.run("__contains__", key) for key in watch.touched)):
         watch.ask(bool)
     return watch.run("__len__") > 0
@@ -96,7 +93,7 @@ def _extend_in_place(self: Any, values: Any) -> Any:
 
 def _insert(self: Any, index: int, value: Any) -> None:
     watch = self._watch
-    # At the front of a list it goes whatever the others are.
+    # At the front of a list, the result does not depend on the other members.
     at_front = index == 0 and watch.kind is list
     (watch.change if at_front else watch.rewrite)("insert", index, value)
 
@@ -175,7 +172,7 @@ def _update_in_place(self: Any, other: Any) -> Any:
     return self
 
 
-# What stand-ins of every kind do in the same way.
+# The methods that all kinds of stand-ins share.
 _OF_ALL: dict[str, Any] = {
     "__slots__": ("_watch",),
     "__module__": __name__,
@@ -230,7 +227,7 @@ def _of_dictionaries() -> dict[str, Any]:
 
 
 def _unless_inside(kind: type, name: str, method: Any) -> Any:
-    """``method``, which gives way to Python's own where another one of those calls it."""
+    """``method``, or Python's own method if that is called by another one of Python's."""
 
     def either(self: Any, *args: Any, **kwargs: Any) -> Any:
         chosen = getattr(kind, name) if self._watch.log.inside else method
@@ -247,12 +244,12 @@ def _subclass(kind: type) -> type:
     return type(f"Traced{kind.__name__}", (kind,), members)
 
 
-#: For each kind of container the class of its stand-ins.
+#: The class of stand-ins for each kind of container.
 STAND_INS = {kind: _subclass(kind) for kind in KINDS}
 
 
 def _flatten(stand_in: Any) -> tuple[list[Any], Any]:
-    """The members, for JAX, which takes stand-ins for what they stand for."""
+    """The members and keys: for JAX, stand-ins are the containers that they replace."""
     if isinstance(stand_in, dict):
         return [*stand_in.values()], tuple(stand_in)
     return [*stand_in], None

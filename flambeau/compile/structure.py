@@ -1,7 +1,7 @@
-"""Containers taken apart into their members, and put together again with other members.
+"""Containers as trees: taken apart into leaves, and put together with other leaves.
 
-JAX takes trees apart too, but sorts the keys of dictionaries and knows no subclasses of Python's
-containers. A program must see the caller's order and classes.
+JAX's trees sort the keys of dictionaries, and subclasses of Python's containers are leaves there.
+Here, order and classes stay those of the caller.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Kind(NamedTuple):
         cls: Its class.
         keys: The keys of a dictionary, in order.
         key_types: Their classes, since ``1 == True``.
-        option: The ``maxlen`` of a deque, the ``default_factory`` of a defaultdict; of what JAX
-            takes apart, its tree.
-        attributes: What its ``__dict__`` is: ``"none"``, ``"itself"``, or ``"last"`` if that
-            dictionary is its last member; ``"all"`` of an object that has attributes only.
+        option: The ``maxlen`` of a deque, the ``default_factory`` of a defaultdict, or the tree of
+            a container that JAX takes apart.
+        attributes: The place of its ``__dict__``: ``"none"``, ``"itself"``, ``"last"`` for the last
+            member, or ``"all"`` for an object that consists of its attributes.
     """
 
     cls: Any
@@ -52,11 +52,11 @@ _LIST, _TUPLE = Kind(list), Kind(tuple)
 
 @functools.lru_cache(maxsize=1024)
 def _base_of(cls: type) -> Any:
-    """The container of Python's that ``cls`` is a subclass of, if instances can be taken apart."""
+    """The container class of Python's above ``cls``, if instances can be taken apart."""
     if issubclass(cls, Tensor) or cls in OWN_PARTS:
         return None
     base = next((each for each in _BASES if issubclass(cls, each)), None)
-    # The groups of an optimizer and the registers of modules are known by identity.
+    # The groups of an optimizer and the registers of modules are compared by identity.
     is_register = is_own(cls) and base is not tuple
     has_slots = any(vars(each).get("__slots__") for each in cls.__mro__)
     return None if is_register or has_slots else base
@@ -97,7 +97,7 @@ def take_apart(value: Any) -> tuple[Kind, list[Any]] | None:
 
 
 def _parts_of(value: Any) -> tuple[Kind, list[Any]]:
-    """What JAX takes apart."""
+    """The kind and the members of a container that JAX takes apart."""
     members, tree = jax.tree_util.tree_flatten(value, is_leaf=lambda each: each is not value)
     return Kind(type(value), option=tree), members
 
@@ -111,17 +111,17 @@ def fields_of(value: Any) -> tuple[Kind, list[Any]] | None:
 
 
 def put_together(kind: Kind, members: list[Any]) -> Any:
-    """The container that `take_apart` or `fields_of` took apart, with other members.
+    """A container of a kind, the inverse of `take_apart` and `fields_of`.
 
-    No code of its class runs, unless JAX was told of some.
+    No code of its class runs, except functions that were registered with JAX.
     """
     if isinstance(kind.option, jax.tree_util.PyTreeDef):
         return jax.tree_util.tree_unflatten(kind.option, members)
     if kind.attributes == "all":
-        made = object.__new__(kind.cls)
+        new = object.__new__(kind.cls)
         for name, each in members[0].items():
-            object.__setattr__(made, name, each)
-        return made
+            object.__setattr__(new, name, each)
+        return new
     cls, base = kind.cls, _base_of(kind.cls)
     state = members[-1] if kind.attributes == "last" else None
     content = members if state is None else members[:-1]
@@ -130,33 +130,33 @@ def put_together(kind: Kind, members: list[Any]) -> Any:
     if base is MappingProxyType:
         return MappingProxyType(dict(zip(kind.keys, content, strict=True)))
     if base is tuple:
-        made = tuple.__new__(cls, content)
+        new = tuple.__new__(cls, content)
     else:
-        made = base.__new__(cls)
+        new = base.__new__(cls)
         if base in _DICTIONARIES:
             if base is defaultdict:
-                defaultdict.__init__(made, kind.option)
+                defaultdict.__init__(new, kind.option)
             for key, each in zip(kind.keys, content, strict=True):
-                base.__setitem__(made, key, each)
+                base.__setitem__(new, key, each)
         elif base is deque:
-            deque.__init__(made, content, kind.option)
+            deque.__init__(new, content, kind.option)
         else:
-            list.extend(made, content)
+            list.extend(new, content)
     if state is not None:
-        vars(made).update(state)
+        vars(new).update(state)
     elif kind.attributes == "itself":
-        made.__dict__ = made
-    return made
+        new.__dict__ = new
+    return new
 
 
 class _CircularError(Exception):
-    """A container is in itself."""
+    """A container contains itself."""
 
 
 def flatten(value: Any, leaves: list[Any]) -> Any:
-    """Add the leaves in ``value`` to ``leaves``, and give the structure around them.
+    """Append the leaves in ``value`` to ``leaves``; return the structure around them.
 
-    If containers in it are in themselves, all of ``value`` is a leaf.
+    If a container in it contains itself, ``value`` is one leaf.
     """
     count = len(leaves)
     try:
@@ -167,13 +167,13 @@ def flatten(value: Any, leaves: list[Any]) -> Any:
 
 
 def _flatten(value: Any, leaves: list[Any], inside: tuple[int, ...]) -> Any:
-    found = None if type(value) is Tensor else take_apart(value)
-    if found is None:
+    parts = None if type(value) is Tensor else take_apart(value)
+    if parts is None:
         leaves.append(value)
         return None
     if id(value) in inside:
         raise _CircularError
-    kind, members = found
+    kind, members = parts
     inside = (*inside, id(value))
     return kind, tuple([_flatten(each, leaves, inside) for each in members])
 
@@ -188,7 +188,7 @@ def classes_in(structure: Any) -> Iterator[type]:
 
 
 def unflatten(structure: Any, leaves: Iterator[Any]) -> Any:
-    """What `flatten` took apart, with other ``leaves``."""
+    """The inverse of `flatten`, with other ``leaves``."""
     if structure is None:
         return next(leaves)
     kind, members = structure

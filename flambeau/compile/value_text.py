@@ -1,4 +1,4 @@
-"""Short texts for values as `freezing.freeze` has them, for explanations."""
+"""Short texts for frozen values (see `freezing.freeze`), for explanations."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 from flambeau.core.identity import MISSING, Same
 from flambeau.core.tensor import Tensor
 
-# A text of a value is cut after this many characters.
+# Cut the text of a value after this many characters.
 _LONGEST = 80
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 
 
 class Plain(str):
-    """A text that `text_of` gives as it is."""
+    """A text that `text_of` returns as it is."""
 
     __slots__ = ()
 
 
 def text_of(value: Any) -> str:
-    """A short text for a value as `freeze`, `spec_of` or a signature has it."""
+    """A short text for a value from `freeze`, `spec_of` or a signature."""
     try:
         text = _text_of(value)
-    except Exception:  # noqa: BLE001 (objects of users may fail at anything they are asked)
+    except Exception:  # noqa: BLE001 (any method of a user's object may fail)
         text = "a value that has no text"
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 

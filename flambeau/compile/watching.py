@@ -1,4 +1,4 @@
-"""A trace that watches what its program will depend on."""
+"""A trace that notes the values outside of the function on which its program depends."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from flambeau.core.trace import Trace
 
 
 class WatchingTrace(Trace):
-    """A trace that notes what the function reads outside itself, with the values found first.
+    """A trace that notes reads outside of the function, with the value of the first read.
 
-    Of each module that is called it takes a snapshot.
+    It takes a snapshot of each module that is called.
     """
 
     def __init__(self, first_sequence: int) -> None:
@@ -36,25 +36,25 @@ class WatchingTrace(Trace):
         self.members = MemberSnapshot(self.before)
         self.chance = Chance()
         self.reads_outside = Reads(self._prepare, self.members.know, self.before, self.chance)
-        # Values at their first read; and those of them that the guard compares.
+        # The values at their first read; and the values that the guard compares.
         self.seen = OutsideSnapshot()
         self.outside = OutsideSnapshot()
         self.log = Log(self.before)
         self.facts = Facts()
         self.hooks = HookSnapshot(self.before)
-        # Modules that were put into training or evaluation mode, with the mode before.
+        # Modules that the function has switched to another training mode, with the mode before.
         self.switched: dict[Any, bool] = {}
         self.watch(Tensor, tensor_class.replaced)
 
     def begin(self, function: Any, leaves: list[Any], classes: Iterable[type]) -> None:
-        """Look at the objects that a function can reach before it runs.
+        """Discover the objects that a function can reach before it runs.
 
         Args:
             function: The function.
             leaves: The leaves of its arguments.
-            classes: The classes of the containers among these.
+            classes: The classes of the containers among the arguments.
         """
-        # The function may change a setting before it asks for it.
+        # The function may change a setting before it reads it.
         self.seen.update(map(Returned, settings.known))
         for each in (function, *leaves, *classes):
             self.reads_outside.discover(each)
@@ -77,26 +77,26 @@ class WatchingTrace(Trace):
         return self.reads_outside.unwatched()
 
     def warn(self) -> None:
-        """Warn of side effects that the program repeats, and of changes that it does not see."""
+        """Warn of values that the program repeats, and of changes that it does not follow."""
         self.chance.warn()
         if self.reads_outside.looks_into_script:
             errors.warn(
-                "the compiled function looks into globals() by names that it computes, so that "
-                "each global of the script counts, but for tensors: one that changes between "
-                "calls makes a program for each call. Put what the function looks up into a "
-                "dictionary of its own"
+                "the compiled function looks into globals() by names that it computes, so its "
+                "program depends on each global of the script, except tensors: one that changes "
+                "between calls makes a program for each call. Put the values that the function "
+                "looks up into a dictionary of its own"
             )
         if self.reads_outside.left_out:
             names = ", ".join(self.reads_outside.left_out)
             errors.warn(
                 f"the compiled function finds more than {MANY} objects in {names}, and does not "
                 "see later changes of attributes of those beyond that number. Pass the objects "
-                "that it uses as arguments, or keep what changes in tensors"
+                "that it uses as arguments, or keep changing values in tensors"
             )
 
     def enter(self, module: Any, renewed: bool = False) -> None:
-        """Note that ``module`` was called, or with ``renewed`` that it has changed for good."""
-        # Several handles on a module have one dictionary.
+        """Note that ``module`` was called or, if ``renewed``, that it has changed for good."""
+        # Several handles on a module share one dictionary.
         key = id(vars(module))
         if renewed or key not in self.snapshots:
             with self._paused():
@@ -110,7 +110,7 @@ class WatchingTrace(Trace):
                         snapshot.amend(name, self.seen.values[place])
                 self.log.replace_again()
                 if module in self.switched:
-                    # The function has chosen the mode itself.
+                    # The function has set the mode itself.
                     snapshot.ignore([Member(module, guard.TRAINING)])
                 self.reads_outside.enter(module)
 
@@ -119,18 +119,18 @@ class WatchingTrace(Trace):
         self.switched.setdefault(module, mode)
 
     def before_pull(self, run: Any, node: Any, cotangents: list[Any]) -> None:
-        """Note how far backward has come, for checkpointed parts."""
+        """Note the cotangents of the next node, for checkpointed parts."""
         super().before_pull(run, node, cotangents)
         Progress.of(run).cotangents = cotangents
 
     def after_pull(self, run: Any, gradients: Any) -> Any:
-        """Note the gradients that a node gave."""
+        """Note the gradients of a node, for checkpointed parts."""
         return Progress.of(run).pulled(gradients)
 
     def is_of_entered(self, place: Outside) -> bool:
         """Whether ``place`` is an attribute of a module that has a snapshot of its own.
 
-        The function may have read a tensor there that `functional_call` lends the module.
+        The value there may be a tensor that `functional_call` lends the module.
         """
         module = self.reads_outside.members.get(place)
         return module is not None and self._is_entered(module)
@@ -148,26 +148,26 @@ class WatchingTrace(Trace):
             reads.paused = before
 
     def _prepare(self, place: Outside) -> None:
-        """Take the value of ``place`` before it can change, and let a stand-in take its place."""
+        """Note the value of ``place`` before it can change, and replace it by a stand-in."""
         if not self.seen.add(place):
             return
         value = self.seen.values[place]
         if isinstance(place, Returned) or place.attributes[-1:] == ("__self__",):
-            # Nothing can be put there; but what changes in it is noticed.
+            # The place cannot be set; changes of the value are noted.
             if type(value) in KINDS:
                 self.log.watch(value, place)
         elif place in self.reads_outside.members and place.attributes:
-            # By the name that the snapshot of the module gives it.
+            # As a `Member`, as in the snapshot of the module.
             member = Member(place.root, ("", place.attributes[0]))
             self.log.look_at(member, member.get())
         else:
             self.log.look_at(place, value)
 
     def settle(self) -> None:
-        """Choose the places that matter among all that were read, once the function has run."""
+        """Choose the places that the guard compares, after the function has run."""
         self.reads_outside.settle()
         for key, snapshot in [*self.snapshots.items()]:
-            # A module that no place outside has led to, and that has changed, was made inside.
+            # A changed module that was not reached from outside was created inside.
             if not self.reads_outside.knows(snapshot.module) and snapshot.changed():
                 del self.snapshots[key]
         members = self.reads_outside.members
@@ -186,17 +186,17 @@ class WatchingTrace(Trace):
         for module, kind in self.reads_outside.modules:
             if not self._is_entered(module):
                 self.watched[id(module), "__class__"] = module, _kind_of(module), kind
-        # Members that the function itself replaces count from now on.
+        # Members of Tensor that the function itself replaces are expected from now on.
         self.watched[id(Tensor), None] = Tensor, tensor_class.replaced, tensor_class.replaced()
         self.outside.states = [*self.reads_outside.states.values()]
 
     def _can_change_silently(self, place: Outside, module: Any) -> bool:
         """Whether an attribute of a module that was entered must be compared at each call."""
-        # Flambeau's layers announce changes; the training mode may be switched by the function.
+        # Flambeau's layers announce changes, and the function may switch the training mode.
         return place.attributes not in ((), ("training",)) and not is_own(type(module))
 
     def ignore(self, slot: Any) -> None:
-        """Stop watching ``slot`` as a whole."""
+        """Stop watching ``slot``."""
         if isinstance(slot, Member):
             snapshot = self.snapshots.get(id(vars(slot.module)))
             if snapshot is not None:
@@ -204,7 +204,7 @@ class WatchingTrace(Trace):
             slot = Outside(slot.module, None, (slot.place[1],))
         self.outside.ignore([slot])
         if slot.key is not None:
-            # An entry of a dictionary that announces its changes.
+            # The slot may be an entry of a dictionary that announces changes.
             self.watched.pop((id(slot.root), slot.key), None)
 
     def note_setting(self, read: Callable[[], Any]) -> None:
@@ -223,7 +223,7 @@ class WatchingTrace(Trace):
         return is_new
 
     def note(self, tensor: Any) -> None:
-        """Note that ``tensor`` took part."""
+        """Note that the function uses ``tensor``."""
         if tensor not in self.tensors and self.is_outside(tensor):
             tensor._follow_base()
             super().note(tensor)
@@ -239,12 +239,12 @@ class WatchingTrace(Trace):
         self.before.note(table)
 
     def touch_attributes(self, tensor: Tensor) -> None:
-        """Note that an attribute of ``tensor`` is about to be set by the user."""
+        """Remember the attributes of ``tensor`` before the user sets one."""
         if self.is_outside(tensor):
             self.members.touch_attributes(tensor)
 
     def show_attributes(self, tensor: Any) -> None:
-        """See `Trace.show_attributes`; the stand-in of an argument gets what that has."""
+        """See `Trace.show_attributes`; the stand-in of an argument gets the argument's."""
         if tensor in self.facts.given:
             self.facts.show(tensor)
         elif not self.reads_outside.paused and self.is_outside(tensor):
@@ -280,40 +280,36 @@ class WatchingTrace(Trace):
         )
 
     def ignore_members(self) -> None:
-        """Leave the members that modules were given to the tables, which know those before."""
-        changed = self.members.changed()
-        for slot in changed:
-            if isinstance(slot, Member):
-                self.ignore(slot)
-                if slot.place[0] == "_modules" and id(vars(slot.module)) in self.snapshots:
-                    self.members.ignore([slot])
-            else:
-                self.ignore(slot)
+        """Stop watching replaced members, whose tables remember the old values."""
+        for slot in self.members.changed():
+            self.ignore(slot)
+            is_submodule = isinstance(slot, Member) and slot.place[0] == "_modules"
+            if is_submodule and id(vars(slot.module)) in self.snapshots:
+                self.members.ignore([slot])
 
     def reset(self) -> None:
-        """Leave containers, attributes, hooks and generators as they were before the trace."""
+        """Restore containers, attributes, hooks and generators."""
         self.log.restore()
         self.before.put_all_back()
         self.chance.put_back()
 
     def all_snapshots(self) -> list[ModuleSnapshot]:
-        """The snapshots of the modules that were entered."""
+        """The snapshots of all entered modules."""
         return [*self.snapshots.values()]
 
     def values_elsewhere(self, left_out: Set[Outside] = frozenset()) -> list[Any]:
-        """What stands in watched places, but for those left out, where it is always the same."""
-        found: list[Any] = []
+        """The values in watched places, which are the same at each call, but for some places."""
+        values: list[Any] = []
         for snapshot in self.all_snapshots():
-            found += [snapshot.values[place] for place in snapshot.entries]
-        values = self.outside.values
-        found += [values[place] for place in self.outside.entries if place not in left_out]
-        found += [value.value for _, _, value in self.watched.values() if isinstance(value, Same)]
-        return found
+            values += [snapshot.values[place] for place in snapshot.entries]
+        outside = self.outside
+        values += [outside.values[place] for place in outside.entries if place not in left_out]
+        values += [value.value for _, _, value in self.watched.values() if isinstance(value, Same)]
+        return values
 
     def tensors_elsewhere(self) -> set[int]:
-        """The ids of the tensors that stand in watched places, where they are always the same."""
-        found = self.values_elsewhere()
-        leaves = leaves_in(found, left_out=self.members.tables)
+        """The ids of the tensors in watched places, which are the same at each call."""
+        leaves = leaves_in(self.values_elsewhere(), left_out=self.members.tables)
         return {id(leaf) for leaf in leaves if isinstance(leaf, Tensor)}
 
 

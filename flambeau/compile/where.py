@@ -1,8 +1,8 @@
-"""Where a value is found at a call of a compiled function, and where one is put.
+"""The places where a compiled function finds and stores values at each call.
 
-A program looks values up at each call instead of being bound to those that its trace has found:
-arguments, their gradients, attributes, members of containers, results. Each is found at a `Where`.
-Globals, closures and attributes of modules are in `flambeau.compile.places`.
+A program looks values up at each call instead of being bound to the values of its trace: arguments,
+their gradients, attributes, members of containers, results. Each has a place, a `Where`. Globals,
+closures and attributes of modules are in `flambeau.compile.places`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Call = Sequence[Any]
 
 
 class Where:
-    """Where a value is found at a call, and where one is put."""
+    """A place of a value at a call."""
 
     __slots__ = ()
 
@@ -32,25 +32,25 @@ class Where:
         raise NotImplementedError(f"{type(self).__name__} cannot be looked up")
 
     def set(self, value: Any, call: Call = ()) -> None:
-        """Put a value there."""
-        raise NotImplementedError(f"nothing can be put into {type(self).__name__}")
+        """Set the value."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be set")
 
     def read(self, call: Call = ()) -> Any:
-        """The array of the tensor that is found."""
+        """The array of the tensor at the place."""
         return self.get(call)._read()
 
     def expression(self, page: Page) -> str:
-        """How Python finds the value, given the ``leaves`` of a call."""
+        """The Python expression for the value, given the ``leaves`` of a call."""
         return f"{page.name(self.get)}(leaves)"
 
     def setting(self, page: Page, value: str) -> str:
-        """The line of Python that puts the value of an expression there."""
+        """The line of Python that sets the value to the expression ``value``."""
         return f"{page.name(self.set)}({value}, leaves)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Itself(Where):
-    """A tensor that is the same one at each call."""
+    """A tensor that is the same at each call."""
 
     tensor: Tensor
 
@@ -88,8 +88,8 @@ class Argument(Where):
 
 
 @dataclass(frozen=True, slots=True)
-class Made(Where):
-    """A tensor that the call makes, by its number among the results."""
+class Created(Where):
+    """A tensor that the call creates, by its number among the results."""
 
     number: int
 
@@ -122,7 +122,7 @@ class Gradient(Where):
         return f"{self.of.expression(page)}._grad"
 
     def setting(self, page: Page, value: str) -> str:
-        """See `Where.setting`; whoever writes several calls `world.bump_gradients` once."""
+        """See `Where.setting`; the caller adds one `world.bump_gradients` for all gradients."""
         return f"{self.expression(page)} = {value}"
 
 
@@ -160,7 +160,7 @@ class Flag(Where):
     of: Where
 
     def set(self, value: bool, call: Call = ()) -> None:
-        """Set it, if it differs."""
+        """Set the flag, if it differs."""
         tensor = self.of.get(call)
         if tensor._requires_grad is not value:
             tensor._requires_grad = value
@@ -174,7 +174,7 @@ class OnTape(Where):
     of: Where
 
     def set(self, value: tuple[Any, int, bool], call: Call = ()) -> None:
-        """Let the history of the tensor go on from there; without a node it becomes a leaf."""
+        """Set the position; without a node the tensor becomes a leaf."""
         tensor = self.of.get(call)
         if value[0] is None or not tensor._requires_grad:
             world.bump()
@@ -203,9 +203,9 @@ class Item(Where):
     """A member of a list, a tuple or a dictionary.
 
     Attributes:
-        of: Where the container is.
+        of: The place of the container.
         key: The key or index of the member.
-        default: Makes what counts as the member where there is none.
+        default: Gives a value in place of a missing member.
     """
 
     of: Where
@@ -220,7 +220,7 @@ class Item(Where):
         """The member of ``container``."""
         try:
             if isinstance(container, dict):
-                # One with defaults must not make one here.
+                # A read must not insert the default of a defaultdict.
                 value = dict.get(container, self.key, MISSING)
             else:
                 value = type(container).__getitem__(container, self.key)
@@ -237,8 +237,8 @@ class Asked(Where):
     """The answer to a question about an argument or a container.
 
     Attributes:
-        of: Where the argument or container is.
-        question: Gives the answer, such as ``len``.
+        of: The place of the argument or container.
+        question: A function that gives the answer, such as ``len``.
         args: The other arguments of the question.
     """
 
