@@ -1,4 +1,4 @@
-"""What a function can ask about being compiled, under the names of `torch.compiler`."""
+"""Questions about compilation, under the names of `torch.compiler`."""
 
 from __future__ import annotations
 
@@ -49,22 +49,22 @@ def stats() -> dict[str, _Any]:
     compiled, loaded = dict(_statistics.compiled), dict(_statistics.loaded)
     by_name = {}
     for name in sorted({*compiled, *loaded}):
-        made, making = compiled.get(name, (0, 0.0))
+        count, making = compiled.get(name, (0, 0.0))
         found, loading = loaded.get(name, (0, 0.0))
         by_name[name] = {
-            "compiled": made, "compiling_seconds": making,
+            "compiled": count, "compiling_seconds": making,
             "loaded": found, "loading_seconds": loading,
         }  # fmt: skip
-    made = sum(count for count, _ in compiled.values())
+    total = sum(count for count, _ in compiled.values())
     found = sum(count for count, _ in loaded.values())
-    held = min(_programs.alive(), made + found)
+    held = min(_programs.alive(), total + found)
     return {
-        "compiled": made,
+        "compiled": total,
         "loaded": found,
         "ahead": _statistics.ahead,
         "seconds": sum(seconds for _, seconds in (*compiled.values(), *loaded.values())),
         "held": held,
-        "dropped": made + found - held,
+        "dropped": total + found - held,
         "bound": _programs_at_once(),
         "kernels": _native_kernels(),
         "by_name": by_name,

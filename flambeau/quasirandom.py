@@ -74,11 +74,11 @@ class SobolEngine:
         # A float32 cannot tell the last numbers below 1 from 1: it is computed as PyTorch does.
         scale = np.float32 if dtype is dtypes.float32 else np.float64
         points = self._next(n).astype(scale) * scale(2.0**-self.MAXBIT)
-        made = from_numpy(points).to(dtype)
+        result = from_numpy(points).to(dtype)
         if out is None:
-            return made
-        out.resize_(made.shape)
-        return out.copy_(made)
+            return result
+        out.resize_(result.shape)
+        return out.copy_(result)
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: Any = None) -> Tensor:
         """The next 2 to the power of ``m`` points, for sequences of such lengths only.

@@ -18,7 +18,7 @@ __all__ = [
 
 def named(name: str, *fields: str) -> Any:
     """A named tuple type that prints as PyTorch's: one field a line, under this module's name."""
-    made = namedtuple(name, fields)
+    result = namedtuple(name, fields)
 
     def represent(self: Any) -> str:
         shown = ",\n".join(f"{key}={value!r}" for key, value in zip(fields, self, strict=True))
@@ -30,13 +30,13 @@ def named(name: str, *fields: str) -> Any:
             return new(cls, *args[0])
         return new(cls, *args, **kwargs)
 
-    new = made.__new__
-    made.__new__ = construct
-    made.__reduce__ = lambda self: (type(self), (tuple(self), {}))
-    made.__repr__ = represent
-    made.__module__ = __name__
-    made.__doc__ = f"What `flambeau.{name}` returns: {' and '.join(fields)}."
-    return made
+    new = result.__new__
+    result.__new__ = construct
+    result.__reduce__ = lambda self: (type(self), (tuple(self), {}))
+    result.__repr__ = represent
+    result.__module__ = __name__
+    result.__doc__ = f"What `flambeau.{name}` returns: {' and '.join(fields)}."
+    return result
 
 
 aminmax = named("aminmax", "min", "max")

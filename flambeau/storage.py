@@ -53,9 +53,9 @@ class UntypedStorage:
     @classmethod
     def _of(cls, tensor: Tensor) -> UntypedStorage:
         """The memory that a tensor is a view of."""
-        made = object.__new__(cls)
-        made._whole = handle_on(tensor._cell, Tensor)
-        return made
+        result = object.__new__(cls)
+        result._whole = handle_on(tensor._cell, Tensor)
+        return result
 
     @classmethod
     def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
@@ -78,10 +78,10 @@ class UntypedStorage:
         there = Path(os.fsdecode(filename)).stat().st_size
         if there < nbytes:
             raise RuntimeError(f"from_file(): {filename} has {there} bytes, fewer than {nbytes}")
-        made = object.__new__(cls)
+        result = object.__new__(cls)
         array = np.memmap(filename, np.uint8, "r", shape=(nbytes,)) if nbytes else np.empty(0, "u1")
-        made._whole = Tensor._wrap(place(np.asarray(array), as_device("cpu")))
-        return made
+        result._whole = Tensor._wrap(place(np.asarray(array), as_device("cpu")))
+        return result
 
     @classmethod
     def from_buffer(

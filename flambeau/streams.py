@@ -99,9 +99,9 @@ class Stream:
 
     def record_event(self, event: Any = None) -> Any:
         """The event, or a new one, recorded now."""
-        made = self._event() if event is None else event
-        made.record(self)
-        return made
+        result = self._event() if event is None else event
+        result.record(self)
+        return result
 
     def is_capturing(self) -> bool:
         """``False``: there are no graphs of CUDA."""

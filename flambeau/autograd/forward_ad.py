@@ -145,12 +145,12 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> A
                 "not supported; unpack_dual() it"
             )
     with suspended():
-        made = _view_of(tensor)
+        result = _view_of(tensor)
         if tangent.dtype is not tensor.dtype:
             tangent = tangent.to(tensor.dtype)
     if modes.dual is not None:
-        modes.dual.attach(made, tangent)
-    return made
+        modes.dual.attach(result, tangent)
+    return result
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:

@@ -63,5 +63,5 @@ class Variable(metaclass=_VariableMeta):
     _execution_engine = ExecutionEngine()
 
     def __new__(cls, data: Tensor, requires_grad: bool = False, volatile: Any = None) -> Any:
-        made = data.detach()
-        return made.requires_grad_(True) if requires_grad else made
+        result = data.detach()
+        return result.requires_grad_(True) if requires_grad else result

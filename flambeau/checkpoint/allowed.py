@@ -1,4 +1,4 @@
-"""Classes and functions that files may name, beside what is read of any file."""
+"""Classes and functions that files may name, besides those that are always read."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def get_safe_globals() -> list[Allowed]:
 
 
 def clear_safe_globals() -> None:
-    """Allow nothing more than what is read of any file."""
+    """Allow only the classes and functions that are always read."""
     _allowed.clear()
 
 

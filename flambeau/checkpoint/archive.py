@@ -65,7 +65,7 @@ class Archive:
         return name in self._entries
 
     def size(self, name: str) -> int:
-        """How many bytes an entry has."""
+        """The size of an entry in bytes."""
         return self._entries[name].file_size
 
     def read(self, name: str, start: int = 0, count: int | None = None) -> bytes:

@@ -1,4 +1,4 @@
-"""How much of this machine a file may claim."""
+"""Limits on the memory and time that a file may claim."""
 
 from __future__ import annotations
 

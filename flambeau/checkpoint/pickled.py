@@ -3,7 +3,7 @@
 Python's own reader calls what a pickle names, believes the sizes that it states, and computes the
 hash of tuples however deep they are nested. This one knows the operations that Python's pickler
 writes for protocols 2 to 5, and checks each: a call is one of a given table, containers are of
-Python's own kinds, and a `Budget` counts what is made.
+Python's own kinds, and a `Budget` counts the created objects.
 
 The operations are described in Python's `pickletools`.
 """
@@ -78,7 +78,7 @@ class PlainUnpickler:
     Args:
         file: Where the pickle begins, open for reading bytes.
         size: How many bytes the file has.
-        budget: Counts what is made.
+        budget: Counts the created objects.
         depth: How deep tuples may be nested.
         place: What to call a byte of the file, whose number stands for ``{}``.
     """
@@ -107,7 +107,7 @@ class PlainUnpickler:
 
         Raises:
             DamagedFileError: The bytes are no pickle.
-            RefusedContentError: The pickle asks for what is not read.
+            RefusedContentError: The pickle has content that is not read.
             LimitExceededError: The content is too large, or tuples are nested too deep.
         """
         code = b""
@@ -223,7 +223,7 @@ class PlainUnpickler:
         self._nested[id(items)] = items, depth, sum(weight for _, weight in extents)
 
     def _extent(self, value: Any) -> tuple[int, int]:
-        """How deep a value is nested, and how many members count for its hash."""
+        """The nesting depth of a value, and the number of members in its hash."""
         if type(value) not in _NESTING:
             return 0, 1
         _, depth, weight = self._nested.get(id(value), (None, 1, len(value)))

@@ -107,7 +107,7 @@ def header_bytes(facts: Mapping[str, tuple[Any, tuple[int, ...]]], texts: dict[s
 
     Args:
         facts: NumPy's dtype and the shape of each tensor, in the order of their elements.
-        texts: What is kept with the tensors.
+        texts: Strings to keep with the tensors.
     """
     header: dict[str, Any] = {RESERVED_NAME: texts}
     end = 0

@@ -43,7 +43,7 @@ class _Class(NamedTuple):
     name: str
 
 
-# The dicts in which a module keeps its members and hooks: made empty, and filled with what is read.
+# The dicts in which a module keeps its members and hooks, created empty and filled by the reader.
 _TABLES = {(naming.module_of(each), each.__name__): each for each in (Registry, HookRegistry)}
 
 

@@ -42,7 +42,7 @@ Placing = Callable[[str], device]
 
 
 class Reading(NamedTuple):
-    """How a file is read.
+    """Options for reading a file.
 
     Attributes:
         placed: The device for tensors that were saved on the one of that name.
@@ -119,7 +119,7 @@ def _folder_of(archive: Archive) -> str:
     folder = found[0].removesuffix(_PICKLED)
     if folder + "constants.pkl" in archive:
         raise RefusedContentError(
-            "it is a TorchScript program; save the state_dict() of what it was made from"
+            "it is a TorchScript program; save the state_dict() of its module"
         )
     return folder
 
@@ -133,7 +133,7 @@ def _order_of(archive: Archive, name: str) -> str:
 
 
 class _Array(NamedTuple):
-    """Where an array is in a file of the older format."""
+    """The position of an array in a file of the older format."""
 
     start: int
     size: int
@@ -194,7 +194,7 @@ def _order_in(system: Any) -> str:
 
 
 def _arrays(source: Source, keys: Any, sizes: dict[str, int]) -> dict[str, _Array]:
-    """Where the arrays are, whose elements have these sizes in bytes."""
+    """The positions of the arrays, from the sizes of their elements in bytes."""
     if type(keys) is not list or not all(type(each) is str for each in keys):
         raise DamagedFileError("its list of arrays is not a list of names")
     if set(keys) != set(sizes) or len(keys) != len(sizes):

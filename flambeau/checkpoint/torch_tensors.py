@@ -46,14 +46,14 @@ class Storage(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """How the elements of an array are a tensor.
+    """The relation of a tensor to the elements of its array.
 
     Attributes:
         of: Their dtype.
         offset: Where the tensor begins, in elements.
         size: Its shape.
         stride: Its steps along each dimension, in elements.
-        flags: What is done to its elements: ``"conj"``, ``"neg"``.
+        flags: Operations on its elements: ``"conj"``, ``"neg"``.
     """
 
     of: dtype
@@ -64,12 +64,12 @@ class _Form(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """How many elements there are."""
+        """The number of elements."""
         return math.prod(self.size)
 
     @property
     def span(self) -> int:
-        """How many elements lie from the first to the last, both counted; 0 if there are none."""
+        """The number of elements from the first to the last, both counted; 0 if there are none."""
         if not self.elements:
             return 0
         return 1 + sum((n - 1) * step for n, step in zip(self.size, self.stride, strict=True))
@@ -94,7 +94,7 @@ class Tensors:
     def __init__(self, budget: Budget, order: str = sys.byteorder) -> None:
         self.budget = budget
         self._swapped = order != sys.byteorder
-        self._made: dict[tuple[str, _Form], Tensor] = {}
+        self._tensors: dict[tuple[str, _Form], Tensor] = {}
         self._last: tuple[str, bytes] | None = None
         #: The names of the arrays that tensors have been made of.
         self.used: set[str] = set()
@@ -188,16 +188,16 @@ class Tensors:
 
     def _tensor(self, storage: Storage, form: _Form) -> Tensor:
         key = storage.key, form
-        if key not in self._made:
+        if key not in self._tensors:
             self.budget.take(_TENSOR)
             base = form.unexpanded
             if base.size != form.size:
-                self._made[key] = make_view(
+                self._tensors[key] = make_view(
                     self._tensor(storage, base), Expand(form.size), "expand"
                 )
             else:
-                self._made[key] = self._new(storage, base)
-        return self._made[key]
+                self._tensors[key] = self._new(storage, base)
+        return self._tensors[key]
 
     def _new(self, storage: Storage, form: _Form) -> Tensor:
         found = self._elements(storage, form)

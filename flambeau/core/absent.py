@@ -24,7 +24,7 @@ def without_elements(value: jax.ShapeDtypeStruct) -> Any:
     sharding = value.sharding or SingleDeviceSharding(jax.local_devices()[0])
     committed = value.sharding is not None
     aval = ShapedArray(value.shape, value.dtype)
-    # One element for each device is enough for what is deleted at once.
+    # One element for each device is enough, since the array is deleted at once.
     spread = isinstance(sharding, NamedSharding)
     whole = NamedSharding(sharding.mesh, PartitionSpec()) if spread else sharding
     with jax.ensure_compile_time_eval():

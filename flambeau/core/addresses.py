@@ -1,4 +1,4 @@
-"""Where the elements of Cells are in memory, so that no two Cells are at one address."""
+"""Addresses of the elements of Cells: no two Cells have the same."""
 
 from __future__ import annotations
 

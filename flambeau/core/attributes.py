@@ -45,23 +45,23 @@ _dictionary = vars(_Fields)["__dict__"]
 
 def handle_on(cell: Any, cls: Any) -> Any:
     """A tensor of class ``cls`` on ``cell``: a leaf that takes no gradient, no view."""
-    made = object.__new__(cls)
-    made._cell = cell
+    tensor = object.__new__(cls)
+    tensor._cell = cell
     # One by one, since a loop over the defaults takes five times as long.
-    made._view = None
-    made._requires_grad = False
-    made._grad_fn = None
-    made._output_nr = 0
-    made._grad = None
-    made._grad_dtype = SAME_DTYPE
-    made._rebased = 0
-    made._hooks = None
-    made._post_accumulate_hooks = None
-    made._accumulator = None
-    made._watched = False
-    made._inference = False
-    made._tangent = None
-    return made
+    tensor._view = None
+    tensor._requires_grad = False
+    tensor._grad_fn = None
+    tensor._output_nr = 0
+    tensor._grad = None
+    tensor._grad_dtype = SAME_DTYPE
+    tensor._rebased = 0
+    tensor._hooks = None
+    tensor._post_accumulate_hooks = None
+    tensor._accumulator = None
+    tensor._watched = False
+    tensor._inference = False
+    tensor._tangent = None
+    return tensor
 
 
 class WithoutFields:

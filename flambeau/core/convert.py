@@ -310,10 +310,10 @@ def rebuild_tensor(
         array = abstract(shape, getattr(dtypes, name).numpy)
     else:
         array = place(value, device(place_name))
-    made = handle_on(Cell(array), cls)
-    made._requires_grad = requires_grad
-    vars(made).update(attributes)
-    return made
+    tensor = handle_on(Cell(array), cls)
+    tensor._requires_grad = requires_grad
+    vars(tensor).update(attributes)
+    return tensor
 
 
 @method

@@ -24,7 +24,7 @@ _TYPE_OF_JAX_PLATFORM = {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda", "rocm": "c
 
 
 class device(ContextDecorator):
-    """Where a tensor lives; as a context manager, where factories put new tensors.
+    """The place of a tensor; as a context manager, the place of new tensors from factories.
 
     Args:
         type: ``"cpu"``, ``"cuda"``, ``"tpu"`` or ``"meta"``, optionally with ``":index"``;
@@ -192,7 +192,7 @@ def from_jax_device(found: Any) -> device:
 
 @functools.lru_cache(maxsize=1024)
 def of_sharding(sharding: Any) -> device:
-    """Where arrays of a JAX sharding are: the first of its devices."""
+    """The first device of a JAX sharding."""
     known = sharding.addressable_devices or sharding.device_set
     return from_jax_device(min(known, key=lambda each: each.id))
 

@@ -223,13 +223,13 @@ def _record(
         name = kernel.node_name if kernel.overloads is None else _overload(kernel, inputs)
         cls = tape.node_class(name)
     if type(results) is not tuple and kernel.returns is None:
-        made = handle_on(Cell(results), Tensor)
+        result = handle_on(Cell(results), Tensor)
         if results.dtype in INEXACT:
-            made._grad_fn = cls(kernel, saved, tuple(edges), 1, vjp)
-            made._requires_grad = True
+            result._grad_fn = cls(kernel, saved, tuple(edges), 1, vjp)
+            result._requires_grad = True
             if vjp is not None:
-                made._grad_fn.results = inexact_avals((results,))
-        return made
+                result._grad_fn.results = inexact_avals((results,))
+        return result
     node = cls(kernel, saved, tuple(edges), len(results), vjp)
     if vjp is not None:
         node.results = inexact_avals(results)
@@ -259,10 +259,10 @@ def _wrap_all(kernel: Kernel, results: Any) -> Any:
     if stops_gradients():
         results = jax.tree.map(constant, results)
     if not isinstance(results, tuple):
-        made = Tensor._wrap(results)
+        result = Tensor._wrap(results)
         if modes.inference:
-            made._inference = True
-        return made
+            result._inference = True
+        return result
     wrapped = [Tensor._wrap(each) for each in results]
     if modes.inference:
         for each in wrapped:

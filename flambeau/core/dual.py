@@ -97,12 +97,12 @@ def owner_of_tangent(tensor: Tensor) -> Tensor:
     return tensor if is_own else tensor._history_base()
 
 
-def copy_tangent(source: Tensor, made: Tensor) -> None:
-    """Give ``made``, another handle on the elements of ``source``, the same tangent."""
+def copy_tangent(source: Tensor, alias: Tensor) -> None:
+    """Give ``alias``, another handle on the elements of ``source``, the same tangent."""
     if modes.dual is not None:
         tangent = tangent_of(source)
         if tangent is not None:
-            modes.dual.attach(made, tangent)
+            modes.dual.attach(alias, tangent)
 
 
 def restore_tangents(node: Any, saved: Sequence[Any]) -> None:

@@ -84,7 +84,7 @@ class Backward:
         self.plain: bool = targets is None and modes.trace is None and not anomaly.enabled
         #: What hooks want to remember until the end of this run.
         self.notes: dict[Any, Any] = {}
-        #: What is to be called when all nodes have run.
+        #: Functions to call after all nodes have run.
         self.callbacks: list[Callable[[], Any]] = []
         #: What it has done to gradients, and the backward around it before that.
         self.changes: list[Change] = []
@@ -198,7 +198,7 @@ class Backward:
         return [node for node in nodes if node in self.reached]
 
     def _count_edges(self, nodes: list[Node], accumulators: Iterable[Node]) -> dict[Node, int]:
-        """How many edges lead from running nodes to each accumulator that takes part."""
+        """The number of edges from running nodes to each accumulator that takes part."""
         reached, running = self.reached or set(), self.running or set()
         waiting = {each: 0 for each in accumulators if each in reached}
         for node in nodes:

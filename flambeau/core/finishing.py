@@ -83,7 +83,7 @@ def run(
         program: A compiled function.
         cells: The Cells whose arrays it may overwrite.
         arrange: Gives the arguments of the program from the arrays of ``cells``, which are empty by
-            then. It makes copies of what others hold; see `donation.owned`.
+            then. It copies arrays that others hold; see `donation.owned`.
         write: Puts its results where they belong; must be able to begin again.
 
     Returns:
@@ -139,7 +139,7 @@ def finish(write: Callable[[Any], Any]) -> None:
     """Call ``write(None)``; if an exception interrupts it, again, and then raise that.
 
     Args:
-        write: Writes what is ready; must be able to begin again.
+        write: Writes the results; must be able to begin again.
     """
     flight = _Flight(())
     flight.results.append(None)

@@ -1,4 +1,4 @@
-"""How a tensor is written as text: the characters that PyTorch's ``repr`` gives, from NumPy arrays.
+"""A tensor as text: the characters of PyTorch's ``repr``, from NumPy arrays.
 
 Only the elements that appear in the text are ever converted to Python numbers. Above
 ``threshold`` elements that is the first and last ``edgeitems`` along each dimension, so the cost
@@ -252,7 +252,7 @@ def _padded(texts: list[str], measured: list[str]) -> tuple[list[str], int]:
 
 
 def _number_style(values: np.ndarray) -> Callable[[float], str]:
-    """How to write the elements of a tensor whose finite elements other than zero are these."""
+    """The format for a tensor's elements, from those that are finite and not zero."""
     precision = _options.precision
     if values.size == 0:
         return _whole_number

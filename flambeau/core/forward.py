@@ -1,4 +1,4 @@
-"""Operators on dual tensors: the tangents of their results, and of what they write in place.
+"""Operators on dual tensors: the tangents of their results, and of their writes in place.
 
 An operator's tangent is a kernel, made by `Kernel.tangent`, and runs as any other does. So tangents
 are recorded on the tape where gradients are, and gradients of tangents need nothing of their own.

@@ -19,7 +19,7 @@ class Generations(dict[Any, Any]):
     asked for comes back; those that are still aside the next time are dropped. So a lookup costs no
     more than in a plain dictionary, and the entries number at most about twice the bound.
 
-    Read with ``d[key]``, which looks at what is aside too; ``get`` and ``in`` do not.
+    Read with ``d[key]``, which also finds entries set aside; ``get`` and ``in`` do not.
     """
 
     #: How many entries are made before the older ones are put aside.
@@ -85,8 +85,8 @@ class remembered(Generic[Given, Result]):
         try:
             return self.results[args]
         except KeyError:
-            made = self.results[args] = self.function(*args, **kwargs)
-            return made
+            result = self.results[args] = self.function(*args, **kwargs)
+            return result
 
     def cache_clear(self) -> None:
         """Forget all results."""

@@ -225,7 +225,7 @@ class History:
 
     @property
     def _version(self) -> int:
-        """How many in-place writes the underlying Cell has seen.
+        """The number of in-place writes to the underlying Cell.
 
         Raises:
             RuntimeError: The tensor was made in `inference_mode`.

@@ -1,4 +1,4 @@
-"""How a tensor's elements reach Python and other libraries: NumPy, JAX, DLPack, numbers, text."""
+"""A tensor's elements for Python and other libraries: NumPy, JAX, DLPack, numbers, text."""
 
 from __future__ import annotations
 

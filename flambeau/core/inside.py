@@ -53,7 +53,7 @@ class Block:
         modes.inside = self.around
 
     def _begin(self) -> None:
-        """Called on entry, when the block knows what is around it."""
+        """Called on entry, when the block knows the blocks around it."""
 
     def owns(self, cell: Cell) -> bool:
         """Whether ``cell`` was made inside."""
@@ -64,7 +64,7 @@ class Block:
         return _outermost(cell, array) if self.around is None else self.around.writer(cell, array)
 
     def lift(self, tensor: Any) -> Any:
-        """What stands for a tensor inside, if it is from outside and has derivatives there."""
+        """``tensor``, or its stand-in if it is from outside and has derivatives here."""
         return tensor if self.capture is None else self.capture.lift(tensor)
 
 
@@ -124,7 +124,7 @@ def capture() -> Any:
 
 
 def randomness() -> str:
-    """How random numbers are drawn here; see `Block`."""
+    """The source of random numbers here; see `Block`."""
     inside = modes.inside
     return Block.randomness if inside is None else inside.randomness
 

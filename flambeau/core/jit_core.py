@@ -39,7 +39,7 @@ def pjit(
 
     Args:
         name: The function's name, for profiles.
-        function: What is called under `jax.disable_jit`.
+        function: The function that is called under `jax.disable_jit`.
         on_miss: Called for arguments without a program in the cache; gives the results, what the
             cache keeps (``None`` to be called each time), and ``False``.
         programs: A `cache`.

@@ -190,8 +190,8 @@ class Kernel:
             return self._gradients[key]
         except KeyError:
             function = functools.partial(_with_residuals, self.function, needs)
-            made = self._gradients[key] = compiled(function, f"{self.name}_with_residuals")
-            return made
+            program = self._gradients[key] = compiled(function, f"{self.name}_with_residuals")
+            return program
 
 
 def _signature(arrays: Arrays) -> tuple[Any, ...]:

@@ -44,7 +44,7 @@ class memory_format(_Named):
 
 
 class layout(_Named):
-    """How elements are stored: in tensors that are dense (`strided`), or `sparse_coo`."""
+    """The storage of elements: dense (`strided`), or sparse, such as `sparse_coo`."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""How many programs this machine can hold at once."""
+"""The number of programs that this machine can hold at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEAST, _MOST = 512, 4096
 
 @functools.cache
 def programs_at_once() -> int:
-    """How many programs are kept in memory: half of the maps, or an eighth of the memory.
+    """The number of programs kept in memory: half of the maps, or an eighth of the memory.
 
     Linux ends a process that has more maps than ``vm.max_map_count``, 65,530 unless it was changed
     it, and each program needs a few.

@@ -93,7 +93,7 @@ def together(leaves: list[Any]) -> list[Any] | None:
     """``leaves`` with all arrays on the devices of one mesh; ``None`` if they are or cannot be.
 
     The mesh with the most devices stays; arrays on some of its devices are copied to all of them,
-    whole. So a number or a mask on one device can be used beside what is spread over several.
+    whole. So a number or a mask on one device can be used with arrays spread over several.
     """
     arrays = [each for each in leaves if type(each) is ArrayImpl]
     widest = max((each for each in arrays if mesh_of(each)), key=_width, default=None)
@@ -176,7 +176,7 @@ def spreading(
 def placed(array: Any, sharding: Any) -> Any:
     """``array`` as ``sharding`` divides it; a tracer is told to lie so when the program runs.
 
-    On the meta device, what is made of it later will lie so.
+    On the meta device, the array that is created later has this sharding.
     """
     note_use()
     if isinstance(array, jax.ShapeDtypeStruct):

@@ -26,7 +26,7 @@ class _ThreadModes(threading.local):
         pushing: Inside a function that `jax.jvp` differentiates forward.
         autocast: What casts the inputs of operators inside `flambeau.autocast`; ``None`` outside.
         functions: The modes that see functions, the innermost last.
-        asking: What is told of each question about a tensor's value, if anything is; see
+        asking: The object that is told of each question about a tensor's value, if any; see
             `flambeau.compile.answers`.
         device: The device that factories use when given none; ``None`` means the CPU.
         device_stack: Devices of the ``with device(...)`` blocks around the current line.

@@ -193,7 +193,7 @@ _CONVERSIONS = {
 }  # fmt: skip
 # Functions that are declared later ask by themselves, or are made of others that do.
 _METHODS = _methods_of(Tensor, History, HostAccess)
-# The way from a plain tensor to a subclass, also of what an override has given.
+# The conversion of a plain tensor to a subclass, also of the result of an override.
 del _METHODS["as_subclass"]
 
 

@@ -29,7 +29,7 @@ _SECOND_FIRST = frozenset({
 
 
 class Hooks(NamedTuple):
-    """How saved tensors are kept.
+    """A way of keeping saved tensors.
 
     Attributes:
         pack: Takes a tensor to save and gives what to keep.

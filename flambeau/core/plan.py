@@ -62,7 +62,7 @@ class Planned(jax.ShapeDtypeStruct):
 
 
 def is_recording() -> bool:
-    """Whether what is not made on the meta device carries a plan."""
+    """Whether arrays on other devices than meta carry a plan."""
     return get_default_device().type == "meta" and modes.trace is None
 
 

@@ -119,7 +119,7 @@ def _cache() -> Any:
 
 
 def alive() -> int:
-    """How many programs are in memory."""
+    """The number of programs in memory."""
     return _cache().size()
 
 
@@ -402,9 +402,9 @@ _readers: dict[Store, ReadAhead | None] = {}
 def _ahead(kept: Store) -> ReadAhead | None:
     """The loader of the programs of this script's last run: one for all threads."""
     if kept not in _readers:
-        made = read_ahead(kept, lambda key: _load(kept, key, _first_device()))
-        if _readers.setdefault(kept, made) is made and made is not None:
-            made.start()
+        reader = read_ahead(kept, lambda key: _load(kept, key, _first_device()))
+        if _readers.setdefault(kept, reader) is reader and reader is not None:
+            reader.start()
     return _readers[kept]
 
 

@@ -34,11 +34,11 @@ def _flatten(tensor: Any) -> tuple[tuple[Any], bool]:
 
 
 class OwnParts(NamedTuple):
-    """How the instances of a class are taken apart, otherwise than containers of Python's.
+    """Functions that take instances of a class apart, and put them together.
 
     Attributes:
-        take_apart: Gives the parts, and what else there is to know, which must be hashable.
-        put_together: The inverse, from what else there is to know, and parts of any kind.
+        take_apart: Gives the parts, and hashable metadata.
+        put_together: The inverse, from the metadata, and parts of any kind.
         has_elements: Whether an instance is a tuple that can be taken apart into its elements too.
     """
 

@@ -1,4 +1,4 @@
-"""How many programs were compiled and loaded, how long it took, and the line that says so."""
+"""Counts of compiled and loaded programs, their times, and the line on the terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _IDLE = 0.5
 
 
 class Statistics:
-    """How many programs were compiled and loaded, and the seconds that took, by function."""
+    """The numbers of compiled and loaded programs, and the seconds for them, by function."""
 
     def __init__(self) -> None:
         self.compiled: dict[str, tuple[int, float]] = {}

@@ -24,7 +24,7 @@ class Reshape:
     starts: ClassVar[int] = 0
 
     def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
-        """Shape and NumPy dtype of what reading gives."""
+        """Shape and NumPy dtype of the array that reading gives."""
         return self.shape, dtype
 
     def read(self, array: jax.Array, starts: Any) -> jax.Array:
@@ -44,7 +44,7 @@ class Permute:
     starts: ClassVar[int] = 0
 
     def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
-        """Shape and NumPy dtype of what reading gives."""
+        """Shape and NumPy dtype of the array that reading gives."""
         return tuple(shape[d] for d in self.dims), dtype
 
     def read(self, array: jax.Array, starts: Any) -> jax.Array:
@@ -65,7 +65,7 @@ class Expand:
     starts: ClassVar[int] = 0
 
     def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
-        """Shape and NumPy dtype of what reading gives."""
+        """Shape and NumPy dtype of the array that reading gives."""
         return self.shape, dtype
 
     def read(self, array: jax.Array, starts: Any) -> jax.Array:
@@ -94,7 +94,7 @@ class Cut:
 
     @property
     def span(self) -> int:
-        """How far the cut reaches in its dimension, from its start."""
+        """The length of the cut in its dimension, from its start."""
         return (self.size - 1) * self.stride + 1 if self.size else 0
 
 
@@ -106,11 +106,11 @@ class Slice:
 
     @property
     def starts(self) -> int:
-        """How many start positions the step takes."""
+        """The number of start positions that the step takes."""
         return len(self.cuts)
 
     def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
-        """Shape and NumPy dtype of what reading gives."""
+        """Shape and NumPy dtype of the array that reading gives."""
         sizes = list(shape)
         for cut in self.cuts:
             sizes[cut.dim] = cut.size
@@ -161,7 +161,7 @@ class Diagonal:
         return max(0, min(rows + min(self.offset, 0), columns - max(self.offset, 0)))
 
     def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
-        """Shape and NumPy dtype of what reading gives."""
+        """Shape and NumPy dtype of the array that reading gives."""
         kept = tuple(n for d, n in enumerate(shape) if d not in (self.dim1, self.dim2))
         return (*kept, self._length(shape)), dtype
 
@@ -186,7 +186,7 @@ class Bitcast:
     starts: ClassVar[int] = 0
 
     def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
-        """Shape and NumPy dtype of what reading gives."""
+        """Shape and NumPy dtype of the array that reading gives."""
         if self.numpy_dtype.itemsize == dtype.itemsize:
             return shape, self.numpy_dtype
         last = shape[-1] * dtype.itemsize // self.numpy_dtype.itemsize
@@ -248,7 +248,7 @@ class ComplexPart:
     starts: ClassVar[int] = 0
 
     def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
-        """Shape and NumPy dtype of what reading gives."""
+        """Shape and NumPy dtype of the array that reading gives."""
         return shape, _real_dtype(dtype)
 
     def read(self, array: jax.Array, starts: Any) -> jax.Array:
@@ -270,7 +270,7 @@ class ComplexPairs:
     starts: ClassVar[int] = 0
 
     def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
-        """Shape and NumPy dtype of what reading gives."""
+        """Shape and NumPy dtype of the array that reading gives."""
         if self.inverse:
             return shape[:-1], np.result_type(dtype, np.complex64)
         return (*shape, 2), _real_dtype(dtype)
@@ -309,7 +309,7 @@ class Windows:
         return first[:, None] + jnp.arange(self.size)
 
     def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
-        """Shape and NumPy dtype of what reading gives."""
+        """Shape and NumPy dtype of the array that reading gives."""
         if not shape:
             return (self.size,), dtype
         count = self._count(shape[self.dim])
@@ -350,7 +350,7 @@ class Strided:
         return positions
 
     def result(self, shape: tuple[int, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
-        """Shape and NumPy dtype of what reading gives."""
+        """Shape and NumPy dtype of the array that reading gives."""
         return self.shape, dtype
 
     def read(self, array: jax.Array, starts: Any) -> jax.Array:

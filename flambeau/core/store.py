@@ -32,7 +32,7 @@ class Store:
     """A folder of programs, least recently used first out.
 
     A file is written under another name and then renamed, so that no reader meets half of one, and
-    begins with a digest of its key and of what follows: one that is damaged, or is another key's,
+    begins with a digest of its key and content: one that is damaged, or is another key's,
     counts as missing, and is replaced.
     Processes may share a folder. What cannot be written is not kept, which one warning says.
 
@@ -92,7 +92,7 @@ class Store:
             _warn(str(error))
 
     def size_of(self, key: str) -> int:
-        """How many bytes the program under ``key`` has; 0 if there is none."""
+        """The size in bytes of the program under ``key``; 0 if there is none."""
         try:
             return (self.folder / f"{key}{_SUFFIX}").stat().st_size
         except OSError:
@@ -179,7 +179,7 @@ def size_from(text: str | None) -> int:
 
 
 def folder() -> Path:
-    """Where the programs of this kind of machine are: one folder of the user's cache.
+    """The folder of the programs of this kind of machine, in the user's cache.
 
     XLA divides the work among the cores that it sees while it compiles and uses the instructions
     that they have: a program that was compiled on one core would run on one core for ever, and one
@@ -191,7 +191,7 @@ def folder() -> Path:
 
 
 def note_for(text: str) -> Path:
-    """Where a note about ``text`` is kept: beside the folders of programs, which are swept."""
+    """The file of a note about ``text``, beside the folders of programs, which are swept."""
     name = hashlib.blake2b(text.encode(), digest_size=_DIGEST).hexdigest()
     return folder().parent / f"sources-{name}"
 

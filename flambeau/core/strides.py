@@ -67,7 +67,7 @@ def memory_order(view: View, base_shape: Ints, base_dtype: Any) -> Ints:
 
 @remembered
 def strides_of(steps: tuple[Step, ...], shape: Ints, dtype: Any) -> Ints:
-    """The strides of what ``steps`` lead to from a contiguous array."""
+    """The strides of the view that ``steps`` give of a contiguous array."""
     strides = contiguous_strides(shape)
     for step in steps:
         strides = _strides_after(step, shape, strides, dtype)
@@ -76,7 +76,7 @@ def strides_of(steps: tuple[Step, ...], shape: Ints, dtype: Any) -> Ints:
 
 
 def offset_of(view: View, base_shape: Ints, base_dtype: Any) -> int:
-    """How many bytes lie before the first viewed element, from the base's first one on."""
+    """The number of bytes from the base's first element to the first viewed one."""
     shape, dtype = base_shape, np.dtype(base_dtype)
     strides, offset, taken = contiguous_strides(shape), 0, 0
     for step in view.steps:

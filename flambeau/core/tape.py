@@ -271,9 +271,9 @@ class AccumulateGrad(Node):
 def _accumulate(variable: Tensor, new: Any, as_tensors: bool) -> None:
     trace = modes.trace
     if trace is None and variable._grad is None and type(new) is ArrayImpl:
-        made = Tensor._wrap(new)
-        accumulated.replacing(variable, None, made)
-        variable._grad = made
+        gradient = Tensor._wrap(new)
+        accumulated.replacing(variable, None, gradient)
+        variable._grad = gradient
         world.bump_gradients()
         return
     old = variable._grad if trace is None else trace.get_grad(variable)
@@ -368,7 +368,7 @@ class IdentityNode(Node):
 
 
 def edge_of(tensor: Tensor) -> Edge:
-    """Where the gradient of ``tensor`` goes: the node that made it, or its accumulator."""
+    """The edge from ``tensor`` to the node that computed it, or to its accumulator."""
     if tensor._view is not None:
         tensor._follow_base()
     node = tensor._grad_fn

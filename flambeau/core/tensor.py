@@ -145,20 +145,20 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
     @staticmethod
     def _make_subclass(kind: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
         """A ``kind`` on the same elements as ``data``, as a leaf."""
-        made = data._alias(kind)
-        made.requires_grad = require_grad
-        return made
+        alias = data._alias(kind)
+        alias.requires_grad = require_grad
+        return alias
 
     def as_subclass(self, cls: type[Tensor]) -> Any:
         """This tensor as an instance of ``cls``, on the same elements and with the same history."""
-        made = self._alias(cls)
-        made._view, made._tangent = self._view, self._tangent
-        made._requires_grad, made._grad_fn, made._output_nr = (
+        alias = self._alias(cls)
+        alias._view, alias._tangent = self._view, self._tangent
+        alias._requires_grad, alias._grad_fn, alias._output_nr = (
             self.requires_grad, self._grad_fn, self._output_nr,
         )  # fmt: skip
-        if made._requires_grad and made._grad_fn is None:
-            self._make_alias_of_leaf(made)
-        return made
+        if alias._requires_grad and alias._grad_fn is None:
+            self._make_alias_of_leaf(alias)
+        return alias
 
     # The value
 
@@ -306,7 +306,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
 
     @property
     def device(self) -> devices.device:
-        """Where the elements are."""
+        """The device of the elements."""
         array = self._cell.array
         if isinstance(array, Tracer):
             trace = modes.trace
@@ -389,7 +389,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
         return strides if dim is None else strides[dim]
 
     def storage_offset(self) -> int:
-        """How many elements lie before the first one in what this tensor is a view of."""
+        """The number of elements of the base before this view's first one."""
         view, array = self._view, self._cell.array
         if view is None:
             return 0
@@ -436,14 +436,14 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
                 f"the result of {self.grad_fn.name()}"
             )
         # Arrays are immutable, so two Cells can share one until either is written.
-        made = handle_on(Cell(self._read()), type(self))
-        made._requires_grad = self._requires_grad
-        made._grad_dtype = self._grad_dtype
-        memo[id(self)] = made
+        copied = handle_on(Cell(self._read()), type(self))
+        copied._requires_grad = self._requires_grad
+        copied._grad_dtype = self._grad_dtype
+        memo[id(self)] = copied
         if self._grad is not None:
-            made._grad = copy.deepcopy(self._grad, memo)
-        vars(made).update(copy.deepcopy(self._shown_attributes(), memo))
-        return made
+            copied._grad = copy.deepcopy(self._grad, memo)
+        vars(copied).update(copy.deepcopy(self._shown_attributes(), memo))
+        return copied
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         if not self.is_leaf:

@@ -226,7 +226,7 @@ class Trace(Block):
             self.values[cell] = array
 
     def writes_to(self, cell: Cell) -> int:
-        """How many writes to ``cell`` the traced program makes."""
+        """The number of writes to ``cell`` in the traced program."""
         return max(1, cell.version - self.versions[cell])
 
     def get_grad(self, tensor: Any) -> Any:
@@ -251,17 +251,17 @@ class Trace(Block):
             self.tensors[tensor] = Handle.of(tensor)
 
     def is_outside(self, tensor: Any) -> bool:
-        """Whether ``tensor`` was there before the trace."""
+        """Whether ``tensor`` existed before the trace."""
         if tensor in self.exchanged:
             return True
         cell = tensor._cell
-        made = isinstance(cell.array, Tracer | np.ndarray) or self.is_made_inside(cell)
-        return not made and tensor not in self.derived
+        is_new = isinstance(cell.array, Tracer | np.ndarray) or self.is_made_inside(cell)
+        return not is_new and tensor not in self.derived
 
-    def derive(self, made: Any, source: Any) -> None:
-        """Note that ``made`` is a new handle on the Cell of ``source``."""
+    def derive(self, tensor: Any, source: Any) -> None:
+        """Note that ``tensor`` is a new handle on the Cell of ``source``."""
         self.note(source)
-        self.derived[made] = None
+        self.derived[tensor] = None
 
     def exchange(self, tensor: Any) -> None:
         """Note that ``tensor`` is about to be given another Cell, view or class."""

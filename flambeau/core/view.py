@@ -26,7 +26,7 @@ from flambeau.core.tracers import no_longer_known
 def result_of(
     steps: tuple[Step, ...], shape: tuple[int, ...], dtype: Any
 ) -> tuple[tuple[int, ...], Any]:
-    """Shape and NumPy dtype of what reading ``steps`` gives."""
+    """Shape and NumPy dtype of the array that reading ``steps`` gives."""
     for step in steps:
         shape, dtype = step.result(shape, dtype)
     return shape, dtype
@@ -113,7 +113,7 @@ MADE_IN_NO_GRAD = Ban(BanReason.NO_GRAD)
 
 
 class View:
-    """How one tensor stands to its base's Cell.
+    """The relation of a tensor to its base's Cell.
 
     Attributes:
         steps: The chain from the Cell's array.

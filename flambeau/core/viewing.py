@@ -58,13 +58,13 @@ def make_view(source: Tensor, step: Step, name: str, starts: tuple[Any, ...] | N
     if running is not None and _is_traced(starts):
         # A position that is computed inside a transformation is not known outside of it.
         source = running.lift(source)
-    made = unrecorded_view(source, step, name, starts)
+    view = unrecorded_view(source, step, name, starts)
     if modes.grad_enabled:
         if source.requires_grad:
-            _record_view(source, made, step, name, starts)
-    elif made._view.ban is None:
-        made._view.ban = MADE_IN_NO_GRAD
-    return made
+            _record_view(source, view, step, name, starts)
+    elif view._view.ban is None:
+        view._view.ban = MADE_IN_NO_GRAD
+    return view
 
 
 def make_views(
@@ -81,19 +81,19 @@ def make_views(
     Returns:
         Tensors on the same Cell. PyTorch forbids recorded writes to them.
     """
-    made = tuple([unrecorded_view(source, step, name, starts) for step, starts in steps])
+    views = tuple([unrecorded_view(source, step, name, starts) for step, starts in steps])
     ban = Ban(BanReason.SEVERAL, name) if modes.grad_enabled else MADE_IN_NO_GRAD
-    for each in made:
+    for each in views:
         if each._view.ban is None:
             each._view.ban = ban
-    if modes.grad_enabled and made and source.requires_grad:
+    if modes.grad_enabled and views and source.requires_grad:
         kernel = _parts_kernel(whole, name)
         aval = jax.ShapeDtypeStruct(tuple(source.shape), source.dtype.numpy)
         cls = tape.node_class(kernel.node_name)
-        node = cls(kernel, (aval,), (tape.edge_of(source),), len(made))
-        for number, each in enumerate(made):
+        node = cls(kernel, (aval,), (tape.edge_of(source),), len(views))
+        for number, each in enumerate(views):
             each._grad_fn, each._output_nr, each._requires_grad = node, number, True
-    return made
+    return views
 
 
 @remembered
@@ -107,15 +107,15 @@ def unrecorded_view(source: Tensor, step: Step, name: str, starts: Any) -> Any:
         raise OverrideNeeded
     if stops_gradients():
         source = source.detach()
-    made = handle_on(source._cell, Tensor)
+    view = handle_on(source._cell, Tensor)
     if modes.trace is not None:
-        modes.trace.derive(made, source)
+        modes.trace.derive(view, source)
     before = source._view
     positions = _positions(starts)
     if before is None:
         array = source._cell.array
         shape, numpy_dtype = step.result(tuple(array.shape), array.dtype)
-        made._view = View((step,), (name,), positions, shape, numpy_dtype, source)
+        view._view = View((step,), (name,), positions, shape, numpy_dtype, source)
     else:
         shape, numpy_dtype = step.result(before.shape, before.numpy_dtype)
         if before.starts is not None:
@@ -124,28 +124,28 @@ def unrecorded_view(source: Tensor, step: Step, name: str, starts: Any) -> Any:
         if base is None:
             # A detached view's history starts at itself, its elements at the Cell's array.
             base, origin = source, len(before.steps)
-        made._view = View(
+        view._view = View(
             (*before.steps, step), (*before.names, name), positions, shape, numpy_dtype, base,
             origin, before.ban,
         )  # fmt: skip
     if modes.trace is not None:
         modes.trace.note(source)
     if source._inference:
-        made._inference = True
+        view._inference = True
     if modes.dual is not None and not isinstance(step, Bitcast):
-        _view_tangent(source, made, step, name, starts)
-    return made
+        _view_tangent(source, view, step, name, starts)
+    return view
 
 
-def _view_tangent(source: Tensor, made: Tensor, step: Step, name: str, starts: Any) -> None:
+def _view_tangent(source: Tensor, view: Tensor, step: Step, name: str, starts: Any) -> None:
     """Make the tangent of a view a view of its source's tangent."""
     level, tangent = modes.dual, tangent_of(source)
     if tangent is not None and not modes.inference:
         with suspended():
-            level.attach(made, make_view(tangent, step, name, starts))
+            level.attach(view, make_view(tangent, step, name, starts))
     elif source._tangent is not None:
         # A view without a tangent of a base with one, whose own views have none either.
-        level.attach(made, None)
+        level.attach(view, None)
 
 
 def _is_traced(starts: Any) -> bool:
@@ -172,12 +172,12 @@ def _joined(before: Any, positions: Any) -> Any:
     return np.concatenate((before, positions))
 
 
-def _record_view(source: Tensor, made: Tensor, step: Step, name: str, starts: Any) -> None:
+def _record_view(source: Tensor, view: Tensor, step: Step, name: str, starts: Any) -> None:
     edge = tape.edge_of(source)
     assert edge is not None
     node = _view_node(edge, tuple(source.shape), source.dtype.numpy, step, name, starts)
     if node is not None:
-        made._grad_fn, made._requires_grad = node, True
+        view._grad_fn, view._requires_grad = node, True
 
 
 def _view_node(
@@ -226,14 +226,14 @@ def view_of_tangent(base: Tensor, of: View) -> Tensor | None:
         of: How the view stands to the base.
     """
     steps, names, starts = of.from_base()
-    made, used = base, 0
+    view, used = base, 0
     for step, name in zip(steps, names, strict=True):
         if isinstance(step, Bitcast):
             return None
         own = starts[used : used + step.starts] if step.starts and starts is not None else None
         used += step.starts
-        made = make_view(made, step, name, own)
-    return made
+        view = make_view(view, step, name, own)
+    return view
 
 
 def guarded_view(source: Tensor, function: str) -> Any:
@@ -305,23 +305,23 @@ def become_view(target: Tensor, step: Step, name: str, starts: Any = None) -> Te
         modes.trace.exchange(target)
     former = handle_on(target._cell, Tensor)
     former._copy_fields(target)
-    made = unrecorded_view(former, step, name, starts)
-    target._tangent = made._tangent
+    view = unrecorded_view(former, step, name, starts)
+    target._tangent = view._tangent
     if recorded:
-        _record_view(former, made, step, name, starts)
-        if made._grad_fn is None:
+        _record_view(former, view, step, name, starts)
+        if view._grad_fn is None:
             move_history(target, None, 0)
         else:
             kernel = _view_kernel(step, name)
-            reshape_history(target, made._grad_fn, lambda grad: kernel.run((grad, starts)))
+            reshape_history(target, view._grad_fn, lambda grad: kernel.run((grad, starts)))
     own = former._view is None or former._view.base is None
     if own and not recorded:
-        made._view.base = None
+        view._view.base = None
     if former._view is None:
-        made._view.ban, made._view.of_itself = None, True
+        view._view.ban, view._view.of_itself = None, True
     else:
-        made._view.ban, made._view.of_itself = former._view.ban, own or former._view.of_itself
-    target._become(made._cell, made._view)
+        view._view.ban, view._view.of_itself = former._view.ban, own or former._view.of_itself
+    target._become(view._cell, view._view)
     return target
 
 

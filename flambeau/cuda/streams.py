@@ -29,9 +29,9 @@ class Stream(_Stream):
         super().__init__(place_of(device))
 
     def _event(self) -> Event:
-        made = Event()
-        made.device = self.device
-        return made
+        result = Event()
+        result.device = self.device
+        return result
 
 
 class Event(_Event):

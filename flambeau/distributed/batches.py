@@ -96,7 +96,7 @@ def joined(part: Tensor, mesh: DeviceMesh, dim: int = 0) -> Any:
 def divided(value: Any, mesh: DeviceMesh, dim: int = 0, *, tell: bool = True) -> Any:
     """The tensors in tuples, lists and dictionaries, cut along a dimension into a part per device.
 
-    Along dimensions of the mesh that a slice leaves out, XLA or what was said before decides.
+    Along dimensions of the mesh that a slice leaves out, XLA or an earlier placement decides.
 
     Args:
         value: What a module is called with, or gives.

@@ -85,7 +85,7 @@ def reduce(
     """Combine the tensors of all processes, and write the result into that of one.
 
     Args:
-        tensor: See `all_reduce`, and there for what is raised.
+        tensor: See `all_reduce`, also for errors.
         dst: The process that gets the result, by its rank in the world.
         op: See `all_reduce`.
         group: See `all_reduce`.
@@ -108,7 +108,7 @@ def broadcast(
     """Write the tensor of one process into those of the others.
 
     Args:
-        tensor: See `all_reduce`, and there for what is raised.
+        tensor: See `all_reduce`, also for errors.
         src: The process that gives, by its rank in the world.
         group: See `all_reduce`.
         async_op: See `all_reduce`.
@@ -126,7 +126,7 @@ def all_gather_into_tensor(
     Args:
         output_tensor: Has as many elements as all inputs together, with the first dimension as many
             times as long as an input's, or with one dimension more.
-        input_tensor: See `all_reduce`, and there for what is raised.
+        input_tensor: See `all_reduce`, also for errors.
         group: See `all_reduce`.
         async_op: See `all_reduce`.
 
@@ -144,7 +144,7 @@ def all_gather(
 
     Args:
         tensor_list: A tensor for each process.
-        tensor: See `all_reduce`, and there for what is raised.
+        tensor: See `all_reduce`, also for errors.
         group: See `all_reduce`.
         async_op: See `all_reduce`.
 
@@ -166,7 +166,7 @@ def gather(
     """Write the tensors of all processes into a list of tensors of one process.
 
     Args:
-        tensor: See `all_reduce`, and there for what is raised.
+        tensor: See `all_reduce`, also for errors.
         gather_list: A tensor for each process; only in the process that gets them.
         dst: The process that gets them, by its rank in the world.
         group: See `all_reduce`.
@@ -196,7 +196,7 @@ def scatter(
         tensor: Gets its part.
         scatter_list: A tensor for each process; only in the process that gives them.
         src: The process that gives them, by its rank in the world.
-        group: See `all_reduce`, and there for what is raised.
+        group: See `all_reduce`, also for errors.
         async_op: See `all_reduce`.
         group_src: The process by its rank in the group.
 
@@ -223,7 +223,7 @@ def reduce_scatter_tensor(
         output: Gets the part.
         input: Has as many times the elements; the parts follow each other along its first
             dimension, or are stacked.
-        op: See `all_reduce`, and there for what is raised.
+        op: See `all_reduce`, also for errors.
         group: See `all_reduce`.
         async_op: See `all_reduce`.
 
@@ -266,7 +266,7 @@ def all_to_all_single(
         input: Its first dimension is cut into parts.
         output_split_sizes: The lengths of the parts that come; by default equal ones.
         input_split_sizes: The lengths of the parts that go; by default equal ones.
-        group: See `all_reduce`, and there for what is raised.
+        group: See `all_reduce`, also for errors.
         async_op: See `all_reduce`.
 
     Raises:
@@ -288,9 +288,9 @@ def all_to_all(
     """Send each process a tensor of a list, and get one from each.
 
     Args:
-        output_tensor_list: A tensor for each process, of the shape of what it sends.
+        output_tensor_list: A tensor for each process, of the shape of the one that it sends.
         input_tensor_list: A tensor for each process.
-        group: See `all_reduce`, and there for what is raised.
+        group: See `all_reduce`, also for errors.
         async_op: See `all_reduce`.
 
     Raises:

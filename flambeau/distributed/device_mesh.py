@@ -76,9 +76,9 @@ class DeviceMesh:
     @classmethod
     def from_jax(cls, mesh: Any) -> DeviceMesh:
         """JAX's mesh in PyTorch's words."""
-        made = cls.__new__(cls)
-        made._adopt(auto(mesh), tuple(mesh.axis_names))
-        return made
+        new = cls.__new__(cls)
+        new._adopt(auto(mesh), tuple(mesh.axis_names))
+        return new
 
     def _adopt(self, mesh: Any, names: tuple[str, ...]) -> None:
         self._jax = mesh
@@ -107,9 +107,9 @@ class DeviceMesh:
                 f"Invalid mesh_dim_names {chosen} specified: this mesh has the dimensions "
                 f"{self.mesh_dim_names}"
             )
-        made = type(self).__new__(type(self))
-        made._adopt(self._jax, chosen)
-        return made
+        new = type(self).__new__(type(self))
+        new._adopt(self._jax, chosen)
+        return new
 
     @property
     def is_this_process_alone(self) -> bool:

@@ -35,7 +35,7 @@ def send(
 ) -> None:
     """Send a tensor to one process, which gets it by `recv`.
 
-    The elements go through the memory of the first process, so this is for what is small and rare;
+    The elements go through the memory of the first process, so this is for small and rare messages;
     it does not wait for the other process.
 
     Args:
@@ -68,7 +68,7 @@ def recv(
     """Wait for a tensor that another process sends, and write it into one.
 
     Args:
-        tensor: Of the shape and dtype of what is sent.
+        tensor: A tensor of the shape and dtype of the sent one.
         src: The process, by its rank in the world.
         group: The processes; by default all.
         tag: See `send`.
@@ -117,7 +117,7 @@ class P2POp:
 
     Args:
         op: `isend` or `irecv`.
-        tensor: What is sent, or gets what comes.
+        tensor: The tensor to send, or to receive into.
         peer: The other process, by its rank in the world.
         group: The processes; by default all.
         tag: See `send`.

@@ -92,7 +92,7 @@ class _State:
     rank = 0
     store: Store | None = None
     seconds = 0.0
-    made = 0
+    groups = 0
     rounds = 0
 
 
@@ -318,7 +318,7 @@ def new_group(
         )
     if len({*chosen}) < len(chosen):
         raise ValueError(f"the new group names a process twice: {chosen}")
-    _state.made += 1
+    _state.groups += 1
     if _state.rank not in chosen:
         return GroupMember.NON_GROUP_MEMBER
     seconds = None if timeout is None else timeout.total_seconds()
@@ -326,7 +326,7 @@ def new_group(
 
 
 def _group(ranks: Sequence[int], seconds: float | None = None) -> ProcessGroup:
-    name = f"{_state.rounds}.{_state.made}"
+    name = f"{_state.rounds}.{_state.groups}"
     channel = None
     if _state.store is not None and len(ranks) > 1:
         channel = Channel(_state.store, f"group/{name}", ranks, seconds or _state.seconds)

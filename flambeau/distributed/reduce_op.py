@@ -1,4 +1,4 @@
-"""How the elements that processes give are combined."""
+"""Reductions over the processes of a group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ReduceOp"]
 
 
 class ReduceOp(enum.Enum):
-    """How the elements that processes give are combined."""
+    """Reductions over the processes of a group."""
 
     SUM = "sum"
     AVG = "avg"

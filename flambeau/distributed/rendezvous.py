@@ -1,4 +1,4 @@
-"""Where a process finds the others: arguments, PyTorch's environment variables, or JAX's search."""
+"""The meeting point of processes: arguments, PyTorch's environment variables, or JAX's search."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PAUSE = 0.1
 
 
 class Meeting(NamedTuple):
-    """Where processes meet.
+    """The meeting point of processes.
 
     Attributes:
         rank: This process's number.
@@ -48,7 +48,7 @@ class Meeting(NamedTuple):
 
     @property
     def bind_address(self) -> str | None:
-        """Where process 0 listens, if not on all networks of its machine."""
+        """The address on which process 0 listens, if not on all networks of its machine."""
         host, _, port = self.address.rpartition(":")
         if host == "localhost":
             return f"127.0.0.1:{port}"
@@ -66,7 +66,7 @@ def is_loopback(host: str) -> bool:
 def meeting(
     init_method: str | None, rank: int, world_size: int, seconds: float = 0.0
 ) -> Meeting | None:
-    """Where the processes meet; ``None`` if JAX finds that itself.
+    """The meeting point of the processes; ``None`` if JAX finds it itself.
 
     Args:
         init_method: ``"env://"``, which is meant without one, ``"tcp://host:port"`` or
@@ -119,7 +119,7 @@ def _meeting_at_a_file(
 
 
 def meeting_at(store: Store, rank: int, world_size: int, seconds: float) -> Meeting:
-    """Where processes meet that share a store: process 0 says it there.
+    """The meeting point of processes that share a store: process 0 announces it there.
 
     Raises:
         ValueError: The rank is not in the world.

@@ -157,7 +157,7 @@ class Channel:
         self.store.barrier(key, self.ranks, limit, what)
         found = [self.store.get(f"{key}/{rank}", limit).partition(b"\0") for rank in self.ranks]
         if self.calls > 1:
-            # All are here, so all have read what was exchanged before.
+            # All are here, so all have read the earlier values.
             self.store.delete(f"{self.name}/{self.calls - 1}/{me}")
         called = [name.decode() for name, _, _ in found]
         if len({*called}) > 1:

@@ -69,7 +69,7 @@ class Store:
         """Replace the value under a key if it is as expected, or if none is expected and there.
 
         Returns:
-            The value afterwards; what was expected if there is none.
+            The value afterwards; the expected value if there is none.
         """
         expected = _bytes(expected_value)
         with self._values([key]) as values:
@@ -103,7 +103,7 @@ class Store:
             return values.pop(key, None) is not None
 
     def num_keys(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         with self._values(None) as values:
             return len(values)
 
@@ -130,7 +130,7 @@ class Store:
 
     @property
     def timeout(self) -> dt.timedelta:
-        """How long `get` and `wait` wait."""
+        """The time for which `get` and `wait` wait."""
         return self._timeout
 
 

@@ -84,7 +84,7 @@ class _Supervision:
         self.end()
 
     def _begun(self) -> bytes:
-        """How many programs over all processes this one has begun, and the name of the last."""
+        """The number of programs over all processes begun here, and the name of the last."""
         return json.dumps(spanning.begun.get(self.world, (0, ""))).encode()
 
     def _talk(self) -> None:

@@ -124,15 +124,15 @@ def _merged(dicts: Any) -> _Values:
 
 def _as_values(given: _Values) -> _Values:
     """The new values as Tensors, one for each array."""
-    made: dict[int, Any] = {}
+    tensors: dict[int, Any] = {}
     for name, value in given.items():
-        tensor = made.setdefault(id(value), as_tensor(value))
+        tensor = tensors.setdefault(id(value), as_tensor(value))
         if not isinstance(tensor, Tensor):
             raise TypeError(
                 f"functional_call(): '{name}' must be a Tensor or a jax.Array, "
                 f"got {type(value).__name__}"
             )
-    return {name: made[id(value)] for name, value in given.items()}
+    return {name: tensors[id(value)] for name, value in given.items()}
 
 
 def _with_tensors(value: Any) -> Any:

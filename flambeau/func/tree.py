@@ -73,9 +73,9 @@ def _put_together(structure: Structure, leaves: Iterator[Any]) -> Any:
         return OWN_PARTS[kind].put_together(structure.context, map(as_tensor, members))
     if structure.context is not None:
         keys, factory = structure.context
-        made = defaultdict(factory) if kind is defaultdict else kind()
-        made.update(zip(keys, members, strict=True))
-        return made
+        result = defaultdict(factory) if kind is defaultdict else kind()
+        result.update(zip(keys, members, strict=True))
+        return result
     return kind(*members) if hasattr(kind, "_fields") else kind(members)
 
 

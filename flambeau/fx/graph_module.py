@@ -48,8 +48,8 @@ class GraphModule(Module):
         # Python finds `forward` on the class, so each instance has one of its own.
         if "GraphModuleImpl" in vars(cls).get("__qualname__", cls.__qualname__).split("."):
             cls = cls.__mro__[1]
-        made = type("GraphModuleImpl", (cls,), {"__module__": cls.__module__})
-        return super().__new__(made)
+        result = type("GraphModuleImpl", (cls,), {"__module__": cls.__module__})
+        return super().__new__(result)
 
     def __init__(self, root: Any, graph: Graph, class_name: str = "GraphModule") -> None:
         super().__init__()
@@ -204,24 +204,24 @@ class GraphModule(Module):
         return GraphModule.__init__
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        made = type(self).__new__(type(self))
-        memo[id(self)] = made
+        result = type(self).__new__(type(self))
+        memo[id(self)] = result
         state = self.__dict__.copy()
         state.pop("_compiled_call_impl", None)
         copied = _CodeOnlyModule(copy.deepcopy(state, memo))
-        self._deepcopy_init()(made, copied, copied.__dict__["_graph"])
-        type(made).__name__ = type(self).__name__
+        self._deepcopy_init()(result, copied, copied.__dict__["_graph"])
+        type(result).__name__ = type(self).__name__
         for name in _PRESERVED:
-            made.__dict__[name] = copied.__dict__[name]
-        made.meta = copied.__dict__.get("meta", {})
-        for name, value in made.meta.get(_USER_PRESERVED_ATTRIBUTES_KEY, {}).items():
-            setattr(made, name, value)
-        return made
+            result.__dict__[name] = copied.__dict__[name]
+        result.meta = copied.__dict__.get("meta", {})
+        for name, value in result.meta.get(_USER_PRESERVED_ATTRIBUTES_KEY, {}).items():
+            setattr(result, name, value)
+        return result
 
     def __copy__(self) -> Any:
-        made = GraphModule(self, self.graph, type(self).__name__)
-        made.meta = self.meta
-        return made
+        result = GraphModule(self, self.graph, type(self).__name__)
+        result.meta = self.meta
+        return result
 
 
 class _CodeOnlyModule(Module):
@@ -251,11 +251,11 @@ def reduce_graph_module(body: dict[str, Any], import_block: str) -> Module:
 
     graph = KeepModules().trace(module, **body.get("_tracer_extras", {}))
     graph._tracer_cls = tracer
-    made = GraphModule(module, graph, body.pop("_graphmodule_cls_name", "GraphModule"))
+    result = GraphModule(module, graph, body.pop("_graphmodule_cls_name", "GraphModule"))
     for name, value in body.items():
-        if not hasattr(made, name):
-            setattr(made, name, value)
-    return made
+        if not hasattr(result, name):
+            setattr(result, name, value)
+    return result
 
 
 def _forward_of(source: str, namespace: dict[str, Any]) -> Callable[..., Any]:

@@ -91,9 +91,9 @@ class Placeholders:
         return called, args
 
     def _flat_placeholder(self, number: int, value: Any) -> Any:
-        made = self.create_proxy("placeholder", f"input_{number}", (), {})
-        _copy_attributes(value, made.node)
-        return made
+        result = self.create_proxy("placeholder", f"input_{number}", (), {})
+        _copy_attributes(value, result.node)
+        return result
 
     def _argument(
         self, name: str, concrete_args: dict[str, Any], parameters: Any, kind: Any
@@ -113,16 +113,16 @@ class Placeholders:
         def replace(leaf: Any) -> Any:
             nonlocal count
             count += 1
-            made = self.create_proxy("placeholder", f"{name}_{count}", default, {})
+            result = self.create_proxy("placeholder", f"{name}_{count}", default, {})
             if isinstance(leaf, PHBase):
-                _copy_attributes(leaf, made.node)
-                return made
+                _copy_attributes(leaf, result.node)
+                return result
             if leaf is None:
                 says = f"{name} has been specialized to have value None but got another value"
-                self.create_proxy("call_function", _assert_is_none, (made, says), {})
+                self.create_proxy("call_function", _assert_is_none, (result, says), {})
             elif type(leaf) in base_types and not isinstance(leaf, Tensor):
                 says = f"{name} has been specialized to have value {leaf} but got another value"
-                _assert(made == leaf, says)
+                _assert(result == leaf, says)
             else:
                 warn(
                     f"the traced function is specialized to the given '{name}', a "

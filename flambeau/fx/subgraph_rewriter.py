@@ -161,8 +161,8 @@ def _replace(
     for part, old in reversed(_in_order(match)):
         if part.op not in ("placeholder", "output"):
             graph.erase_node(old)
-    made = [each for node, each in copies.items() if node.op != "placeholder"]
-    return ReplacedPatterns(match.anchors[0], match.nodes_map, made)
+    replacements = [each for node, each in copies.items() if node.op != "placeholder"]
+    return ReplacedPatterns(match.anchors[0], match.nodes_map, replacements)
 
 
 def _in_order(match: InternalMatch) -> list[tuple[Node, Any]]:

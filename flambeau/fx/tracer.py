@@ -275,10 +275,12 @@ class Tracer(Placeholders, TracerBase):
         if path is None:
             return attr_val
         if path not in parameter_proxy_cache:
-            made: dict[str, Any] = {}
+            arguments: dict[str, Any] = {}
             if self.param_shapes_constant and isinstance(attr_val, Parameter):
-                made["proxy_factory_fn"] = lambda node: ParameterProxy(self, node, path, attr_val)
-            parameter_proxy_cache[path] = self.create_proxy("get_attr", path, (), {}, **made)
+                arguments["proxy_factory_fn"] = lambda node: ParameterProxy(
+                    self, node, path, attr_val
+                )
+            parameter_proxy_cache[path] = self.create_proxy("get_attr", path, (), {}, **arguments)
         return parameter_proxy_cache[path]
 
     def create_arg(self, a: Any) -> Argument:

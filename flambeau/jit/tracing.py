@@ -53,9 +53,9 @@ def trace(
     """
     if example_inputs is None and example_kwarg_inputs is None:
         raise RuntimeError("trace() needs example_inputs or example_kwarg_inputs")
-    made = compile(func, fullgraph=False)
-    _call(made, example_inputs, example_kwarg_inputs)
-    return made
+    result = compile(func, fullgraph=False)
+    _call(result, example_inputs, example_kwarg_inputs)
+    return result
 
 
 def trace_module(mod: Module, inputs: Mapping[str, Any], *args: Any, **options: Any) -> Any:
@@ -66,10 +66,10 @@ def trace_module(mod: Module, inputs: Mapping[str, Any], *args: Any, **options: 
     Raises:
         AttributeError: ``mod`` has no method of a name.
     """
-    made = compile(mod, fullgraph=False)
+    result = compile(mod, fullgraph=False)
     for name, examples in inputs.items():
-        _call(made if name == "forward" else getattr(made, name), examples, None)
-    return made
+        _call(result if name == "forward" else getattr(result, name), examples, None)
+    return result
 
 
 def _call(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any] | None) -> None:

@@ -68,10 +68,10 @@ def custom_op(
             found = schema_of(fn, mutates_args, name)
         else:
             found = parse(f"{name}{schema[schema.index('(') :]}")
-        made = registry.add(found)
-        made.register_kernel(device_types, fn)
-        made._init_fn = fn  # type: ignore[attr-defined]
-        return made
+        result = registry.add(found)
+        result.register_kernel(device_types, fn)
+        result._init_fn = fn  # type: ignore[attr-defined]
+        return result
 
     return define if fn is None else define(fn)
 

@@ -32,7 +32,7 @@ class CompiledModule:
 
     @property
     def program_count(self) -> int:
-        """How many programs have been compiled."""
+        """The number of compiled programs."""
         return self._calls.program_count
 
     def __reduce__(self) -> tuple[Any, ...]:

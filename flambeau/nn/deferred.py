@@ -67,25 +67,25 @@ class DeferredInitialization:
             )
         cells = {each._cell: each._cell.array for each in missing.values() if not is_lazy(each)}
         # Made before any is written, so that an interrupt leaves the module as it was.
-        made = {cell: plan.carry_out(planned, where) for cell, planned in cells.items()}
+        arrays = {cell: plan.carry_out(planned, where) for cell, planned in cells.items()}
 
         def write(_: Any) -> None:
             for tensor in missing.values():
-                _fill(tensor, made, where)
+                _fill(tensor, arrays, where)
             world.bump()
 
         finishing.finish(write)
         return self
 
 
-def _fill(tensor: Any, made: dict[Any, Any], where: device) -> None:
+def _fill(tensor: Any, arrays: dict[Any, Any], where: device) -> None:
     cell = tensor._cell
     if is_lazy(tensor):
         if tensor.is_meta:
             tensor.data = tensor.emptied(where).data
     # A tied tensor may have been filled under its other name.
     elif is_abstract(cell.array):
-        cell.write(made[cell])
+        cell.write(arrays[cell])
     if tensor._grad is not None and tensor._grad.is_meta:
         tensor.grad = None
 

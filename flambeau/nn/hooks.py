@@ -34,7 +34,7 @@ def add_hook(
 
     Args:
         hooks: Where it is called from.
-        hook: What is called.
+        hook: The function to call.
         marks: Registries that mark hooks with a property, and whether this one has it.
         prepend: Call it before the hooks that are registered so far.
 

@@ -170,7 +170,7 @@ def zeros_(tensor: Tensor) -> Tensor:
 def eye_(tensor: Tensor) -> Tensor:
     """Fill a matrix with ones on the diagonal and zeros elsewhere.
 
-    A `Linear` with such a weight passes on what it gets.
+    A `Linear` with this weight returns its input.
 
     Raises:
         ValueError: ``tensor`` has not 2 dimensions.
@@ -222,7 +222,7 @@ def _require_dims(name: str, tensor: Tensor, wanted: str, has_them: bool) -> Non
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
-    """How many elements of the input an output depends on, and how many outputs on an input.
+    """The number of inputs that an output depends on, and of outputs that depend on an input.
 
     Raises:
         ValueError: The weight has fewer than 2 dimensions.

@@ -26,7 +26,7 @@ def load_error(
         state_dict: All keys that were given.
         missing: Keys that the model has and the state dict has not.
         unexpected: Keys that the state dict has and the model has not.
-        problems: What is wrong with the values of keys that both have.
+        problems: The problems with the values of keys that both have.
     """
     given, known = list(state_dict), [name for name, _ in _saved_members(module)]
     lines = [f"Error(s) in loading state_dict for {type(module).__name__}; nothing was changed:"]

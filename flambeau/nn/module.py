@@ -67,7 +67,7 @@ class Module(Calling, Persistence, Conversion, DeferredInitialization):
     # Attributes
 
     def __getattr__(self, name: str) -> Any:
-        # Only called for what is neither in the instance's __dict__ nor on its class. One look into
+        # Only called for names neither in the instance's __dict__ nor on its class. One look into
         # each table is all that is in our hands, so `state` stands for "not there".
         state = self.__dict__
         try:
@@ -256,7 +256,7 @@ def indented(text: str) -> str:
 
 
 def _register_assigned(module: Module, name: str, value: Any) -> bool:
-    """Register what is assigned to ``name``, unless it is a plain attribute."""
+    """Register the value assigned to ``name``, unless it is a plain attribute."""
     state = module.__dict__
     is_tensor = isinstance(value, Tensor)
     if is_tensor and isinstance(value, Parameter):

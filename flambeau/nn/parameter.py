@@ -66,13 +66,13 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if data is None:
             data = Tensor()
         if type(data) is Tensor or type(data) is Parameter:
-            made = data._alias(cls)
-            if requires_grad and made.dtype.category >= FLOATING:
+            parameter = data._alias(cls)
+            if requires_grad and parameter.dtype.category >= FLOATING:
                 # The setter would tell every compiled program that the world has changed.
-                made._requires_grad = True
+                parameter._requires_grad = True
             else:
-                made.requires_grad = requires_grad
-            return made
+                parameter.requires_grad = requires_grad
+            return parameter
         _check_is_tensor("Parameter", data)
         parameter: Any = data.detach().requires_grad_(requires_grad)
         if type(parameter) is not type(data):
@@ -201,25 +201,25 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         persistent: bool = True,
     ) -> UninitializedBuffer:
         nothing = empty(0, device=device, dtype=dtype)
-        made = Tensor._make_subclass(cls, nothing, requires_grad)
-        made.persistent = persistent
-        made._is_buffer = True
-        return made
+        buffer = Tensor._make_subclass(cls, nothing, requires_grad)
+        buffer.persistent = persistent
+        buffer._is_buffer = True
+        return buffer
 
     def emptied(self, device: Any = None) -> Any:
         """An uninitialized buffer like this one, on another device."""
-        made = super().emptied(device)
-        made.persistent = self.persistent
-        return made
+        buffer = super().emptied(device)
+        buffer.persistent = self.persistent
+        return buffer
 
     @classmethod
     def _as_result(cls, source: Any, result: Any) -> Any:
         # A module puts what a buffer was converted to in its place.
         if not isinstance(result, Tensor) or isinstance(result, cls):
             return result
-        made = cls(result.requires_grad, result.device, result.dtype, source.persistent)
-        vars(made).update(source._shown_attributes())
-        return made
+        buffer = cls(result.requires_grad, result.device, result.dtype, source.persistent)
+        vars(buffer).update(source._shown_attributes())
+        return buffer
 
 
 def _has_flag(instance: Any, flag: str) -> bool:

@@ -75,7 +75,7 @@ class HookRegistry(Table, OrderedDict[int, Any]):
 
 
 class ModuleState:
-    """What every module carries; the ideas that make up `Module` are written against it.
+    """The registries of every module, on which the parts of `Module` are built.
 
     Attributes:
         training: Whether layers such as dropout behave as in training.

@@ -16,7 +16,7 @@ def all_or_nothing(module: Any) -> Iterator[None]:
     """Undo the changes of the block to the tensors of ``module`` if it raises.
 
     Whoever did it: user code that runs inside may write to tensors or replace them as it likes.
-    What is kept meanwhile are references to immutable arrays, so nothing is copied.
+    It keeps references to immutable arrays, so nothing is copied.
     """
     snapshot = _Snapshot(module)
     try:
@@ -75,7 +75,7 @@ class _Value:
         """Put it back, if it has changed."""
         tensor = self.tensor
         if type(tensor) is not self.kind:
-            # An uninitialized tensor was given the shape of what was to be loaded.
+            # An uninitialized tensor got the shape of the state to load.
             tensor.__class__ = self.kind
         if tensor._cell is not self.place._cell:
             tensor.data = self.place

@@ -175,7 +175,7 @@ class Persistence(ModuleState):
         """Load this module's own state; subclasses may override it, to read older formats.
 
         Args:
-            state_dict: What is to be loaded into this module and those below it.
+            state_dict: The state to load into this module and the modules below it.
             prefix: What its keys begin with.
             local_metadata: The saved ``version`` of this module, and
                 ``assign_to_params_buffers`` if tensors are to be assigned.
@@ -277,7 +277,7 @@ def saved_members(module: Persistence) -> dict[str, Any]:
 def _load_members(
     module: Persistence, members: dict[str, Any], state_dict: Any, prefix: str, assign: bool
 ) -> tuple[list[str], list[str]]:
-    """Load the tensors of ``module``; gives missing keys, and what is wrong with others."""
+    """Load the tensors of ``module``; return missing keys, and the problems of others."""
     missing, problems = [], []
     with no_grad():
         for name, member in members.items():
@@ -294,7 +294,7 @@ def _load_members(
 def _load_member(
     module: Persistence, name: str, member: Any, key: str, given: Any, assign: bool
 ) -> str | None:
-    """Load one tensor; gives what is wrong with it, if anything."""
+    """Load one tensor; return its problem, if there is one."""
     if not isinstance(given, Tensor) and not hasattr(type(given), "__torch_function__"):
         return load_report.not_a_tensor(key, given)
     if is_lazy(member) or is_lazy(given):
@@ -325,7 +325,7 @@ def _load_member(
 def _load_uninitialized(
     module: Persistence, name: str, member: Any, key: str, given: Any, assign: bool
 ) -> str | None:
-    """Load one tensor where the one or the other has no shape yet; gives what is wrong with it."""
+    """Load one tensor if one of the two has no shape yet; return its problem, if any."""
     if not is_lazy(given) or not is_lazy(member):
         return load_report.uninitialized(key, given)
     # Neither has elements: there is nothing to copy.

@@ -43,7 +43,7 @@ class Traversal(ModuleState):
         """This module and every module below it, with their dotted paths.
 
         Args:
-            memo: Modules to leave out; what is visited is added to it.
+            memo: Modules to leave out; visited modules are added to it.
             prefix: The path of this module.
             remove_duplicate: Give a module that is registered in several places only once.
 

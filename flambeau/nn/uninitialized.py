@@ -86,9 +86,9 @@ class UninitializedTensorMixin:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
-            made = self.emptied()
-            vars(made).update(self._shown_attributes())
-            memo[id(self)] = made
+            copied = self.emptied()
+            vars(copied).update(self._shown_attributes())
+            memo[id(self)] = copied
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:

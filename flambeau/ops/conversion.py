@@ -62,14 +62,14 @@ class _ToDeviceBackward(tape.Node):
 
 
 def _moved(source: Tensor, target: device) -> Tensor:
-    made = Tensor._wrap(place(source._read(), target))
+    result = Tensor._wrap(place(source._read(), target))
     if source.requires_grad and modes.grad_enabled:
         node = _ToDeviceBackward((tape.edge_of(source),))
         node.origin = source.device
-        made._grad_fn, made._requires_grad = node, True
+        result._grad_fn, result._requires_grad = node, True
     if modes.dual is not None and (tangent := tangent_of(source)) is not None:
-        modes.dual.attach(made, _moved(tangent, target))
-    return made
+        modes.dual.attach(result, _moved(tangent, target))
+    return result
 
 
 def _same_place(have: device, want: device) -> bool:

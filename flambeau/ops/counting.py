@@ -26,8 +26,8 @@ __all__ = ["bincount", "histc", "unique", "unique_consecutive"]
 
 def _beside(tensor: Tensor, *arrays: np.ndarray) -> Any:
     """Arrays as tensors on the device of ``tensor``; a single one alone."""
-    made = tuple(Tensor._wrap(place(each, tensor.device)) for each in arrays)
-    return made[0] if len(made) == 1 else made
+    results = tuple(Tensor._wrap(place(each, tensor.device)) for each in arrays)
+    return results[0] if len(results) == 1 else results
 
 
 def _as_integers(positions: np.ndarray) -> np.ndarray:
@@ -138,7 +138,7 @@ def unique_consecutive(
 
 @function(method=True)
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Any:
-    """How often each of the integers 0, 1, 2, ... occurs, or the sum of the weights where it does.
+    """The counts of the integers 0, 1, 2, ..., or the sums of their weights.
 
     Args:
         input: Integers that are not negative, shape ``(n,)``.
@@ -220,7 +220,7 @@ def _histc(input: Array, bins: int, min: Array | Number, max: Array | Number) ->
 
 @function(method=True)
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """How many elements fall into each of some ranges of equal width.
+    """The number of elements in each of some ranges of equal width.
 
     Args:
         input: A floating point tensor, of any shape.

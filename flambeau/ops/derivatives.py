@@ -73,7 +73,7 @@ def moved(move: Any, array: Any, *places: Any) -> Any:
 
     Args:
         move: Gives elements of its first argument, and zeros or NaN; linear in it.
-        array: What is read, any number of times.
+        array: The array, which may be read any number of times.
         places: Arrays that say where.
     """
     if not is_half(array):

@@ -44,9 +44,9 @@ def sizes_of(args: tuple[Any, ...], name: str, by_name: Any = None) -> tuple[int
     """The integers given one by one or as one sequence, as in ``view(2, 3)`` and ``view((2, 3))``.
 
     Args:
-        args: What was given by position.
+        args: The arguments given by position.
         name: The function, for messages.
-        by_name: What was given by the argument's name instead, if anything.
+        by_name: The value given by the argument's name instead, if any.
 
     Raises:
         TypeError: Something else was given.

@@ -247,7 +247,7 @@ def argmin(input: Array, dim: int | None = None, keepdim: bool = False) -> Array
 
 
 def _middle_index(input: Any, dim: int, ignore_nan: bool) -> Any:
-    """Where the median along ``dim`` is; of an even number, the lower of the two in the middle."""
+    """The position of the median along ``dim``; of an even number, the lower of the middle two."""
     order = sorting_order(input, dim)
     absent = jnp.isnan(input)
     count = jnp.sum(~absent, dim, keepdims=True)

@@ -192,20 +192,20 @@ def wrap_new(name: str, array: Any, requires_grad: bool = False, out: Any = None
     Raises:
         RuntimeError: ``requires_grad`` for a dtype that cannot.
     """
-    made = handle_on(Cell(array), Tensor)
+    result = handle_on(Cell(array), Tensor)
     if out is not None:
-        return put_out(out, made, name)
+        return put_out(out, result, name)
     if modes.inference:
-        made._inference = True
+        result._inference = True
     if requires_grad:
-        if made.dtype.category < FLOATING:
+        if result.dtype.category < FLOATING:
             raise RuntimeError(
                 f"{name}(): only tensors of floating point and complex dtype can require "
-                f"gradients, this one is {made.dtype}"
+                f"gradients, this one is {result.dtype}"
             )
         # The setter would tell every compiled program that the world has changed.
-        made._requires_grad = True
-    return made
+        result._requires_grad = True
+    return result
 
 
 def out_options(name: str, out: Any, dtype: Any, where: Any) -> tuple[Any, Any]:

@@ -70,7 +70,7 @@ def _density(order: Any, end: Any) -> Any:
 
 
 def _is_great(order: Any, end: Any) -> tuple[Any, Any]:
-    """Where the order is too great for JAX's loops, and where there is no limit either.
+    """Masks: the order is too great for JAX's loops; and there is no limit either.
 
     From there on the expansion is more accurate; a series needs as many terms as the root of the
     order, and where adding 1 to the order changes nothing, endlessly many.

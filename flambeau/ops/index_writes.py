@@ -107,7 +107,7 @@ def _at(dim: int, index: Any) -> tuple[Any, ...]:
 
 
 def _as_slices(array: Any, dim: int, index: Any, source: Any) -> tuple[Any, Any]:
-    """Array and source with at least one dimension, the source in the shape of what it replaces."""
+    """Array and source with at least one dimension, the source in the replaced part's shape."""
     array = array if array.ndim else array.reshape(1)
     shape = (*array.shape[:dim], index.size, *array.shape[dim + 1 :])
     return array, source.reshape(shape)

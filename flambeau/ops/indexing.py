@@ -253,7 +253,7 @@ def _put_kernel(dims: Dims, accumulate: bool) -> Kernel:
 
 
 def _prepared(value: Any, array: Any, dims: Dims, indices: tuple[Any, ...]) -> Any:
-    """The value in the shape of what the index arrays name."""
+    """The value in the shape of the elements that the index arrays name."""
     named = jax.eval_shape(
         lambda a, *i: a[full_subscript(a.ndim, dims, i)], array, *indices
     ).shape  # fmt: skip

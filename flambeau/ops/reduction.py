@@ -193,7 +193,7 @@ def mean_and_variance(
         name: The operator, for messages.
         input: An array.
         dim: One dimension or several, or ``None`` for all.
-        correction: What is subtracted from the number of elements in the divisor.
+        correction: The number to subtract from the number of elements in the divisor.
         keepdim: Keep the reduced dimensions, with size 1.
         mask: Bools that broadcast to ``input``.
     """
@@ -283,7 +283,7 @@ def var(input: Tensor, *args: Any, **kwargs: Any) -> Any:
     Args:
         input: A floating point or complex tensor.
         *args: ``dim``, one dimension or several; the older forms' arguments.
-        **kwargs: ``correction``, what is subtracted from the number of elements in the divisor
+        **kwargs: ``correction``, the number to subtract from the number of elements in the divisor
             (1 is Bessel's correction), and ``keepdim``.
 
     Raises:
@@ -337,6 +337,6 @@ def any(input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
 
 @op(method=True, differentiable=False)
 def count_nonzero(input: Array, dim: Dims = None) -> Array:
-    """How many elements are not zero, in the whole tensor or over some dimensions, as int64."""
+    """The number of elements that are not zero, in total or over some dimensions, as int64."""
     dims = wrap_dims(dim, input.ndim, "count_nonzero")
     return jnp.sum(input != 0, dims, dtype=jnp.int64)

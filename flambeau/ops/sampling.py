@@ -212,17 +212,17 @@ def _like(
 
 @functools.cache
 def _replacement(name: str) -> Kernel:
-    """Gives its second argument; the gradient of what it replaces is zero, as PyTorch's."""
+    """Returns its second argument, the draw; the gradient of the first is zero, as PyTorch's."""
     node = "".join(word.capitalize() for word in name.strip("_").split("_"))
     return Kernel(lambda replaced, drawn: drawn, name.strip("_"), f"{node}Backward0", linear=True)
 
 
 def _drawn_from(name: str, parameters: Tensor, array: Any) -> Tensor:
     """A draw as a tensor; gradients through it are zero."""
-    made = wrap_new(name, array)
+    result = wrap_new(name, array)
     if not modes.grad_enabled or not parameters.requires_grad:
-        return made
-    return run(_replacement(name), (parameters, made))
+        return result
+    return run(_replacement(name), (parameters, result))
 
 
 @function(method=True)
@@ -323,8 +323,8 @@ def normal(
             "requires_grad": requires_grad,
         }  # fmt: skip
         return _new("normal", "normal", shape, generator, options, mean=mean, std=std)
-    made = _normal_like(mean, std, tensors, generator)
-    return made if out is None else out.copy_(made)
+    result = _normal_like(mean, std, tensors, generator)
+    return result if out is None else out.copy_(result)
 
 
 def _normal_like(mean: Any, std: Any, tensors: list[Tensor], generator: Any) -> Any:
@@ -336,8 +336,8 @@ def _normal_like(mean: Any, std: Any, tensors: list[Tensor], generator: Any) -> 
     options: Options = {"dtype": first.dtype, "device": first.device}
     standard = _new("normal", "normal", tuple(shape), generator, options)
     taking = next((each for each in tensors if each.requires_grad), first)
-    made = (standard * _constant(std) + _constant(mean)).to(first.dtype)
-    return _drawn_from("normal", taking, made._read())
+    result = (standard * _constant(std) + _constant(mean)).to(first.dtype)
+    return _drawn_from("normal", taking, result._read())
 
 
 def _has_values(value: Any) -> bool:

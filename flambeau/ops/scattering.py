@@ -86,7 +86,7 @@ def scatter(
             nor in the other dimensions than ``input``.
         src: A tensor of the same dtype, or a number.
         value: A number, in place of ``src``.
-        reduce: ``"add"`` or ``"multiply"`` combines with what is there instead.
+        reduce: ``"add"`` or ``"multiply"`` combines with the present element instead.
 
     Raises:
         RuntimeError: ``index`` or ``src`` does not fit, or positions are out of range.
@@ -197,7 +197,7 @@ def scatter_reduce(
         index: As for `scatter`.
         src: The values.
         reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
-        include_self: Whether what is there takes part; if not, only places that get no value keep
+        include_self: Whether the present element takes part; if not, only places that get no value keep
             it.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Choices between values: maxima, minima, clamping, `where`, and replacing what is not finite."""
+"""Choices between values: maxima, minima, clamping, `where`, and replacing infinities and NaN."""
 
 from __future__ import annotations
 

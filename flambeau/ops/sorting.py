@@ -1,4 +1,4 @@
-"""Sorting, and searching in what is sorted."""
+"""Sorting, and searching in sorted sequences."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _comparable(name: str, boundaries: Any, values: Any) -> tuple[Any, Any]:
 
 
 def _found(boundaries: Any, values: Any, right: bool) -> Any:
-    """Where ``values`` go into the rows of ``boundaries``."""
+    """The positions of ``values`` in the rows of ``boundaries``."""
     side = "right" if right else "left"
     if boundaries.ndim == 1:
         return jnp.searchsorted(boundaries, values, side=side)

@@ -244,7 +244,7 @@ def _scaled_k(order: int, x: Any) -> Any:
     """``exp(x)`` times the modified Bessel function of the second kind.
 
     The integral of ``exp(-x (cosh t - 1)) cosh(order t)`` over the positive numbers, by the
-    trapezoidal rule, whose error falls exponentially for such a function (NIST Digital Library of
+    trapezoidal rule, whose error falls exponentially for this function (NIST Digital Library of
     Mathematical Functions, 10.32.9).
     """
     positive = jnp.where(x > 0, x, 1)

@@ -222,7 +222,7 @@ def _tensor_split(source: Tensor, cuts: Any, dim: Any, name: str) -> tuple[Any, 
 
 
 def _clamped(start: int, end: int, size: int) -> tuple[int, int]:
-    """Start and length of what a slice with step 1 takes."""
+    """Start and length of the part that a slice with step 1 takes."""
     first, last, _ = slice(start, end).indices(size)
     return first, max(0, last - first)
 

@@ -76,7 +76,7 @@ def cov(
 
     Args:
         input: Shape ``(variables, observations)`` or ``(observations,)``.
-        correction: What is subtracted from the number of observations in the divisor.
+        correction: The number to subtract from the number of observations in the divisor.
         fweights: How often each observation was made, integers.
         aweights: How much each observation counts.
 

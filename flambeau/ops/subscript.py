@@ -127,7 +127,7 @@ def _from_tensor(item: Tensor) -> Any:
 def as_unknown(array: Any) -> Any:
     """``array`` as a tracer, while a trace is running.
 
-    What is there now is not what will be there when the program runs.
+    The present values are not those at the time when the program runs.
     """
     return array if isinstance(array, Tracer) else _same(array)
 
@@ -154,7 +154,7 @@ def is_mask(index: Any) -> bool:
 
 
 def _consumed(item: Any) -> int:
-    """How many dimensions an entry uses up."""
+    """The number of dimensions that an entry uses up."""
     if item is None or item is ... or isinstance(item, bool):
         return 0
     return item.ndim if hasattr(item, "ndim") and is_mask(item) else 1

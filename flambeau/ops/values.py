@@ -51,7 +51,7 @@ def check_below(
         indices: An integer tensor.
         limit: One more than the greatest index.
         besides: A value that is allowed too.
-        error: What is raised.
+        error: The error to raise.
 
     Raises:
         IndexError: One is not; or another ``error``.

@@ -1,4 +1,4 @@
-"""What an optimizer is made of: groups and state that announce every change of their structure.
+"""The groups and the state of an optimizer, which announce every change of their structure.
 
 A step runs one compiled program for all parameters. The program takes for granted which parameters
 there are, which state belongs to them and which options are set; what varies from step to step,
@@ -35,7 +35,7 @@ Layout = tuple[tuple[str, Position], ...]
 
 
 class Structure:
-    """Counts the changes of what an optimizer's programs take for granted.
+    """Counts the changes of the properties that an optimizer's programs take for granted.
 
     Args:
         owner: The optimizer.
@@ -90,7 +90,7 @@ class Structure:
 
 
 def _without_tensors(state: dict[Any, Any]) -> Any:
-    """What a program takes for granted of the state, but for which tensors are in it."""
+    """The properties of the state that a program takes for granted, without its tensors."""
     return tuple(
         (
             freeze(key),

@@ -39,7 +39,7 @@ def check_and_convert(
 
     Args:
         groups: The optimizer's groups.
-        state_dict: What is to be loaded; it stays as it is.
+        state_dict: The state to load, which is not changed.
         expected_shapes: Gives, for a parameter and its group's options, the shapes of the entries
             of its state.
 

@@ -81,9 +81,9 @@ class Optimizer:
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         # Here, since optimizers that wrap another do not always call `__init__`.
-        made = super().__new__(cls)
-        made._prepare()
-        return made
+        optimizer = super().__new__(cls)
+        optimizer._prepare()
+        return optimizer
 
     def __init__(self, params: Parameters, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
@@ -106,7 +106,7 @@ class Optimizer:
             self.add_param_group(group)
 
     def _prepare(self) -> None:
-        """Set up what is neither saved nor copied."""
+        """Set up attributes that are neither saved nor copied."""
         self._structure = Structure(self)
         # Whether there was a step since the first scheduler came; None before that.
         self._opt_called: bool | None = None
@@ -152,7 +152,7 @@ class Optimizer:
     def _holds(self, container: Any) -> bool:
         """Whether groups or state announce their changes where this optimizer needs it.
 
-        An optimizer without programs can share what is another's, as one that wraps it does.
+        An optimizer without programs can share those of another, as one that wraps it does.
         """
         structure = getattr(container, "structure", None)
         return structure is self._structure or (structure is not None and not self.has_programs)

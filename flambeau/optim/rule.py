@@ -233,7 +233,7 @@ class RuleOptimizer(Optimizer):
         ]
 
     def _make_state(self, param: Tensor, options: dict[str, Any]) -> None:
-        """Start what is missing of a parameter's state."""
+        """Start the missing entries of a parameter's state."""
         entries = self.entries(param, options)
         if not entries:
             return

@@ -129,7 +129,7 @@ def _compiled(specs: tuple[GroupSpec, ...]) -> Any:
 
 
 def _as_before(params: list[Any], grads: list[Any], states: list[Any], *numbers: Any) -> Any:
-    """Where parameters and state lie is where the new ones do."""
+    """The placement of new parameters and state: that of the old ones."""
     return params, states
 
 

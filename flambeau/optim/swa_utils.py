@@ -359,7 +359,7 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _part(self, epochs: int) -> float:
-        """How far the rate has come after some epochs, from 0 to 1."""
+        """The progress of the rate after some epochs, from 0 to 1."""
         done = max(0, min(1, epochs / max(1, self.anneal_epochs)))
         return done if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * done)) / 2
 

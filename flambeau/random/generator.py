@@ -149,11 +149,11 @@ class Generator:
             else:
                 numbers = (self.initial_seed(), advanced)
                 state = b"".join(each.to_bytes(8, "little") for each in numbers)
-        made = Tensor._wrap(upload(np.frombuffer(bytes(state), np.uint8), CPU.jax_device))
+        result = Tensor._wrap(upload(np.frombuffer(bytes(state), np.uint8), CPU.jax_device))
         go_on = bookmark(self)
         if go_on is not None:
-            vars(made)["_bookmark"] = go_on
-        return made
+            vars(result)["_bookmark"] = go_on
+        return result
 
     def set_state(self, new_state: Tensor) -> Generator:
         """Continue from a state that `get_state` gave, and return this generator.
@@ -300,9 +300,9 @@ def _default_of(type: str, index: int) -> Generator:
     if type == "cpu" and index == 0:
         return default_generator
     with outside():
-        made = Generator(f"{type}:{index}").manual_seed(_seed_of_all)
-    _defaults.append(made)
-    return made
+        result = Generator(f"{type}:{index}").manual_seed(_seed_of_all)
+    _defaults.append(result)
+    return result
 
 
 _defaults = [default_generator]

@@ -57,9 +57,9 @@ class _Sequence:
 
     def until(self, number: int, moves: int) -> _Sequence:
         """The first draws, to be followed by others."""
-        made = copy(self)
-        made.moves, made.draws, made.cursors = moves, self.draws[:number], {}
-        return made
+        result = copy(self)
+        result.moves, result.draws, result.cursors = moves, self.draws[:number], {}
+        return result
 
     def make(self, number: int, where: device, inputs: tuple[Any, ...]) -> Any:
         """Make one of the draws."""
@@ -78,13 +78,13 @@ class _Sequence:
         return array
 
     def _at_start(self, where: device) -> Generator:
-        made = Generator(where)
+        result = Generator(where)
         start = self.starts.get((where.type, where.index or 0))
         if start is None:
-            made.manual_seed(self.seed)
+            result.manual_seed(self.seed)
         else:
-            made.restore(start)
-        return made
+            result.restore(start)
+        return result
 
 
 def _value(each: Any, where: device) -> Any:

@@ -67,8 +67,8 @@ def frombuffer(
             f"frombuffer(): {count} elements of {size} bytes from byte {offset} on need more than "
             f"the {length} bytes"
         )
-    made = make(np.frombuffer(memory, dtype.numpy, count, offset), "cpu")
-    return made.requires_grad_(True) if requires_grad else made
+    result = make(np.frombuffer(memory, dtype.numpy, count, offset), "cpu")
+    return result.requires_grad_(True) if requires_grad else result
 
 
 @function(method=True)

@@ -56,13 +56,13 @@ class CompressedTensor(SparseTensor, parts=_PARTS):
         indices: Tensor, values: Tensor, starts: Tensor, size: Any, coalesced: bool, layout: Any
     ) -> CompressedTensor:
         """A matrix of these parts, which are not checked."""
-        made: CompressedTensor = object.__new__(CompressedTensor)
+        result: CompressedTensor = object.__new__(CompressedTensor)
         filled = SparseTensor.of(indices, values, size, coalesced)
-        made._indices_, made._values_ = filled._indices_, filled._values_
-        made._size_, made._coalesced_ = filled._size_, filled._coalesced_
-        made._starts_, made._layout_ = starts, layout
-        made.is_sparse_csr = layout is layouts.sparse_csr
-        return made
+        result._indices_, result._values_ = filled._indices_, filled._values_
+        result._size_, result._coalesced_ = filled._size_, filled._coalesced_
+        result._starts_, result._layout_ = starts, layout
+        result.is_sparse_csr = layout is layouts.sparse_csr
+        return result
 
     def with_values(self, values: Tensor) -> CompressedTensor:
         """Other values at the same positions."""

@@ -59,10 +59,10 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
         indices: Tensor, values: Tensor, size: tuple[int, ...], is_coalesced: bool = False
     ) -> SparseTensor:
         """A tensor of these parts, which are not checked."""
-        made = object.__new__(SparseTensor)
-        made._indices_, made._values_ = indices, values
-        made._size_, made._coalesced_ = Size(size), is_coalesced
-        return made
+        alias = object.__new__(SparseTensor)
+        alias._indices_, alias._values_ = indices, values
+        alias._size_, alias._coalesced_ = Size(size), is_coalesced
+        return alias
 
     def with_values(self, values: Tensor) -> SparseTensor:
         """Other values at the same positions."""

@@ -16,12 +16,12 @@ def _rebuild_from_type_v2(
     func: Callable[..., Any], new_type: type, args: tuple[Any, ...], state: Any
 ) -> Any:
     """The result of a function of `torch._utils`, as a subclass of Tensor with its attributes."""
-    made = func(*args)
+    result = func(*args)
     if isinstance(state, dict) and state.get("_is_buffer") is True:
-        return Buffer(made, persistent=state.get("persistent") is not False)
-    if type(made) is not new_type:
-        made = made.as_subclass(new_type)
+        return Buffer(result, persistent=state.get("persistent") is not False)
+    if type(result) is not new_type:
+        result = result.as_subclass(new_type)
     if hasattr(new_type, "__setstate__"):
-        made.__setstate__(state)
-        return made
-    return _set_obj_state(made, state)
+        result.__setstate__(state)
+        return result
+    return _set_obj_state(result, state)

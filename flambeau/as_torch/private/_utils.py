@@ -25,8 +25,8 @@ def _rebuild_tensor(
     storage: TypedStorage, storage_offset: int, size: tuple[int, ...], stride: tuple[int, ...]
 ) -> Tensor:
     """A tensor of these sizes and steps on a storage."""
-    made = empty(0, dtype=storage.dtype, device=storage.device)
-    return made.set_(storage, storage_offset, size, stride)
+    result = empty(0, dtype=storage.dtype, device=storage.device)
+    return result.set_(storage, storage_offset, size, stride)
 
 
 def _rebuild_tensor_v2(
@@ -34,8 +34,8 @@ def _rebuild_tensor_v2(
     requires_grad: bool, backward_hooks: Any, metadata: Any = None,
 ) -> Tensor:  # fmt: skip
     """`_rebuild_tensor`, as a leaf of the tape."""
-    made = _rebuild_tensor(storage, storage_offset, size, stride)
-    return made.requires_grad_() if requires_grad else made
+    result = _rebuild_tensor(storage, storage_offset, size, stride)
+    return result.requires_grad_() if requires_grad else result
 
 
 def _rebuild_tensor_v3(
@@ -52,8 +52,8 @@ def _rebuild_device_tensor_from_numpy(
     data: np.ndarray, dtype: Any, device: str, requires_grad: bool
 ) -> Tensor:
     """A tensor of an array's numbers, in a dtype that NumPy need not have."""
-    made = from_numpy(np.array(data)).to(dtype=dtype, device=device)
-    return made.requires_grad_() if requires_grad else made
+    result = from_numpy(np.array(data)).to(dtype=dtype, device=device)
+    return result.requires_grad_() if requires_grad else result
 
 
 def _rebuild_meta_tensor_no_storage(

@@ -36,14 +36,14 @@ def fill(state_dict: MutableMapping[Any, Any], saved: Checkpoint) -> None:
 
 def _fill_tensor(place: Entry, name: str, saved: Checkpoint) -> None:
     tensor = place.value
-    made = saved.tensor(name, sharding_of(tensor), tensor.dtype.numpy)
+    loaded = saved.tensor(name, sharding_of(tensor), tensor.dtype.numpy)
     if is_abstract(tensor._cell.array):
         # Tensors that share the Cell, tied parameters included, get the elements too.
-        tensor._cell.write(made._read())
+        tensor._cell.write(loaded._read())
         world.bump()
         return
     with no_grad():
-        tensor.detach().copy_(made)
+        tensor.detach().copy_(loaded)
 
 
 def _fill_value(place: Entry, value: Any) -> None:

@@ -11,7 +11,7 @@ __all__ = ["Entry", "flattened"]
 
 
 class Entry(NamedTuple):
-    """Where something stands: a dictionary or list, and the key or position in it."""
+    """The place of a value: a dictionary or list, and the key or position in it."""
 
     container: Any
     key: Any

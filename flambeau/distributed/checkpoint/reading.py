@@ -33,7 +33,7 @@ class Checkpoint:
 
     Attributes:
         path: As given.
-        values: What is no tensor, by name.
+        values: Other values than tensors, by name.
 
     Raises:
         CheckpointError: There is no complete checkpoint, or it is damaged.
@@ -104,7 +104,7 @@ class Checkpoint:
         known: dict[tuple[tuple[int, int], ...], np.ndarray] = {}
 
         def part(index: Any) -> np.ndarray:
-            # Devices that have the same elements get what was read once.
+            # Elements that several devices have are read once.
             region = tuple(each.indices(n)[:2] for each, n in zip(index, shape, strict=True))
             if region not in known:
                 known[region] = read(tuple(slice(*each) for each in region)).astype(
@@ -134,7 +134,7 @@ class Checkpoint:
 
 
 def sharding_of(tensor: Tensor) -> Any:
-    """Where the elements of a tensor lie; on the meta device, where they are to lie."""
+    """The sharding of a tensor's elements; on the meta device, the planned one."""
     array = tensor._cell.array
     if not is_abstract(array):
         array = tensor._read()

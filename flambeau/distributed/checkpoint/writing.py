@@ -41,7 +41,7 @@ class Snapshot(NamedTuple):
     Attributes:
         arrays: The elements of tensors by name.
         tied: For each further name of a tensor, the name in ``arrays``.
-        values: What is no tensor, by name.
+        values: Other values than tensors, by name.
         token: Distinguishes the checkpoint from all others, and is the same on all processes.
     """
 

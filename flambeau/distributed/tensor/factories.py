@@ -13,7 +13,7 @@ from flambeau.ops import creation, sampling
 __all__ = ["empty", "full", "ones", "rand", "randn", "zeros"]
 
 
-def _made(
+def _create(
     make: Callable[..., Any],
     size: Any,
     device_mesh: Any,
@@ -34,7 +34,7 @@ def zeros(
     **options: Any,
 ) -> Any:
     """A tensor of zeros on a mesh; see `distribute_tensor`."""
-    return _made(creation.zeros, size, device_mesh, placements, requires_grad, options)
+    return _create(creation.zeros, size, device_mesh, placements, requires_grad, options)
 
 
 def ones(
@@ -45,7 +45,7 @@ def ones(
     **options: Any,
 ) -> Any:
     """A tensor of ones on a mesh; see `distribute_tensor`."""
-    return _made(creation.ones, size, device_mesh, placements, requires_grad, options)
+    return _create(creation.ones, size, device_mesh, placements, requires_grad, options)
 
 
 def empty(
@@ -56,7 +56,7 @@ def empty(
     **options: Any,
 ) -> Any:
     """A tensor on a mesh, to be filled; see `distribute_tensor`."""
-    return _made(creation.empty, size, device_mesh, placements, requires_grad, options)
+    return _create(creation.empty, size, device_mesh, placements, requires_grad, options)
 
 
 def full(
@@ -70,7 +70,7 @@ def full(
 ) -> Any:
     """A tensor of one value on a mesh; see `distribute_tensor`."""
     options["fill_value"] = fill_value
-    return _made(creation.full, (size,), device_mesh, placements, requires_grad, options)
+    return _create(creation.full, (size,), device_mesh, placements, requires_grad, options)
 
 
 def rand(
@@ -81,7 +81,7 @@ def rand(
     **options: Any,
 ) -> Any:
     """Uniform random numbers on a mesh, the same on any; see `distribute_tensor`."""
-    return _made(sampling.rand, size, device_mesh, placements, requires_grad, options)
+    return _create(sampling.rand, size, device_mesh, placements, requires_grad, options)
 
 
 def randn(
@@ -92,4 +92,4 @@ def randn(
     **options: Any,
 ) -> Any:
     """Normal random numbers on a mesh, the same on any; see `distribute_tensor`."""
-    return _made(sampling.randn, size, device_mesh, placements, requires_grad, options)
+    return _create(sampling.randn, size, device_mesh, placements, requires_grad, options)

@@ -29,12 +29,12 @@ def own_part(tensor: Tensor) -> Tensor:
     array = tensor._read()
     device = first_device(array)
     part = next(each.data for each in array.addressable_shards if each.device == device)
-    made = Tensor._wrap(copied(part))
+    result = Tensor._wrap(copied(part))
     if tensor.requires_grad and modes.grad_enabled:
         node = _ToLocalBackward((tape.edge_of(tensor),))
         node.array = array
-        made._grad_fn, made._requires_grad = node, True
-    return made
+        result._grad_fn, result._requires_grad = node, True
+    return result
 
 
 class _ToLocalBackward(tape.Node):
@@ -90,12 +90,12 @@ def of_own_parts(part: Tensor, mesh: DeviceMesh, placements: Sequence[Placement]
             shape[each.dim] *= count
     sharding, array = sharding_of(mesh, placements, shape), part._read()
     parts = [put(array, device) for device in sharding.addressable_devices]
-    made = Tensor._wrap(jax.make_array_from_single_device_arrays(tuple(shape), sharding, parts))
+    result = Tensor._wrap(jax.make_array_from_single_device_arrays(tuple(shape), sharding, parts))
     if part.requires_grad and modes.grad_enabled:
         node = _FromLocalBackward((tape.edge_of(part),))
         node.origin, node.sharding = array.sharding, sharding
-        made._grad_fn, made._requires_grad = node, True
-    return made
+        result._grad_fn, result._requires_grad = node, True
+    return result
 
 
 class _FromLocalBackward(tape.Node):

@@ -1,4 +1,4 @@
-"""How a tensor is divided along each dimension of a mesh, and the same in JAX's words."""
+"""Placements: the division of a tensor along each dimension of a mesh, and JAX's name for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Partial", "Placement", "Replicate", "Shard"]
 
 
 class Placement:
-    """How a tensor is divided along one dimension of a mesh."""
+    """The division of a tensor along one dimension of a mesh."""
 
     def is_shard(self, dim: int | None = None) -> bool:
         """Whether it is cut, along ``dim`` if that is given."""
@@ -47,7 +47,7 @@ class Shard(Placement):
     def local_shard_size_and_offset(
         curr_local_size: int, num_chunks: int, rank: int
     ) -> tuple[int, int]:
-        """How many of ``curr_local_size`` elements the chunk ``rank`` has, and its first one.
+        """The number of ``curr_local_size`` elements in the chunk ``rank``, and its first one.
 
         Args:
             curr_local_size: The size of the dimension.

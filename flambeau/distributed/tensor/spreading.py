@@ -36,7 +36,7 @@ __all__ = ["DTensor", "distribute_tensor"]
 
 
 def lies(tensor: Tensor) -> NamedSharding | None:
-    """How a tensor lies on a mesh, or is to lie when it is made; ``None`` for all others."""
+    """The sharding of a tensor on a mesh, or the planned one; ``None`` for all other tensors."""
     array = tensor._cell.array
     if type(array) is ArrayImpl and tensor._view is not None:
         array = tensor._read()
@@ -151,9 +151,9 @@ def distribute_tensor(
             "tensor; use tensor.redistribute(mesh, placements) or DTensor.from_local()"
         )
     sharding = sharding_of(as_mesh(device_mesh), placements, tensor.shape, before=lies(tensor))
-    made = put(tensor.detach(), sharding)
-    made = made.detach() if made is tensor else made
-    return made.requires_grad_(tensor.requires_grad)
+    result = put(tensor.detach(), sharding)
+    result = result.detach() if result is tensor else result
+    return result.requires_grad_(tensor.requires_grad)
 
 
 def put(tensor: Tensor, sharding: Any) -> Any:
@@ -164,14 +164,14 @@ def put(tensor: Tensor, sharding: Any) -> Any:
     array = tensor._read()
     if getattr(array, "sharding", None) == sharding:
         return tensor
-    made = Tensor._wrap(meshes.placed(array, sharding))
+    result = Tensor._wrap(meshes.placed(array, sharding))
     if tensor.requires_grad and modes.grad_enabled:
         node = _RedistributeBackward((tape.edge_of(tensor),))
         node.origin = array.sharding
-        made._grad_fn, made._requires_grad = node, True
+        result._grad_fn, result._requires_grad = node, True
     if modes.dual is not None and (tangent := tangent_of(tensor)) is not None:
-        modes.dual.attach(made, put(tangent, sharding))
-    return made
+        modes.dual.attach(result, put(tangent, sharding))
+    return result
 
 
 class _RedistributeBackward(tape.Node):
@@ -313,7 +313,7 @@ class _OfSpread:
 
 
 def _placements(self: Tensor) -> tuple[Placement, ...]:
-    """How the tensor is divided along each dimension of its mesh."""
+    """The division of the tensor along each dimension of its mesh."""
     found = lies(self)
     assert found is not None
     return placements_of(found)

@@ -47,9 +47,9 @@ class CausalBias(Tensor):
             )
         last = seq_len_kv - seq_len_q if is_lower else 0
         mask = ones(seq_len_q, seq_len_kv, dtype=bool_dtype).tril(last)
-        made = Tensor._make_subclass(cls, mask)
-        made.variant, made.seq_len_q, made.seq_len_kv = variant, seq_len_q, seq_len_kv
-        return made
+        tensor = Tensor._make_subclass(cls, mask)
+        tensor.variant, tensor.seq_len_q, tensor.seq_len_kv = variant, seq_len_q, seq_len_kv
+        return tensor
 
     def __repr__(self, **options: Any) -> str:
         return self.as_subclass(Tensor).__repr__(**options)

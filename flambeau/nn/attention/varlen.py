@@ -163,5 +163,5 @@ def _unpadded(padded: Tensor, rows: Tensor, is_row: Tensor, count: int) -> Tenso
     """The rows of padded sequences, one after the other."""
     # Places of no row go to one row more, which is left out.
     target = ops.where(is_row, rows, count).flatten()
-    made = padded.new_zeros(count + 1, *padded.shape[2:])
-    return made.index_copy(0, target, padded.flatten(0, 1))[:count]
+    result = padded.new_zeros(count + 1, *padded.shape[2:])
+    return result.index_copy(0, target, padded.flatten(0, 1))[:count]

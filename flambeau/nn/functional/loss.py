@@ -333,7 +333,7 @@ def _check_classes(name: str, input: Tensor, target: Tensor, ignore_index: int) 
     except AttributeError:
         require_tensors(name, input=input, target=target)
         raise
-    # Another batch size is told before what is wrong in it.
+    # Report another batch size before other errors.
     if shape and (len(shape) == 1 or target.shape[:1] == shape[:1]):
         check_below(name, "target", target, shape[1 if len(shape) > 1 else 0], ignore_index)
 

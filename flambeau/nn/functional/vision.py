@@ -228,7 +228,7 @@ def _deprecated(name: str) -> None:
 
 @asks
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """Where an affine map takes the pixels of an image, for `grid_sample`.
+    """The positions to which an affine map takes the pixels of an image, for `grid_sample`.
 
     Args:
         theta: ``(N, 2, 3)``, or ``(N, 3, 4)`` for volumes.

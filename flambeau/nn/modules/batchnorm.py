@@ -59,8 +59,8 @@ class _NormBase(Module):
         self.affine = affine
         self.track_running_stats = track_running_stats
         for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            made = Parameter(empty(num_features, device=device, dtype=dtype)) if wanted else None
-            self.register_parameter(name, made)
+            value = Parameter(empty(num_features, device=device, dtype=dtype)) if wanted else None
+            self.register_parameter(name, value)
         if track_running_stats:
             self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype))
             self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype))

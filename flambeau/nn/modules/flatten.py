@@ -44,7 +44,7 @@ class Unflatten(Module):
 
     Args:
         dim: The dimension to split.
-        unflattened_size: The sizes that it becomes; one may be -1, for what is left.
+        unflattened_size: The sizes that it becomes; one may be -1, for the rest.
 
     Raises:
         TypeError: ``unflattened_size`` is no tuple or list of integers.

@@ -39,7 +39,7 @@ class _InstanceNorm(_NormBase):
         )
 
     def _get_no_batch_dim(self) -> int:
-        """How many dimensions an input without a batch has."""
+        """The number of dimensions of an input without a batch."""
         raise NotImplementedError(f"{type(self).__name__} does not define _get_no_batch_dim()")
 
     def _check_input_dim(self, input: Tensor) -> None:

@@ -112,7 +112,7 @@ class LazyModuleMixin(Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Give what is uninitialized the shape of what is about to be loaded."""
+        """Give uninitialized parameters and buffers the shapes of the state to load."""
         with no_grad():
             for name, member in chain(self._parameters.items(), self._buffers.items()):
                 given = state_dict.get(prefix + name)

@@ -1,4 +1,4 @@
-"""How `LinearCrossEntropyLoss` may spare memory."""
+"""Options of `LinearCrossEntropyLoss` that save memory."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class LinearCrossEntropyOptions:
             )
 
     def _chunk_for(self, count: int, in_features: int, classes: int, input: Tensor) -> int:
-        """How many samples to compute at a time.
+        """The number of samples to compute at a time.
 
         Raises:
             ValueError: Two different sizes are asked for.

@@ -107,15 +107,15 @@ class MultiheadAttention(Module):
             "in_proj_bias": (3 * embed_dim,) if bias else None,
         }
         for name, shape in shapes.items():
-            made = None if shape is None else Parameter(empty(shape, device=device, dtype=dtype))
-            self.register_parameter(name, made)
+            value = None if shape is None else Parameter(empty(shape, device=device, dtype=dtype))
+            self.register_parameter(name, value)
         self.out_proj: NonDynamicallyQuantizableLinear = NonDynamicallyQuantizableLinear(
             embed_dim, embed_dim, bias=bias, device=device, dtype=dtype
         )
         for name in ("bias_k", "bias_v"):
             shape = (1, 1, embed_dim)
-            made = Parameter(empty(shape, device=device, dtype=dtype)) if add_bias_kv else None
-            setattr(self, name, made)
+            value = Parameter(empty(shape, device=device, dtype=dtype)) if add_bias_kv else None
+            setattr(self, name, value)
         self.add_zero_attn = add_zero_attn
         self._reset_parameters()
 

@@ -124,8 +124,8 @@ class LayerNorm(Module):
             ("weight", elementwise_affine),
             ("bias", elementwise_affine and bias),
         ):
-            made = Parameter(empty(shape, device=device, dtype=dtype)) if wanted else None
-            self.register_parameter(name, made)
+            value = Parameter(empty(shape, device=device, dtype=dtype)) if wanted else None
+            self.register_parameter(name, value)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -191,8 +191,8 @@ class GroupNorm(Module):
         self.eps = eps
         self.affine = affine
         for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            made = Parameter(empty(num_channels, device=device, dtype=dtype)) if wanted else None
-            self.register_parameter(name, made)
+            value = Parameter(empty(num_channels, device=device, dtype=dtype)) if wanted else None
+            self.register_parameter(name, value)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -25,8 +25,8 @@ class _Table(Module):
     def _make_weight(self, given: Tensor | None, frozen: bool, device: Any, dtype: Any) -> None:
         shape = (self.num_embeddings, self.embedding_dim)
         if given is None:
-            made = empty(shape, device=device, dtype=dtype)
-            self.weight = Parameter(made, requires_grad=not frozen)
+            weight = empty(shape, device=device, dtype=dtype)
+            self.weight = Parameter(weight, requires_grad=not frozen)
             self.reset_parameters()
             return
         if tuple(given.shape) != shape:
@@ -304,7 +304,7 @@ class EmbeddingBag(_Table):
         """
         _check_matrix(embeddings)
         rows, columns = embeddings.shape
-        made = cls(
+        layer = cls(
             num_embeddings=rows,
             embedding_dim=columns,
             _weight=embeddings,
@@ -316,5 +316,5 @@ class EmbeddingBag(_Table):
             include_last_offset=include_last_offset,
             padding_idx=padding_idx,
         )
-        made.weight.requires_grad = not freeze
-        return made
+        layer.weight.requires_grad = not freeze
+        return layer

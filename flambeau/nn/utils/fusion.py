@@ -61,7 +61,7 @@ def fuse_conv_bn_weights(
         conv_b: Its bias, or ``None``.
         bn_rm: The running mean.
         bn_rv: The running variance.
-        bn_eps: What was added to the variance.
+        bn_eps: The number added to the variance.
         bn_w: The normalization's weight, or ``None``.
         bn_b: Its bias, or ``None``.
         transpose: Whether the weight's channels out are its second dimension.

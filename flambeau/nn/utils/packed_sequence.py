@@ -98,16 +98,16 @@ class PackedSequence(_Fields):
     def _of_steps(
         cls, whole: tuple[Any, ...], layout: Layout | None = None, count: int | None = None
     ) -> PackedSequence:
-        made = tuple.__new__(cls, _NOTHING)
-        made._padded, made._whole, made._layout, made._count = None, whole, layout, count
-        return made
+        new = tuple.__new__(cls, _NOTHING)
+        new._padded, new._whole, new._layout, new._count = None, whole, layout, count
+        return new
 
     @classmethod
     def _of_padded(cls, padded: Tensor, layout: Layout) -> PackedSequence:
         """The sequences of a batch ``(T, N, ...)`` that will not be written to."""
-        made = tuple.__new__(cls, _NOTHING)
-        made._padded, made._whole, made._layout = _Padded(padded, layout), (), layout
-        return made
+        new = tuple.__new__(cls, _NOTHING)
+        new._padded, new._whole, new._layout = _Padded(padded, layout), (), layout
+        return new
 
     @classmethod
     def _make(cls, iterable: Iterable[Any]) -> PackedSequence:  # type: ignore[override]
@@ -144,7 +144,7 @@ class PackedSequence(_Fields):
         """
         if self._padded is not None and not is_from_outside(self._padded.batch):
             return self._padded
-        # A program must see what is written to the steps later.
+        # A program must see later writes to the steps.
         data, sizes, order, rank = self._elements()
         layout = self._layout
         if layout is None:
@@ -154,7 +154,7 @@ class PackedSequence(_Fields):
         return pad_steps(data, sizes.to(data.device), layout.rank, batch, steps), layout
 
     def _known_count(self) -> int | None:
-        """How many sequences there are, unless that is a value of a program."""
+        """The number of sequences, unless it is a value of a program."""
         if self._layout is not None:
             return self._layout.lengths.size(0)
         _, sizes, _, rank = self._whole
@@ -171,7 +171,7 @@ class PackedSequence(_Fields):
 
     @property
     def batch_sizes(self) -> Tensor:  # type: ignore[override]
-        """How many sequences have each step, ``(T,)``."""
+        """The number of sequences that have each step, ``(T,)``."""
         if self._padded is None:
             return self._whole[1]
         return self._padded.layout.sizes(self._padded.batch.size(0))

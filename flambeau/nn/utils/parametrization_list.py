@@ -54,7 +54,7 @@ class ParametrizationList(ModuleList):
             _check_parts(parts)
             parts = [_like(original, each) for each in parts]
         if not unsafe:
-            # The tensor itself, where it stays what is trained, so that gradients can be seen.
+            # The tensor itself if it stays the trained one, so that its gradients can be seen.
             self._check_value(original, self._chained(*parts))
         if self.is_tensor:
             with no_grad():

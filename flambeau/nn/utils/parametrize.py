@@ -1,4 +1,4 @@
-"""Tensors of a module that are computed from what is trained.
+"""Tensors of a module that are computed from trained parameters.
 
 A parametrization is a module whose `forward` gives the tensor. Its optional ``right_inverse``
 gives, for a value of the tensor, what to put into `forward` to get it: it sets the first values,
@@ -136,7 +136,7 @@ def _parametrizations(module: Module) -> Any:
 
 
 def _check_next(module: Module, name: str, parametrization: Any) -> None:
-    """Check that one more parametrization keeps the shape and dtype of what it takes."""
+    """Check that one more parametrization keeps the shape and dtype of its input."""
     before = getattr(module, name)
     after = parametrization(before)
     _check_same(name, "a parametrization", before, after)

@@ -32,7 +32,7 @@ def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
     if id(self) in memo:
         return memo[id(self)]
     cls = type(self)
-    # Of a class of its own, so that what is parametrized or not can change in the one only.
+    # Of a class of its own, so that parametrizations can change in one of the two only.
     own = _subclass(cls.__bases__[0])
     for name, value in vars(cls).items():
         if isinstance(value, property):

@@ -84,7 +84,7 @@ def l1_unstructured(
     Args:
         module: The module.
         name: The name of its parameter.
-        amount: See `random_unstructured`, as for what is raised.
+        amount: See `random_unstructured`, also for errors.
         importance_scores: Numbers in the shape of the parameter whose magnitude counts instead.
 
     Returns:

@@ -102,7 +102,7 @@ class BasePruningMethod(ABC):
 
         Args:
             t: The tensor.
-            default_mask: What is pruned already; by default nothing.
+            default_mask: The mask so far; by default nothing is pruned.
             importance_scores: What the method looks at instead, of the same shape.
 
         Raises:

@@ -55,7 +55,7 @@ class _Amount(BasePruningMethod):
         self.amount = amount
 
     def _count(self, size: int) -> int:
-        """How many of ``size`` are pruned."""
+        """The number of pruned elements of ``size``."""
         if not isinstance(self.amount, numbers.Integral):
             return round(self.amount * size)
         if self.amount > size:

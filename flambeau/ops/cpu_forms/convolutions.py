@@ -43,7 +43,7 @@ def convolve(
     """The cross-correlation of ``(N, C, *spatial)`` with ``(O, C / groups, *kernel)``.
 
     Args:
-        input: What is convolved.
+        input: The images.
         weight: The filters.
         stride: The step from output to output along each spatial dimension.
         borders: Zeros before and behind each spatial dimension; negative numbers crop.
@@ -151,7 +151,7 @@ def convolve_transposed(
     """The transpose of a convolution, of ``(N, C, *spatial)`` by ``(C, O / groups, *kernel)``.
 
     Args:
-        input: What is spread.
+        input: The array to spread.
         weight: The filters.
         stride: The step from input to input, seen in the output.
         borders: How much the output is cropped before and behind, from ``(size - 1) * stride +

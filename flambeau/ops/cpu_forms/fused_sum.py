@@ -28,7 +28,7 @@ def fused_sum(array: Any, axis: int) -> Any:
     way, is fast along any axis but the last.
 
     Args:
-        array: What is summed.
+        array: The array to sum.
         axis: Not the last one.
     """
     if not cpu_forms():
@@ -60,7 +60,7 @@ def fused_row_sums(*arrays: Any) -> tuple[Any, ...]:
     """The sums of arrays along their last axis, without storing the arrays.
 
     Along a row XLA would add one element at a time. So a row is cut into blocks of a few lines, and
-    the lines are added, all their elements side by side; what is left of each block is a line.
+    the lines are added, all their elements side by side; the rest of each block is a line.
 
     Args:
         arrays: Of one shape.

@@ -40,7 +40,7 @@ _LEAST_ROWS = 16
 
 
 class Window(NamedTuple):
-    """How filters go over images.
+    """The way in which filters go over images.
 
     Attributes:
         stride: The step from window to window.
@@ -105,7 +105,7 @@ def _correlated(images: Any, filters: Any, window: Window) -> Any:
 
 
 def _bordered(images: Any, window: Window) -> tuple[Any, Window]:
-    """The images with their zeros, and what is left of the window.
+    """The images with their zeros, and the rest of the window.
 
     XLA exchanges images and filters where the filters are the larger ones, and then has no fast
     kernel at all. Zeros added beforehand keep it from that.
@@ -135,7 +135,7 @@ def _by_xla(images: Any, filters: Any, window: Window) -> Any:
 
 
 def _by_ynnpack(images: Any, filters: Any, window: Window) -> Any:
-    """With a border, if there is none: one column more, and what is seen of it cut off."""
+    """With a border, if there is none: one column more, which is cut off from the result."""
     if any(map(any, window.borders)):
         return _channels_last(images, filters, window)
     kernel = filters.shape[2:]
@@ -243,7 +243,7 @@ def plain_convolution(
     """The cross-correlation of ``(N, C, *spatial)`` with ``(O, C, *kernel)``.
 
     Args:
-        input: What is convolved; over one or two dimensions.
+        input: The images, of one or two dimensions.
         filters: The filters.
         stride: The step from output to output along each spatial dimension.
         borders: Zeros before and behind each spatial dimension; negative numbers crop.

@@ -43,7 +43,7 @@ def sums(input: Any, dim: int) -> Any:
 def _row_sums(input: Any) -> Any:
     """Running sums along the last dimension."""
     found = _sums_by_blocks(input)
-    # The product has a zero for what is not summed yet, and zero times infinity is not zero.
+    # The product has zeros for later elements, and zero times infinity is not zero.
     return jax.lax.cond(
         jnp.isfinite(found[..., -1]).all(),
         lambda input, found: found,

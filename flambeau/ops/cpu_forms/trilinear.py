@@ -19,7 +19,7 @@ from jax.interpreters import ad, batching, mlir
 
 from flambeau.core.jax_core import jax_core
 
-# Takes two arrays and what is static.
+# Takes two arrays and static arguments.
 Map = Callable[[Any, Any, Any], Any]
 
 

@@ -43,7 +43,7 @@ class Geometry(NamedTuple):
         return plain_convolution(slices, filters, self.stride[1:], borders, self.dilation[1:])
 
     def depth(self, input: Any) -> int:
-        """How deep the output is."""
+        """The depth of the output."""
         borders: Borders = list(self.borders)
         return counts_of(input, self.right[2:], self.stride, borders, self.dilation)[0]
 

@@ -34,7 +34,7 @@ def grouped_mm(
             ``mat_b`` is a matrix too.
         mat_b: ``(G, K, N)``; or ``(K, N)``, whose columns fall into groups, or whose rows do.
         offs: Shape ``(G,)``, int32, ascending. What lies behind the last is left out: zeros in the
-            result, where PyTorch leaves what was in memory.
+            result, where PyTorch leaves any values.
         bias: Must be ``None``, as in PyTorch.
         out_dtype: Must be that of ``mat_a``, if given.
 

@@ -415,7 +415,7 @@ def matrix_rank(
     atol: Array | None = None,
     rtol: Array | None = None,
 ) -> Array:
-    """How many singular values exceed ``atol`` and ``rtol`` times the greatest of them.
+    """The number of singular values above ``atol`` and ``rtol`` times the greatest of them.
 
     Args:
         A: ``(..., m, n)``.

@@ -61,7 +61,7 @@ def _check_dtype(input: Any, dtype: dtypes.dtype | None) -> None:
 
 
 def norm_of_magnitudes(size: Any, p: float, dims: tuple[int, ...], keepdim: bool) -> Any:
-    """The p-norm over ``dims`` of what is not negative; at 0 its gradient is 0."""
+    """The p-norm over ``dims`` of elements that are not negative; at 0 its gradient is 0."""
     if abs(p) == math.inf:
         reduce = jnp.max if p > 0 else jnp.min
         return reduce(size, dims, keepdims=keepdim)

@@ -92,7 +92,7 @@ def _explicit_padding(
     name: str, padding: Any, kernel: tuple[int, ...], stride: tuple[int, ...],
     dilation: tuple[int, ...],
 ) -> list[tuple[int, int]]:  # fmt: skip
-    """How much to pad before and after each spatial dimension."""
+    """The padding before and after each spatial dimension."""
     if isinstance(padding, str):
         if padding == "valid":
             return [(0, 0)] * len(kernel)

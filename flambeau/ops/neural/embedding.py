@@ -132,7 +132,7 @@ def _greatest(rows: Any, counted: Any, bag_of: Any, bags: int) -> Any:
 
 
 def _bags(input: Any, offsets: Any, include_last_offset: bool) -> tuple[int, Any]:
-    """How many bags there are, and to which each row belongs."""
+    """The number of bags, and the bag of each row."""
     if offsets is None:
         return input.shape[0], jnp.repeat(jnp.arange(input.shape[0]), input.shape[1])
     bags = offsets.size - include_last_offset

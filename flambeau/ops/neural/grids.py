@@ -19,7 +19,7 @@ __all__ = ["affine_grid_generator"]
 def affine_grid_generator(
     theta: Array, size: tuple[int, ...], align_corners: bool = False
 ) -> Array:
-    """Where an affine map takes the pixels of an image.
+    """The positions to which an affine map takes the pixels of an image.
 
     Args:
         theta: ``(N, 2, 3)`` or ``(N, 3, 4)``.

@@ -120,7 +120,7 @@ def _count_steps(batch_sizes: Array, batch: int) -> Array:
 
 
 class Layout:
-    """How long the sequences of a padded batch are, and in which order they are packed.
+    """The lengths of the sequences of a padded batch, and their order when packed.
 
     What comes of one packing shares one; the batch sizes and the order are found when they are
     first asked for.
@@ -211,7 +211,7 @@ class Layout:
         return self._known
 
     def count(self) -> int:
-        """How many steps there are in all.
+        """The total number of steps.
 
         Raises:
             TracedValueError: A program is being compiled, and the lengths are its input.
@@ -226,7 +226,7 @@ class Layout:
         return int(np.sum(known))
 
     def sizes(self, steps: int) -> Tensor:
-        """How many sequences have each step: for as many as the longest has.
+        """The number of sequences that have each step, for all steps of the longest.
 
         Where the lengths are not known it is for all ``steps``, zero at those that none has.
         """
@@ -282,7 +282,7 @@ class Layout:
 
 
 def sizes_of(lengths: np.ndarray) -> np.ndarray:
-    """How many sequences have each step, from their lengths."""
+    """The number of sequences that have each step, from their lengths."""
     return np.sum(np.arange(lengths.max())[:, None] < lengths, 1)
 
 
@@ -326,7 +326,7 @@ _FEW_STEPS = 32
 
 
 def steps_for(padded: int, longest: int) -> int:
-    """How many steps to compute for sequences that are padded.
+    """The number of steps to compute for padded sequences.
 
     As many for all lengths; but where more than half of them are padding in every sequence, half as
     many, and so on.

@@ -17,7 +17,7 @@ _RULES = ("reflect", "replicate", "circular")
 
 
 def _pairs(name: str, input: Any, pad: tuple[int, ...]) -> list[tuple[int, int]]:
-    """How much to pad before and behind each dimension; ``pad`` begins with the last one."""
+    """The padding before and after each dimension; ``pad`` begins with the last one."""
     if len(pad) % 2:
         raise RuntimeError(f"{name}(): pad needs two numbers per dimension, got {list(pad)}")
     if len(pad) // 2 > input.ndim:

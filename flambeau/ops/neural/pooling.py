@@ -216,7 +216,7 @@ def average_pool(name: str, spatial: int, input: Any, kernel: Any, stride: Any, 
 
 
 def _counts(windows: Windows, i: int, count_include_pad: bool) -> np.ndarray:
-    """How many elements each window along dimension ``i`` is the average of."""
+    """The number of elements in the average of each window along dimension ``i``."""
     starts = windows.positions(i)[:, 0]
     size, padding = windows.sizes[i], windows.padding[i]
     stops = np.minimum(starts + windows.kernel[i], size + padding)
@@ -297,7 +297,7 @@ def _adaptive_sizes(name: str, input: Any, output_size: Any, spatial: int) -> tu
 
 
 def _spans(size: int, outputs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where the windows begin and end."""
+    """The starts and ends of the windows."""
     i = np.arange(outputs)
     return i * size // outputs, -(-(i + 1) * size // outputs)
 

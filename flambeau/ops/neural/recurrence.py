@@ -145,10 +145,10 @@ class Step(NamedTuple):
 
 @functools.cache
 def _motion(kind: str, reverse: bool) -> LinearMap:
-    """How the hidden states of all steps and the last state move.
+    """The tangents of the hidden states of all steps and of the last state.
 
-    The linear arguments are how the pre-activations move at all steps, how the hidden states do
-    besides, or ``None``, and how the first state does.
+    The linear arguments are the tangents of the pre-activations at all steps, of the hidden states
+    by a change of the projection, or ``None``, and of the first state.
     """
     return LinearMap(
         functools.partial(_motion_forward, kind, reverse),
@@ -195,10 +195,10 @@ def _slopes(kind: str, steps: Step) -> Slopes:
 def _motion_of_step(
     kind: str, slopes: Slopes, active: Any, weight: Any, projection: Any
 ) -> Callable[[State, Any, Any], State]:
-    """How the state after a step moves with that before it, and with what comes in.
+    """The tangent of the state after a step, from those of the state before it and of the input.
 
-    The function is linear and takes how these move: the state before, the pre-activations, and the
-    hidden state by a change of the projection, or ``None``.
+    The function is linear and takes the tangents of the state before, of the pre-activations, and
+    of the hidden state by a change of the projection, or ``None``.
     """
     cell = CELLS[kind]
     linear = Recurrent(weight.T, None, projection)

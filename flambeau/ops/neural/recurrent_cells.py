@@ -121,7 +121,7 @@ class LstmCell:
 
 
 def _is_candidate(gates: Any) -> Any:
-    """Where the third quarter is."""
+    """A mask of the candidate's gate, the third quarter."""
     return np.arange(gates.shape[-1]) // (gates.shape[-1] // 4) == 2
 
 

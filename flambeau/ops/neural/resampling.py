@@ -45,7 +45,7 @@ def nearest_positions(size: int, outputs: int, scale: Any, exact: bool) -> NDArr
 
 
 def _centers(size: int, outputs: int, align_corners: bool, scale: Any, number: Any) -> Any:
-    """Where in the input each output lies."""
+    """The position in the input of each output."""
     step = _step(size, outputs, align_corners, scale, number)
     places = np.arange(outputs, dtype=number)
     if align_corners:
@@ -145,7 +145,7 @@ def interpolate_nearest(
         input: With one, two or three spatial dimensions.
         sizes: The new spatial sizes.
         scales: The factors that gave them, where they were given.
-        exact: Take the middles of the pixels, not their corners, to tell what is nearest.
+        exact: Take the middles of the pixels, not their corners, to find the nearest.
     """
     _checked_sizes(input, sizes)
     for i, (outputs, scale) in enumerate(zip(sizes, scales, strict=True)):

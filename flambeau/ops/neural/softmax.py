@@ -66,11 +66,11 @@ def _softmax_jvp(dim: int, primals: Any, tangents: Any) -> Any:
 
 
 def moved_weights(weights: Any, moved: Any, dim: int) -> Any:
-    """How the results of a softmax move with what it is taken of.
+    """The tangent of the result of a softmax, from that of its input.
 
     Args:
         weights: The results.
-        moved: How the exponents move.
+        moved: The tangent of the exponents.
         dim: Along which the weights sum to one.
     """
     return _jacobian(dim)((weights,), (moved,))[0]

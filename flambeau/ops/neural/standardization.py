@@ -1,7 +1,7 @@
 """Mean 0 and variance 1 over features or groups of channels, with tangents by hand.
 
 On a CPU their time is that of going over the arrays, and more so where an array is written. JAX's
-own derivatives sum seven arrays that are made for it. Here what is summed is computed on the way,
+own derivatives sum seven arrays that are made for it. Here the summands are computed on the way,
 or by blocks that stay in the cache: the statistics go over the input twice, the sums of the
 gradient once over the input and the cotangent, and besides only the results are written.
 """
@@ -72,7 +72,7 @@ def _standardized_rows_jvp(eps: float, primals: Any, tangents: Any) -> Any:
 
 
 def _shifted_rows(fixed: Any, linear: Any) -> Any:
-    """How normalized rows move with their deviation, their mean, the weight and the bias."""
+    """The tangent of normalized rows, from those of deviation, mean, weight and bias."""
     rows, mean, scale, weight = fixed
     by_deviation, by_mean, d_weight, d_bias = linear
     slope, offset = _affine(by_deviation, weight, d_weight), _affine(by_mean, weight, d_bias)
@@ -113,7 +113,7 @@ def _by_blocks(compute: Any, length: int, *arrays: Any) -> Any:
     """``compute(*arrays)`` on a block of rows at a time.
 
     Args:
-        compute: From arrays to what each of their rows has, and what is summed over them.
+        compute: Takes arrays; gives values of each of their rows, and values to sum over the rows.
         length: How many rows at a time.
         arrays: With the same number of rows.
     """
@@ -201,7 +201,7 @@ def _standardized_groups_jvp(groups: int, eps: float, primals: Any, tangents: An
 
 
 def _shifted_channels(fixed: Any, linear: Any) -> Any:
-    """How channels move with a slope and an offset for each."""
+    """The tangent of channels with a slope and an offset for each."""
     channels, mean = fixed
     slope, offset = linear
     return ((channels - mean) * slope + offset,)

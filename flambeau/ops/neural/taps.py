@@ -41,7 +41,7 @@ def padded(input: Any, borders: Borders, spread: Numbers | None = None) -> Any:
     """``(N, C, *spatial)`` with zeros around it, or cropped where they are negative.
 
     Args:
-        input: What is padded.
+        input: The tensor to pad.
         borders: How many zeros come before and behind each spatial dimension.
         spread: The step between the elements of ``input`` in the result, with zeros in between.
     """
@@ -53,7 +53,7 @@ def padded(input: Any, borders: Borders, spread: Numbers | None = None) -> Any:
 def counts_of(
     input: Any, kernel: Numbers, stride: Numbers, borders: Borders, dilation: Numbers
 ) -> Numbers:
-    """How many outputs there are along each dimension."""
+    """The number of outputs along each dimension."""
     return tuple(
         (size + before + after - d * (k - 1) - 1) // s + 1
         for size, k, s, (before, after), d in zip(

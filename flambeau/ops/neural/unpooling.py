@@ -151,7 +151,7 @@ def fractional_max_pool(
 
 
 def _random_starts(sample: Any, size: int, outputs: int, kernel: int) -> Any:
-    """Where the windows begin: nearly even steps, shifted at random, the last at the edge."""
+    """The starts of the windows: nearly even steps, shifted at random, the last at the edge."""
     if outputs == 1:
         return jnp.full((*sample.shape, 1), size - kernel)
     step = (size - kernel) / (outputs - 1)

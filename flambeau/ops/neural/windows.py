@@ -1,4 +1,4 @@
-"""The windows that pooling and folding look through, and what is seen at each place in them."""
+"""The windows of pooling and folding, and the elements at each place in them."""
 
 from __future__ import annotations
 

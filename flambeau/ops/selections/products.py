@@ -44,7 +44,7 @@ def shared(deepest: Callable[[dict[str, Any]], int], batch: bool = False) -> Rul
 
 
 def dims_of_shape(given: dict[str, Any]) -> int:
-    """How many dimensions `layer_norm` normalizes over."""
+    """The number of dimensions that `layer_norm` normalizes over."""
     shape = given["normalized_shape"]
     return 1 if isinstance(shape, int) else len(shape)
 

@@ -279,7 +279,7 @@ def position(neutral: Callable[[dtype], Any]) -> Rule:
 
 
 def _rank(selection: Selection) -> Tensor:
-    """How many selected lanes are before each; 0 too before the first."""
+    """The number of selected lanes before each; 0 too before the first."""
     return (selection.mask.cumsum(0) - 1).clamp(min=0)
 
 

@@ -1,4 +1,4 @@
-"""How each operator treats lanes: the one table of what can be done with a Selection."""
+"""The rule of each operator that takes a Selection, in one table."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ triplet_margin_loss
 # Of images.
 _POOLS = "avg_pool2d max_pool2d adaptive_avg_pool2d"
 
-# Operators that only ask for what is known.
+# Operators that read known properties only.
 _QUESTIONS = """
 is_floating_point is_complex is_signed element_size get_device is_conj is_neg
 new_tensor new_zeros new_ones new_full new_empty

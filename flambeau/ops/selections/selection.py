@@ -71,10 +71,10 @@ class Selection(WithoutFields, Tensor):
         """
         if isinstance(lanes, Selection):
             lanes.refuse("the elements of a selection are looked for")
-        made = object.__new__(Selection)
-        made.lanes, made.mask, made.hidden, made.line = lanes, mask, hidden, line
-        made.coordinate = None
-        return made
+        new = object.__new__(Selection)
+        new.lanes, new.mask, new.hidden, new.line = lanes, mask, hidden, line
+        new.coordinate = None
+        return new
 
     def like(self, lanes: Tensor, hidden: int | None = None) -> Selection:
         """The same lanes of another tensor."""
@@ -91,7 +91,7 @@ class Selection(WithoutFields, Tensor):
         return computes_the_same(self.mask._read(), other.mask._read())
 
     def count(self) -> Tensor:
-        """How many lanes count, as a 0-d tensor."""
+        """The number of selected lanes, as a 0-d tensor."""
         return self.mask.sum()
 
     def broadcastable_mask(self) -> Tensor:
@@ -153,7 +153,7 @@ class Selection(WithoutFields, Tensor):
 
     @property
     def device(self) -> Any:
-        """Where the elements are."""
+        """The device of the elements."""
         return self.lanes.device
 
     @property
@@ -301,9 +301,9 @@ def coordinates(condition: Any) -> tuple[Selection, ...]:
     found = []
     for dim, size in enumerate(shape):
         behind = int(np.prod(shape[dim + 1 :], dtype=np.int64))
-        made = Selection.of((lane // max(behind, 1)) % max(size, 1), flat, 0, line)
-        made.coordinate = (mask._read(), dim)
-        found.append(made)
+        new = Selection.of((lane // max(behind, 1)) % max(size, 1), flat, 0, line)
+        new.coordinate = (mask._read(), dim)
+        found.append(new)
     return tuple(found)
 
 

@@ -122,7 +122,7 @@ def _completed(sizes: list[Any], of: list[int]) -> list[Any]:
 
 
 def _as_large(sizes: list[int], of: list[int]) -> int | None:
-    """How many of the first dimensions ``of`` have as many elements as ``sizes``."""
+    """The number of first dimensions of ``of`` that have as many elements as ``sizes``."""
     wanted = math.prod(sizes)
     counts = [n for n in range(len(of) + 1) if math.prod(of[:n]) == wanted]
     return max(counts, default=None)
@@ -225,5 +225,5 @@ def stack(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     tensors = given["tensors"]
     first = agreeing("stack", tensors)
     dim = wrap_dim(given["dim"], first.ndim + 1, "stack")
-    made = _side_by_side(func, tensors, dim, first.hidden)
-    return first.like(made.lanes, first.hidden + (dim <= first.hidden))
+    joined = _side_by_side(func, tensors, dim, first.hidden)
+    return first.like(joined.lanes, first.hidden + (dim <= first.hidden))

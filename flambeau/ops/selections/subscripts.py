@@ -396,7 +396,7 @@ def masked_fill(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
 
 
 def masked_scatter(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The rule of `masked_scatter` of what the same mask has picked."""
+    """The rule of `masked_scatter` of elements picked by the same mask."""
     given = by_name(getattr(Tensor, func.__name__.rstrip("_")), args, kwargs)
     target, mask, source = given["input"], given["mask"], given["source"]
     first = agreeing(func.__name__, given.values())
@@ -408,7 +408,7 @@ def masked_scatter(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
 
 
 def counted(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The rule of `bincount`, which leaves out what is not below ``minlength``."""
+    """The rule of `bincount`, which leaves out integers from ``minlength`` on."""
     given = by_name(func, args, kwargs)
     input, weights, length = given["input"], given["weights"], given["minlength"]
     first = agreeing("bincount", (input, weights))

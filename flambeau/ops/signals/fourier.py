@@ -112,7 +112,7 @@ def _one(name: str, input: Tensor, n: int | None, dim: int, half: bool = False) 
 
     Args:
         name: The function, for messages.
-        input: What is transformed.
+        input: The tensor to transform.
         n: The number wanted.
         dim: The dimension.
         half: ``input`` has half of the frequencies of a real signal.

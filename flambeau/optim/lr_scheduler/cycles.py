@@ -306,7 +306,7 @@ def _positive(name: str, value: Any) -> int:
 
 
 def _phases(pct_start: float, total_steps: int, three: bool) -> list[dict[str, Any]]:
-    """Where each phase ends, and between which of a group's options it moves rate and momentum."""
+    """The end of each phase, and the group's options between which it moves rate and momentum."""
 
     def phase(end: float, rates: tuple[str, str], momenta: tuple[str, str]) -> dict[str, Any]:
         return {

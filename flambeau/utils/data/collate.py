@@ -143,9 +143,9 @@ def _like_mapping(model: Any, content: dict[Any, Any]) -> Any:
     try:
         if isinstance(model, MutableMapping):
             # For example a `defaultdict`, which holds more than its entries.
-            made = copy.copy(model)
-            made.update(content)
-            return made
+            result = copy.copy(model)
+            result.update(content)
+            return result
         return type(model)(content)
     except TypeError:
         return content
@@ -157,10 +157,10 @@ def _like_sequence(model: Any, content: list[Any]) -> Any:
         return content
     try:
         if isinstance(model, MutableSequence):
-            made = copy.copy(model)
+            result = copy.copy(model)
             for i, each in enumerate(content):
-                made[i] = each
-            return made
+                result[i] = each
+            return result
         return type(model)(content)
     except TypeError:
         return content

@@ -216,7 +216,7 @@ def parallelize_module(
 
     Args:
         module: The module; its parameters stay the same objects.
-        device_mesh: A mesh of one dimension, or such a slice; by default all devices.
+        device_mesh: A mesh of one dimension, or a slice of one dimension; by default all devices.
         parallelize_plan: A style, or styles by the paths of modules, in which ``*`` stands for any
             characters.
         src_data_rank: Accepted for PyTorch's sake.
