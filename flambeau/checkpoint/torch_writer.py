@@ -83,7 +83,7 @@ class _Pickler(pickle._Pickler):
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file, _PROTOCOL)
-        # By key, in order; and the keys, by a value that is equal for tensors with the same elements.
+        # By key, in order; and the keys, by a value that is equal for the same elements.
         self.tensors: dict[str, Tensor] = {}
         self._keys: dict[Any, str] = {}
 

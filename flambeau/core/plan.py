@@ -62,7 +62,7 @@ class Planned(jax.ShapeDtypeStruct):
 
 
 def is_recording() -> bool:
-    """Whether arrays on other devices than meta carry a plan."""
+    """Whether new arrays on meta record a plan, since meta is the default device."""
     return get_default_device().type == "meta" and modes.trace is None
 
 

@@ -197,7 +197,7 @@ def scatter_reduce(
         index: As for `scatter`.
         src: The values.
         reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
-        include_self: Whether the present element takes part; if not, only places that get no value keep
+        include_self: Whether the present element counts; if not, only places that get no value keep
             it.
 
     Raises:
