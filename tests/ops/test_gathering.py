@@ -33,15 +33,6 @@ def test_gather_takes_along_the_dimension(index: np.ndarray) -> None:
 
 
 @settings(max_examples=15)
-@given(index=indices((2, 4), 2))
-def test_the_gradient_of_gather_counts_how_often_each_element_was_taken(index: np.ndarray) -> None:
-    x = tensor().requires_grad_()
-    x.gather(0, flambeau.from_numpy(index)).sum().backward()
-    counts = [[(index[:, j] == i).sum() for j in range(4)] for i in range(3)]
-    np.testing.assert_array_equal(x.grad.numpy(), counts)
-
-
-@settings(max_examples=15)
 @given(mask=arrays.arrays(bool, (3, 4)))
 def test_masks_pick_in_order(mask: np.ndarray) -> None:
     x, m = tensor(), flambeau.from_numpy(mask)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as numpy_strategies
 
 import flambeau
 from flambeau import Tensor
@@ -18,39 +14,6 @@ from flambeau import Tensor
 
 def leaf(*values: float) -> Tensor:
     return flambeau.tensor(values, dtype=flambeau.float64, requires_grad=True)
-
-
-numbers = numpy_strategies.arrays(np.float64, (3,), elements=st.floats(0.2, 2))
-
-
-@pytest.mark.parametrize(
-    "compute",
-    [
-        lambda x, y: x + y * 2 - 1,
-        lambda x, y: x / y,
-        lambda x, y: x**y,
-        lambda x, y: flambeau.atan2(x, y),
-        lambda x, y: flambeau.logaddexp(x, y) * x.tanh(),
-        lambda x, y: flambeau.hypot(x, y).log1p(),
-        lambda x, y: flambeau.addcdiv(x, y, x, value=3.0),
-        lambda x, y: flambeau.lerp(x, y, 0.3).sqrt(),
-        lambda x, y: flambeau.xlogy(x, y).erf(),
-    ],
-)
-@given(numbers, numbers)
-def test_gradient_equals_finite_difference(
-    compute: Callable[[Tensor, Tensor], Tensor], first: np.ndarray, second: np.ndarray
-) -> None:
-    x, y = leaf(*first), leaf(*second)
-    compute(x, y).sum().backward()
-    step = 1e-6
-    above, below = (
-        compute(leaf(*(first + sign * step)), leaf(*(second + sign * step))) for sign in (1, -1)
-    )
-    expected = (above - below).detach() / (2 * step)
-    assert x.grad is not None
-    assert y.grad is not None
-    assert flambeau.allclose(x.grad + y.grad, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_gradients_of_gradients() -> None:

@@ -1,4 +1,4 @@
-"""Values written by index: what a loop would write, and finite differences for gradients."""
+"""Values written by index, compared with loops, and the facts in errors."""
 
 from __future__ import annotations
 
@@ -48,36 +48,6 @@ def test_scatter_reduce_combines_what_goes_to_one_place(
     at = flambeau.from_numpy(index)
     found = x.scatter_reduce(0, at, source, reduce, include_self=include_self)
     np.testing.assert_allclose(found.numpy(), by_loop(index, reduce, include_self), rtol=1e-12)
-
-
-@pytest.mark.parametrize("reduce", REDUCTIONS)
-@pytest.mark.parametrize("include_self", [True, False])
-def test_gradients_of_scatter_reduce_are_finite_differences(
-    reduce: str, include_self: bool
-) -> None:
-    x, source = tensors()
-    at = flambeau.tensor([[0, 2, 1, 1], [0, 0, 1, 2]])
-    weights = flambeau.from_numpy(np.linspace(1, 2, 12).reshape(3, 4))
-
-    def value(x: Any, source: Any) -> Any:
-        return (x.scatter_reduce(0, at, source, reduce, include_self=include_self) * weights).sum()
-
-    x.requires_grad_(), source.requires_grad_()
-    value(x, source).backward()
-    for tensor in (x, source):
-        for place in ((0, 0), (1, 2), (1, 3)):
-            difference = finite_difference(value, x.detach(), source.detach(), tensor is x, place)
-            assert tensor.grad[place].item() == pytest.approx(difference, abs=1e-6)
-
-
-def finite_difference(value: Any, x: Any, source: Any, first: bool, place: Any) -> float:
-    step = 1e-6
-    results = []
-    for sign in (1, -1):
-        moved = (x if first else source).clone()
-        moved[place] += sign * step
-        results.append((value(moved, source) if first else value(x, moved)).item())
-    return (results[0] - results[1]) / (2 * step)
 
 
 def test_a_product_with_zeros_has_the_gradient_of_the_other_factors() -> None:

@@ -27,6 +27,10 @@ from tests.autograd.gradient_rows.row import (
 LENGTHS = flambeau.tensor([2, 1, 2])
 
 
+def scattered(x, y, reduce, include_self):
+    return x.scatter_reduce(1, INDEX, 1.1 * y, reduce, include_self=include_self)
+
+
 def segments(x, reduce):
     return flambeau.segment_reduce(x, reduce, lengths=flambeau.tensor([[2, 1], [1, 2]]), axis=1)
 
@@ -114,6 +118,13 @@ ROWS = [
         ("scatter_reduce", lambda x, y: x.scatter_reduce(1, INDEX, y, "prod"), A, B),
         ("scatter_reduce, amax", lambda x, y: x.scatter_reduce(1, INDEX, 1.1 * y, "amax"), A, B),
         ("scatter_reduce, mean", lambda x, y: x.scatter_reduce(1, INDEX, y, "mean"), A, B),
+        ("scatter_reduce, sum", lambda x, y: scattered(x, y, "sum", True), A, B),
+        ("scatter_reduce, amin", lambda x, y: scattered(x, y, "amin", True), A, B),
+        ("scatter_reduce, sum of y", lambda x, y: scattered(x, y, "sum", False), A, B),
+        ("scatter_reduce, prod of y", lambda x, y: scattered(x, y, "prod", False), A, B),
+        ("scatter_reduce, mean of y", lambda x, y: scattered(x, y, "mean", False), A, B),
+        ("scatter_reduce, amax of y", lambda x, y: scattered(x, y, "amax", False), A, B),
+        ("scatter_reduce, amin of y", lambda x, y: scattered(x, y, "amin", False), A, B),
         twice="scatter_reduce",
     ),
     *rows(
