@@ -23,22 +23,22 @@ def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         (sys.stdout if arguments else sys.stderr).write(USAGE)
         return 0 if arguments else 2
-    what, *rest = arguments
-    if what.startswith("-") and (what not in ("-m", "-c") or not rest):
-        sys.stderr.write(f"flambeau: {what} is no option, or lacks what it names\n{USAGE}")
+    script, *rest = arguments
+    if script.startswith("-") and (script not in ("-m", "-c") or not rest):
+        sys.stderr.write(f"flambeau: {script} is no option, or lacks what it names\n{USAGE}")
         return 2
     install_as_torch()
-    if what == "-m":
+    if script == "-m":
         sys.argv = rest
         runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
-    elif what == "-c":
+    elif script == "-c":
         sys.argv = ["-c", *rest[1:]]
         exec(compile(rest[0], "<string>", "exec"), vars(sys.modules["__main__"]))
     else:
         sys.argv = arguments
         # Where Python looks first: beside the script, and not in the working folder.
-        sys.path.insert(0, os.path.dirname(os.path.abspath(what)))
-        runpy.run_path(what, run_name="__main__")
+        sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+        runpy.run_path(script, run_name="__main__")
     return 0
 
 

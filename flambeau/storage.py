@@ -75,9 +75,9 @@ class UntypedStorage:
                 "from_file(): writes cannot reach a file; use shared=False, and write to the file "
                 "with numpy.memmap"
             )
-        there = Path(os.fsdecode(filename)).stat().st_size
-        if there < nbytes:
-            raise RuntimeError(f"from_file(): {filename} has {there} bytes, fewer than {nbytes}")
+        size = Path(os.fsdecode(filename)).stat().st_size
+        if size < nbytes:
+            raise RuntimeError(f"from_file(): {filename} has {size} bytes, fewer than {nbytes}")
         result = object.__new__(cls)
         array = np.memmap(filename, np.uint8, "r", shape=(nbytes,)) if nbytes else np.empty(0, "u1")
         result._whole = Tensor._wrap(place(np.asarray(array), as_device("cpu")))
@@ -162,8 +162,8 @@ class UntypedStorage:
 
     def to(self, *, device: Any, non_blocking: bool = False) -> UntypedStorage:
         """A copy on another device; it itself if it is there."""
-        there = as_device(device)
-        return self if there == self.device else self._of(self._flat().to(there))
+        target = as_device(device)
+        return self if target == self.device else self._of(self._flat().to(target))
 
     def cpu(self) -> UntypedStorage:
         """A copy in the CPU's memory; it itself if it is there."""

@@ -43,11 +43,11 @@ def set_num_interop_threads(num: int, /) -> None:
     _ask("set_num_interop_threads", num, get_num_interop_threads())
 
 
-def _ask(name: str, wanted: int, there: int) -> None:
+def _ask(name: str, wanted: int, now: int) -> None:
     if wanted < 1:
         raise RuntimeError(f"{name}(): the number of threads must be positive, got {wanted}")
-    if wanted != there:
+    if wanted != now:
         warn(
-            f"{name}({wanted}) changes nothing: XLA keeps the {there} that it started with; start "
+            f"{name}({wanted}) changes nothing: XLA keeps the {now} that it started with; start "
             "the process on fewer CPUs, with taskset for example",
         )

@@ -120,10 +120,10 @@ class GradScaler:
         # Last, since it says that both are there.
         self._scale = full((), self._init_scale, device=where)
 
-    def _needs_scale(self, what: str) -> Tensor:
+    def _needs_scale(self, subject: str) -> Tensor:
         if self._scale is None:
             raise AssertionError(
-                f"GradScaler.{what}() comes after scale(): multiply the loss with it before "
+                f"GradScaler.{subject}() comes after scale(): multiply the loss with it before "
                 "backward()"
             )
         return self._scale

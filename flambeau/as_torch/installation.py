@@ -92,12 +92,12 @@ def install_as_torch() -> ModuleType:
     Raises:
         RuntimeError: PyTorch itself is imported already.
     """
-    there = sys.modules.get("torch")
-    if isinstance(there, Torch):
-        return there
-    if there is not None:
+    other = sys.modules.get("torch")
+    if isinstance(other, Torch):
+        return other
+    if other is not None:
         raise RuntimeError(
-            f"torch is imported already, from {getattr(there, '__file__', None)}; install flambeau "
+            f"torch is imported already, from {getattr(other, '__file__', None)}; install flambeau "
             "in its place before anything imports torch, at the top of the program"
         )
     _put_in_place()

@@ -24,7 +24,7 @@ _Tensors = tuple[Any, ...]
 _Function = Callable[..., Any]
 
 
-def _is_tuple(value: Any, what: str) -> tuple[bool, _Tensors]:
+def _is_tuple(value: Any, subject: str) -> tuple[bool, _Tensors]:
     """Whether ``value`` is a tuple, and its tensors as one.
 
     Raises:
@@ -34,7 +34,7 @@ def _is_tuple(value: Any, what: str) -> tuple[bool, _Tensors]:
     tensors = value if several else (value,)
     for place, each in enumerate(tensors):
         if not isinstance(each, Tensor):
-            where = f"entry {place} of {what}" if several else what
+            where = f"entry {place} of {subject}" if several else subject
             raise TypeError(
                 f"{where} must be a Tensor{'' if several else ' or a tuple of them'}, "
                 f"got {type(each).__name__}"
@@ -67,7 +67,7 @@ def _gradients(
     cotangents: Any,
     create_graph: bool,
     strict: bool,
-    what: str,
+    subject: str,
     **options: Any,
 ) -> _Tensors:
     """Gradients with zeros where there is no dependence, or an error in ``strict`` mode."""
@@ -77,7 +77,7 @@ def _gradients(
         if output.requires_grad
     ]
     if strict and len(known) < len(outputs):
-        raise RuntimeError(f"{what}: an output does not depend on the inputs (strict mode)")
+        raise RuntimeError(f"{subject}: an output does not depend on the inputs (strict mode)")
     found: Sequence[Any] = [None] * len(inputs)
     if known:
         wanted, given = zip(*known, strict=True)
@@ -86,7 +86,7 @@ def _gradients(
         for place, each in enumerate(found):
             if each is None:
                 raise RuntimeError(
-                    f"{what}: the outputs do not depend on input {place} (strict mode)"
+                    f"{subject}: the outputs do not depend on input {place} (strict mode)"
                 )
     return tuple(found)
 
@@ -285,45 +285,45 @@ def hessian(
 
 
 def _gradient(
-    func: _Function, inputs: _Tensors, strict: bool, what: str
+    func: _Function, inputs: _Tensors, strict: bool, subject: str
 ) -> tuple[Tensor, _Tensors]:
     """A scalar function's value, and its recorded gradient."""
-    several, outputs = _is_tuple(func(*inputs), f"what func gives {what}")
+    several, outputs = _is_tuple(func(*inputs), f"what func gives {subject}")
     if several:
-        raise RuntimeError(f"{what} is for functions that give one Tensor, not a tuple")
+        raise RuntimeError(f"{subject} is for functions that give one Tensor, not a tuple")
     if outputs[0].numel() != 1:
         raise RuntimeError(
-            f"{what} is for functions that give one element, "
+            f"{subject} is for functions that give one element, "
             f"this one gives shape {list(outputs[0].shape)}"
         )
-    found = _gradients(outputs, inputs, None, True, strict, what)
+    found = _gradients(outputs, inputs, None, True, strict, subject)
     return outputs[0], _or_zeros(found, inputs)
 
 
-def _checked_vectors(v: Any, like: _Tensors, several: bool, what: str) -> _Tensors:
+def _checked_vectors(v: Any, like: _Tensors, several: bool, subject: str) -> _Tensors:
     """The vectors of a product, one per tensor in ``like`` and of its shape."""
-    _, vectors = _is_tuple(v, f"the vectors of {what}")
+    _, vectors = _is_tuple(v, f"the vectors of {subject}")
     if len(vectors) != len(like):
         raise RuntimeError(
-            f"{what} got {len(vectors)} vectors for {len(like)} tensors"
+            f"{subject} got {len(vectors)} vectors for {len(like)} tensors"
             f"{'' if several else ', which are no tuple'}"
         )
     for place, (vector, tensor) in enumerate(zip(vectors, like, strict=True)):
         if vector.shape != tensor.shape:
             raise RuntimeError(
-                f"vector {place} of {what} has shape {list(vector.shape)}, "
+                f"vector {place} of {subject} has shape {list(vector.shape)}, "
                 f"but its tensor has shape {list(tensor.shape)}"
             )
     return vectors
 
 
-def _vectors_or_one(v: Any, like: _Tensors, several: bool, what: str) -> _Tensors | None:
+def _vectors_or_one(v: Any, like: _Tensors, several: bool, subject: str) -> _Tensors | None:
     """The vectors of a product; ``None`` means 1 for a single tensor of a single element."""
     if v is not None:
-        return _checked_vectors(v, like, several, what)
+        return _checked_vectors(v, like, several, subject)
     if len(like) != 1 or like[0].numel() != 1:
         raise RuntimeError(
-            f"{what} needs vectors; they can be left out for one tensor of one element only"
+            f"{subject} needs vectors; they can be left out for one tensor of one element only"
         )
     return None
 

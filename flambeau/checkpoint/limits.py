@@ -66,9 +66,11 @@ class Budget:
         """
         self.left -= count
         if self.left < 0:
-            what = f"{claim} takes {count:,} bytes, so that" if claim else "its objects are so many"
+            cause = (
+                f"{claim} takes {count:,} bytes, so that" if claim else "its objects are so many"
+            )
             joint = "" if claim else " that"
             raise LimitExceededError(
-                f"{what}{joint} the content takes more than the {self.total:,} bytes that it may; "
+                f"{cause}{joint} the content takes more than the {self.total:,} bytes that it may; "
                 "if you trust the file, give limits=Limits(memory=...)"
             )

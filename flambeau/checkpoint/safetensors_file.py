@@ -294,7 +294,7 @@ def header_of(source: Source, limits: Limits) -> Header:
     return Header(texts, entries)
 
 
-def of_json(text: str, what: str) -> dict[str, Any]:
+def of_json(text: str, subject: str) -> dict[str, Any]:
     """A JSON object, read strictly.
 
     Raises:
@@ -303,9 +303,9 @@ def of_json(text: str, what: str) -> dict[str, Any]:
     try:
         found = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise DamagedFileError(f"{what} is not readable JSON: {error}") from None
+        raise DamagedFileError(f"{subject} is not readable JSON: {error}") from None
     if type(found) is not dict:
-        raise DamagedFileError(f"{what} is not a JSON object")
+        raise DamagedFileError(f"{subject} is not a JSON object")
     return found
 
 
@@ -378,8 +378,8 @@ def own_facts(texts: dict[str, str]) -> _OwnFacts:
     """The notes of `write_safetensors` in a file's texts; empty for another program's file."""
     if OWN_KEY not in texts:
         return _OwnFacts([], {}, None)
-    what = f"its metadata under {OWN_KEY!r}"
-    facts = of_json(texts[OWN_KEY], what)
+    subject = f"its metadata under {OWN_KEY!r}"
+    facts = of_json(texts[OWN_KEY], subject)
     names, shared, state_dict = map(facts.get, ("names", "shared", "state_dict"))
     if not (
         type(names) is list
@@ -387,5 +387,5 @@ def own_facts(texts: dict[str, str]) -> _OwnFacts:
         and all(type(each) is str for each in (*names, *shared.values()))
         and (state_dict is None or are_versions(state_dict))
     ):
-        raise DamagedFileError(f"{what} is not in the form that save() writes")
+        raise DamagedFileError(f"{subject} is not in the form that save() writes")
     return _OwnFacts(names, shared, state_dict)

@@ -216,10 +216,10 @@ class History:
         self._grad_dtype = value
         world.bump()
 
-    def _require_leaf(self, what: str) -> None:
+    def _require_leaf(self, subject: str) -> None:
         if not self.is_leaf:
             raise RuntimeError(
-                f"grad_dtype can be {what} on leaf tensors only; this one is the result of "
+                f"grad_dtype can be {subject} on leaf tensors only; this one is the result of "
                 f"{self._grad_fn.name()}"
             )
 

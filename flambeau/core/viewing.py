@@ -256,22 +256,22 @@ def guarded_view(source: Tensor, function: str) -> Any:
     return alias
 
 
-def forbidden_write(what: str, of: View) -> RuntimeError:
+def forbidden_write(name: str, of: View) -> RuntimeError:
     """The error about a recorded write that PyTorch does not allow for this view."""
     assert of.ban is not None
     if of.ban.reason is BanReason.NO_GRAD:
         return RuntimeError(
-            f"a view was made in no_grad mode and {what} is changed in place while gradients are "
+            f"a view was made in no_grad mode and {name} is changed in place while gradients are "
             "recorded; make and change it either both inside no_grad() or both outside"
         )
     if of.ban.reason is BanReason.FUNCTION:
         return RuntimeError(
-            f"{of.ban.operator}.apply() gave a view of its input, or the input itself, and {what} "
+            f"{of.ban.operator}.apply() gave a view of its input, or the input itself, and {name} "
             "is changed in place while gradients are recorded, past the gradient that the "
             "Function defines; let its forward return a clone()"
         )
     return RuntimeError(
-        f"a view is one of several that {of.ban.operator}() gave and {what} is changed in place "
+        f"a view is one of several that {of.ban.operator}() gave and {name} is changed in place "
         "while gradients are recorded, which views made together do not allow; use an operator "
         "that is not in place, or make this view by itself with narrow() or an index"
     )

@@ -14,9 +14,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def stated(found: Any, what: str) -> int:
+def stated(found: Any, key: str) -> int:
     """A number of bytes that JAX states of one of its devices; 0 where it states none."""
-    return int((found.memory_stats() or {}).get(what, 0))
+    return int((found.memory_stats() or {}).get(key, 0))
 
 
 def memory_allocated(device: Any = None) -> int:

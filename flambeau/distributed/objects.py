@@ -134,8 +134,8 @@ def scatter_object_list(
     scatter_object_output_list[0] = given[rank_in(group)]
 
 
-def _exchanged(group: ProcessGroup, mine: Any, what: str) -> list[Any]:
+def _exchanged(group: ProcessGroup, mine: Any, operation: str) -> list[Any]:
     sent = pickle.dumps(mine)
     if group.channel is None:
         return [pickle.loads(sent)]
-    return [pickle.loads(each) for each in group.channel.exchange(sent, what)]
+    return [pickle.loads(each) for each in group.channel.exchange(sent, operation)]

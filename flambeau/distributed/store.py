@@ -97,7 +97,7 @@ class Store:
         """Delete the value of a key."""
         self._client.key_value_delete(key)
 
-    def barrier(self, name: str, ranks: Sequence[int], seconds: float, what: str) -> None:
+    def barrier(self, name: str, ranks: Sequence[int], seconds: float, call: str) -> None:
         """Wait until all of ``ranks`` are here.
 
         Raises:
@@ -108,7 +108,7 @@ class Store:
         except Exception as error:  # noqa: BLE001 - JAX has one type of error for all of them.
             reason = f"within {seconds:g} s" if "DEADLINE_EXCEEDED" in str(error) else "any more"
             raise DistBackendError(
-                f"{what}: not all of the processes {[*ranks]} come {reason}; each has to call the "
+                f"{call}: not all of the processes {[*ranks]} come {reason}; each has to call the "
                 f"same collectives in the same order. {_without_details(error)}"
             ) from None
 
@@ -139,12 +139,12 @@ class Channel:
         self.seconds = seconds
         self.calls = 0
 
-    def exchange(self, mine: bytes, what: str, seconds: float | None = None) -> list[bytes]:
+    def exchange(self, mine: bytes, call: str, seconds: float | None = None) -> list[bytes]:
         """The value of each process, in the order of `ranks`.
 
         Args:
             mine: What this process gives.
-            what: What it calls, which has to be the same in all processes.
+            call: The name of the operation, which must be the same in all processes.
             seconds: For how long it waits for the others, if not as long as always.
 
         Raises:
@@ -153,8 +153,8 @@ class Channel:
         self.calls += 1
         key, me = f"{self.name}/{self.calls}", self.store.rank
         limit = self.seconds if seconds is None else seconds
-        self.store.put(f"{key}/{me}", what.encode() + b"\0" + mine)
-        self.store.barrier(key, self.ranks, limit, what)
+        self.store.put(f"{key}/{me}", call.encode() + b"\0" + mine)
+        self.store.barrier(key, self.ranks, limit, call)
         found = [self.store.get(f"{key}/{rank}", limit).partition(b"\0") for rank in self.ranks]
         if self.calls > 1:
             # All are here, so all have read the earlier values.

@@ -193,17 +193,17 @@ def _returns_of(hint: Any, signature: Any) -> list[str]:
     return [_word_of(hint, "Return", signature)]
 
 
-def _word_of(hint: Any, what: str, signature: Any) -> str:
+def _word_of(hint: Any, subject: str, signature: Any) -> str:
     if hint in _WORDS:
         return _WORDS[hint]
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType) and type(None) in parts:
         others = tuple(each for each in parts if each is not type(None))
-        return f"{_word_of(typing.Union[others], what, signature)}?"  # noqa: UP007
+        return f"{_word_of(typing.Union[others], subject, signature)}?"  # noqa: UP007
     if origin in (list, Sequence, tuple) and parts:
-        return f"{_word_of(parts[0], what, signature)}[]"
+        return f"{_word_of(parts[0], subject, signature)}[]"
     raise ValueError(
-        f"infer_schema(func): {what} has unsupported type {hint}. Tensors, numbers, strings, "
+        f"infer_schema(func): {subject} has unsupported type {hint}. Tensors, numbers, strings, "
         f"dtypes, devices, lists of them and None are supported. Got signature {signature}"
     )
 

@@ -203,7 +203,7 @@ def _new(
     return wrap_new(name, _filled_with(name, shape, value, dtype, where), requires_grad)
 
 
-def _make_new(method_name: str, value: int, what: str) -> None:
+def _make_new(method_name: str, value: int, subject: str) -> None:
     def new(
         self: Tensor, *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None,
         requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
@@ -213,7 +213,7 @@ def _make_new(method_name: str, value: int, what: str) -> None:
         return _new(method_name, self, shape, value, dtype, device, requires_grad)
 
     new.__name__ = new.__qualname__ = method_name
-    new.__doc__ = f"A tensor of {what} of the given size, with this tensor's dtype and device."
+    new.__doc__ = f"A tensor of {subject} of the given size, with this tensor's dtype and device."
     function(method=True)(new)
 
 

@@ -163,7 +163,7 @@ def _found(boundaries: Any, values: Any, right: bool) -> Any:
         return jnp.searchsorted(boundaries, values, side=side)
     rows = boundaries.reshape(-1, boundaries.shape[-1])
     of_rows = values.reshape(-1, values.shape[-1])
-    search = jax.vmap(lambda row, those: jnp.searchsorted(row, those, side=side))
+    search = jax.vmap(lambda row, sought: jnp.searchsorted(row, sought, side=side))
     return search(rows, of_rows).reshape(values.shape)
 
 

@@ -111,7 +111,7 @@ def _checked(
     return found
 
 
-def _unlike(what: str) -> RuntimeError:
+def _unlike(subject: str) -> RuntimeError:
     return RuntimeError(
-        f"swap_in_optimizer_params_and_state(): the state is not one of this optimizer: {what}"
+        f"swap_in_optimizer_params_and_state(): the state is not one of this optimizer: {subject}"
     )

@@ -150,9 +150,9 @@ def empty_permuted(
                  requires_grad=requires_grad)  # fmt: skip
 
 
-def _check_as_many(name: str, what: str, size: Any, given: Any) -> None:
+def _check_as_many(name: str, subject: str, size: Any, given: Any) -> None:
     if len(size) != len(given):
-        raise RuntimeError(f"{name}(): {len(given)} {what} for {len(size)} sizes")
+        raise RuntimeError(f"{name}(): {len(given)} {subject} for {len(size)} sizes")
 
 
 @function(method=True)

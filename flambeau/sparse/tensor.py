@@ -179,11 +179,11 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
         """Whether the positions are in order and each is there once."""
         return self._coalesced_
 
-    def _require_coalesced(self, what: str) -> None:
+    def _require_coalesced(self, subject: str) -> None:
         if not self._coalesced_:
             raise RuntimeError(
-                f"Cannot get {what} on an uncoalesced tensor, please call .coalesce() first; "
-                f"_{what}() gives them as they are"
+                f"Cannot get {subject} on an uncoalesced tensor, please call .coalesce() first; "
+                f"_{subject}() gives them as they are"
             )
 
     # The tape

@@ -33,7 +33,7 @@ class FileSystemReader:
         self.path = Path(path)
 
 
-def path_of(checkpoint_id: Any, storage: Any, what: str) -> Path:
+def path_of(checkpoint_id: Any, storage: Any, subject: str) -> Path:
     """The path that one of the two names.
 
     Raises:
@@ -43,7 +43,7 @@ def path_of(checkpoint_id: Any, storage: Any, what: str) -> Path:
     if checkpoint_id is None:
         checkpoint_id = getattr(storage, "path", None)
     if checkpoint_id is None:
-        raise ValueError(f"{what} needs a folder: pass checkpoint_id=")
+        raise ValueError(f"{subject} needs a folder: pass checkpoint_id=")
     if not isinstance(checkpoint_id, str | os.PathLike):
         raise TypeError(f"checkpoint_id is a path, but got a {type(checkpoint_id).__name__}")
     return Path(checkpoint_id)

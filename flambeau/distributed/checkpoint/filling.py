@@ -79,13 +79,15 @@ def _check(places: dict[str, Entry], saved: Checkpoint) -> None:
         raise saved.error("it does not fit the state dict:\n  " + "\n  ".join(lines))
 
 
-def _about_missing(missing: list[str], places: Any, there: list[str]) -> list[str]:
+def _about_missing(missing: list[str], places: Any, saved_names: list[str]) -> list[str]:
     lines = []
     for name in missing:
-        near = difflib.get_close_matches(name, there, n=1, cutoff=0.6) if len(lines) < 20 else []
+        near = (
+            difflib.get_close_matches(name, saved_names, n=1, cutoff=0.6) if len(lines) < 20 else []
+        )
         hint = f"; did you mean {near[0]!r}?" if near else ""
         lines.append(f"Missing key in checkpoint state_dict: {name}{hint}")
-    left = [name for name in there if name not in places]
+    left = [name for name in saved_names if name not in places]
     if missing and left:
         some = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
         lines.insert(0, f"it has {some}, for which the state dict has no place")

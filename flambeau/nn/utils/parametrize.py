@@ -148,14 +148,14 @@ def _check_next(module: Module, name: str, parametrization: Any) -> None:
         _check_same(name, "right_inverse of a further parametrization", before, inverse)
 
 
-def _check_same(name: str, what: str, before: Tensor, after: Any) -> None:
+def _check_same(name: str, step: str, before: Tensor, after: Any) -> None:
     if not isinstance(after, Tensor):
-        raise ValueError(f"{what} of '{name}' must give a tensor, got {type(after).__name__}")
+        raise ValueError(f"{step} of '{name}' must give a tensor, got {type(after).__name__}")
     for fact in ("dtype", "shape"):
         old, new = getattr(before, fact), getattr(after, fact)
         if old != new:
             raise ValueError(
-                f"{what} may not change the {fact} of '{name}', here from {old} to {new}, unless "
+                f"{step} may not change the {fact} of '{name}', here from {old} to {new}, unless "
                 "it is registered with unsafe=True"
             )
 

@@ -25,7 +25,7 @@ Plain = Callable[[Any, Any, Any, Any, bool, float], Any]
 
 
 class _How(NamedTuple):
-    """What a program of attention is made for, beside its arrays."""
+    """The properties of a program of attention besides its arrays."""
 
     plain: Plain
     is_causal: bool

@@ -51,9 +51,9 @@ def relu6(input: Array) -> Array:
 
 
 @op
-def not_differentiated(input: Array, what: str) -> Array:
-    """``input`` as it is; a gradient of it is refused, and the message says of ``what``."""
-    return without_derivative(what, input, input)
+def not_differentiated(input: Array, subject: str) -> Array:
+    """``input`` as it is; a gradient of it is refused, and the message says of ``subject``."""
+    return without_derivative(subject, input, input)
 
 
 def _clamped(input: Array, low: float, high: float) -> Array:

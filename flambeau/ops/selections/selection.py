@@ -212,18 +212,18 @@ class Selection(WithoutFields, Tensor):
             "count with mask.sum(), which is a tensor",
         )
 
-    def refuse(self, what: str, instead: str | None = None) -> NoReturn:
+    def refuse(self, fact: str, instead: str | None = None) -> NoReturn:
         """Fail, naming the line that made the selection.
 
         Args:
-            what: What cannot be.
+            fact: What cannot be.
             instead: What to do; by default, to keep the shape.
 
         Raises:
             TracedValueError: Always.
         """
         error = TracedValueError(
-            f"{what}. A mask picks as many elements as it has True values, and that is not known "
+            f"{fact}. A mask picks as many elements as it has True values, and that is not known "
             f"while a program is being compiled; the elements were selected at {self.line}. "
             f"Instead, {instead or f'use {_KEEP_THE_SHAPE}'}; or move this line out of the "
             "compiled function"

@@ -225,10 +225,10 @@ class DataLoader(Generic[SampleT_co]):
     def check_worker_number_rationality(self) -> None:
         """Warn if there are more workers than CPUs that this process may use."""
         affinity = getattr(os, "sched_getaffinity", None)
-        there = len(affinity(0)) if affinity else os.cpu_count()
-        if self.num_workers and there is not None and self.num_workers > there:
+        cpus = len(affinity(0)) if affinity else os.cpu_count()
+        if self.num_workers and cpus is not None and self.num_workers > cpus:
             warn(
-                f"num_workers={self.num_workers} is more than the {there} CPUs that there are, "
+                f"num_workers={self.num_workers} is more than the {cpus} CPUs that there are, "
                 "which makes loading slower",
             )
 
@@ -272,10 +272,10 @@ def _checked_context(context: Any, num_workers: int) -> BaseContext:
             f"multiprocessing_context must be a string or a context, got {type(context).__name__}"
         )
     name = context if isinstance(context, str) else context.get_start_method()
-    there = [each for each in _START_METHODS if each in multiprocessing.get_all_start_methods()]
-    if name not in there:
+    available = [each for each in _START_METHODS if each in multiprocessing.get_all_start_methods()]
+    if name not in available:
         raise ValueError(
-            f"multiprocessing_context must be one of {there}, got {name!r}; "
+            f"multiprocessing_context must be one of {available}, got {name!r}; "
             "JAX runs threads, with which processes must not be forked"
         )
     return multiprocessing.get_context(context) if isinstance(context, str) else context

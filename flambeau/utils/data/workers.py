@@ -187,11 +187,11 @@ class Workers:
         self.stop = weakref.finalize(self, _stop, self._processes, self._connections)
         ends = []
         for number in range(job.num_workers):
-            here, there = context.Pipe()
-            process = context.Process(target=work, args=(there, job, number), daemon=True)
+            here, remote = context.Pipe()
+            process = context.Process(target=work, args=(remote, job, number), daemon=True)
             self._connections.append(here)
             self._processes.append(process)
-            ends.append(there)
+            ends.append(remote)
         try:
             # Each start waits until the new process has read the dataset.
             with _on_the_cpu(), ThreadPoolExecutor(job.num_workers) as threads:
