@@ -185,9 +185,12 @@ class Watch:
 
     def run(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Call Python's own method on the stand-in, without noting questions."""
+        return self._run(getattr(self.kind, method), self.stand_in, *args, **kwargs)
+
+    def _run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         before, self.log.inside = self.log.inside, True
         try:
-            return getattr(self.kind, method)(self.stand_in, *args, **kwargs)
+            return function(*args, **kwargs)
         finally:
             self.log.inside = before
 
@@ -201,11 +204,8 @@ class Watch:
         self.whole()
         container = copy.copy(self.raw)
         container.clear()
-        before, self.log.inside = self.log.inside, True
-        try:
-            (container.update if isinstance(container, dict) else container.extend)(self.stand_in)
-        finally:
-            self.log.inside = before
+        add = container.update if isinstance(container, dict) else container.extend
+        self._run(add, self.stand_in)
         return container
 
     def ask(self, fact: Callable[..., Any], *args: Any) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import is_dataclass
 from typing import Any
 
 from flambeau.compile.freezing import freeze
 from flambeau.compile.ownership import attributes_of
-from flambeau.compile.structure import fields_of
+from flambeau.compile.structure import is_plain_dataclass
 from flambeau.compile.where import Attribute, Item, Where
 from flambeau.core.announcing import CHANGES
 from flambeau.core.identity import Same
@@ -22,17 +21,12 @@ KINDS = tuple(CHANGES)
 _DEEPEST = 4
 
 
-def _is_object(value: Any) -> bool:
-    """Whether ``value`` is an object of a dataclass that consists of its attributes."""
-    return is_dataclass(value) and fields_of(value) is not None
-
-
 def objects_in(value: Any, depth: int = 0) -> Iterator[Any]:
     """The objects of dataclasses in ``value``."""
     if is_tuple(value):
         for each in value:
             yield from objects_in(each, depth)
-    elif depth < _DEEPEST and _is_object(value):
+    elif depth < _DEEPEST and is_plain_dataclass(value):
         yield value
         for each in attributes_of(value).values():
             yield from objects_in(each, depth + 1)
@@ -48,7 +42,7 @@ def tensors_in(value: Any, where: Where, depth: int = 0) -> Iterator[tuple[Where
     elif is_tuple(value):
         for i, each in enumerate(value):
             yield from tensors_in(each, Item(where, i), depth)
-    elif depth < _DEEPEST and _is_object(value):
+    elif depth < _DEEPEST and is_plain_dataclass(value):
         for name, each in attributes_of(value).items():
             yield from tensors_in(each, Attribute(where, name), depth + 1)
 
@@ -69,7 +63,7 @@ def spec_of(value: Any, depth: int = 0) -> Any:
         return (
             type(value), getattr(value, "maxlen", None), getattr(value, "default_factory", None),
         )  # fmt: skip
-    if depth < _DEEPEST and _is_object(value):
+    if depth < _DEEPEST and is_plain_dataclass(value):
         fields = attributes_of(value).items()
         return type(value), tuple([(name, spec_of(each, depth + 1)) for name, each in fields])
     return freeze(value)

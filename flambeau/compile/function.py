@@ -9,19 +9,13 @@ from typing import Any
 
 from flambeau.compile import arguments, explaining
 from flambeau.compile.answers import Answer, Learning, OtherAnswersError, settled
-from flambeau.compile.errors import (
-    CompileError,
-    CompileWarning,
-    NotYetMadeError,
-    UnansweredError,
-)
+from flambeau.compile.errors import CompileError, NotYetMadeError, UnansweredError, warn
 from flambeau.compile.explaining import Origin, Situation
 from flambeau.compile.program import Program
 from flambeau.core import device, dtype, naming, world
 from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
-from flambeau.core.warning import warn
 
 # Warn after this many programs: the function is probably compiled at every call.
 MANY_PROGRAMS = 16
@@ -176,9 +170,8 @@ class CompiledFunction:
             return self.function(*args, **kwargs)
         if modes.level is not None:
             warn(
-                f"{getattr(self.function, '__name__', self.function)!r} runs eagerly, since a dual "
-                "level is open around it; open the level inside the compiled function",
-                CompileWarning,
+                f"{self._name!r} runs eagerly, since a dual level is open around it; open the "
+                "level inside the compiled function"
             )
             return self.function(*args, **kwargs)
         leaves, structure = arguments.flatten(args, kwargs)
@@ -321,10 +314,8 @@ class CompiledFunction:
             self._eager.clear()
         self._eager[key] = str(error)
         warn(
-            f"{getattr(self.function, '__name__', self.function)!r} runs eagerly for arguments "
-            f"like these, since it cannot become one program: {error}. "
-            "With fullgraph=True this is an error",
-            CompileWarning,
+            f"{self._name!r} runs eagerly for arguments like these, since it cannot become one "
+            f"program: {error}. With fullgraph=True this is an error"
         )
 
     def _drop_oldest(self) -> None:
@@ -338,16 +329,13 @@ class CompiledFunction:
 
     def _warn_if_many(self) -> None:
         if len(self.programs) == MANY_PROGRAMS + 1:
-            name = getattr(self.function, "__name__", repr(self.function))
             warn(
-                f"{name} has been compiled for {MANY_PROGRAMS} kinds of arguments; each new shape, "
-                "dtype and Python number is a new program. Pass numbers that vary as Tensors, and "
-                "pad inputs to a few shapes",
-                CompileWarning,
+                f"{self._name} has been compiled for {MANY_PROGRAMS} kinds of arguments; each new "
+                "shape, dtype and Python number is a new program. Pass numbers that vary as "
+                "Tensors, and pad inputs to a few shapes"
             )
 
     def _warn_of_situations(self, key: Any, count: int) -> None:
-        name = getattr(self.function, "__name__", repr(self.function))
         many = (
             "times for the same arguments: a module that it calls is changed between calls (an "
             "attribute, a hook, a mode), or a value that it asks for. Keep what varies in a tensor"
@@ -355,12 +343,15 @@ class CompiledFunction:
         if not self.fullgraph and count == MOST_SITUATIONS:
             self._eager[key] = f"it has been compiled {count} {many}"
             warn(
-                f"{name} has been compiled {count} {many}. Other calls like these run eagerly; "
-                "with fullgraph=True they would be compiled again",
-                CompileWarning,
+                f"{self._name} has been compiled {count} {many}. Other calls like these run "
+                "eagerly; with fullgraph=True they would be compiled again"
             )
         elif count == MANY_PROGRAMS + 1:
-            warn(f"{name} has been compiled {count} {many}", CompileWarning)
+            warn(f"{self._name} has been compiled {count} {many}")
+
+    @property
+    def _name(self) -> str:
+        return getattr(self.function, "__name__", repr(self.function))
 
     @property
     def program_count(self) -> int:

@@ -72,7 +72,7 @@ class ModuleSnapshot:
 
         A hook that removes itself or adds others changes only the calls after it.
         """
-        now = _entries(self.module)
+        now = self.now()
         return [
             Member(self.module, place)
             for place in {**self.entries, **now}
@@ -93,13 +93,13 @@ class ModuleSnapshot:
 
     def now(self) -> dict[MemberName, Any]:
         """The attributes now, frozen."""
-        return _entries(self.module)
+        return _frozen(_values(self.module))
 
     def holds(self) -> bool:
         """Whether the module is unchanged."""
         if type(self.module) is not self.cls:
             return False
-        now = _entries(self.module)
+        now = self.now()
         for place in self.ignored:
             now.pop(place, None)
         return now == self.entries
@@ -140,10 +140,6 @@ def _frozen(values: dict[MemberName, Any]) -> dict[MemberName, Any]:
         place: _EMPTY if issubclass(type(value), Announcing) and not value else freeze(value)
         for place, value in values.items()
     }
-
-
-def _entries(module: Any) -> dict[MemberName, Any]:
-    return _frozen(_values(module))
 
 
 def _warn_of_size(name: str, value: Any) -> None:

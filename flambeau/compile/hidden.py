@@ -16,6 +16,7 @@ from flambeau.compile.ownership import state_of
 from flambeau.compile.reaching import reaches_trace
 from flambeau.compile.replaced_objects import left_by
 from flambeau.compile.stand_ins import STAND_INS
+from flambeau.compile.structure import is_plain_dataclass
 from flambeau.core.tensor import Tensor
 
 # Objects that hold references while code runs, or after an exception in it.
@@ -50,7 +51,7 @@ def _can_be_new(value: Any) -> bool:
         return False
     return (
         isinstance(value, set) or making.is_copied(value)
-        or making.has_fields(value) or making.has_only_attributes(value)
+        or is_plain_dataclass(value) or making.has_only_attributes(value)
     )  # fmt: skip
 
 

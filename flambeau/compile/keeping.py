@@ -139,7 +139,7 @@ class Writer:
         holds_tensors = reaches_trace(obj, self.origin.is_outside, self._clean)
         if is_outside and not holds_tensors:
             return self.page.name(obj)
-        if making.has_fields(obj):
+        if structure.is_plain_dataclass(obj):
             return self._object(obj, holds_tensors)
         if making.has_parts(obj) if not holds_tensors else structure.take_apart(obj) is not None:
             return self._container(obj)

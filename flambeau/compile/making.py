@@ -43,11 +43,6 @@ def has_parts(value: Any) -> bool:
     return not isinstance(value, slice) and structure.take_apart(value) is not None
 
 
-def has_fields(value: Any) -> bool:
-    """Whether ``value`` is a dataclass object that consists of its attributes."""
-    return structure.fields_of(value) is not None
-
-
 def has_only_attributes(value: Any) -> bool:
     """Whether ``value`` is an object of a user's class that consists of its attributes."""
     cls = type(value)

@@ -214,7 +214,6 @@ class CompiledFunctionBackward(Node):
         )
 
     def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
-        """See `Node.pull`."""
         if self.arrays is None:
             raise tape.freed_error(self)
         one = next((each for each in cotangents if each is not None), None)

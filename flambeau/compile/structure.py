@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from flambeau.compile.ownership import attributes_of, is_module, is_own
+from flambeau.compile.ownership import is_module, is_own
 from flambeau.core.pytree import OWN_PARTS
 from flambeau.core.tensor import Tensor
 
@@ -36,8 +36,8 @@ class Kind(NamedTuple):
         key_types: Their classes, since ``1 == True``.
         option: The ``maxlen`` of a deque, the ``default_factory`` of a defaultdict, or the tree of
             a container that JAX takes apart.
-        attributes: The place of its ``__dict__``: ``"none"``, ``"itself"``, ``"last"`` for the last
-            member, or ``"all"`` for an object that consists of its attributes.
+        attributes: The place of its ``__dict__``: ``"none"``, ``"itself"``, or ``"last"`` for the
+            last member.
     """
 
     cls: Any
@@ -102,26 +102,20 @@ def _parts_of(value: Any) -> tuple[Kind, list[Any]]:
     return Kind(type(value), option=tree), members
 
 
-def fields_of(value: Any) -> tuple[Kind, list[Any]] | None:
-    """The kind and the attributes of an object of a dataclass; ``None`` for any other object."""
+def is_plain_dataclass(value: Any) -> bool:
+    """Whether ``value`` is an object of a dataclass that consists of its attributes."""
     cls = type(value)
-    if not dataclasses.is_dataclass(cls) or cls.__new__ is not object.__new__ or is_module(value):
-        return None
-    return Kind(cls, attributes="all"), [attributes_of(value)]
+    is_plain = dataclasses.is_dataclass(cls) and cls.__new__ is object.__new__
+    return is_plain and not is_module(value)
 
 
 def put_together(kind: Kind, members: list[Any]) -> Any:
-    """A container of a kind, the inverse of `take_apart` and `fields_of`.
+    """A container of a kind, the inverse of `take_apart`.
 
     No code of its class runs, except functions that were registered with JAX.
     """
     if isinstance(kind.option, jax.tree_util.PyTreeDef):
         return jax.tree_util.tree_unflatten(kind.option, members)
-    if kind.attributes == "all":
-        new = object.__new__(kind.cls)
-        for name, each in members[0].items():
-            object.__setattr__(new, name, each)
-        return new
     cls, base = kind.cls, _base_of(kind.cls)
     state = members[-1] if kind.attributes == "last" else None
     content = members if state is None else members[:-1]

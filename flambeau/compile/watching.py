@@ -73,7 +73,6 @@ class WatchingTrace(Trace):
                 reads.paused = True
 
     def unwatched(self) -> contextlib.AbstractContextManager[None]:
-        """See `Trace.unwatched`."""
         return self.reads_outside.unwatched()
 
     def warn(self) -> None:
@@ -208,7 +207,6 @@ class WatchingTrace(Trace):
             self.watched.pop((id(slot.root), slot.key), None)
 
     def note_setting(self, read: Callable[[], Any]) -> None:
-        """See `Trace.note_setting`."""
         with self._paused():
             self.reads_outside.note_setting(read)
 
@@ -231,11 +229,9 @@ class WatchingTrace(Trace):
                 self.reads_outside.discover(tensor)
 
     def touch(self, table: Any) -> None:
-        """See `Trace.touch`."""
         self.members.touch(table)
 
     def touch_hooks(self, table: Any) -> None:
-        """See `Trace.touch_hooks`."""
         self.before.note(table)
 
     def touch_attributes(self, tensor: Tensor) -> None:
@@ -257,7 +253,6 @@ class WatchingTrace(Trace):
             self.reads_outside.note_of_class(cls, name)
 
     def ask(self, tensor: Tensor, question: Callable[..., Any], *args: Any) -> Any:
-        """See `Trace.ask`."""
         if tensor in self.facts.given:
             return self.facts.ask(tensor, question, *args)
         if question is attribute and not self.reads_outside.paused and self.is_outside(tensor):
@@ -266,7 +261,6 @@ class WatchingTrace(Trace):
         return question(tensor, *args)
 
     def add_hook(self, tensor: Tensor, method: str, hooks: Any) -> None:
-        """See `Trace.add_hook`."""
         node = tensor._grad_fn
         is_inside = node is not None and node.sequence >= self.first_sequence
         if not is_inside and (tensor in self.facts.given or self.is_outside(tensor)):
@@ -274,7 +268,6 @@ class WatchingTrace(Trace):
             self.hooks.note(tensor, method, hooks)
 
     def refuse_version(self, tensor: Tensor) -> None:
-        """See `Trace.refuse_version`."""
         super().refuse_version(
             self.facts.given[tensor][1] if tensor in self.facts.given else tensor
         )

@@ -59,7 +59,6 @@ class Itself(Where):
         return self.tensor
 
     def expression(self, page: Page) -> str:
-        """See `Where.expression`."""
         return page.name(self.tensor, "x")
 
     def __eq__(self, other: object) -> bool:
@@ -80,7 +79,6 @@ class Argument(Where):
         return call[self.position]
 
     def expression(self, page: Page) -> str:
-        """See `Where.expression`."""
         return f"leaves[{self.position}]"
 
     def __str__(self) -> str:
@@ -98,7 +96,6 @@ class Created(Where):
         return call[self.number]
 
     def expression(self, page: Page) -> str:
-        """See `Where.expression`."""
         return f"t{self.number}"
 
 
@@ -118,7 +115,6 @@ class Gradient(Where):
         world.bump_gradients()
 
     def expression(self, page: Page) -> str:
-        """See `Where.expression`."""
         return f"{self.of.expression(page)}._grad"
 
     def setting(self, page: Page, value: str) -> str:
