@@ -185,12 +185,9 @@ class Watch:
 
     def run(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Call Python's own method on the stand-in, without noting questions."""
-        return self._run(getattr(self.kind, method), self.stand_in, *args, **kwargs)
-
-    def _run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         before, self.log.inside = self.log.inside, True
         try:
-            return function(*args, **kwargs)
+            return getattr(self.kind, method)(self.stand_in, *args, **kwargs)
         finally:
             self.log.inside = before
 
@@ -204,8 +201,11 @@ class Watch:
         self.whole()
         container = copy.copy(self.raw)
         container.clear()
-        add = container.update if isinstance(container, dict) else container.extend
-        self._run(add, self.stand_in)
+        before, self.log.inside = self.log.inside, True
+        try:
+            (container.update if isinstance(container, dict) else container.extend)(self.stand_in)
+        finally:
+            self.log.inside = before
         return container
 
     def ask(self, fact: Callable[..., Any], *args: Any) -> None:

@@ -126,4 +126,7 @@ def in_class(cls: type, name: str) -> Any:
 
 def definer_of(cls: type, name: str) -> type | None:
     """The class in the order of ``cls.__mro__`` that defines an attribute, if any does."""
-    return next((each for each in cls.__mro__ if name in vars(each)), None)
+    for each in cls.__mro__:
+        if name in vars(each):
+            return each
+    return None

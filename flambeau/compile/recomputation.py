@@ -116,7 +116,9 @@ class Progress:
     @classmethod
     def of(cls, run: engine.Backward) -> Progress:
         """The progress of a run of the engine, kept among its notes."""
-        return run.notes.setdefault(cls, cls())
+        if cls not in run.notes:
+            run.notes[cls] = cls()
+        return run.notes[cls]
 
     def pulled(self, gradients: Any) -> Any:
         """Note the gradients of the node that has run, and return them."""
