@@ -32,7 +32,7 @@ class Archive:
 
     Args:
         source: The file.
-        budget: Counts what deflated entries inflate to.
+        budget: Counts the size of inflated entries.
 
     Raises:
         DamagedFileError: The list of entries cannot be read.
@@ -132,7 +132,7 @@ def _inflated(data: bytes, size: int) -> bytes:
 
 @contextlib.contextmanager
 def _damage_noticed() -> Iterator[None]:
-    """Turn what `zipfile` raises for damaged lists into DamagedFileError."""
+    """Turn the errors of `zipfile` for damaged lists into DamagedFileError."""
     try:
         yield
     except OSError as error:

@@ -91,7 +91,7 @@ def tensor_from(array: np.ndarray, where: device) -> Tensor:
     """A tensor on a device, which may share the memory of an array that is never written to."""
     if where.type == "meta" or modes.trace is not None:
         return Tensor._wrap(place(array, where))
-    # Several times as fast as what `place` calls.
+    # Several times as fast as `place`.
     return Tensor._wrap(upload(array, where.jax_device))
 
 

@@ -52,7 +52,7 @@ def save(
     *,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write tensors, or what holds them, to a file.
+    """Write tensors, or objects that hold them, to a file.
 
     A file whose name ends in ``.safetensors`` holds a flat dict of tensors, such as
     ``model.state_dict()``, in the safetensors format. Any other is an archive that `torch.load`
@@ -70,7 +70,7 @@ def save(
     they are parameters or require grad.
 
     Args:
-        obj: What to save.
+        obj: The object to save.
         f: A path, or a file open for writing bytes.
         pickle_module: Accepted for PyTorch's sake, as the next two: there is one format.
         pickle_protocol: See above.

@@ -44,7 +44,7 @@ class Limits:
 
 
 class Budget:
-    """Counts what the content of one file claims.
+    """Counts the memory that the content of one file claims.
 
     Args:
         total: How many bytes there are.

@@ -75,7 +75,7 @@ class Parts:
     Attributes:
         folder: The folder of the parts.
         names: The names of the tensors; those of tied tensors all.
-        facts: What flambeau has noted in the index beside them.
+        facts: The notes of flambeau in the index.
 
     Raises:
         CheckpointError: There is no complete checkpoint, or the index is damaged.
@@ -113,7 +113,7 @@ class Parts:
         """The dtype, the shape and the places of a tensor.
 
         Raises:
-            CheckpointError: A part is missing or damaged, or does not hold what the index says.
+            CheckpointError: A part is missing or damaged, or differs from the index.
         """
         name = self.first_name(name)
         pieces = []

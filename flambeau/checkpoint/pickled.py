@@ -80,7 +80,7 @@ class PlainUnpickler:
         size: How many bytes the file has.
         budget: Counts the created objects.
         depth: How deep tuples may be nested.
-        place: What to call a byte of the file, whose number stands for ``{}``.
+        place: The name of a byte of the file in messages, whose number stands for ``{}``.
     """
 
     #: The kinds of dict whose items a pickle may set.
@@ -177,7 +177,7 @@ class PlainUnpickler:
         self._marks.append(len(self._stack))
 
     def _marked(self) -> list[Any]:
-        """Take off what lies above the last mark, and the mark."""
+        """Take off the values above the last mark, and the mark."""
         mark = self._marks.pop()
         found = self._stack[mark:]
         del self._stack[mark:]

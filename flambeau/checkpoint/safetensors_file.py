@@ -82,7 +82,7 @@ def write_safetensors(obj: Mapping[str, Tensor], texts: dict[str, str], file: Bi
 
     Args:
         obj: Tensors by name.
-        texts: What `check_metadata` gives.
+        texts: The result of `check_metadata`.
         file: Open for writing bytes.
 
     Raises:
@@ -128,7 +128,7 @@ def read_safetensors(source: Source, where: device, limits: Limits) -> OrderedDi
     Args:
         source: The file.
         where: The device that the tensors are put on.
-        limits: What the file may claim.
+        limits: The limits on the file's claims.
 
     Raises:
         CheckpointError: The file is not in the safetensors format, or damaged; or a tensor is of a

@@ -23,7 +23,7 @@ _LENGTH = 8
 
 
 class _Reader(pickle.Unpickler):
-    """Reads what stands for the storage: a tuple with its class, by name, its key and its size."""
+    """Reads the reference to a storage: a tuple with its class, by name, its key and its size."""
 
     def find_class(self, module: str, name: str) -> Any:
         return name

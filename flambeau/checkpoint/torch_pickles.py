@@ -1,4 +1,4 @@
-"""The pickles in PyTorch's files: what the functions, classes and arrays they name stand for."""
+"""The pickles in PyTorch's files, and the meaning of functions, classes and arrays in them."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ _ANSWERS: dict[tuple[str, str], Callable[..., Any]] = {
     ("builtins", "frozenset"): _frozenset,
     ("builtins", "complex"): partial(_of_numbers, complex),
     ("builtins", "bytearray"): _bytearray,
-    # Of nothing: what Python writes for no bytes.
+    # The pickle of an empty bytes object.
     ("builtins", "bytes"): lambda reader: b"",
     ("builtins", "slice"): partial(_of_numbers, slice),
     ("builtins", "range"): partial(_of_numbers, range),
@@ -140,8 +140,8 @@ class _Names:
     """The objects that names in a file of PyTorch's stand for.
 
     Args:
-        tensors: What makes its tensors.
-        storage: From what the pickle says of an array outside it, that array.
+        tensors: Creates its tensors.
+        storage: Gives an array outside the pickle, from the pickle's reference to it.
     """
 
     def __init__(self, tensors: Tensors, storage: Callable[..., Storage]) -> None:
@@ -252,7 +252,7 @@ class _Trusting(pickle.Unpickler):
         self._names = names
 
     def find_class(self, module: str, name: str) -> Any:
-        """A class or function; for PyTorch's, what stands for it."""
+        """A class or function; for PyTorch's, its replacement."""
         if module.partition(".")[0] != "torch":
             return super().find_class(module, name)
         if module == "torch" and name in _TRUSTED:
@@ -306,7 +306,7 @@ class Pickles:
         file: Where they are.
         depth: How deep tuples may be nested.
         weights_only: Whether only tensors, numbers, text and containers of them are read.
-        place: What to call a byte of the file, whose number stands for ``{}``.
+        place: The name of a byte of the file in messages, whose number stands for ``{}``.
     """
 
     def __init__(
@@ -323,8 +323,8 @@ class Pickles:
 
         Args:
             start: The byte.
-            tensors: What makes its tensors.
-            storage: From what the pickle says of an array outside it, that array.
+            tensors: Creates its tensors.
+            storage: Gives an array outside the pickle, from the pickle's reference to it.
         """
         self._file.seek(start)
         names = _Names(tensors, storage)

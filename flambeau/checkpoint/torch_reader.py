@@ -47,7 +47,7 @@ class Reading(NamedTuple):
     Attributes:
         placed: The device for tensors that were saved on the one of that name.
         weights_only: Whether only tensors, numbers, text and containers of them are read.
-        limits: What the file may claim.
+        limits: The limits on the file's claims.
     """
 
     placed: Placing

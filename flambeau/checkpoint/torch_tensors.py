@@ -87,7 +87,7 @@ class Tensors:
     """Makes the tensors that a pickle describes; the same elements once.
 
     Args:
-        budget: Counts what they take.
+        budget: Counts their memory.
         order: The order of the bytes in the arrays: ``"little"`` or ``"big"``.
     """
 
@@ -98,7 +98,7 @@ class Tensors:
         self._last: tuple[str, bytes] | None = None
         #: The names of the arrays that tensors have been made of.
         self.used: set[str] = set()
-        #: What answers the functions of ``torch._utils`` and ``torch._tensor``.
+        #: Replacements of the functions of ``torch._utils`` and ``torch._tensor``.
         self.answers: dict[str, Callable[..., Any]] = {
             "_rebuild_tensor": self.rebuild,
             "_rebuild_tensor_v2": self.rebuild,

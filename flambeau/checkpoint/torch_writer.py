@@ -1,4 +1,4 @@
-"""Writing what `torch.load` reads: a zip archive of a pickle and one file of bytes per tensor.
+"""Writing files for `torch.load`: a zip archive of a pickle and one file of bytes per tensor.
 
 The pickle names PyTorch's functions, which are not here: it is Python's own pickler that writes it,
 told what to write for a tensor. Bytes begin at multiples of 64, so that a reader can map them into
@@ -158,7 +158,7 @@ def write_archive(obj: Any, file: BinaryIO) -> None:
     """Write an object that holds tensors to an open file.
 
     Args:
-        obj: What Python can pickle.
+        obj: An object that Python can pickle.
         file: Open for writing bytes.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Arrays without elements: what a program is compiled for before there is anything to run it on."""
+"""Arrays without elements, for which a program is compiled before it has inputs."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ OWN_FIELDS = frozenset(("_cell", *_DEFAULTS))
 
 
 class _Fields:
-    """Keeps the fields in slots, so that the dictionary holds what users set and nothing else."""
+    """Keeps the fields in slots, so that the dictionary holds only attributes of users."""
 
     __slots__ = ("__dict__", "__weakref__", "_cell", *_DEFAULTS)
 
@@ -91,7 +91,7 @@ class Attributes(_Fields):
     __dict__: Any = property(_get_dictionary, _set_dictionary)
 
     def _copy_fields(self, other: Any) -> None:
-        """Become the tensor that ``other`` is, except for what users set on it."""
+        """Take all fields of ``other``, except attributes that users have set."""
         for name in OWN_FIELDS:
             setattr(self, name, getattr(other, name))
 

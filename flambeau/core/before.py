@@ -52,12 +52,12 @@ class Before:
         ]
 
     def put_back(self, owner: Any, content: Content | None = None) -> None:
-        """Let the container hold what it held."""
+        """Restore the content of the container."""
         if self.is_changed(owner, content):
             _fill(owner if content is None else content(owner), self.of(owner, content))
 
     def put_all_back(self) -> None:
-        """Let everything hold what it held."""
+        """Restore everything."""
         for (_, content), (owner, _) in self._noted.items():
             self.put_back(owner, content)
 

@@ -15,7 +15,7 @@ _epoch = 0
 
 
 def next_epoch() -> int:
-    """Begin a new epoch: what `Cell.born` will be for the Cells made from now on."""
+    """Begin a new epoch: the `Cell.born` of all later Cells."""
     global _epoch
     _epoch += 1
     return _epoch
@@ -54,7 +54,7 @@ class Cell:
         self._make = None
 
     def write_later(self, make: Callable[[], Any]) -> None:
-        """Replace the value by what ``make()`` gives, which is called when it is first read.
+        """Replace the value by the result of ``make()``, which is called when it is first read.
 
         So numbers drawn for a new layer wait where they are until they are needed.
 

@@ -39,7 +39,7 @@ def to_numpy(data: Any, to: dtype | None = None) -> np.ndarray:
     """Python numbers, nested sequences, arrays or tensors as a NumPy array of PyTorch's dtype.
 
     Args:
-        data: What `flambeau.tensor` accepts.
+        data: Data as for `flambeau.tensor`.
         to: The dtype wanted; by default what PyTorch infers: the dtype of arrays, of NumPy's
             scalars and of tensors, int64 for Python integers, the default dtype for Python floats,
             and of several kinds what they promote to.

@@ -1,4 +1,4 @@
-"""Tangents of tensors: what forward-mode differentiation knows while a dual level is open.
+"""Tangents of tensors, for forward-mode differentiation while a dual level is open.
 
 A tensor with a tangent is a *dual* tensor. `flambeau.core.forward` says how operators pass tangents
 on; here is where the tangents are kept.
@@ -106,7 +106,7 @@ def copy_tangent(source: Tensor, alias: Tensor) -> None:
 
 
 def restore_tangents(node: Any, saved: Sequence[Any]) -> None:
-    """Give what ``node`` has saved, as tensors, the tangents that were saved too."""
+    """Restore the tangents of the tensors that ``node`` has saved."""
     level = modes.dual
     for each, tangent in zip(saved, level.saved.get(node, ()), strict=False):
         if tangent is not None and tangent_of(each) is None:

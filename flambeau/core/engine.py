@@ -43,11 +43,11 @@ class Backward:
 
     Args:
         roots: Where to start: edges, each with the cotangent of that output, a Tensor.
-        retain_graph: Keep what the nodes saved, so that they can run again.
+        retain_graph: Keep the saved values of nodes, so that they can run again.
         create_graph: Record the gradients' own computation. The cotangents are Tensors then, and
             while a dual level is open, since they may have tangents; arrays otherwise, except for
             sparse tensors on their way to a leaf.
-        targets: Run only what leads to these edges; ``None`` runs everything.
+        targets: Run only the nodes that lead to these edges; ``None`` runs everything.
         accumulate: With ``targets``: run the nodes of the targets too, so that leaves among them
             accumulate. Otherwise collect the targets' cotangents.
     """
@@ -82,7 +82,7 @@ class Backward:
         self.seen: set[Node] = set()
         # Everything runs, nothing is watched but what single nodes say.
         self.plain: bool = targets is None and modes.trace is None and not anomaly.enabled
-        #: What hooks want to remember until the end of this run.
+        #: Notes of hooks, until the end of this run.
         self.notes: dict[Any, Any] = {}
         #: Functions to call after all nodes have run.
         self.callbacks: list[Callable[[], Any]] = []
@@ -184,7 +184,7 @@ class Backward:
         return nodes, waiting
 
     def _choose(self, nodes: list[Node]) -> list[Node]:
-        """Decide what to run for the targets, and give those of ``nodes`` that take part."""
+        """Choose the nodes to run for the targets, and return those of ``nodes`` that take part."""
         assert self.goals is not None
         self.reached = set(self.goals)
         self.running = set() if self.captures else set(self.goals)

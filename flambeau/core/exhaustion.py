@@ -23,7 +23,7 @@ class OutOfMemoryError(RuntimeError):
     """
 
 
-#: What JAX raises at run time, and what NumPy raises for arrays that are too large.
+#: The errors of JAX at run time, and of NumPy for arrays that are too large.
 FAILURES = (jax.errors.JaxRuntimeError, MemoryError)
 
 

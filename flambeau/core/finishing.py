@@ -47,7 +47,7 @@ class _Flight:
     Attributes:
         cells: The Cells whose arrays the program may overwrite.
         taken: These arrays.
-        results: What the program gave, once it has run.
+        results: The results of the program, once it has run.
         is_inner: Whether the thread held `lock` before, and goes on holding it.
         started: Not empty if the program runs on a thread of its own,
         ended: which releases this when it has ended.
@@ -87,7 +87,7 @@ def run(
         write: Puts its results where they belong; must be able to begin again.
 
     Returns:
-        What ``write`` gives.
+        The result of ``write``.
     """
     global _flight
     flight = _Flight(cells)
@@ -123,7 +123,7 @@ def run_beside(
             ``None`` if there is nothing to write.
 
     Returns:
-        What ``write`` gives, or the results.
+        The result of ``write``, or the results.
     """
     flight = _Flight(())
     try:
@@ -281,7 +281,7 @@ def _is_full(cell: Any) -> bool:
 
 
 def _finish(flight: _Flight, write: Callable[[Any], Any] | None, error: BaseException) -> None:
-    """After an exception: write what the program gave, or put back what it was given."""
+    """After an exception: write the program's results, or restore its inputs."""
 
     def settle() -> None:
         global _flight

@@ -308,7 +308,7 @@ def tensor_repr(
         grad_fn: the name of the node that made the tensor, ``"AddBackward0"``.
         requires_grad: printed where there is no ``grad_fn``.
         parameter: the tensor is a ``Parameter``, and announces itself as one.
-        class_prefix: what stands before the bracket; the class's name for a subclass.
+        class_prefix: the text before the bracket; the class's name for a subclass.
         tangent: the tangent of a dual tensor, printed.
 
     >>> tensor_repr(
@@ -368,7 +368,7 @@ def with_suffixes(text: str, suffixes: list[str], *, indent: int, starts_line: b
     """``text``, then the suffixes, on new lines where they would not fit; and a bracket.
 
     Args:
-        text: What stands before.
+        text: The text before.
         suffixes: Texts to add, after commas.
         indent: Where new lines begin.
         starts_line: Whether the first suffix begins a new line in any case.

@@ -95,7 +95,7 @@ def _asking_has_torch_function(relevant_args: Any) -> bool:
     return bool(modes.functions) or has_torch_function(relevant_args)
 
 
-# Modules, by name, and what stands in them while a mode is open.
+# Modules, by name, with their replacements while a mode is open.
 _ASKING: tuple[tuple[str, str, Any], ...] = (
     (op.__name__, "run", _asking_run),
     (op.__name__, "any_overrides", _asking_any_overrides),

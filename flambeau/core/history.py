@@ -27,7 +27,7 @@ class History:
     _hooks: HookDict | None
     _post_accumulate_hooks: HookDict | None
     _accumulator: Any
-    #: Whether a compiled program takes for granted what this tensor is.
+    #: Whether a compiled program takes properties of this tensor for granted.
     _watched: bool
 
     if TYPE_CHECKING:
@@ -319,7 +319,7 @@ class History:
 
 
 def look_at(tensor: Any) -> None:
-    """Tell the trace of this thread, if there is one, that it matters what ``tensor`` is."""
+    """Tell the trace of this thread, if any, that the properties of ``tensor`` matter."""
     if modes.trace is not None:
         modes.trace.look_at(tensor)
 

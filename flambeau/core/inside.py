@@ -99,7 +99,7 @@ def _is_of_jax(cell: Cell) -> bool:
 
 
 def _outermost(cell: Cell, array: Any) -> None:
-    """Refuse to put what JAX's own tracing has made into a Cell from outside of that."""
+    """Refuse to write a tracer of JAX's own to a Cell from outside of its trace."""
     if isinstance(array, Tracer) and not _is_of_jax(cell):
         _refuse()
 

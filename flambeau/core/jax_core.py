@@ -1,4 +1,4 @@
-"""JAX's own core: where a thread stands, and what tracers are."""
+"""JAX's own core: the state of a thread, and the class of tracers."""
 
 from __future__ import annotations
 

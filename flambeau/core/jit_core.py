@@ -65,7 +65,7 @@ def call_of(program: jax.stages.Compiled) -> Any:
 
 
 def forget_traces() -> None:
-    """Drop what JAX keeps of functions that it has traced and lowered; programs stay.
+    """Drop JAX's caches of traced and lowered functions; programs stay.
 
     JAX would keep thousands for each of its caches, which are many.
     """

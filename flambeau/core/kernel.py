@@ -1,4 +1,4 @@
-"""One pure function of arrays, and what follows from it: compiled, gradient, tangent and meta form.
+"""One pure function of arrays, and its compiled, gradient, tangent and meta forms.
 
 A `Kernel` is an operator with its static arguments bound. The gradient of a kernel is again a
 kernel, and so is its tangent; gradients of any order, and of tangents, are one mechanism.
@@ -124,7 +124,7 @@ class Kernel:
         Args:
             needs: Which inputs' cotangents are wanted.
             given: Which outputs have a cotangent; the others count as zero.
-            saved: What `saved` kept.
+            saved: The result of `saved`.
 
         Returns:
             A kernel that gives a tuple with one cotangent per wanted input, and the arrays it takes

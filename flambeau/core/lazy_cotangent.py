@@ -37,7 +37,7 @@ class LazyCotangent:
         return self.kernel.forward(*self.arrays)[0]
 
     def followed_by(self, gradient: Kernel, saved: Arrays) -> tuple[Kernel, Arrays]:
-        """The kernel that computes this cotangent and a gradient of it, and what that takes.
+        """The kernel that computes this cotangent and a gradient of it, and its arguments.
 
         Args:
             gradient: A gradient that takes ``saved`` and then this cotangent.

@@ -1,4 +1,4 @@
-"""Arrays on several devices: what programs take of them, and how one-device arrays come to them.
+"""Arrays on several devices as inputs of programs, also beside arrays on one device.
 
 JAX knows meshes with axes of two types. Along Auto axes, XLA decides how results are divided; along
 Explicit ones, which `jax.make_mesh` has by default, the types of arrays say so, and a function must

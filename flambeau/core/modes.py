@@ -15,16 +15,16 @@ class _ThreadModes(threading.local):
 
     Attributes:
         grad_enabled: Operators record nodes on the tape; never so inside `inference_mode`.
-        grad_mode: What `is_grad_enabled` reports.
+        grad_mode: The value of `is_grad_enabled`.
         inference: Inside `inference_mode`.
         trace: The `flambeau.core.trace.Trace` that is recording, or ``None``.
         inside: The innermost `flambeau.core.inside.Block`, if there is any.
         packing: The `flambeau.core.packing.Hooks` for tensors that the tape saves, if any.
-        packing_refused: What an attempt to set such hooks is told; ``None`` where it is allowed.
+        packing_refused: The error for an attempt to set such hooks; ``None`` where it is allowed.
         level: The `flambeau.core.dual.Level` that is open, if any.
         dual: That level, where operators pass tangents on; ``None`` where they do not.
         pushing: Inside a function that `jax.jvp` differentiates forward.
-        autocast: What casts the inputs of operators inside `flambeau.autocast`; ``None`` outside.
+        autocast: Casts the inputs of operators inside `flambeau.autocast`; ``None`` outside.
         functions: The modes that see functions, the innermost last.
         asking: The object that is told of each question about a tensor's value, if any; see
             `flambeau.compile.answers`.
@@ -253,7 +253,7 @@ class set_multithreading_enabled(ContextDecorator):
     programs that ask `is_multithreading_enabled`.
 
     Args:
-        mode: What `is_multithreading_enabled` is to say on this thread.
+        mode: The value of `is_multithreading_enabled` on this thread.
     """
 
     def __init__(self, mode: bool) -> None:

@@ -219,7 +219,7 @@ def reshape_history(tensor: Tensor, node: Node, change: Callable[[Tensor], Tenso
     Args:
         tensor: The tensor, which is no leaf.
         node: Has one output, and an edge to where the tensor comes from.
-        change: What gives a gradient the new shape.
+        change: Gives a gradient the new shape.
     """
     before, output_nr = tensor._grad_fn, tensor._output_nr
     assert before is not None

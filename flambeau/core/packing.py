@@ -32,7 +32,7 @@ class Hooks(NamedTuple):
     """A way of keeping saved tensors.
 
     Attributes:
-        pack: Takes a tensor to save and gives what to keep.
+        pack: Takes a tensor to save; gives the object to keep.
         unpack: Takes that and gives the tensor.
         region: The part of a traced program that they are for. Others say nothing to a program,
             which chooses by itself.

@@ -1,4 +1,4 @@
-"""Deferred computation: what a tensor on the meta device would hold if it were somewhere else.
+"""Deferred computation: the elements that a tensor on the meta device would have elsewhere.
 
 Inside ``with device("meta"):`` every array that is not made carries a plan of how to make it: the
 kernel, draw or constant that it would have come from, and the plans of the inputs. What is computed

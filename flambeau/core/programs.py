@@ -64,7 +64,7 @@ def compiled(
 
     Args:
         function: A pure function of arrays, numbers and containers of them.
-        name: What profiles, compiler dumps and `statistics` call it; its own name by default.
+        name: Its name in profiles, compiler dumps and `statistics`; its own by default.
         donate: The positions of arguments whose arrays may be overwritten.
         options: XLA's options for these programs.
         like: Takes the arguments and gives those that the results lie like, where they lie on

@@ -18,12 +18,12 @@ def push(
     """The value of a function of arrays, and the product of its Jacobian with vectors.
 
     Args:
-        function: Gives a tuple of arrays, and what comes along without a derivative.
+        function: Gives a tuple of arrays, and other results without a derivative.
         primals: Its arguments.
         tangents: One array of the same shape and dtype for each.
 
     Returns:
-        The arrays, their tangents, and what came along.
+        The arrays, their tangents, and the other results.
 
     Raises:
         NotImplementedError: Something in the function defines its gradient for backward only.

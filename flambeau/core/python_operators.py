@@ -1,4 +1,4 @@
-"""Python's operators on tensors: what ``+`` calls, and what may stand beside a tensor."""
+"""Python's operators on tensors, such as ``+``, and the other operands that they take."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def operand(value: Any) -> Any:
     They take NumPy arrays too, which functions and methods refuse.
 
     Returns:
-        A tensor, a number or something else that takes part; ``NotImplemented`` for what does not.
+        A tensor, a number or something else that takes part; ``NotImplemented`` for other objects.
     """
     if type(value) in _TYPES:
         return value

@@ -22,7 +22,7 @@ class SavedTensor:
     """One tensor that a node has saved.
 
     Args:
-        owner: What keeps it, and has a method ``hook_saved(place, hooks)``.
+        owner: The object that keeps it, with a method ``hook_saved(place, hooks)``.
         place: Where there.
     """
 
@@ -37,7 +37,7 @@ class SavedTensor:
 
         Args:
             pack_hook: Takes the tensor, which it must not write to; called now.
-            unpack_hook: Takes what ``pack_hook`` gave, and gives a tensor.
+            unpack_hook: Takes the result of ``pack_hook``, and gives a tensor.
 
         Raises:
             TypeError: A hook cannot be called.

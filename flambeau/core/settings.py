@@ -1,4 +1,4 @@
-"""Settings of the process that functions ask for: a trace notes which, and what they were."""
+"""Settings of the process that functions ask for: a trace notes them, and their values."""
 
 from __future__ import annotations
 

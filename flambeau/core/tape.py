@@ -196,7 +196,7 @@ class CopySlices(KernelNode):
 
 
 class AccumulateGrad(Node):
-    """The end of the tape at a leaf: adds what arrives to the leaf's ``.grad``."""
+    """The end of the tape at a leaf: adds arriving gradients to the leaf's ``.grad``."""
 
     __slots__ = ("variable",)
 

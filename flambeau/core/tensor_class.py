@@ -23,7 +23,7 @@ _originals: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDic
 
 
 class TensorMeta(type):
-    """The metaclass of Tensor, so that subclasses may decide what counts as an instance."""
+    """The metaclass of Tensor, so that subclasses may decide which objects are instances."""
 
     def __setattr__(cls, name: str, value: Any) -> None:
         _note(cls, name)

@@ -2,7 +2,7 @@
 
 While a thread traces, its Cells stay as they are: writes go to the trace's own table, and reads
 look there first. A tensor that is given another Cell or view, and a module's table that is given
-other members, do change; the trace remembers what they were, and they are put back when it ends.
+other members, do change; the trace remembers their values, and restores them when it ends.
 So whatever happens during a trace, no tracer is left behind.
 """
 
@@ -113,9 +113,9 @@ class Trace(Block):
         free: Those of them that had not taken part before, so that any flag will do.
         exchanged: Those of them that got another Cell, view or class.
         loose: Those of them to whose Cells the program is not bound.
-        looked_at: Tensors from outside of which it matters what they are.
+        looked_at: Tensors from outside whose properties matter, without their elements.
         watched: Other objects whose state the program depends on; see `watch`.
-        before: What containers held, which they hold again if the trace fails.
+        before: The content of containers, which is restored if the trace fails.
         refused: The first question that had no answer, if there was one.
         device: Where the program's arguments are, if it has any.
         first_sequence: Nodes numbered below this were recorded before the trace began.
@@ -289,7 +289,7 @@ class Trace(Block):
         return question(tensor, *args)
 
     def look_at(self, tensor: Any) -> None:
-        """Note that it matters what ``tensor`` is: its shape, dtype, flag, or that it is a leaf."""
+        """Note that properties of ``tensor`` matter: shape, dtype, flag, or that it is a leaf."""
         if tensor not in self.looked_at and self.is_outside(tensor):
             self.looked_at[tensor] = None
 

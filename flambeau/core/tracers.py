@@ -1,4 +1,4 @@
-"""Tracers, the stand-ins for values while JAX traces, and what becomes of them afterwards.
+"""Tracers, the stand-ins for values while JAX traces, and their fate afterwards.
 
 A hook, a list or a global may keep a tensor longer than the trace in which it was computed. Only
 JAX can tell, when the tracer is used; `no_longer_known` is the error then.

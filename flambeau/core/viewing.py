@@ -47,7 +47,7 @@ def make_view(source: Tensor, step: Step, name: str, starts: tuple[Any, ...] | N
 
     Args:
         source: The tensor to look at, itself possibly a view.
-        step: What part of it to see.
+        step: The part of it to see.
         name: The operator, which names the node on the tape.
         starts: The step's start positions: integers, or 0-d arrays in a traced program.
 

@@ -229,7 +229,7 @@ def check_fits(value: Any, target: Tensor, name: str) -> None:
 
 @functools.cache
 def _fit_kernel(from_tensor: bool) -> Kernel:
-    """Replaces all of a tensor by what fits it; the old elements get a gradient of zeros."""
+    """Replaces all elements of a tensor; the old elements get a gradient of zeros."""
 
     def fit(old: Any, value: Any) -> Any:
         return view.fitted(value, old.shape, old.dtype)

@@ -99,7 +99,7 @@ def divided(value: Any, mesh: DeviceMesh, dim: int = 0, *, tell: bool = True) ->
     Along dimensions of the mesh that a slice leaves out, XLA or an earlier placement decides.
 
     Args:
-        value: What a module is called with, or gives.
+        value: An argument or a result of a module.
         mesh: The devices that share the batch.
         dim: The dimension of the batch.
         tell: Warn of a batch that the devices do not divide, which each of them then has whole.

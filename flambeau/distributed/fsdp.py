@@ -173,7 +173,7 @@ def _lying_as(parameter: Any, gradient: Any) -> Any:
 
 
 def _divide_activations(module: Module, mesh: DeviceMesh) -> None:
-    """Divide what goes into the module, and what comes out of its layers, by the batch."""
+    """Divide the inputs of the module, and the outputs of its layers, along the batch."""
     module.register_forward_pre_hook(
         lambda _, args, kwargs: (divided(args, mesh), divided(kwargs, mesh)), with_kwargs=True
     )

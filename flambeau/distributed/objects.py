@@ -19,7 +19,7 @@ def all_gather_object(object_list: MutableSequence[Any], obj: Any, group: Any = 
 
     Args:
         object_list: Has a place for each process.
-        obj: What this process gives.
+        obj: The object of this process.
         group: The processes; by default all.
 
     Raises:
@@ -50,7 +50,7 @@ def gather_object(
     """`all_gather_object`, into a list of one process.
 
     Args:
-        obj: What this process gives.
+        obj: The object of this process.
         object_gather_list: Has a place for each process; only in the process that gets them.
         dst: The process that gets them, by its rank in the world.
         group: The processes; by default all.

@@ -161,7 +161,7 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
     """Send and receive several tensors, in whatever order they are listed.
 
     Args:
-        p2p_op_list: What to do; all of one group.
+        p2p_op_list: The operations, all of one group.
 
     Returns:
         A `Work` for each, to wait for.

@@ -145,7 +145,7 @@ def init_process_group(
     no network.
 
     Args:
-        backend: What communicates is XLA's choice: Gloo between CPUs, NCCL between GPUs. A name
+        backend: XLA chooses it: Gloo between CPUs, NCCL between GPUs. A name
             is checked against the devices.
         init_method: ``"env://"``, the default, reads ``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and
             ``MASTER_PORT``, which ``python -m flambeau.distributed.run`` sets; or

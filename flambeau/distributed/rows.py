@@ -1,4 +1,4 @@
-"""A tensor of each process as the rows of one array, and what a program makes of the rows."""
+"""The tensors of processes as the rows of one array, and programs over these rows."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def into(
         given: This process's row: a tensor, or an array that `stacked` has made.
         group: The processes.
         async_op: Whether to give a `Work`.
-        name: What messages call it.
+        name: Its name in messages.
         *options: Of ``kind``.
 
     Raises:

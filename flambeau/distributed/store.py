@@ -143,7 +143,7 @@ class Channel:
         """The value of each process, in the order of `ranks`.
 
         Args:
-            mine: What this process gives.
+            mine: The bytes of this process.
             call: The name of the operation, which must be the same in all processes.
             seconds: For how long it waits for the others, if not as long as always.
 
@@ -192,8 +192,8 @@ class Programs:
         """Wait until all processes have come to a program.
 
         Args:
-            name: What the program is called in messages.
-            text: What it computes.
+            name: The name of the program in messages.
+            text: The text of its computation.
             given: For each argument that each process has on one device, its shape and its
                 elements, which count as the same in all of them.
 

@@ -197,7 +197,7 @@ class PrefixStore(Store):
     """A part of another store: the values whose keys begin with a prefix.
 
     Args:
-        prefix: What the keys begin with, before a slash.
+        prefix: The prefix of the keys, before a slash.
         store: The other store.
     """
 

@@ -31,7 +31,7 @@ _LOOK, _FIRST_PAUSE = 0.5, 0.01
 _BEAT = 5.0
 #: Seconds that a last message to the first process, or a last look, may take.
 _LAST_LOOK = 5.0
-#: What a process exits with that another one's end has ended, or the watchdog.
+#: The exit code of a process that another one's end, or the watchdog, has ended.
 EXIT_CODE = 1
 
 
@@ -50,7 +50,7 @@ class _Supervision:
         self.world = world
         self.seconds = seconds
         self.silence = silence
-        #: What each process has last said of itself, and those that have ended as they should.
+        #: The last message of each process, and the processes that have ended normally.
         self.beats: dict[str, bytes] = {}
         self.ends: dict[str, bytes] = {}
         self.is_waiting = False
@@ -88,7 +88,7 @@ class _Supervision:
         return json.dumps(spanning.begun.get(self.world, (0, ""))).encode()
 
     def _talk(self) -> None:
-        """Tell the first process what this one has begun, and hear of the others."""
+        """Tell the first process of the programs begun here, and hear of the others."""
         pause = min(_BEAT, self.silence / 4, self.seconds / 4)
         look, me = min(_LOOK, pause), self.store.rank
         number, last = 0, 0.0
@@ -224,7 +224,7 @@ def leave(error: BaseException | None) -> bool:
     """Leave the other processes, when all of them do.
 
     Args:
-        error: What this process fails with, if it leaves for that reason. Then the others are told,
+        error: The error of this process, if it leaves for that reason. Then the others are told,
             and end, and this one goes on, so that its error is printed.
 
     Returns:

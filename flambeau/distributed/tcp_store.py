@@ -21,9 +21,9 @@ _PAUSE = 0.1
 #: Seconds for which a client may hold the values, which nobody else reads or writes meanwhile.
 _LONGEST_TURN = 30.0
 _WORKERS = "init/"
-#: What one client may send at once, in bytes.
+#: The most bytes that one client may send at once.
 _LARGEST = 1 << 28
-#: What a connection that ends raises, and one that sends something else.
+#: The errors of a connection that ends, and of one that sends other data.
 _OF_STRANGERS = (EOFError, OSError, ValueError, TypeError, AttributeError)
 
 

@@ -60,11 +60,11 @@ def flex_attention(
         score_mod: ``score_mod(score, b, h, q_idx, kv_idx)`` gives the score to take instead.
         block_mask: Which keys each query sees; see `create_block_mask`. A query that sees none
             gives zeros.
-        scale: What scores are multiplied by; ``1 / sqrt(E)`` by default.
+        scale: The factor of the scores; ``1 / sqrt(E)`` by default.
         enable_gqa: Whether several heads of queries share one of keys and values.
         return_lse: An older way to ask for ``return_aux=AuxRequest(lse=True)``.
         kernel_options: Accepted for PyTorch's sake.
-        return_aux: What else to return.
+        return_aux: The other results to return.
 
     Returns:
         ``(B, Hq, L, Ev)``; with ``return_aux`` an `AuxOutput` too, whose ``max_scores`` take no

@@ -90,8 +90,8 @@ def _warn_of_partial_gradients(args: Any, result: Any, node: Any) -> None:
     """Warn if a hook on ``node`` will not see all the gradients of a call.
 
     Args:
-        args: What the module was called with.
-        result: What it returned.
+        args: The arguments of the module's call.
+        result: The result of the call.
         node: The node that made its first output.
     """
     reason = _why_partial(args, result, node)

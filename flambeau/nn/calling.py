@@ -32,7 +32,7 @@ def _forward_unimplemented(self: Any, *args: Any, **kwargs: Any) -> Any:
 class Calling(Traversal):
     """The part of `Module` that runs it."""
 
-    #: What calling the module computes; every subclass defines it.
+    #: The computation of a call; every subclass defines it.
     forward: Callable[..., Any] = _forward_unimplemented
 
     # The replacement of `_call_impl` that `compile` has set.
@@ -81,7 +81,7 @@ class Calling(Traversal):
         """Call ``hook(module, args)`` before `forward`.
 
         Args:
-            hook: What it returns, unless ``None``, replaces the positional arguments; a single
+            hook: Its result, unless ``None``, replaces the positional arguments; a single
                 value stands for a tuple of one.
             prepend: Call it before the hooks registered so far.
             with_kwargs: Call ``hook(module, args, kwargs)``, which returns ``None`` or both.
@@ -113,7 +113,7 @@ class Calling(Traversal):
         """Call ``hook(module, args, output)`` after `forward`.
 
         Args:
-            hook: What it returns, unless ``None``, replaces the output.
+            hook: Its result, unless ``None``, replaces the output.
             prepend: Call it before the hooks registered so far.
             with_kwargs: Call ``hook(module, args, kwargs, output)``.
             always_call: Call it also when the call raises; its own exceptions are then warnings.
@@ -137,7 +137,7 @@ class Calling(Traversal):
         """Call ``hook(module, grad_output)`` before the gradients of the inputs are computed.
 
         Args:
-            hook: What it returns, unless ``None``, replaces ``grad_output``, a tuple with one
+            hook: Its result, unless ``None``, replaces ``grad_output``, a tuple with one
                 entry per output.
             prepend: Call it before the hooks registered so far.
 
@@ -153,7 +153,7 @@ class Calling(Traversal):
 
         Args:
             hook: Takes tuples with one entry per positional argument and per output, ``None``
-                where there is no gradient. What it returns, unless ``None``, replaces
+                where there is no gradient. Its result, unless ``None``, replaces
                 ``grad_input``.
             prepend: Call it before the hooks registered so far.
 

@@ -54,7 +54,7 @@ def add_hook(
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(module, name, buffer)`` whenever a buffer is registered in any module.
 
-    What it returns, unless ``None``, is registered instead.
+    Its result, unless ``None``, is registered instead.
     """
     return add_hook(_global_buffer_registration_hooks, hook)
 
@@ -62,7 +62,7 @@ def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> Remova
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(module, name, submodule)`` whenever a module is registered in any module.
 
-    What it returns, unless ``None``, is registered instead.
+    Its result, unless ``None``, is registered instead.
     """
     return add_hook(_global_module_registration_hooks, hook)
 
@@ -70,7 +70,7 @@ def register_module_module_registration_hook(hook: Callable[..., Any]) -> Remova
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(module, name, parameter)`` whenever a parameter is registered in any module.
 
-    What it returns, unless ``None``, is registered instead.
+    Its result, unless ``None``, is registered instead.
     """
     return add_hook(_global_parameter_registration_hooks, hook)
 
@@ -87,7 +87,7 @@ def filter_registration(hooks: HookRegistry, module: Any, name: str, member: Any
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(module, args)`` before `forward` of every module, before the module's own hooks.
 
-    What it returns, unless ``None``, replaces the positional arguments; a single value stands for a
+    Its result, unless ``None``, replaces the positional arguments; a single value stands for a
     tuple of one.
     """
     return add_hook(_global_forward_pre_hooks, hook)
@@ -99,7 +99,7 @@ def register_module_forward_hook(
     """Call ``hook(module, args, output)`` after `forward` of every module, before the module's own.
 
     Args:
-        hook: What it returns, unless ``None``, replaces the output.
+        hook: Its result, unless ``None``, replaces the output.
         with_kwargs: Call ``hook(module, args, kwargs, output)`` instead.
         always_call: Call it also when the call raises.
     """
@@ -116,7 +116,7 @@ def register_module_forward_hook(
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(module, grad_output)`` before the gradients of any module's inputs are computed.
 
-    What it returns, unless ``None``, replaces ``grad_output``.
+    Its result, unless ``None``, replaces ``grad_output``.
     """
     return add_hook(_global_backward_pre_hooks, hook)
 
@@ -124,7 +124,7 @@ def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> Removabl
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call ``hook(module, grad_input, grad_output)`` once any module's input gradients are there.
 
-    What it returns, unless ``None``, replaces ``grad_input``.
+    Its result, unless ``None``, replaces ``grad_input``.
 
     Raises:
         RuntimeError: A global hook of the other kind (`register_module_backward_hook`) was

@@ -80,7 +80,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
     """Fill with uniform random numbers of [a, b).
 
     Args:
-        tensor: What to fill; it is returned.
+        tensor: The tensor to fill; it is returned.
         a: The lower bound.
         b: The upper bound.
         generator: The `flambeau.Generator` to draw from; by default the device's default one.
@@ -124,7 +124,7 @@ def trunc_normal_(
     """Fill with normal random numbers of [a, b]; those outside are drawn again.
 
     Args:
-        tensor: What to fill; it is returned.
+        tensor: The tensor to fill; it is returned.
         mean: The mean of the normal distribution before it is cut.
         std: Its standard deviation.
         a: The smallest value, not in units of ``std``.
@@ -286,7 +286,7 @@ def kaiming_uniform_(
         a: The negative slope of the leaky ReLU that follows.
         mode: ``"fan_in"`` keeps the variance of the forward pass, ``"fan_out"`` that of the
             backward pass.
-        nonlinearity: What follows; see `calculate_gain`.
+        nonlinearity: The function that follows; see `calculate_gain`.
         generator: See `uniform_`.
 
     Raises:

@@ -27,7 +27,7 @@ def all_or_nothing(module: Any) -> Iterator[None]:
 
 
 class _Snapshot:
-    """Every tensor of a tree of modules: where it stands, and what it holds."""
+    """Every tensor of a tree of modules: its place, and its elements."""
 
     def __init__(self, root: Any) -> None:
         self.tables: list[tuple[dict[str, Any], dict[str, Any]]] = []

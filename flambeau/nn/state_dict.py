@@ -176,11 +176,11 @@ class Persistence(ModuleState):
 
         Args:
             state_dict: The state to load into this module and the modules below it.
-            prefix: What its keys begin with.
+            prefix: The prefix of its keys.
             local_metadata: The saved ``version`` of this module, and
                 ``assign_to_params_buffers`` if tensors are to be assigned.
             strict: Whether to note keys in the next two lists.
-            missing_keys, unexpected_keys, error_msgs: What does not fit is added to them.
+            missing_keys, unexpected_keys, error_msgs: Lists to which mismatches are added.
         """
         for hook in tuple(self._load_state_dict_pre_hooks.values()):
             hook(
@@ -200,7 +200,7 @@ class Persistence(ModuleState):
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, state_dict, prefix, local_metadata)`` after saving.
 
-        What it returns, unless ``None``, replaces the dictionary.
+        Its result, unless ``None``, replaces the dictionary.
         """
         if getattr(hook, "_from_public_api", False):
             raise RuntimeError(
@@ -335,7 +335,7 @@ def _load_uninitialized(
 
 
 def _in_place_of(member: Any, given: Any) -> Any:
-    """``given`` as what takes the place of ``member`` in a module."""
+    """``given`` as the new ``member`` of a module."""
     if meshes.in_use:
         given = _on_its_mesh(member, given)
     if not isinstance(member, Parameter):
@@ -390,7 +390,7 @@ def _unexpected_keys(
 
 
 class _Load:
-    """One load of a tree: what has been found wrong so far, and the walk down the tree."""
+    """One load of a tree: the problems so far, and the walk down the tree."""
 
     def __init__(self, metadata: Mapping[str, dict[str, Any]] | None, assign: bool) -> None:
         self.metadata = metadata

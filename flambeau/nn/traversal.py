@@ -167,7 +167,7 @@ class Traversal(ModuleState):
 
         Args:
             target: Where; every part but the last must exist.
-            module: What takes that place.
+            module: The module that takes that place.
             strict: The last part must exist too; otherwise it may be a new name.
 
         Raises:

@@ -27,7 +27,7 @@ class UninitializedTensorMixin:
     depend on a shape. Everything else raises.
     """
 
-    #: What `materialize` turns the object into.
+    #: The class of the object after `materialize`.
     cls_to_become: Any = None
 
     _allowed_methods: tuple[Any, ...] = (

@@ -140,7 +140,7 @@ def isin(
 
     Args:
         elements: A tensor or number.
-        test_elements: What to look among, a tensor or number.
+        test_elements: The elements to search, a tensor or number.
         assume_unique: Promises that neither has equal elements; it changes nothing.
         invert: Which are not.
 

@@ -32,8 +32,8 @@ def diff(
         input: A tensor.
         n: How many times to take differences.
         dim: The dimension to go along; it gets shorter by ``n``.
-        prepend: What to put before ``input`` first.
-        append: What to put after ``input`` first.
+        prepend: A tensor to put before ``input`` first.
+        append: A tensor to put after ``input`` first.
 
     Raises:
         RuntimeError: ``input`` is 0-d, or ``n`` is negative.

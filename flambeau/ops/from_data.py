@@ -103,7 +103,7 @@ def _on_device(array: np.ndarray, where: device) -> Any:
 
 
 def _supported(array: jax.Array) -> jax.Array:
-    """``array`` itself, unless its type is weak; an error for what no tensor holds."""
+    """``array`` itself, unless its type is weak; an error for dtypes that no tensor holds."""
     found = dtypes.from_numpy_dtype(array.dtype)
     return settled(array.astype(found.numpy) if array.weak_type else array)
 

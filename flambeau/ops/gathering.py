@@ -261,7 +261,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Any:
 
     Args:
         size: How many rows to give.
-        fill_value: What fills the rows that are left over.
+        fill_value: The value of the rows that are left over.
 
     Raises:
         RuntimeError: ``size`` is negative.

@@ -19,8 +19,8 @@ def known_values(name: str, tensor: Tensor, advice: str = "") -> np.ndarray:
 
     Args:
         name: The operator, for messages.
-        tensor: What to read.
-        advice: What to do in a compiled program instead.
+        tensor: The tensor to read.
+        advice: The alternative in a compiled program.
 
     Raises:
         TracedValueError: A program is being compiled.

@@ -38,8 +38,8 @@ def next_scale(
         scale: The scale, 0-d.
         count: How many steps in a row had finite gradients, 0-d.
         found: Not 0 if this one had not, 0-d.
-        growth: What the scale is multiplied with after ``interval`` steps in a row.
-        backoff: What it is multiplied with after a step that was not finite.
+        growth: The factor of the scale after ``interval`` steps in a row.
+        backoff: The factor of the scale after a step that was not finite.
         interval: How many steps.
     """
     bad = found > 0

@@ -1,4 +1,4 @@
-"""Elements put where index arrays say: what the operators that read and write by index share."""
+"""Elements at positions from index arrays: shared by the operators that read and write by index."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ def check_positions(
     (the least value of an integer dtype).
 
     Args:
-        index: What to check.
+        index: The indices to check.
         low: The least allowed value.
         high: One more than the greatest, the size of the dimension.
         dim: The dimension that it indexes, for the message.
-        error: What to raise.
+        error: The error to raise.
         name: The operator, for the message.
     """
     outside = first_outside(index._read(), low, high)

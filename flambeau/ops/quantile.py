@@ -123,7 +123,7 @@ def quantile(
         q: A number in [0, 1], or a 1-d tensor of them, of the dtype of ``input``.
         dim: The dimension to reduce; by default the flattened tensor.
         keepdim: Keep the reduced dimensions, with size 1.
-        interpolation: What to give between two elements: ``"linear"``, ``"lower"``, ``"higher"``,
+        interpolation: The value between two elements: ``"linear"``, ``"lower"``, ``"higher"``,
             ``"midpoint"`` or ``"nearest"``.
 
     Returns:

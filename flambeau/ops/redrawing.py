@@ -29,9 +29,9 @@ def redraw(
     Args:
         name: The operator, for messages.
         kind: See `flambeau.random.sample.sample`.
-        target: What to overwrite; it is returned.
+        target: The tensor to overwrite; it is returned.
         generator: See `rand`.
-        parameters: What the draw takes by name.
+        parameters: The arguments of the draw, by name.
         outside_tape: As under `no_grad`, for callers that need it for nothing else.
     """
     # Before anything is drawn: a call that fails leaves the generator as it was.

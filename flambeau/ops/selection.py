@@ -248,9 +248,9 @@ def nan_to_num(
 
     Args:
         input: A tensor.
-        nan: What replaces NaN; 0 by default.
-        posinf: What replaces infinity; by default the greatest finite value of the dtype.
-        neginf: What replaces minus infinity; by default the least finite value.
+        nan: The replacement of NaN; 0 by default.
+        posinf: The replacement of infinity; by default the greatest finite value of the dtype.
+        neginf: The replacement of minus infinity; by default the least finite value.
     """
     (input,) = promote(input)
     if not jnp.issubdtype(input.dtype, jnp.inexact):

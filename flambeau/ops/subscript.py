@@ -1,4 +1,4 @@
-"""Reading a subscript: what ``x[...]`` names, as one view and the index arrays that follow it.
+"""Reading a subscript: ``x[...]`` as one view and the index arrays that follow it.
 
 Integers, slices, ``None``, ``...`` and bools make a view. Tensors, lists and NumPy arrays then
 index that view. As in PyTorch, and unlike NumPy, an integer beside an index array is a view first:

@@ -47,7 +47,7 @@ def check_below(
 
     Args:
         name: The operator, for the message.
-        argument: What the indices are, for the message.
+        argument: The name of the indices in the message.
         indices: An integer tensor.
         limit: One more than the greatest index.
         besides: A value that is allowed too.

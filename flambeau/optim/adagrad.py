@@ -33,7 +33,7 @@ class Adagrad(RuleOptimizer):
         lr: Learning rate.
         lr_decay: Decay of the learning rate.
         weight_decay: L2 penalty.
-        initial_accumulator_value: What the sum of squares starts from.
+        initial_accumulator_value: The initial value of the sum of squares.
         eps: Added to the denominator.
         foreach: Accepted; all parameters are always updated in one program.
         maximize: Go up the gradient instead of down.

@@ -122,9 +122,9 @@ class AnnouncedList(_OfStructure, list[Any]):
     """A list, of parameters or of groups, that announces every change.
 
     Args:
-        elements: What it holds.
+        elements: Its elements.
         structure: Whose change is recorded.
-        convert: What to make of each new element.
+        convert: Converts each new element.
     """
 
     __slots__ = ("convert", "structure")

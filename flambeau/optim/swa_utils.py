@@ -140,7 +140,7 @@ def _swa_from_the_first(averages: list[Any], values: list[Any], count: Any) -> l
 
 
 def _update(function: Any, averages: Tensors, values: Tensors, number: Any) -> None:
-    """Store what ``function`` makes of averages and values."""
+    """Store the results of ``function`` for averages and values."""
     if modes.trace is not None:
         for each in (*averages, *values):
             modes.trace.note(each)

@@ -47,7 +47,7 @@ def sample(
     Args:
         kind: The name of a draw that takes a shape and a dtype: one of `flambeau.random.draws`, or
             ``"truncated_normal"``.
-        parameters: What the draw takes by name.
+        parameters: The arguments of the draw, by name.
         shape: Of the result.
         dtype: Of the result, NumPy's.
         where: The device.

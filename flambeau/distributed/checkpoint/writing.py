@@ -138,7 +138,7 @@ def _write_index(folder: Path, snapshot: Snapshot, parts: list[Part], names: lis
 
 
 def _remove_others(folder: Path, token: str) -> None:
-    """Delete what earlier checkpoints, and saves that were cut off, have left in the folder."""
+    """Delete files of earlier checkpoints, and of interrupted saves, from the folder."""
     for path in folder.iterdir():
         stays = f"-{token}" in path.name and not path.name.startswith(".")
         if _OURS.fullmatch(path.name) and not stays:

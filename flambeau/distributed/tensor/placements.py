@@ -97,7 +97,7 @@ def sharding_of(
         shape: The tensor's shape.
         before: The sharding that the tensor has. Along dimensions that a slice leaves out, it stays
             divided as it was.
-        name: What messages call the tensor.
+        name: The name of the tensor in messages.
 
     Raises:
         ValueError: The placements do not fit the mesh or the tensor, or a size is not divisible.

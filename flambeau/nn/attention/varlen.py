@@ -57,8 +57,8 @@ def varlen_attn(
         cu_seq_k: As ``cu_seq_q``, for keys and values.
         max_q: The length of the longest sequence of queries, or more.
         max_k: The same for keys.
-        return_aux: What else to return.
-        scale: What scores are multiplied by; ``1 / sqrt(E)`` by default.
+        return_aux: The other results to return.
+        scale: The factor of the scores; ``1 / sqrt(E)`` by default.
         window_size: How many keys to the left and to the right a query sees, counted from the key
             at its own distance from the end of the sequence; -1 for all. ``(-1, 0)`` is causal.
         enable_gqa: Whether several heads of queries share one of keys and values.

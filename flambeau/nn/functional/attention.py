@@ -97,7 +97,7 @@ def multi_head_attention_forward(
         query: ``(L, N, E)`` or ``(L, E)``.
         key: ``(S, N, kdim)`` or ``(S, kdim)``.
         value: ``(S, N, vdim)`` or ``(S, vdim)``.
-        embed_dim_to_check: What E must be.
+        embed_dim_to_check: The size that E must have.
         num_heads: How many heads; a divisor of E.
         in_proj_weight: ``(3 * E, E)``, the projections of query, key and value.
         in_proj_bias: ``(3 * E,)``.

@@ -231,8 +231,8 @@ def triplet_margin_loss(
 
     Args:
         anchor: ``(N, D)`` or ``(D,)``.
-        positive: What should be near the anchor, of the same shape.
-        negative: What should be far from it, of the same shape.
+        positive: The samples that should be near the anchor, of the same shape.
+        negative: The samples that should be far from it, of the same shape.
         margin: Positive: how much farther.
         p: The norm that is the distance; see `pairwise_distance`.
         eps: Added to the differences.

@@ -23,7 +23,7 @@ def mse_loss(
 
     Args:
         input: Predictions.
-        target: What they should be; another shape broadcasts, with a warning.
+        target: The values that they should have; another shape broadcasts, with a warning.
         size_average, reduce: Deprecated; see ``reduction``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: A factor for each loss; the mean is then weighted too.

@@ -90,10 +90,10 @@ def max_unpool2d(
 
     Args:
         input: ``(N, C, H, W)`` or ``(C, H, W)``.
-        indices: Where they go: what `max_pool2d` gave with ``return_indices=True``.
+        indices: Where they go: the indices from `max_pool2d` with ``return_indices=True``.
         kernel_size: Size of a window; one number or one per dimension, as the following.
         stride: Step from window to window, by default ``kernel_size``.
-        padding: What the pooling padded with.
+        padding: The padding of the pooling.
         output_size: The size before pooling, which several sizes can have led to.
 
     Raises:

@@ -44,7 +44,7 @@ def pad(
         pad: How much before and behind the last dimension, then the last but one, and so on.
         mode: ``"constant"``; ``"reflect"`` mirrors without repeating the edge, ``"replicate"``
             repeats the edge, ``"circular"`` wraps around.
-        value: What ``"constant"`` pads with, 0 by default.
+        value: The padding value of ``"constant"``, 0 by default.
 
     Raises:
         RuntimeError: ``pad`` is odd in length, too long, or more than the mode can give; ``value``

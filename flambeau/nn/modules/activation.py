@@ -112,7 +112,7 @@ class Threshold(_InPlace):
 
     Args:
         threshold: The largest number that is replaced.
-        value: What it is replaced by.
+        value: The value that replaces it.
         inplace: Whether to overwrite the input.
     """
 

@@ -103,13 +103,13 @@ class Conv2d(_Conv):
         out_channels: Channels of the output.
         kernel_size: Size of the kernel; a number, or one per dimension, as the following.
         stride: Step from one output to the next.
-        padding: What to add on both sides; ``"valid"`` is none, and ``"same"`` as much as keeps
+        padding: The padding on both sides; ``"valid"`` is none, and ``"same"`` as much as keeps
             the size of the input.
         dilation: Step between the elements of the kernel.
         groups: Into how many parts the channels are divided that do not see each other. With
             ``groups=in_channels`` each channel has kernels of its own.
         bias: Whether to add a learned ``bias``; otherwise it is ``None``.
-        padding_mode: What to pad with: ``"zeros"``, ``"reflect"``, ``"replicate"`` or
+        padding_mode: The values of the padding: ``"zeros"``, ``"reflect"``, ``"replicate"`` or
             ``"circular"``.
         device: Where to put the parameters.
         dtype: Of the parameters.
@@ -240,7 +240,7 @@ class ConvTranspose2d(_ConvTranspose):
         kernel_size: Size of the kernel; a number, or one per dimension, as the following.
         stride: Step from one input to the next, in outputs.
         padding: How much of the full output to leave out on both sides.
-        output_padding: What to add to the output at the end, less than the stride.
+        output_padding: The elements to add at the end of the output, less than the stride.
         groups: Into how many parts the channels are divided that do not see each other.
         bias: Whether to add a learned ``bias``; otherwise it is ``None``.
         dilation: Step between the elements of the kernel.

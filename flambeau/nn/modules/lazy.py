@@ -16,7 +16,7 @@ __all__ = ["LazyModuleMixin"]
 
 
 def _initialize(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Materialize what ``module`` has uninitialized; all of it, or none if there is an error."""
+    """Materialize all uninitialized members of ``module``, or none if there is an error."""
     members = chain(module._parameters.values(), module._buffers.values())
     before = [(each, type(each), each.data) for each in members if is_lazy(each)]
     try:

@@ -1,4 +1,4 @@
-"""Losses that ask for a margin between what fits and what does not.
+"""Losses with a margin between pairs that fit and pairs that do not.
 
 See `flambeau.nn.modules.loss`.
 """

@@ -31,7 +31,7 @@ class _PadNd(Module):
 
     #: How many dimensions are padded.
     _dims = 1
-    #: What `functional.pad` calls this way of padding.
+    #: The name of this mode in `functional.pad`.
     _mode = "constant"
 
     def __init__(self, padding: int | Sequence[int]) -> None:
@@ -101,7 +101,7 @@ class _ConstantPadNd(_PadNd):
 
     Args:
         padding: One number, or one for each side; a negative one takes elements away.
-        value: What to pad with.
+        value: The padding value.
     """
 
     __constants__: list[str] = ["padding", "value"]
@@ -121,7 +121,7 @@ class ConstantPad1d(_ConstantPadNd):
     Args:
         padding: One number for both sides, or ``(left, right)``; a negative one takes elements
             away.
-        value: What to pad with.
+        value: The padding value.
 
     >>> import flambeau
     >>> from flambeau import nn
@@ -135,7 +135,7 @@ class ConstantPad2d(_ConstantPadNd):
 
     Args:
         padding: One number for all sides, or ``(left, right, top, bottom)``.
-        value: What to pad with.
+        value: The padding value.
     """
 
     _dims = 2
@@ -146,7 +146,7 @@ class ConstantPad3d(_ConstantPadNd):
 
     Args:
         padding: One number for all sides, or ``(left, right, top, bottom, front, back)``.
-        value: What to pad with.
+        value: The padding value.
     """
 
     _dims = 3

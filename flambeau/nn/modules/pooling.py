@@ -145,7 +145,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
     Args:
         kernel_size: Size of a window.
         stride: Step from window to window, by default ``kernel_size``.
-        padding: What the pooling added on both sides.
+        padding: The padding of the pooling on both sides.
     """
 
     _sizes = staticmethod(_pair)
@@ -262,7 +262,7 @@ class AvgPool2d(_DivisorAvgPool):
         padding: Zeros on both sides, at most half of ``kernel_size``.
         ceil_mode: Keep a last window that reaches over the edge.
         count_include_pad: Whether the zeros count as elements.
-        divisor_override: What to divide by instead of the number of elements.
+        divisor_override: The divisor instead of the number of elements.
 
     >>> import flambeau
     >>> from flambeau import nn

@@ -46,7 +46,7 @@ class Transformer(Module):
         activation: The function between the two linear maps: ``"relu"``, ``"gelu"`` or a callable.
         custom_encoder: A module to take instead of an encoder.
         custom_decoder: A module to take instead of a decoder.
-        layer_norm_eps: What the layer normalizations add to the variance.
+        layer_norm_eps: The number that the layer normalizations add to the variance.
         batch_first: Whether batches are ``(N, T, d_model)``.
         norm_first: Whether to normalize before attention and linear maps rather than after them.
         bias: Whether linear maps and normalizations have biases.

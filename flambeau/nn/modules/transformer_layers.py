@@ -45,7 +45,7 @@ class TransformerEncoderLayer(Module):
         dim_feedforward: Features between the two linear maps.
         dropout: The probability to drop, in training.
         activation: The function between the two linear maps: ``"relu"``, ``"gelu"`` or a callable.
-        layer_norm_eps: What the layer normalizations add to the variance.
+        layer_norm_eps: The number that the layer normalizations add to the variance.
         batch_first: Whether batches are ``(N, S, d_model)``.
         norm_first: See above.
         bias: Whether linear maps and normalizations have biases.
@@ -109,7 +109,7 @@ class TransformerEncoderLayer(Module):
 
         Args:
             src: The sequence.
-            src_mask: What its positions see of each other; see `Transformer.forward`.
+            src_mask: The positions that each position sees; see `Transformer.forward`.
             src_key_padding_mask: Which positions are seen; see there.
             is_causal: Whether ``src_mask`` is the causal one.
         """
@@ -159,7 +159,7 @@ class TransformerDecoderLayer(Module):
         dim_feedforward: Features between the two linear maps.
         dropout: The probability to drop, in training.
         activation: The function between the two linear maps: ``"relu"``, ``"gelu"`` or a callable.
-        layer_norm_eps: What the layer normalizations add to the variance.
+        layer_norm_eps: The number that the layer normalizations add to the variance.
         batch_first: Whether batches are ``(N, T, d_model)``.
         norm_first: Whether to normalize before attention and linear maps rather than after them.
         bias: Whether linear maps and normalizations have biases.
@@ -228,9 +228,9 @@ class TransformerDecoderLayer(Module):
 
         Args:
             tgt: The sequence.
-            memory: What the encoder has made of the other sequence.
-            tgt_mask: What positions of ``tgt`` see of each other; see `Transformer.forward`.
-            memory_mask: What they see of ``memory``; see there.
+            memory: The encoder's output for the other sequence.
+            tgt_mask: The positions of ``tgt`` that each of them sees; see `Transformer.forward`.
+            memory_mask: The positions of ``memory`` that they see; see there.
             tgt_key_padding_mask: Which positions of ``tgt`` are seen; see there.
             memory_key_padding_mask: Which positions of ``memory`` are seen; see there.
             tgt_is_causal: Whether ``tgt_mask`` is the causal one.

@@ -63,7 +63,7 @@ class TransformerEncoder(Module):
 
         Args:
             src: The sequence.
-            mask: What its positions see of each other; see `Transformer.forward`.
+            mask: The positions that each position sees; see `Transformer.forward`.
             src_key_padding_mask: Which positions are seen; see there.
             is_causal: Whether ``mask`` is the causal one; ``None`` for not known.
         """
@@ -117,9 +117,9 @@ class TransformerDecoder(Module):
 
         Args:
             tgt: The sequence.
-            memory: What the encoder has made of the other sequence.
-            tgt_mask: What positions of ``tgt`` see of each other; see `Transformer.forward`.
-            memory_mask: What they see of ``memory``; see there.
+            memory: The encoder's output for the other sequence.
+            tgt_mask: The positions of ``tgt`` that each of them sees; see `Transformer.forward`.
+            memory_mask: The positions of ``memory`` that they see; see there.
             tgt_key_padding_mask: Which positions of ``tgt`` are seen; see there.
             memory_key_padding_mask: Which positions of ``memory`` are seen; see there.
             tgt_is_causal: Whether ``tgt_mask`` is the causal one; ``None`` for not known.

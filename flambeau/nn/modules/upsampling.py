@@ -18,7 +18,7 @@ class Upsample(Module):
 
     Args:
         size: The spatial sizes wanted; a number means all.
-        scale_factor: What to multiply the spatial sizes by, instead of ``size``.
+        scale_factor: The factor of the spatial sizes, instead of ``size``.
         mode: ``"nearest"``, ``"linear"`` (one spatial dimension), ``"bilinear"`` or ``"bicubic"``
             (two), ``"trilinear"`` (three).
         align_corners: Whether corner elements keep their places; otherwise the corners of elements
@@ -85,7 +85,7 @@ class UpsamplingNearest2d(Upsample):
 
     Args:
         size: Height and width wanted; a number means both.
-        scale_factor: What to multiply them by, instead of ``size``.
+        scale_factor: The factor of the spatial sizes, instead of ``size``.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class UpsamplingBilinear2d(Upsample):
 
     Args:
         size: Height and width wanted; a number means both.
-        scale_factor: What to multiply them by, instead of ``size``.
+        scale_factor: The factor of the spatial sizes, instead of ``size``.
     """
 
     def __init__(

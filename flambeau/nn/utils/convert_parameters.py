@@ -34,7 +34,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
 
     Args:
         vec: ``(elements,)``; more than there are places for are left over.
-        parameters: What takes them.
+        parameters: The parameters that take them.
 
     Raises:
         TypeError: ``vec`` is no Tensor, or the parameters are on different devices.

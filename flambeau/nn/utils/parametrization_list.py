@@ -1,4 +1,4 @@
-"""The parametrizations of one tensor, and what they compute it from."""
+"""The parametrizations of one tensor, and the tensors from which they compute it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ParametrizationList(ModuleList):
         unsafe: Whether they may change its shape or dtype.
 
     Attributes:
-        original: What the tensor is computed from; ``original0``, ``original1`` and so on if the
+        original: The source of the tensor; ``original0``, ``original1`` and so on if the
             ``right_inverse`` of the first parametrization gives several tensors.
         is_tensor: Whether it is a single one.
         ntensors: How many there are.
@@ -99,7 +99,7 @@ class ParametrizationList(ModuleList):
 
         Raises:
             RuntimeError: A parametrization has no ``right_inverse``.
-            ValueError: What it gives does not fit in number or dtype.
+            ValueError: Its results do not fit in number or dtype.
         """
         with no_grad():
             for module in reversed(list(self)):

@@ -46,7 +46,7 @@ def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
 def inject_property(cls: type, name: str, compute: Callable[[Any, str], Any]) -> None:
     """Let the attribute ``name`` be the result of ``compute(module, name)``.
 
-    Assigning to it sets what it is computed from.
+    Assigning to it sets the source of its value.
     """
 
     def get(self: Any) -> Any:

@@ -154,7 +154,7 @@ def global_unstructured(
     Args:
         parameters: Modules and the names of their parameters.
         pruning_method: A method for single elements, such as `L1Unstructured`.
-        importance_scores: For any of the parameters, what the method looks at instead.
+        importance_scores: Tensors that the method compares instead, for any of the parameters.
         **kwargs: The arguments of the method, such as ``amount``.
 
     Raises:

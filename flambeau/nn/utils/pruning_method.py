@@ -55,7 +55,7 @@ class BasePruningMethod(ABC):
             module: The module.
             name: The name of the parameter, which may have been pruned before.
             *args: The arguments of the method.
-            importance_scores: What the method looks at instead of the parameter, of its shape.
+            importance_scores: The tensor that the method compares, of the parameter's shape.
             **kwargs: As ``args``.
 
         Returns:
@@ -103,7 +103,7 @@ class BasePruningMethod(ABC):
         Args:
             t: The tensor.
             default_mask: The mask so far; by default nothing is pruned.
-            importance_scores: What the method looks at instead, of the same shape.
+            importance_scores: The tensor that the method compares instead, of the same shape.
 
         Raises:
             AssertionError: ``importance_scores`` has another shape.

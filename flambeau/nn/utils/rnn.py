@@ -115,7 +115,7 @@ def pad_packed_sequence(
     Args:
         sequence: Packed sequences.
         batch_first: Whether to give ``(N, T, ...)`` rather than ``(T, N, ...)``.
-        padding_value: What to pad with.
+        padding_value: The padding value.
         total_length: T, by default the greatest length; in a program that takes the lengths in, the
             length that the batch was padded to before.
 
@@ -150,7 +150,7 @@ def pad_sequence(
     Args:
         sequences: Tensors of shape ``(length, ...)``, equal in all but the length.
         batch_first: Whether to give ``(N, T, ...)`` rather than ``(T, N, ...)``.
-        padding_value: What to pad with.
+        padding_value: The padding value.
         padding_side: ``"right"`` to pad behind the sequences, ``"left"`` before them.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Sums that XLA computes on a CPU together with what they are sums of."""
+"""Sums that XLA computes on a CPU together with their summands."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def or_else(
         key: ``(..., H, S, E)``.
         value: ``(..., H, S, E)``.
         mask: Broadcasts to ``(..., H, L, S)``: true where a query sees a key.
-        scale: What scores are multiplied by.
+        scale: The factor of the scores.
         is_causal: A query sees the keys up to its own position.
     """
     by_cudnn = functools.partial(_by_cudnn, scale=scale, is_causal=is_causal)

@@ -1,4 +1,4 @@
-"""Losses that ask for a margin between what should be near and what should be far."""
+"""Losses with a margin between samples that should be near and samples that should be far."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def fill_behind(
         padded: ``(T, N, ...)``.
         lengths: ``(N,)``.
         steps: The length to pad to.
-        value: What to pad with.
+        value: The padding value.
         batch_first: Whether to give ``(N, steps, ...)`` rather than ``(steps, N, ...)``.
     """
     found = _resized(padded, steps)
@@ -366,7 +366,7 @@ def pad_all(
     Args:
         sequences: As there.
         batch_first: As there.
-        value: What to pad with.
+        value: The padding value.
         left: Whether to pad before the sequences.
         steps: The length to pad to, by default that of the longest.
     """

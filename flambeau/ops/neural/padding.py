@@ -1,4 +1,4 @@
-"""Padding: with a constant, or by what the tensor holds near its edges."""
+"""Padding: with a constant, or with the elements near the edges."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def constant_pad_nd(input: Array, pad: tuple[int, ...], value: float = 0.0) -> A
     Args:
         input: Any shape.
         pad: How much before and behind the last dimension, then the last but one, and so on.
-        value: What to pad with.
+        value: The padding value.
 
     Raises:
         RuntimeError: ``pad`` is odd in length, or too long, or crops too much.

@@ -56,7 +56,7 @@ class Recurrent(NamedTuple):
 
     Attributes:
         weight: ``(H, gates)``.
-        bias: ``(gates,)``, added to what the hidden state contributes, or ``None``.
+        bias: ``(gates,)``, added to the hidden state's contribution, or ``None``.
         projection: ``(M, H)``, from a cell's output to its hidden state, or ``None``.
     """
 
@@ -83,7 +83,7 @@ def recurrence(
     Args:
         kind: A key of `CELLS`.
         reverse: Begin with the last step.
-        gates: ``(T, N, gates)``, what the inputs contribute.
+        gates: ``(T, N, gates)``, the contribution of the inputs.
         state: The first state, of ``(N, H)`` each.
         recurrent: The weights.
         active: ``(T, N, 1)``, false where a sequence has no such step and its state stays; or

@@ -1,4 +1,4 @@
-"""The cells of recurrent layers: one step of each, and what that step's tangent is.
+"""The cells of recurrent layers: one step of each, and the tangent of that step.
 
 The formulas are those of PyTorch's documentation of RNN, LSTM and GRU. Long short-term memory:
 https://doi.org/10.1162/neco.1997.9.8.1735; with a projected state: https://arxiv.org/abs/1402.1128.
@@ -20,7 +20,7 @@ from jax import lax
 
 from flambeau.ops.derivatives import where_chosen
 
-#: The state of a cell: the hidden state first, then what else it remembers.
+#: The state of a cell: the hidden state first, then its other memory.
 State = tuple[Any, ...]
 
 
@@ -128,7 +128,7 @@ def _is_candidate(gates: Any) -> Any:
 class GruCell:
     """``h' = (1 - z) n + z h``, the gates in the order r, z, n.
 
-    The reset gate r multiplies what the hidden state contributes to n, so that the pre-activations
+    The reset gate r multiplies the hidden state's contribution to n, so that the pre-activations
     are four: of r, of z, and for n the input's and the hidden state's contributions apart.
     """
 
@@ -168,7 +168,7 @@ class GruCell:
 
 
 def _gru_gates(pre: Any) -> tuple[Any, Any, Any, Any]:
-    """The gates r, z and n, and what the hidden state contributes to n before r scales it."""
+    """The gates r, z and n, and the hidden state's contribution to n before r scales it."""
     r, z, n, hidden = jnp.split(pre, 4, -1)
     r = jax.nn.sigmoid(r)
     return r, jax.nn.sigmoid(z), jnp.tanh(n + r * hidden), hidden

@@ -51,7 +51,7 @@ def standardized_rows(rows: Any, weight: Any, bias: Any, eps: float) -> Any:
 
 
 def _row_statistics(rows: Any, eps: float) -> tuple[Any, Any]:
-    """The mean of each row, and what brings its deviation to 1: ``(N, 1)`` both."""
+    """The mean and the inverse deviation of each row: ``(N, 1)`` both."""
     mean = jnp.mean(rows, 1, keepdims=True)
     (squares,) = fused_row_sums(jnp.square(rows - mean))
     return mean, _inverse_deviation(squares[:, None] / rows.shape[1], eps)
@@ -155,7 +155,7 @@ def standardized_groups(channels: Any, weight: Any, bias: Any, groups: int, eps:
 
 
 def _group_statistics(channels: Any, groups: int, eps: float) -> tuple[Any, Any]:
-    """The mean of each channel's group, and what brings its deviation to 1: ``(N, C, 1)`` both."""
+    """The mean and the inverse deviation of each channel's group: ``(N, C, 1)`` both."""
     batch, count, length = channels.shape
     rows = channels.reshape(batch * groups, count // groups * length)
     found = _row_statistics(rows, eps)

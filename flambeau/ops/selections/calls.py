@@ -11,7 +11,7 @@ from flambeau.ops.selections.selection import Selection
 
 __all__: list[str] = []
 
-#: What computes an operator on Selections: from its function and its arguments.
+#: Computes an operator on Selections from its function and its arguments.
 Rule = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 

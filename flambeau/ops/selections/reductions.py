@@ -69,7 +69,7 @@ def along(neutral: Any = None, dim: Any = -1) -> Rule:
     """The rule of an operator along one dimension that keeps the shape, such as `cumsum`.
 
     Args:
-        neutral: What to put into unselected lanes if it runs over the lanes; if ``None``, it
+        neutral: The value for unselected lanes if it runs over the lanes; if ``None``, it
             cannot.
         dim: Its default dimension, if the operator has no such parameter.
     """
@@ -118,7 +118,7 @@ def reducing(neutral: Any) -> Rule:
     """The rule of a reduction.
 
     Args:
-        neutral: What an element must be to change nothing; or a function of the dtype.
+        neutral: The value of an element that changes nothing; or a function of the dtype.
     """
 
     def rule(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

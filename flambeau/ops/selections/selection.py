@@ -216,8 +216,8 @@ class Selection(WithoutFields, Tensor):
         """Fail, naming the line that made the selection.
 
         Args:
-            fact: What cannot be.
-            instead: What to do; by default, to keep the shape.
+            fact: The impossible operation.
+            instead: The advice; by default, to keep the shape.
 
         Raises:
             TracedValueError: Always.

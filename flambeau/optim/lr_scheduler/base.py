@@ -1,4 +1,4 @@
-"""The base of learning rate schedulers: when they step, what they set, how they are saved."""
+"""The base of learning rate schedulers: steps, settings and saved state."""
 
 from __future__ import annotations
 
