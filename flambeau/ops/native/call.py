@@ -175,7 +175,7 @@ def _devices(context: Any) -> int:
 
 
 def _how_to_divide(context: Any, kernel: _Kernel) -> dict[str, Any]:
-    """What tells XLA that a call is divided along its first dimensions, and no others."""
+    """A rule for XLA that divides a call along its first dimensions, and no others."""
     batch = kernel.batch
     sizes: list[int] = list(context.avals_in[0].shape[:batch])
 
@@ -198,6 +198,6 @@ def _how_to_divide(context: Any, kernel: _Kernel) -> dict[str, Any]:
 
 
 def _factor(place: int) -> str:
-    """What Shardy, which divides programs, calls a dimension."""
+    """The name of a dimension for Shardy, which divides programs."""
     letter = chr(min(ord("i") + place, ord("z")))
     return letter if place < 18 else f"{letter}_{place - 17}"
