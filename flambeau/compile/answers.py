@@ -1,12 +1,13 @@
 """Tensors' values that Python asks for, so that functions with ``if tensor:`` can be compiled.
 
 ``if tensor:`` and ``int(tensor)`` need a value, which a trace does not have. A function that may
-run eagerly does so once, and each value that the user's code asks for is recorded (`Learning`). The
-next trace takes these values for granted (`Telling`), and its program computes them beside
-everything else. They are compared before anything is written: if one differs, the call changes
-nothing (`OtherAnswersError`) and runs eagerly.
+run eagerly does so once, and each value that Python asks for is recorded (`Learning`). The next
+trace takes these values for granted (`Telling`), and its program computes them beside everything
+else. They are compared before anything is written: if one differs, the call changes nothing
+(`OtherAnswersError`) and runs eagerly.
 
 Numbers often differ at each call: one is taken for granted if two calls in a row have found it.
+A trace is told how many elements a mask picks only if it needs to know, as for ``len(x[mask])``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from types import CodeType
 from typing import Any, NamedTuple, Self
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
@@ -26,22 +28,48 @@ from flambeau.core.modes import modes
 
 __all__: list[str] = []
 
-# Files whose frames lie between the user's code and the tensor's value.
+# Files whose frames lie between the code that asks and the tensor's value.
 _BETWEEN = (host.__file__, __file__)
+# Stands for the function that asks how many elements a mask picks.
+_COUNT = "count"
+
+
+class Place(NamedTuple):
+    """The origin of a question.
+
+    Attributes:
+        code: The user's code.
+        line: The line in its file.
+        function: The function that asks: the user's own, or one of flambeau's that it calls.
+    """
+
+    code: CodeType
+    line: int
+    function: str
 
 
 class Answer(NamedTuple):
     """A value that Python asked for.
 
     Attributes:
-        code: The code that asked.
-        at: The line in its file.
-        value: A NumPy scalar.
+        place: The origin of the question.
+        value: A NumPy scalar or array; ``None`` if a trace is not to know it.
     """
 
-    code: CodeType
-    at: int
+    place: Place
     value: Any
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it is the number of elements that a mask picks."""
+        return self.place.function == _COUNT
+
+    def is_among(self, others: Sequence[Answer]) -> bool:
+        """Whether one of ``others`` is equal to it, bit by bit."""
+        return any(
+            self.place == other.place and _is_bitwise_equal(self.value, other.value)
+            for other in others
+        )
 
 
 class OtherAnswersError(Exception):
@@ -49,7 +77,7 @@ class OtherAnswersError(Exception):
 
 
 class _Block:
-    """A ``with`` block in which `scalar` gives the values that Python asks for."""
+    """A ``with`` block that gives the values that Python asks for."""
 
     def __enter__(self) -> Self:
         self._outer, modes.asking = modes.asking, self
@@ -65,13 +93,20 @@ class Learning(_Block):
     def __init__(self) -> None:
         self.answers: list[Answer] = []
 
-    def scalar(self, array: Any, find: Callable[[], Any]) -> Any:
+    def value(self, array: Any, find: Callable[[], Any]) -> Any:
         """The value that ``find`` gives, recorded."""
         value = find()
         place = _place()
         if place is not None:
-            self.answers.append(Answer(*place, value))
+            # A copy, since the array may be overwritten.
+            self.answers.append(Answer(place, np.array(value)[()]))
         return value
+
+    def note_count(self, count: int) -> None:
+        """Record how many elements a mask picks."""
+        place = _place(_COUNT)
+        if place is not None:
+            self.answers.append(Answer(place, np.int64(count)))
 
 
 class Telling(_Block):
@@ -88,25 +123,50 @@ class Telling(_Block):
         self.told: list[Any] = []
         self._next = 0
 
-    def scalar(self, array: Any, find: Callable[[], Any]) -> Any:
-        """The recorded answer to this question; the result of ``find`` if there is none."""
-        answer = self.answers[self._next] if self._next < len(self.answers) else None
-        if answer is None or _place() != (answer.code, answer.at):
+    def value(self, array: Any, find: Callable[[], Any]) -> Any:
+        """The next recorded answer to this question; the result of ``find`` if there is none."""
+        answer = self._next_at(_place())
+        if answer is None or not isinstance(array, Tracer):
             return find()
-        self._next += 1
-        if not isinstance(array, Tracer):
-            return find()
-        self.asked.append(array)
+        return self._tell(array, answer)
+
+    def count(self, mask: Any) -> int | None:
+        """The number of elements that a traced mask picks, if the next recorded answer tells it."""
+        answer = self._next_at(_place(_COUNT))
+        if answer is None or answer.value is None:
+            return None
+        return int(self._tell(jnp.sum(mask, dtype=np.int64), answer))
+
+    def note_count(self, count: int) -> None:
+        """Ignore a mask that the trace knows: it picks as many elements at each call."""
+
+    def _next_at(self, place: Place | None) -> Answer | None:
+        # Skip questions that are asked in eager calls only.
+        for number in range(self._next, len(self.answers)):
+            if self.answers[number].place == place:
+                self._next = number + 1
+                return self.answers[number]
+        return None
+
+    def _tell(self, value: Any, answer: Answer) -> Any:
+        self.asked.append(value)
         self.told.append(answer.value)
         return answer.value
 
 
 def settled(answers: Sequence[Answer], before: Sequence[Answer]) -> Iterator[Answer]:
-    """The answers of a call, up to the first number that the call before it did not get too."""
+    """The answers of a call, up to the first number that the call before it did not get too.
+
+    Counts that differ do not end them, since most traces do without.
+    """
     for number, answer in enumerate(answers):
-        if answer.value.dtype.kind != "b" and [*before[number : number + 1]] != [answer]:
+        is_choice = answer.value.dtype.kind == "b" and answer.value.ndim == 0
+        if is_choice or answer.is_among(before[number : number + 1]):
+            yield answer
+        elif answer.is_count:
+            yield answer._replace(value=None)
+        else:
             return
-        yield answer
 
 
 def checked(
@@ -124,19 +184,31 @@ def checked(
         results = executable(*arrays)
         values = jax.device_get([results[each] for each in positions])
         for value, answer in zip(values, told, strict=True):
-            # By their bytes: -0.0 differs from 0.0, and NaN equals itself.
-            if np.asarray(value).astype(answer.dtype).tobytes() != answer.tobytes():
+            if not _is_bitwise_equal(np.asarray(value).astype(answer.dtype), answer):
                 raise OtherAnswersError
         return results
 
     return run
 
 
-def _place() -> tuple[CodeType, int] | None:
-    """The user's code that asks, and the line; ``None`` if flambeau or JAX asks."""
+def _is_bitwise_equal(one: Any, other: Any) -> bool:
+    # -0.0 differs from 0.0, and NaN equals itself.
+    is_alike = one.shape == other.shape and one.dtype == other.dtype
+    return is_alike and one.tobytes() == other.tobytes()
+
+
+def _place(function: str | None = None) -> Place | None:
+    """The origin of a question; ``None`` if no user's code is on the stack.
+
+    Args:
+        function: Stands for the function that asks.
+    """
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename in _BETWEEN:
         frame = frame.f_back
-    if frame is None or frame.f_code.co_filename.startswith(OWN_FOLDERS):
+    asking = frame
+    while frame is not None and frame.f_code.co_filename.startswith(OWN_FOLDERS):
+        frame = frame.f_back
+    if frame is None or asking is None:
         return None
-    return frame.f_code, frame.f_lineno
+    return Place(frame.f_code, frame.f_lineno, function or asking.f_code.co_qualname)

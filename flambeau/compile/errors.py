@@ -10,7 +10,12 @@ from types import TracebackType
 import jax
 
 from flambeau.core import warning
-from flambeau.core.trace import AskedValueError, MadeInsideError, TracedValueError
+from flambeau.core.trace import (
+    AskedCountError,
+    AskedValueError,
+    MadeInsideError,
+    TracedValueError,
+)
 
 # With a separator at the end: other folders may begin with the same name.
 OWN_FOLDERS = (
@@ -36,7 +41,13 @@ class NotYetMadeError(CompileError):
 
 
 class UnansweredError(CompileError):
-    """A function asks for the value of a tensor; a trace with recorded answers may succeed."""
+    """A function asks for the value of a tensor; a trace with recorded answers may succeed.
+
+    Attributes:
+        is_count: It asks how many elements a mask picks.
+    """
+
+    is_count = False
 
 
 class CompileWarning(UserWarning):
@@ -78,7 +89,10 @@ def explain(error: Exception, may_try_again: bool = True) -> CompileError:
         kind = NotYetMadeError
     elif isinstance(error, AskedValueError) and may_try_again:
         kind = UnansweredError
-    return kind(f"{user_line(error.__traceback__, line)}\n{reason}")
+    explained = kind(f"{user_line(error.__traceback__, line)}\n{reason}")
+    if isinstance(explained, UnansweredError):
+        explained.is_count = isinstance(error, AskedCountError)
+    return explained
 
 
 def interrupt_in(error: BaseException) -> BaseException | None:

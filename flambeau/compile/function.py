@@ -27,8 +27,8 @@ MOST_PROGRAMS = 128
 EAGER_CALLS = 2
 
 # Give up after this many traces that need the value of a tensor. The first trace has no answers,
-# and the first eager call may learn the answers of a first step.
-UNANSWERED_TRACES = 3
+# the first eager call may learn those of a first step, and a trace shows that it needs counts.
+UNANSWERED_TRACES = 4
 
 # Run eagerly after this many programs for the same arguments, if calls may run eagerly.
 MOST_SITUATIONS = 8
@@ -152,6 +152,8 @@ class CompiledFunction:
         self._last_answers: dict[Any, list[Answer]] = {}
         self._answers: dict[Any, list[Answer]] = {}
         self._unanswered: dict[Any, int] = {}
+        # Keys for which a trace needs to know how many elements masks pick.
+        self._counting: set[Any] = set()
         # The number of calls whose answers fitted no program.
         self._misses: dict[Any, int] = {}
         # Keys with answers that no trace has used yet.
@@ -256,13 +258,17 @@ class CompiledFunction:
         try:
             if not self.fullgraph and any(isinstance(each, Iterator) for each in leaves):
                 raise CompileError("an iterator is among the arguments, which a trace would use up")
-            answers = self._answers.get(key, ())
+            answers = self._answers.get(key, [])
+            if key not in self._counting:
+                answers = [each for each in answers if not each.is_count]
             self._learned.discard(key)
             program = Program(self.function, leaves, structure, answers=answers)
             if self.fullgraph or program.gradients is None or program.gradients.refusal is None:
                 return program
             raise CompileError(str(program.gradients.refusal))
         except UnansweredError as error:
+            if error.is_count:
+                self._counting.add(key)
             count = self._unanswered[key] = self._unanswered.get(key, 0) + 1
             if self.fullgraph or count == UNANSWERED_TRACES:
                 self._run_eagerly(key, error)

@@ -145,7 +145,7 @@ class HostAccess:
         if modes.trace is not None:
             array = modes.trace.as_input(self._cell, array)
         if modes.asking is not None:
-            return modes.asking.scalar(array, lambda: self._known_scalar(array, kind))
+            return modes.asking.value(array, lambda: self._known_scalar(array, kind))
         return self._known_scalar(array, kind)
 
     def _known_scalar(self, array: Any, kind: Any) -> Any:

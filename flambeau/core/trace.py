@@ -48,6 +48,10 @@ class AskedValueError(TracedValueError):
     """Python asked for the value of a tensor, which an eager call would know."""
 
 
+class AskedCountError(AskedValueError):
+    """Python asked how many elements a mask picks."""
+
+
 class MadeInsideError(TracedValueError):
     """Something that is to live on was first made while a program was being traced.
 
@@ -347,7 +351,7 @@ class Trace(Block):
         """Fail, since the program being traced has no values yet.
 
         Args:
-            is_scalar: A number was asked for, which `modes.asking` might know.
+            is_scalar: One number was asked for, which `modes.asking` might know.
         """
         kind = AskedValueError if is_scalar else TracedValueError
         raise kind(

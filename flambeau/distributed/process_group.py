@@ -18,6 +18,7 @@ import jax
 
 from flambeau.core import spanning
 from flambeau.distributed import stores
+from flambeau.distributed.constants import default_pg_timeout
 from flambeau.distributed.errors import DistNetworkError
 from flambeau.distributed.rendezvous import Meeting, meeting, meeting_at, wait_for_listener
 from flambeau.distributed.store import Channel, Programs, Store
@@ -31,7 +32,6 @@ __all__ = [
     "is_torchelastic_launched", "is_ucc_available", "is_xccl_available", "new_group",
 ]  # fmt: skip
 
-_TIMEOUT = dt.timedelta(minutes=30)
 # JAX ends a process in its own way, by SIGABRT, after timeouts of its own; they come this many
 # seconds later.
 _AFTER_OURS = 30
@@ -178,7 +178,7 @@ def init_process_group(
             f"{type(store).__name__}: {store!r:.80}"
         )
     names = _checked_backend(backend)
-    seconds = (timeout or _TIMEOUT).total_seconds()
+    seconds = (timeout or default_pg_timeout).total_seconds()
     if store is not None:
         found = meeting_at(store, rank, world_size, seconds)
     else:

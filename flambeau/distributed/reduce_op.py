@@ -38,3 +38,5 @@ REDUCTIONS: dict[ReduceOp, Callable[[Any], Any]] = {
 }
 #: Those by which XLA reduces across processes; for the others each process gets all rows.
 BY_XLA = (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.MIN, ReduceOp.MAX)
+# The type of the members, which PyTorch names apart.
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]

@@ -35,8 +35,16 @@ class CompiledModule:
         """The number of compiled programs."""
         return self._calls.program_count
 
+    @property
+    def dynamo_ctx(self) -> Callable[..., Any]:
+        """Compiles other functions, such as methods of the module, with the same options.
+
+        PyTorch has this name, and packages use it.
+        """
+        return functools.partial(compile, fullgraph=self._calls.fullgraph)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return functools.partial(compile, fullgraph=self._calls.fullgraph), (self._orig_mod,)
+        return self.dynamo_ctx, (self._orig_mod,)
 
 
 class _MethodOfOriginal:

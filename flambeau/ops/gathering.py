@@ -22,11 +22,11 @@ from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.derivatives import moved
-from flambeau.ops.known import known_values
+from flambeau.ops.known import present_values
 from flambeau.ops.placement import check_positions, first_outside, needs_integers
 from flambeau.ops.selections.selection import coordinates
 from flambeau.ops.shape import atleast_1d, broadcast_shapes, stack
-from flambeau.ops.subscript import as_unknown
+from flambeau.ops.subscript import as_unknown, picked, positions_in
 
 __all__ = [
     "argwhere", "gather", "index_select", "masked_select", "nonzero", "nonzero_static", "take",
@@ -212,8 +212,8 @@ def masked_select(input: Tensor, mask: Tensor) -> Any:
         # A mask that fits stays what it is, so that it is known again.
         fits = tuple(mask.shape) == shape
         return atleast_1d(input.expand(shape))[atleast_1d(mask if fits else mask.expand(shape))]
-    known = known_values("masked_select", mask, "use flambeau.where(mask, x, 0)")
-    positions = np.flatnonzero(np.broadcast_to(known, shape)).astype(np.int64)
+    known = present_values("masked_select", mask._read(), "use flambeau.where(mask, x, 0)")
+    (positions,) = positions_in(np.broadcast_to(known, shape).reshape(-1))
     return run_with_constants(_masked_select_kernel(shape), (input,), (positions,))
 
 
@@ -229,14 +229,20 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     trace = modes.trace
     if trace is not None and input.ndim and not input.is_meta:
         trace.note(input)
-        found = coordinates(as_unknown(input._read()))
+        mask = as_unknown(input._read())
+        if mask.dtype != np.bool_:
+            mask = mask != 0
+        positions = picked(mask)
+        if positions is None:
+            found = coordinates(mask)
+        else:
+            found = tuple(map(Tensor._wrap, positions))
         return found if as_tuple else stack(found, 1)
-    known = known_values("nonzero", input, "use flambeau.where(condition, x, y)")
-    if not as_tuple:
-        along = np.nonzero(np.atleast_1d(known))[: known.ndim]
-        none = np.empty((np.count_nonzero(known), 0))
-        return _indices(np.stack(along, -1) if along else none, input)
-    return tuple([_indices(each, input) for each in np.nonzero(np.atleast_1d(known))])
+    known = present_values("nonzero", input._read(), "use flambeau.where(condition, x, y)")
+    along = positions_in(np.atleast_1d(known))
+    if as_tuple:
+        return tuple([_indices(each, input) for each in along])
+    return _indices(np.stack(along, -1)[:, : known.ndim], input)
 
 
 def _indices(found: np.ndarray, beside: Tensor) -> Tensor:

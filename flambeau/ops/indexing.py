@@ -32,6 +32,7 @@ from flambeau.ops.subscript import (
     check_broadcast,
     is_mask,
     parse,
+    with_positions,
     without_masks,
 )
 
@@ -79,7 +80,9 @@ def read(source: Tensor, indices: dict[int, Any]) -> Tensor:
         IndexError: A position is out of range, or the arrays do not broadcast.
     """
     if modes.trace is not None and any(map(is_selected_by, indices.values())):
-        return _selected(source, indices)
+        indices = with_positions(indices)
+        if any(map(is_mask, indices.values())):
+            return _selected(source, indices)
     indices = without_masks(indices)
     check_broadcast(indices)
     check_bounds(indices, tuple(source.shape))

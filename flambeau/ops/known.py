@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import numpy as np
 from jax.core import Tracer
@@ -9,9 +11,12 @@ from jax.core import Tracer
 from flambeau.core.cell import is_abstract
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
-from flambeau.core.trace import TracedValueError
+from flambeau.core.trace import AskedValueError
 
 __all__: list[str] = []
+
+# A program compares the values that it takes for granted at each call: not more than these.
+_MOST = 4096
 
 
 def known_values(name: str, tensor: Tensor, advice: str = "") -> np.ndarray:
@@ -23,13 +28,23 @@ def known_values(name: str, tensor: Tensor, advice: str = "") -> np.ndarray:
         advice: The alternative in a compiled program.
 
     Raises:
-        TracedValueError: A program is being compiled.
+        TracedValueError: A program is being compiled, and no earlier call has told the values.
         NotImplementedError: The tensor is on the meta device.
     """
     array = tensor._read()
-    if is_traced(tensor):
+    if modes.asking is None or tensor.numel() > _MOST:
+        return present_values(name, array, advice)
+    if modes.trace is not None:
+        array = modes.trace.as_input(tensor._cell, array)
+    return modes.asking.value(array, lambda: present_values(name, array, advice))
+
+
+def present_values(name: str, array: Any, advice: str = "") -> np.ndarray:
+    """The elements of an array as `known_values` gives them, which no earlier call has told."""
+    if modes.trace is not None or isinstance(array, Tracer):
+        # Even a value that is there is only the present one.
         instead = f"{advice}, or " if advice else ""
-        raise TracedValueError(
+        raise AskedValueError(
             f"the shape of the result of {name}() depends on values that are not known while a "
             f"program is being compiled; {instead}move this line out of the compiled function"
         )

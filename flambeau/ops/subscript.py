@@ -22,7 +22,7 @@ from flambeau.core.convert import to_numpy
 from flambeau.core.modes import modes
 from flambeau.core.steps import Cut, Reshape, Slice, Step
 from flambeau.core.tensor import Tensor
-from flambeau.core.trace import TracedValueError
+from flambeau.core.trace import AskedCountError
 from flambeau.core.warning import warn
 from flambeau.ops.placement import first_outside
 from flambeau.ops.slicing import slice_bounds, wrap_index
@@ -255,23 +255,58 @@ def without_masks(indices: dict[int, Any]) -> dict[int, Any]:
         TracedValueError: A mask is not known, since its program is being compiled.
         NotImplementedError: A mask is on the meta device.
     """
+    result = with_positions(indices)
+    if any(map(is_mask, result.values())):
+        raise AskedCountError(
+            "a mask picks as many elements as it has True values, and that is not known while "
+            "a program is being compiled. Write to a mask instead, as in x[mask] = 0; use "
+            "flambeau.where(mask, x, 0), which keeps the shape; or move this line out of the "
+            "compiled function"
+        )
+    return result
+
+
+def with_positions(indices: dict[int, Any]) -> dict[int, Any]:
+    """Index arrays with the positions of its True elements in the place of each known mask.
+
+    Raises:
+        NotImplementedError: A mask is on the meta device.
+    """
     result: dict[int, Any] = {}
     for dim, index in indices.items():
-        if not is_mask(index):
+        found = picked(index) if is_mask(index) else None
+        if found is None:
             result[dim] = index
             continue
-        if isinstance(index, Tracer):
-            raise TracedValueError(
-                "a mask picks as many elements as it has True values, and that is not known while "
-                "a program is being compiled. Write to a mask instead, as in x[mask] = 0; use "
-                "flambeau.where(mask, x, 0), which keeps the shape; or move this line out of the "
-                "compiled function"
-            )
-        if is_abstract(index):
-            raise NotImplementedError("a mask on the meta device has no values to pick elements by")
-        for i, positions in enumerate(np.nonzero(np.asarray(index))):
+        for i, positions in enumerate(found):
             result[dim + i] = positions
     return result
+
+
+def picked(mask: Any) -> tuple[Any, ...] | None:
+    """The positions that a mask picks, an array of int64 for each dimension.
+
+    ``None`` where a program is being compiled that is not to know how many there are.
+
+    Raises:
+        NotImplementedError: The mask is on the meta device.
+    """
+    if is_abstract(mask):
+        raise NotImplementedError("a mask on the meta device has no values to pick elements by")
+    if not isinstance(mask, Tracer):
+        return positions_in(np.asarray(mask))
+    count = None if modes.asking is None else modes.asking.count(mask)
+    if count is None:
+        return None
+    return tuple(each.astype(np.int64) for each in jnp.nonzero(mask, size=count))
+
+
+def positions_in(values: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The positions of what is true or not zero, an array for each dimension."""
+    found = np.nonzero(values)
+    if modes.asking is not None:
+        modes.asking.note_count(len(found[0]))
+    return found
 
 
 def check_bounds(indices: dict[int, Any], shape: tuple[int, ...]) -> None:

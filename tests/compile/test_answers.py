@@ -159,3 +159,109 @@ def test_gradients_outside_of_such_a_function_are_right():
         x.grad = None
         called(step, x)[0].sum().backward()
         assert x.grad.tolist() == [2, 2, 2]
+
+
+SOME = flambeau.tensor([1.0, -2.0, 3.0])
+
+
+def length(x):
+    chosen = x[x > 0]
+    return chosen * len(chosen)
+
+
+def lengths_in_turn(x):
+    found = [x[x > bound] for bound in (0, 2, -3)]
+    return flambeau.stack([each.sum() / len(each) for each in found])
+
+
+def positions(x):
+    (found,) = flambeau.where(x > 0)
+    return flambeau.zeros(len(found)) + found
+
+
+def written(x):
+    x = x.clone()
+    x[x > 0] = flambeau.arange(int((x > 0).sum())).to(x.dtype)
+    return x
+
+
+def same(x):
+    return x + 1 if flambeau.equal(x, SOME) else x
+
+
+def repeats(x):
+    return x.repeat_interleave((x > 0).long() + 1)
+
+
+def counted_and_chosen(x):
+    chosen = x.masked_select(x > 0)
+    return chosen.reshape(chosen.numel(), 1) if chosen.sum() > 3 else chosen
+
+
+def gradient_of_a_part(x):
+    return flambeau.func.grad(lambda y: (y[y > 0] * len(y[y > 0])).sum())(x)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [length, lengths_in_turn, positions, written, same, repeats, counted_and_chosen],
+)
+def test_what_operators_ask_for_is_answered_as_well(function):
+    step = flambeau.compile(function, fullgraph=False)
+    for _ in range(5):
+        result, ran = called(step, SOME)
+        assert result.tolist() == function(SOME).tolist()
+    assert not ran
+    assert step.program_count == 1
+    # Other values, another call: nothing is taken for granted that is not so.
+    for x in (ONES, SOME, MINUS, SOME):
+        result, _ = called(step, x)
+        assert flambeau.allclose(result, function(x), equal_nan=True)
+
+
+def test_a_mask_whose_count_varies_needs_no_answer():
+    def takes(x):
+        return x[x > 0].sum() if x.isfinite().all() else x.sum()
+
+    step = flambeau.compile(takes, fullgraph=False)
+    for x in (SOME, ONES, MINUS, SOME, ONES, MINUS):
+        result, ran = called(step, x)
+        assert result.item() == takes(x).item()
+    assert not ran
+    assert step.program_count == 1
+
+
+def test_a_step_by_as_many_elements_as_a_mask_picks_is_one_program():
+    model = nn.Linear(3, 4)
+    optimizer = flambeau.optim.SGD(model.parameters(), lr=0.1)
+    targets = flambeau.tensor([0, 1, -1, 2])
+    inputs = flambeau.arange(12.0).reshape(4, 3) / 12
+
+    def train(x):
+        optimizer.zero_grad()
+        kept = targets >= 0
+        loss = nn.functional.cross_entropy(model(x)[kept], targets[kept], reduction="sum")
+        loss = loss / targets[kept].numel()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    start = {name: each.clone() for name, each in model.state_dict().items()}
+    expected = [train(inputs).item() for _ in range(5)]
+    model.load_state_dict(start)
+    step = flambeau.compile(train, fullgraph=False)
+    found = [called(step, inputs) for _ in range(5)]
+    assert [loss.item() for loss, _ in found] == pytest.approx(expected, rel=1e-6)
+    assert not found[-1][1]
+    assert step.program_count == 1
+
+
+def test_a_question_under_a_transformation_is_right():
+    step = flambeau.compile(gradient_of_a_part, fullgraph=False)
+    for x in (SOME, SOME, SOME, SOME, ONES, SOME):
+        assert called(step, x)[0].tolist() == gradient_of_a_part(x).tolist()
+
+
+def test_with_fullgraph_a_count_stays_an_error():
+    with pytest.raises(flambeau.CompileError, match="number of its elements is asked for"):
+        flambeau.compile(length)(SOME)

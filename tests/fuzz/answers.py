@@ -31,7 +31,8 @@ BOOLS = (
 #: What gives a whole number between 0 and 3.
 INTEGERS = (
     "int(({x} > {c}).sum())", "{x}.argmax().item()", "int({x}.argmin())",
-    "int(({y} > {c}).sum())",
+    "int(({y} > {c}).sum())", "len({x}[{x} > {c}])", "{x}.nonzero().shape[0]",
+    "flambeau.where({x} > {c})[0].numel()", "len({x}.masked_select({y} < {c}))",
 )  # fmt: skip
 #: What gives a number.
 NUMBERS = ("{x}.sum().round().item()", "float({x}[0])", "{x}.max().sign().item()")
@@ -44,7 +45,10 @@ STATEMENTS = (
     "x = x * {n}", "x = x + state['mean'] * {n}", "log.append(x.detach().sum())",
     "layer.weight.grad = None", "x = x[{i} % 3] + x", "x = flambeau.zeros({i} + 3)[:3] + x",
     "state['count'] = state['count'] + {i}", "x = flambeau.cat([x[:{i}], x[{i}:]])",
-    "x = x.clone(); x[{i} % 3] = {c}",
+    "x = x.clone(); x[{i} % 3] = {c}", "x = x + {x}[{y} > {c}].sum()",
+    "x = x + len(flambeau.unique({x}.round()))",
+    "x = x.repeat_interleave(({y} > {c}).long() + 1)[:3]", "x = x.clone(); x[x > {c}] = {y}[:int((x > {c}).sum())]",
+    "x = x + flambeau.zeros(len({x}[{x} > {c}]) + 3)[:3]",
 )  # fmt: skip
 
 

@@ -77,9 +77,11 @@ def largest(theirs: Any, ours: Any) -> float:
         one, other = one[np.isfinite(one)], other[np.isfinite(other)]
         if one.size:
             worst = max(worst, float(abs(one - other).max() / max(1e-6, abs(one).max())))
-    if "compiled losses" in ours.files:
-        one, other = ours["eager losses"], ours["compiled losses"]
-        worst = max(worst, float(abs(one - other).max() / max(1e-6, abs(one).max())))
+    for name in ours.files:
+        eager = name.removeprefix("compiled ")
+        if eager != name:
+            one = ours[eager if eager in ours.files else f"eager {eager}"]
+            worst = max(worst, float(abs(one - ours[name]).max() / max(1e-6, abs(one).max())))
     return worst
 
 

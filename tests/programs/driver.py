@@ -6,9 +6,10 @@
 A case has ``PACKAGE`` (its name on PyPI) and ``build()``, which gives a model, its inputs and a
 function ``loss(model, *inputs)``; and perhaps ``REQUIRES`` (what is to be installed besides),
 ``optimizer(model)``, and ``more(model, inputs)``, which gives other tensors to compare, by name.
-Instead of ``build()`` it may have ``main()``, which gives all tensors to compare, and perhaps
-``seconds``, how long each of its training steps took; or yields them in parts, which are kept as
-they come.
+Instead of ``build()`` it may have ``main()``, which gives all tensors to compare, or yields them in
+parts, which are kept as they come. ``seconds`` among them is how long each of its training steps
+took. Where it also trains a compiled model, ``compiled seconds`` is that, and other names that
+begin with ``compiled`` are compared with the same names without it.
 """
 
 from __future__ import annotations
@@ -109,15 +110,16 @@ def main(path: str, folder: str, other: str | None = None) -> None:
     facts["version"] = importlib.metadata.version(case.PACKAGE.partition("[")[0])
     facts["run"] = " ".join((case.__doc__ or "").split()).rstrip(".")
     if not hasattr(case, "build"):
-        found = case.main()
+        found, facts["compiled"] = listened_to(case.main)
         if inspect.isgenerator(found):
             for part in found:
                 numbers |= _in_numpy(part)
                 write(into, numbers, facts)
             return
-        first, *others = found.pop("seconds", [None])
-        facts["eager first step"] = first
-        facts["eager later step"] = statistics.median(others) if others else None
+        for kind, name in {"eager": "seconds", "compiled": "compiled seconds"}.items():
+            first, *others = found.pop(name, [None])
+            facts[f"{kind} first step"] = first
+            facts[f"{kind} later step"] = statistics.median(others) if others else None
         numbers |= _in_numpy(found)
         write(into, numbers, facts)
         return
@@ -130,13 +132,18 @@ def main(path: str, folder: str, other: str | None = None) -> None:
     numbers["loaded"] = [float(each.detach().norm()) for each in model.parameters()]
     write(into, numbers, facts)
     try:
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            train(case, True, numbers, facts)
-        facts["compiled"] = not any("runs eagerly" in str(each.message) for each in said)
+        _, facts["compiled"] = listened_to(lambda: train(case, True, numbers, facts))
     except Exception:  # noqa: BLE001 (the compiled step is told of by itself)
         facts["compiled error"] = traceback.format_exc()
     write(into, numbers, facts)
+
+
+def listened_to(function: Any) -> tuple[Any, bool]:
+    """What `function` gives, and whether no warning says that a compiled function runs eagerly."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = function()
+    return found, not any("runs eagerly" in str(each.message) for each in said)
 
 
 def _in_numpy(found: dict[str, Any]) -> dict[str, Any]:

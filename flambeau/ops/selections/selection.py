@@ -28,7 +28,7 @@ from flambeau.core.attributes import WithoutFields
 from flambeau.core.jax_core import computes_the_same
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Size, Tensor
-from flambeau.core.trace import TracedValueError
+from flambeau.core.trace import AskedCountError
 from flambeau.ops.ranges import arange
 from flambeau.ops.selection import where
 
@@ -222,7 +222,7 @@ class Selection(WithoutFields, Tensor):
         Raises:
             TracedValueError: Always.
         """
-        error = TracedValueError(
+        error = AskedCountError(
             f"{fact}. A mask picks as many elements as it has True values, and that is not known "
             f"while a program is being compiled; the elements were selected at {self.line}. "
             f"Instead, {instead or f'use {_KEEP_THE_SHAPE}'}; or move this line out of the "
@@ -292,17 +292,16 @@ def entered(lanes: Tensor, mask: Tensor, hidden: int, line: str) -> Selection:
     return Selection.of(inside, mask, hidden, line)
 
 
-def coordinates(condition: Any) -> tuple[Selection, ...]:
-    """The indices where a traced array is true, or not zero: one vector for each dimension."""
-    shape = condition.shape
-    mask = Tensor._wrap(condition if condition.dtype == np.bool_ else condition != 0)
-    flat, line = mask.reshape(-1), users_line()
-    lane = arange(mask.numel())
+def coordinates(mask: Any) -> tuple[Selection, ...]:
+    """The indices where a traced mask is true: one vector for each dimension."""
+    shape = mask.shape
+    flat, line = Tensor._wrap(mask).reshape(-1), users_line()
+    lane = arange(mask.size)
     found = []
     for dim, size in enumerate(shape):
         behind = int(np.prod(shape[dim + 1 :], dtype=np.int64))
         new = Selection.of((lane // max(behind, 1)) % max(size, 1), flat, 0, line)
-        new.coordinate = (mask._read(), dim)
+        new.coordinate = (mask, dim)
         found.append(new)
     return tuple(found)
 

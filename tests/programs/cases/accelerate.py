@@ -9,7 +9,8 @@ import torch
 PACKAGE = "accelerate"
 
 
-def main():
+def trained(compiled):
+    """An accelerator, its model, and losses, norms, rates and seconds of twelve steps."""
     import driver
     from accelerate import Accelerator
     from accelerate.utils import set_seed
@@ -21,6 +22,8 @@ def main():
     data = torch.utils.data.TensorDataset(values, values.sum(1, keepdim=True))
     model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
     driver.fill(model)
+    if compiled:
+        model = torch.compile(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
     model, optimizer, loader, schedule = accelerator.prepare(
@@ -41,6 +44,11 @@ def main():
             losses.append(float(accelerator.gather(loss)))
             seconds.append(time.perf_counter() - began)
             rates.append(schedule.get_last_lr()[0])
+    return accelerator, model, values, (losses, norms, rates, seconds)
+
+
+def main():
+    accelerator, model, values, (losses, norms, rates, seconds) = trained(False)
     with tempfile.TemporaryDirectory() as folder:
         accelerator.save_state(folder)
         before = accelerator.unwrap_model(model)(values)
@@ -49,7 +57,9 @@ def main():
                 each.zero_()
         accelerator.load_state(folder)
         after = accelerator.unwrap_model(model)(values)
+    *_, (compiled_losses, _, _, compiled_seconds) = trained(True)
     return {
         "losses": torch.tensor(losses), "norms": torch.tensor(norms), "rates": torch.tensor(rates),
         "before": before, "after": after, "seconds": seconds,
+        "compiled losses": torch.tensor(compiled_losses), "compiled seconds": compiled_seconds,
     }  # fmt: skip

@@ -18,7 +18,7 @@ def batches(count, seed):
     return DataLoader(pairs, bs=8, shuffle=False, num_workers=0)
 
 
-def made(folder, **more):
+def made(folder, compiled=False, **more):
     import driver
     from fastai.data.core import DataLoaders
     from fastai.learner import Learner
@@ -29,6 +29,8 @@ def made(folder, **more):
         torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU(), torch.nn.Linear(8, 3)
     )
     driver.fill(net)
+    if compiled:
+        net = torch.compile(net)
     loaders = DataLoaders(batches(32, 0), batches(16, 1), device=torch.device("cpu"))
     loss = CrossEntropyLossFlat()
     return Learner(loaders, net, loss_func=loss, metrics=accuracy, path=folder, **more)
@@ -69,6 +71,15 @@ def main():
                 found["goes on"] = torch.stack(
                     [torch.as_tensor(each) for each in other.recorder.losses]
                 )
+            found["seconds"] = list(seconds)
+            seconds.clear()
+            compiled = made(folder, compiled=True, cbs=[Clock()])
+            with compiled.no_bar(), compiled.no_logging():
+                compiled.fit_one_cycle(3, 1e-2)
+            found["compiled seconds"] = seconds
+            found["compiled losses"] = torch.stack(
+                [torch.as_tensor(each) for each in compiled.recorder.losses]
+            )
         for name, optimizer in {"SGD": SGD, "RMSProp": RMSProp, "ranger": ranger}.items():
             one = made(
                 folder, opt_func=optimizer, cbs=[GradientClip(0.5), GradientAccumulation(16)]
@@ -80,5 +91,4 @@ def main():
     found["pooled"] = PoolFlatten()(images)
     found["in a range"] = SigmoidRange(0, 5)(images)
     found["smoothed"] = LabelSmoothingCrossEntropy()(images[:, :, 0, 0], torch.tensor([1, 3]))
-    found["seconds"] = seconds
     return found

@@ -89,9 +89,13 @@ def main():
         trainer(folder, 5, enable_checkpointing=False).fit(
             again, loader, loader, ckpt_path=keeping.last_model_path
         )
+        compiled = Classifier(rate=0.02)
+        driver.fill(compiled)
+        trainer(folder, 3, enable_checkpointing=False).fit(torch.compile(compiled), loader, loader)
     return {
         "losses": torch.stack(model.losses), "losses that follow": torch.stack(again.losses),
-        "seconds": model.seconds, "best": best,
+        "seconds": model.seconds, "compiled losses": torch.stack(compiled.losses),
+        "compiled seconds": compiled.seconds, "best": best,
         "accuracy": found["accuracy"], "before": before, "after": after,
         "hyperparameters": torch.tensor([loaded.hparams.hidden, loaded.hparams.rate]),
     }  # fmt: skip

@@ -47,7 +47,7 @@ def main():
 
     seen = torch.from_numpy(np.random.default_rng(0).standard_normal((5, 2)).astype("float32"))
     small = {"policy_kwargs": {"net_arch": [8, 8]}}
-    found, seconds = {}, []
+    found = {}
 
     def note(name, algorithm):
         found[f"{name} weights"] = torch.stack(
@@ -58,12 +58,23 @@ def main():
     ppo = made(PPO, n_steps=16, batch_size=8, n_epochs=2, **small)
     values, likelihood, entropy = ppo.policy.evaluate_actions(seen, torch.arange(5) % 2)
     found |= {"values": values, "likelihood": likelihood, "entropy": entropy}
-    for _ in range(4):
-        began = time.perf_counter()
-        # 16 steps of the world, and 4 of the optimizer.
-        ppo.learn(16, reset_num_timesteps=False)
-        seconds.append(time.perf_counter() - began)
+
+    def learned(ppo):
+        seconds = []
+        for _ in range(4):
+            began = time.perf_counter()
+            # 16 steps of the world, and 4 of the optimizer.
+            ppo.learn(16, reset_num_timesteps=False)
+            seconds.append(time.perf_counter() - began)
+        return seconds
+
+    found["seconds"] = learned(ppo)
     note("PPO", ppo)
+    compiled = made(PPO, n_steps=16, batch_size=8, n_epochs=2, **small)
+    for name in ("forward", "evaluate_actions", "predict_values"):
+        setattr(compiled.policy, name, torch.compile(getattr(compiled.policy, name)))
+    found["compiled seconds"] = learned(compiled)
+    note("compiled PPO", compiled)
     with tempfile.TemporaryDirectory() as folder:
         ppo.save(f"{folder}/ppo")
         loaded = PPO.load(f"{folder}/ppo", env=a_world(), device="cpu")
@@ -77,5 +88,4 @@ def main():
     )  # fmt: skip
     dqn.learn(24)
     note("DQN", dqn)
-    found["seconds"] = seconds
     return found

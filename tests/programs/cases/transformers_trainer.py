@@ -99,7 +99,7 @@ def main():
         first = trainer(folder, made(), load_best_model_at_end=True, save_total_limit=2)
         first.add_callback(Clock())
         result = first.train()
-        found["seconds"] = seconds
+        found["seconds"] = list(seconds)
         for key in ("loss", "grad_norm", "learning_rate", "eval_loss", "eval_accuracy"):
             found[f"first {key}"] = logged(first, key)
         found["training loss"] = torch.tensor(result.training_loss)
@@ -118,6 +118,14 @@ def main():
         again.save_model(f"{folder}/last")
         loaded = type(model).from_pretrained(f"{folder}/last")
         found["loaded"] = parameters(loaded)
+    with tempfile.TemporaryDirectory() as folder:
+        set_seed(0)
+        seconds.clear()
+        compiled = trainer(folder, made(), torch_compile=True)
+        compiled.add_callback(Clock())
+        compiled.train()
+        found["compiled seconds"] = seconds
+        found["compiled first loss"] = logged(compiled, "loss")
     others = {
         "label smoothing": {"label_smoothing_factor": 0.1},
         "Adafactor": {"optim": "adafactor", "lr_scheduler_type": "linear"},

@@ -7,20 +7,16 @@ that compute with it, so backward gets each parameter through a barrier.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import enum
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
 
-from flambeau._absent import Absent as _Absent
 from flambeau.core.modes import modes
 from flambeau.core.packing import Hooks
 from flambeau.core.tensor import Tensor
-from flambeau.distributed.alike import make_alike
 from flambeau.distributed.batches import divided
 from flambeau.distributed.device_mesh import DeviceMesh, as_mesh
 from flambeau.distributed.tensor.modules import distribute, members
@@ -28,14 +24,11 @@ from flambeau.distributed.tensor.placements import Placement, Replicate, Shard
 from flambeau.distributed.tensor.spreading import lies, put
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
-from flambeau.nn.utils.clip_grad import clip_grad_norm_
 
 __all__ = [
-    "CPUOffloadPolicy", "FSDPModule", "FullyShardedDataParallel", "MixedPrecisionPolicy",
-    "OffloadPolicy", "ShardingStrategy", "UnshardHandle", "fully_shard",
+    "CPUOffloadPolicy", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "UnshardHandle",
+    "fully_shard",
 ]  # fmt: skip
-
-__getattr__ = _Absent(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,91 +200,3 @@ def _behind_a_barrier(saved: Any) -> Any:
 
 
 _GATHERING_AGAIN = Hooks(lambda tensor: tensor, _behind_a_barrier, region="fully_shard")
-
-
-class ShardingStrategy(enum.Enum):
-    """The parameters that `FullyShardedDataParallel` divides: all, or none."""
-
-    FULL_SHARD = enum.auto()
-    SHARD_GRAD_OP = enum.auto()
-    NO_SHARD = enum.auto()
-    HYBRID_SHARD = enum.auto()
-    _HYBRID_SHARD_ZERO2 = enum.auto()
-
-
-class FullyShardedDataParallel(Module):
-    """A module whose parameters are divided by `fully_shard`.
-
-    Args:
-        module: The module.
-        process_group: Accepted for PyTorch's sake, like all that is not named here.
-        sharding_strategy: ``NO_SHARD`` copies all parameters to all devices; the others divide
-            them, hybrid ones along the second dimension of the mesh.
-        device_mesh: See `fully_shard`.
-        **options: See ``process_group``. With ``sync_module_states=True`` all processes get the
-            parameters and buffers of process 0.
-
-    Raises:
-        NotImplementedError: Another precision or another memory is asked for.
-        ValueError: A hybrid strategy without a mesh of two dimensions.
-    """
-
-    def __init__(
-        self,
-        module: Module,
-        process_group: Any = None,
-        sharding_strategy: ShardingStrategy | None = None,
-        cpu_offload: Any = None,
-        auto_wrap_policy: Any = None,
-        *,
-        mixed_precision: Any = None,
-        device_mesh: Any = None,
-        ignored_states: Iterable[Any] | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__()
-        if mixed_precision is not None or cpu_offload is not None:
-            raise NotImplementedError(
-                "FullyShardedDataParallel computes in the parameters' dtype and on their devices; "
-                "use flambeau.autocast, and leave out mixed_precision and cpu_offload"
-            )
-        strategy = sharding_strategy or ShardingStrategy.FULL_SHARD
-        mesh = as_mesh(device_mesh)
-        if "HYBRID" in strategy.name and mesh.ndim != 2:
-            raise ValueError(
-                f"{strategy} needs a device_mesh of two dimensions, got {mesh}; the first copies "
-                "parameters, the second divides them"
-            )
-        if options.get("sync_module_states") and not mesh.is_this_process_alone:
-            make_alike(module)
-        kept = {each for each in ignored_states or () if isinstance(each, Parameter)}
-        if strategy is ShardingStrategy.NO_SHARD:
-            kept = {*module.parameters()}
-        fully_shard(module, mesh=mesh, ignored_params=kept)
-        self._fsdp_wrapped_module = module
-
-    @property
-    def module(self) -> Module:
-        """The module."""
-        return self._fsdp_wrapped_module
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The output of the module."""
-        return self._fsdp_wrapped_module(*args, **kwargs)
-
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """The module's own state dict, by its own keys; the tensors are divided as they are."""
-        return self._fsdp_wrapped_module.state_dict(*args, **kwargs)
-
-    def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
-        """Load the module's own state dict; each tensor is divided as the one that it replaces."""
-        return self._fsdp_wrapped_module.load_state_dict(state_dict, strict, assign)
-
-    def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Any:
-        """Scale the gradients so that their common norm is at most ``max_norm``."""
-        return clip_grad_norm_([*self.parameters()], max_norm, norm_type)
-
-    @contextlib.contextmanager
-    def no_sync(self) -> Iterator[None]:
-        """A block as any other: gradients add up, and XLA decides when devices communicate."""
-        yield

@@ -1,0 +1,24 @@
+"""Parameters, gradients and the optimizer's state divided over the devices that share a batch."""
+
+from __future__ import annotations
+
+from flambeau._absent import Absent as _Absent
+from flambeau.distributed.fsdp._fully_shard import (
+    CPUOffloadPolicy,
+    FSDPModule,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+    UnshardHandle,
+    fully_shard,
+)
+from flambeau.distributed.fsdp.fully_sharded_data_parallel import (
+    FullyShardedDataParallel,
+    ShardingStrategy,
+)
+
+__all__ = [
+    "CPUOffloadPolicy", "FSDPModule", "FullyShardedDataParallel", "MixedPrecisionPolicy",
+    "OffloadPolicy", "ShardingStrategy", "UnshardHandle", "fully_shard",
+]  # fmt: skip
+
+__getattr__ = _Absent(__name__)
