@@ -91,7 +91,8 @@ def main():
         )
         compiled = Classifier(rate=0.02)
         driver.fill(compiled)
-        trainer(folder, 3, enable_checkpointing=False).fit(torch.compile(compiled), loader, loader)
+        compiled.net.compile()
+        trainer(folder, 3, enable_checkpointing=False).fit(compiled, loader, loader)
     return {
         "losses": torch.stack(model.losses), "losses that follow": torch.stack(again.losses),
         "seconds": model.seconds, "compiled losses": torch.stack(compiled.losses),
