@@ -11,8 +11,8 @@ from typing import Any
 __all__ = ["Join", "JoinHook", "Joinable"]
 
 
+class JoinHook:
     """The part that a process plays for the others when it has no batches left."""
-    """What a process that has run out of batches does for the others."""
 
     def main_hook(self) -> None:
         """Called again and again until all processes have run out."""
