@@ -181,7 +181,9 @@ def _by_rows(
 ) -> _Tensors:
     """The blocks of one output, from one backward per element of it."""
     size = output.numel()
-    options: dict[str, Any] = {"create_graph": create_graph, "strict": strict, "what": "jacobian()"}
+    options: dict[str, Any] = {
+        "create_graph": create_graph, "strict": strict, "subject": "jacobian()",
+    }  # fmt: skip
     if not size:
         found: _Tensors = _or_zeros((None,) * len(inputs), inputs, (0,))
     elif vectorize:
