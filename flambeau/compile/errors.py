@@ -40,6 +40,10 @@ class NotYetMadeError(CompileError):
     """A function's first call creates state that later calls use, such as an optimizer's."""
 
 
+class SideEffectError(NotYetMadeError):
+    """A call changes Python state; one that only sets what is set already does not."""
+
+
 class UnansweredError(CompileError):
     """A function asks for the value of a tensor; a trace with recorded answers may succeed.
 

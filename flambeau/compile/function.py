@@ -262,7 +262,9 @@ class CompiledFunction:
             if key not in self._counting:
                 answers = [each for each in answers if not each.is_count]
             self._learned.discard(key)
-            program = Program(self.function, leaves, structure, answers=answers)
+            program = Program(
+                self.function, leaves, structure, answers=answers, fullgraph=self.fullgraph
+            )
             if self.fullgraph or program.gradients is None or program.gradients.refusal is None:
                 return program
             raise CompileError(str(program.gradients.refusal))

@@ -41,6 +41,7 @@ class Program:
         structure: The structure of the arguments.
         stand_in: See `Trace`.
         answers: The answers to questions about tensors' values in an eager call.
+        fullgraph: See `Recording`.
 
     Attributes:
         origin: The reason for which it was compiled.
@@ -56,8 +57,9 @@ class Program:
         structure: Any,
         stand_in: Callable[[Cell], Any] | None = None,
         answers: Sequence[Answer] = (),
+        fullgraph: bool = True,
     ) -> None:
-        recording, closed = _record(function, leaves, structure, stand_in, answers)
+        recording, closed = _record(function, leaves, structure, stand_in, answers, fullgraph)
         trace, slot_of = recording.trace, exchanging.slots_by_cell(recording)
         self.guard = Guard(trace, trace.all_snapshots(), trace.outside)
         self._bind(recording, closed, slot_of)
@@ -213,11 +215,12 @@ def _record(
     structure: Any,
     stand_in: Callable[[Cell], Any] | None,
     answers: Sequence[Answer],
+    fullgraph: bool,
 ) -> Any:
     """Trace a function, again and again until it is known which arguments share Cells."""
     joined = Joined(leaves)
     while True:
-        recording = Recording(function, joined, structure, answers)
+        recording = Recording(function, joined, structure, answers, fullgraph)
         recording.trace.stand_in = stand_in
         with jit_core.tracing():
             closed = recording.record()

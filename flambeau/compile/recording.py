@@ -51,6 +51,8 @@ class Recording(Results):
         joined: The leaves of the arguments, with the Cells that they share.
         structure: The structure of the arguments.
         answers: The answers to questions about tensors' values; see `answers`.
+        fullgraph: Whether a call may not run eagerly instead. Only then may Python side effects
+            run once, with a warning.
     """
 
     def __init__(
@@ -59,10 +61,12 @@ class Recording(Results):
         joined: Joined,
         structure: Any,
         answers: Sequence[Answer] = (),
+        fullgraph: bool = True,
     ) -> None:
         super().__init__(WatchingTrace(tape.sequence_now()))
         self.function = function
         self.telling = Telling(answers)
+        self.fullgraph = fullgraph
         # The positions of the outputs with the values that were asked for, and the answers.
         self.asked: list[int] = []
         self.told: list[Any] = []
@@ -379,11 +383,14 @@ class Recording(Results):
         side_effects += counted
         self.staying = objects_that_stay(self, returned)
         if side_effects:
-            errors.warn(
+            message = (
                 f"the compiled function changes {', '.join(side_effects)} while it is traced; "
                 "Python side effects run once, not at every call. Keep such state in a tensor "
                 "(a buffer), or change it outside the compiled function"
             )
+            if not self.fullgraph:
+                raise errors.SideEffectError(message)
+            errors.warn(message)
         return active
 
     def _look_at_change(self, slot: Any, before: Any) -> list[str]:
