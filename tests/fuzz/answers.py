@@ -47,7 +47,8 @@ STATEMENTS = (
     "state['count'] = state['count'] + {i}", "x = flambeau.cat([x[:{i}], x[{i}:]])",
     "x = x.clone(); x[{i} % 3] = {c}", "x = x + {x}[{y} > {c}].sum()",
     "x = x + len(flambeau.unique({x}.round()))",
-    "x = x.repeat_interleave(({y} > {c}).long() + 1)[:3]", "x = x.clone(); x[x > {c}] = {y}[:int((x > {c}).sum())]",
+    "x = x.repeat_interleave(({y} > {c}).long() + 1)[:3]",
+    "x = x.clone(); x[x > {c}] = {y}[:int((x > {c}).sum())]",
     "x = x + flambeau.zeros(len({x}[{x} > {c}]) + 3)[:3]",
 )  # fmt: skip
 
