@@ -1,0 +1,117 @@
+"""Modules whose activations are computed again in backward, by a wrapper around each."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from flambeau.nn.module import Module
+from flambeau.utils.checkpoint import checkpoint
+
+__all__ = [
+    "CheckpointImpl", "CheckpointWrapper", "apply_activation_checkpointing", "checkpoint_wrapper",
+]  # fmt: skip
+
+_PREFIX = "_checkpoint_wrapped_module"
+
+
+class CheckpointImpl(enum.Enum):
+    """PyTorch's two ways of computing activations again, which are the same here."""
+
+    REENTRANT = enum.auto()
+    NO_REENTRANT = enum.auto()
+
+
+class CheckpointWrapper(Module):
+    """Calls a module by `flambeau.utils.checkpoint.checkpoint`.
+
+    Its parameters have the names that they have in the module itself, in state dicts as well.
+
+    Args:
+        mod: The module.
+        checkpoint_impl: Makes no difference.
+        checkpoint_fn: Called in the place of `checkpoint`, with the module and its arguments.
+        **checkpoint_fn_kwargs: More arguments of it.
+    """
+
+    def __init__(
+        self,
+        mod: Module,
+        checkpoint_impl: CheckpointImpl = CheckpointImpl.NO_REENTRANT,
+        checkpoint_fn: Callable[..., Any] | None = None,
+        **checkpoint_fn_kwargs: Any,
+    ) -> None:
+        super().__init__()
+        self._checkpoint_wrapped_module = mod
+        self._run = functools.partial(
+            checkpoint_fn or functools.partial(checkpoint, use_reentrant=False),
+            **checkpoint_fn_kwargs,
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__(_PREFIX), name)
+
+    def __getitem__(self, key: Any) -> Any:
+        module: Any = self._checkpoint_wrapped_module
+        return module[key]
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The output of the module; its activations are computed again in backward."""
+        return self._run(self._checkpoint_wrapped_module, *args, **kwargs)
+
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """The parameters by the names that they have in the module itself."""
+        for name, parameter in super().named_parameters(*args, **kwargs):
+            yield name.replace(f"{_PREFIX}.", ""), parameter
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """The state dict of the module itself."""
+        return self._checkpoint_wrapped_module.state_dict(*args, **kwargs)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        for key in [each for each in state_dict if each.startswith(prefix)]:
+            rest = key.removeprefix(prefix)
+            if not rest.startswith(f"{_PREFIX}."):
+                state_dict[f"{prefix}{_PREFIX}.{rest}"] = state_dict.pop(key)
+
+
+def checkpoint_wrapper(
+    module: Module,
+    checkpoint_impl: CheckpointImpl = CheckpointImpl.NO_REENTRANT,
+    checkpoint_fn: Callable[..., Any] | None = None,
+    **checkpoint_fn_kwargs: Any,
+) -> CheckpointWrapper:
+    """``module``, with its activations computed again in backward; see `CheckpointWrapper`."""
+    return CheckpointWrapper(module, checkpoint_impl, checkpoint_fn, **checkpoint_fn_kwargs)
+
+
+def apply_activation_checkpointing(
+    model: Module,
+    checkpoint_wrapper_fn: Callable[[Module], Module] = checkpoint_wrapper,
+    check_fn: Callable[[Module], bool] = lambda module: True,
+    auto_wrap_policy: Callable[[Module, bool, int], bool] | None = None,
+) -> None:
+    """Wrap each module inside of ``model`` that a function names.
+
+    Args:
+        model: The model, which is changed.
+        checkpoint_wrapper_fn: Makes the wrapper.
+        check_fn: True for a module that is wrapped.
+        auto_wrap_policy: Decides instead of ``check_fn``; see `flambeau.distributed.fsdp.wrap`.
+    """
+
+    def is_named(module: Module) -> bool:
+        if auto_wrap_policy is None:
+            return check_fn(module)
+        count = sum(each.numel() for each in module.parameters())
+        return auto_wrap_policy(module, False, count)
+
+    for name, child in [*model.named_children()]:
+        apply_activation_checkpointing(child, checkpoint_wrapper_fn, is_named)
+        if is_named(child):
+            setattr(model, name, checkpoint_wrapper_fn(child))

@@ -1,0 +1,237 @@
+"""State dicts of models and optimizers by the names of parameters, divided or whole.
+
+An optimizer's own state dict numbers its parameters. Here they go by name, so that a checkpoint
+fits a model whose parameters are in another order, or divided in another way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from flambeau.core.tensor import Tensor
+from flambeau.distributed.tensor.spreading import full_tensor, lies
+from flambeau.nn.module import Module
+from flambeau.optim.optimizer import Optimizer
+
+__all__ = [
+    "StateDictOptions", "get_model_state_dict", "get_optimizer_state_dict", "get_state_dict",
+    "set_model_state_dict", "set_optimizer_state_dict", "set_state_dict",
+]  # fmt: skip
+
+
+@dataclasses.dataclass
+class StateDictOptions:
+    """How state dicts are made and loaded.
+
+    Attributes:
+        full_state_dict: Gather each tensor that is divided.
+        cpu_offload: Put tensors on the CPU.
+        ignore_frozen_params: Leave out parameters that require no grad.
+        keep_submodule_prefixes: Accepted for PyTorch's sake.
+        strict: Whether names that are missing or unknown are errors.
+        broadcast_from_rank0: Accepted: each process divides what it has itself.
+        flatten_optimizer_state_dict: Not supported.
+        dsd_fqn_modifiers: Accepted for PyTorch's sake.
+    """
+
+    full_state_dict: bool = False
+    cpu_offload: bool = False
+    ignore_frozen_params: bool = False
+    keep_submodule_prefixes: bool = True
+    strict: bool = True
+    broadcast_from_rank0: bool = False
+    flatten_optimizer_state_dict: bool = False
+    dsd_fqn_modifiers: str = "_fqn_modifiers"
+
+    def __post_init__(self) -> None:
+        if self.flatten_optimizer_state_dict:
+            raise NotImplementedError(
+                "StateDictOptions: flatten_optimizer_state_dict is not supported; leave it out, "
+                "and the state of each parameter is a dictionary under its name"
+            )
+
+
+def get_model_state_dict(
+    model: Module,
+    *,
+    submodules: Any = None,
+    options: StateDictOptions | None = None,
+) -> dict[str, Any]:
+    """The state dict of ``model``.
+
+    Args:
+        model: A model, whose parameters may be divided.
+        submodules: Not supported.
+        options: See `StateDictOptions`.
+    """
+    _refuse_submodules(submodules)
+    options = options or StateDictOptions()
+    frozen = set()
+    if options.ignore_frozen_params:
+        frozen = {name for each, name in _names(model).items() if not each.requires_grad}
+    found = model.state_dict()
+    return {name: _placed(each, options) for name, each in found.items() if name not in frozen}
+
+
+def set_model_state_dict(
+    model: Module, model_state_dict: dict[str, Any], *, options: StateDictOptions | None = None
+) -> Any:
+    """Load a state dict; each tensor is divided as the one that it replaces.
+
+    Returns:
+        The names that were missing and unexpected, as `Module.load_state_dict` gives them.
+    """
+    strict = options is None or options.strict
+    return model.load_state_dict(model_state_dict, strict=strict)
+
+
+def get_optimizer_state_dict(
+    model: Module,
+    optimizers: Optimizer | Iterable[Optimizer],
+    *,
+    submodules: Any = None,
+    options: StateDictOptions | None = None,
+) -> dict[str, Any]:
+    """The state of optimizers, by the names of the parameters.
+
+    Args:
+        model: The model that has the parameters.
+        optimizers: One optimizer, or several of different parameters.
+        submodules: Not supported.
+        options: See `StateDictOptions`.
+
+    Raises:
+        RuntimeError: A parameter of an optimizer is none of the model's.
+    """
+    _refuse_submodules(submodules)
+    options = options or StateDictOptions()
+    names = _names(model)
+    state: dict[str, Any] = {}
+    groups: list[dict[str, Any]] = []
+    for optimizer in _several(optimizers):
+        own = optimizer.state_dict()
+        by_number = _by_number(optimizer, own, names)
+        for number, values in own["state"].items():
+            state[by_number[number]] = {key: _placed(each, options) for key, each in values.items()}
+        groups += [
+            group | {"params": [by_number[each] for each in group["params"]]}
+            for group in own["param_groups"]
+        ]
+    return {"state": state, "param_groups": groups}
+
+
+def set_optimizer_state_dict(
+    model: Module,
+    optimizers: Optimizer | Iterable[Optimizer],
+    optim_state_dict: dict[str, Any],
+    *,
+    options: StateDictOptions | None = None,
+) -> None:
+    """Load the state of optimizers from what `get_optimizer_state_dict` gave.
+
+    Args:
+        model: The model that has the parameters.
+        optimizers: The optimizers, with their parameters in any order.
+        optim_state_dict: The state by names.
+        options: Makes no difference.
+
+    Raises:
+        RuntimeError: A parameter of an optimizer is none of the model's.
+        KeyError: ``optim_state_dict`` has no group with a parameter.
+    """
+    names = _names(model)
+    group_of = {
+        name: group for group in optim_state_dict["param_groups"] for name in group["params"]
+    }
+    for optimizer in _several(optimizers):
+        own = optimizer.state_dict()
+        by_number = _by_number(optimizer, own, names)
+        missing = [name for name in by_number.values() if name not in group_of]
+        if missing:
+            raise KeyError(
+                f"set_optimizer_state_dict(): no group of the state dict has {missing[0]!r}; give "
+                "it what get_optimizer_state_dict() gave for a model with the same parameters"
+            )
+        groups = [
+            group_of[by_number[group["params"][0]]] | {"params": group["params"]}
+            if group["params"]
+            else group
+            for group in own["param_groups"]
+        ]
+        state = {
+            number: optim_state_dict["state"][name]
+            for number, name in by_number.items()
+            if name in optim_state_dict["state"]
+        }
+        optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def get_state_dict(
+    model: Module,
+    optimizers: Optimizer | Iterable[Optimizer],
+    *,
+    submodules: Any = None,
+    options: StateDictOptions | None = None,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The state dicts of a model and of its optimizers."""
+    own = get_model_state_dict(model, submodules=submodules, options=options)
+    return own, get_optimizer_state_dict(model, optimizers, options=options)
+
+
+def set_state_dict(
+    model: Module,
+    optimizers: Optimizer | Iterable[Optimizer],
+    *,
+    model_state_dict: dict[str, Any],
+    optim_state_dict: dict[str, Any],
+    options: StateDictOptions | None = None,
+) -> Any:
+    """Load the state dicts of a model and of its optimizers."""
+    result = set_model_state_dict(model, model_state_dict, options=options)
+    set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
+    return result
+
+
+def _placed(value: Any, options: StateDictOptions) -> Any:
+    if not isinstance(value, Tensor):
+        return value
+    if options.full_state_dict and lies(value) is not None:
+        value = full_tensor(value)
+    return value.cpu() if options.cpu_offload else value
+
+
+def _several(optimizers: Optimizer | Iterable[Optimizer]) -> list[Optimizer]:
+    return [optimizers] if isinstance(optimizers, Optimizer) else [*optimizers]
+
+
+def _names(model: Module) -> dict[Any, str]:
+    return {
+        parameter: name.replace("_checkpoint_wrapped_module.", "")
+        for name, parameter in model.named_parameters()
+    }
+
+
+def _by_number(
+    optimizer: Optimizer, state_dict: dict[str, Any], names: dict[Any, str]
+) -> dict[int, str]:
+    """The names of an optimizer's parameters, by their numbers in its state dict."""
+    found: dict[int, str] = {}
+    for group, own in zip(state_dict["param_groups"], optimizer.param_groups, strict=True):
+        for number, parameter in zip(group["params"], own["params"], strict=True):
+            if parameter not in names:
+                raise RuntimeError(
+                    f"a parameter of shape {list(parameter.shape)} of {type(optimizer).__name__} "
+                    "is none of the model's; give the model that has all parameters of the "
+                    "optimizer"
+                )
+            found[number] = names[parameter]
+    return found
+
+
+def _refuse_submodules(submodules: Any) -> None:
+    if submodules:
+        raise NotImplementedError(
+            "submodules is not supported; take the state dict of the submodule itself"
+        )

@@ -1,0 +1,13 @@
+"""`flambeau.distributed`, by the name of PyTorch's module of collectives."""
+
+from flambeau._absent import Absent as _Absent
+from flambeau.distributed.arguments import *  # noqa: F403
+from flambeau.distributed.collectives import *  # noqa: F403
+from flambeau.distributed.constants import default_pg_timeout as default_pg_timeout  # noqa: PLC0414
+from flambeau.distributed.objects import *  # noqa: F403
+from flambeau.distributed.peers import *  # noqa: F403
+from flambeau.distributed.process_group import *  # noqa: F403
+from flambeau.distributed.reduce_op import *  # noqa: F403
+from flambeau.distributed.work import *  # noqa: F403
+
+__getattr__ = _Absent(__name__)

@@ -1,0 +1,1 @@
+"""Processes that are started again when one fails: names that programs for torchrun import."""

@@ -1,0 +1,1 @@
+"""The errors of processes that a launcher has started."""
