@@ -73,7 +73,9 @@ class CheckpointWrapper(Module):
         """The state dict of the module itself."""
         return self._checkpoint_wrapped_module.state_dict(*args, **kwargs)
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any
+    ) -> None:
         for key in [each for each in state_dict if each.startswith(prefix)]:
             rest = key.removeprefix(prefix)
             if not rest.startswith(f"{_PREFIX}."):
