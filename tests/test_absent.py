@@ -122,7 +122,7 @@ def test_the_error_is_one_that_python_knows():
     [
         ("import flambeau.package", "package"),
         ("from flambeau.package import PackageImporter", "package"),
-        ("import flambeau.distributed.elastic", "distributed.elastic"),
+        ("import flambeau.distributed.pipelining", "distributed.pipelining"),
         ("from flambeau.nn.qat import Linear", "nn.qat"),
         ("from flambeau.nn import grad, Linear", "nn.grad"),
         ("from flambeau import package", "package"),
@@ -146,7 +146,7 @@ def test_other_imports_fail_as_ever():
 
 def test_whoever_asks_for_a_module_is_told_that_there_is_none():
     assert find_spec("flambeau.package") is None
-    assert find_spec("flambeau.distributed.elastic") is None
+    assert find_spec("flambeau.distributed.pipelining") is None
     assert find_spec("flambeau.nn") is not None
     assert "package" not in {each.name for each in pkgutil.iter_modules(flambeau.__path__)}
     # GLOBAL 'flambeau.package' 'PackageImporter'
@@ -202,5 +202,5 @@ def test_a_script_is_told_that_there_are_no_other_processes():
     assert dist.is_available()
     assert not dist.is_initialized()
     assert flambeau.distributed is dist
-    with pytest.raises(AttributeError, match=r"no attribute 'elastic': one process may own"):
-        _ = dist.elastic
+    with pytest.raises(AttributeError, match=r"no attribute 'pipelining': one process may own"):
+        _ = dist.pipelining

@@ -7,13 +7,11 @@ fits a model whose parameters are in another order, or divided in another way.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from typing import Any
 
 from flambeau.core.tensor import Tensor
 from flambeau.distributed.tensor.spreading import full_tensor, lies
 from flambeau.nn.module import Module
-from flambeau.optim.optimizer import Optimizer
 
 __all__ = [
     "StateDictOptions", "get_model_state_dict", "get_optimizer_state_dict", "get_state_dict",
@@ -89,7 +87,7 @@ def set_model_state_dict(
 
 def get_optimizer_state_dict(
     model: Module,
-    optimizers: Optimizer | Iterable[Optimizer],
+    optimizers: Any,
     *,
     submodules: Any = None,
     options: StateDictOptions | None = None,
@@ -124,7 +122,7 @@ def get_optimizer_state_dict(
 
 def set_optimizer_state_dict(
     model: Module,
-    optimizers: Optimizer | Iterable[Optimizer],
+    optimizers: Any,
     optim_state_dict: dict[str, Any],
     *,
     options: StateDictOptions | None = None,
@@ -170,7 +168,7 @@ def set_optimizer_state_dict(
 
 def get_state_dict(
     model: Module,
-    optimizers: Optimizer | Iterable[Optimizer],
+    optimizers: Any,
     *,
     submodules: Any = None,
     options: StateDictOptions | None = None,
@@ -182,7 +180,7 @@ def get_state_dict(
 
 def set_state_dict(
     model: Module,
-    optimizers: Optimizer | Iterable[Optimizer],
+    optimizers: Any,
     *,
     model_state_dict: dict[str, Any],
     optim_state_dict: dict[str, Any],
@@ -202,8 +200,8 @@ def _placed(value: Any, options: StateDictOptions) -> Any:
     return value.cpu() if options.cpu_offload else value
 
 
-def _several(optimizers: Optimizer | Iterable[Optimizer]) -> list[Optimizer]:
-    return [optimizers] if isinstance(optimizers, Optimizer) else [*optimizers]
+def _several(optimizers: Any) -> list[Any]:
+    return [optimizers] if hasattr(optimizers, "param_groups") else [*optimizers]
 
 
 def _names(model: Module) -> dict[Any, str]:
@@ -213,9 +211,7 @@ def _names(model: Module) -> dict[Any, str]:
     }
 
 
-def _by_number(
-    optimizer: Optimizer, state_dict: dict[str, Any], names: dict[Any, str]
-) -> dict[int, str]:
+def _by_number(optimizer: Any, state_dict: dict[str, Any], names: dict[Any, str]) -> dict[int, str]:
     """The names of an optimizer's parameters, by their numbers in its state dict."""
     found: dict[int, str] = {}
     for group, own in zip(state_dict["param_groups"], optimizer.param_groups, strict=True):
