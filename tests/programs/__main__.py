@@ -80,7 +80,7 @@ def largest(theirs: Any, ours: Any) -> float:
     for name in ours.files:
         eager = name.removeprefix("compiled ")
         if eager != name:
-            one = ours[eager if eager in ours.files else f"eager {eager}"]
+            one = ours[f"eager {eager}" if f"eager {eager}" in ours.files else eager]
             worst = max(worst, float(abs(one - ours[name]).max() / max(1e-6, abs(one).max())))
     return worst
 

@@ -125,7 +125,6 @@ def main():
         compiled.add_callback(Clock())
         compiled.train()
         found["compiled seconds"] = seconds
-        found["compiled first loss"] = logged(compiled, "loss")
     others = {
         "label smoothing": {"label_smoothing_factor": 0.1},
         "Adafactor": {"optim": "adafactor", "lr_scheduler_type": "linear"},
