@@ -91,6 +91,13 @@ def test_state_that_does_not_fit_is_refused():
         get_optimizer_state_dict(other, optimizer)
     with pytest.raises(KeyError, match=r"no group of the state dict has '0\.weight'"):
         set_optimizer_state_dict(model, optimizer, {"state": {}, "param_groups": []})
+    before, zeros = numbers(model), {k: v * 0 for k, v in model.state_dict().items()}
+    with pytest.raises(KeyError, match="no group"):
+        set_state_dict(
+            model, optimizer, model_state_dict=zeros,
+            optim_state_dict={"state": {}, "param_groups": []},
+        )  # fmt: skip
+    assert numbers(model) == before
     with pytest.raises(NotImplementedError, match="flatten_optimizer_state_dict"):
         StateDictOptions(flatten_optimizer_state_dict=True)
 

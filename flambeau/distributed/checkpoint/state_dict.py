@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any
 
 from flambeau.core.tensor import Tensor
+from flambeau.distributed.algorithms._checkpoint.checkpoint_wrapper import PREFIX
 from flambeau.distributed.tensor.spreading import full_tensor, lies
 from flambeau.nn.module import Module
 
@@ -137,33 +138,12 @@ def set_optimizer_state_dict(
 
     Raises:
         RuntimeError: A parameter of an optimizer is none of the model's.
-        KeyError: ``optim_state_dict`` has no group with a parameter.
+        KeyError: ``optim_state_dict`` has no group with a parameter. Nothing is loaded then.
     """
-    names = _names(model)
-    group_of = {
-        name: group for group in optim_state_dict["param_groups"] for name in group["params"]
-    }
-    for optimizer in _several(optimizers):
-        own = optimizer.state_dict()
-        by_number = _by_number(optimizer, own, names)
-        missing = [name for name in by_number.values() if name not in group_of]
-        if missing:
-            raise KeyError(
-                f"set_optimizer_state_dict(): no group of the state dict has {missing[0]!r}; give "
-                "it what get_optimizer_state_dict() gave for a model with the same parameters"
-            )
-        groups = [
-            group_of[by_number[group["params"][0]]] | {"params": group["params"]}
-            if group["params"]
-            else group
-            for group in own["param_groups"]
-        ]
-        state = {
-            number: optim_state_dict["state"][name]
-            for number, name in by_number.items()
-            if name in optim_state_dict["state"]
-        }
-        optimizer.load_state_dict({"state": state, "param_groups": groups})
+    several = _several(optimizers)
+    numbered = [_numbered(each, _names(model), optim_state_dict) for each in several]
+    for optimizer, state_dict in zip(several, numbered, strict=True):
+        optimizer.load_state_dict(state_dict)
 
 
 def get_state_dict(
@@ -186,9 +166,18 @@ def set_state_dict(
     optim_state_dict: dict[str, Any],
     options: StateDictOptions | None = None,
 ) -> Any:
-    """Load the state dicts of a model and of its optimizers."""
+    """Load the state dicts of a model and of its optimizers.
+
+    Raises:
+        RuntimeError: The model's state dict does not fit it, or a parameter of an optimizer is none
+            of the model's. Nothing is loaded then.
+        KeyError: ``optim_state_dict`` has no group with a parameter. Nothing is loaded then.
+    """
+    several = _several(optimizers)
+    for each in several:
+        _numbered(each, _names(model), optim_state_dict)
     result = set_model_state_dict(model, model_state_dict, options=options)
-    set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
+    set_optimizer_state_dict(model, several, optim_state_dict, options=options)
     return result
 
 
@@ -206,8 +195,7 @@ def _several(optimizers: Any) -> list[Any]:
 
 def _names(model: Module) -> dict[Any, str]:
     return {
-        parameter: name.replace("_checkpoint_wrapped_module.", "")
-        for name, parameter in model.named_parameters()
+        parameter: name.replace(f"{PREFIX}.", "") for name, parameter in model.named_parameters()
     }
 
 
@@ -224,6 +212,35 @@ def _by_number(optimizer: Any, state_dict: dict[str, Any], names: dict[Any, str]
                 )
             found[number] = names[parameter]
     return found
+
+
+def _numbered(
+    optimizer: Any, names: dict[Any, str], optim_state_dict: dict[str, Any]
+) -> dict[str, Any]:
+    """An optimizer's own state dict, whose parameters have numbers, from one by names."""
+    group_of = {
+        name: group for group in optim_state_dict["param_groups"] for name in group["params"]
+    }
+    own = optimizer.state_dict()
+    by_number = _by_number(optimizer, own, names)
+    missing = [name for name in by_number.values() if name not in group_of]
+    if missing:
+        raise KeyError(
+            f"set_optimizer_state_dict(): no group of the state dict has {missing[0]!r}; give "
+            "it what get_optimizer_state_dict() gave for a model with the same parameters"
+        )
+    groups = [
+        group_of[by_number[group["params"][0]]] | {"params": group["params"]}
+        if group["params"]
+        else group
+        for group in own["param_groups"]
+    ]
+    state = {
+        number: optim_state_dict["state"][name]
+        for number, name in by_number.items()
+        if name in optim_state_dict["state"]
+    }
+    return {"state": state, "param_groups": groups}
 
 
 def _refuse_submodules(submodules: Any) -> None:

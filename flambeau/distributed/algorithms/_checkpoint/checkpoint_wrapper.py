@@ -14,7 +14,8 @@ __all__ = [
     "CheckpointImpl", "CheckpointWrapper", "apply_activation_checkpointing", "checkpoint_wrapper",
 ]  # fmt: skip
 
-_PREFIX = "_checkpoint_wrapped_module"
+#: The name of the wrapped module in the names of parameters.
+PREFIX = "_checkpoint_wrapped_module"
 
 
 class CheckpointImpl(enum.Enum):
@@ -54,7 +55,7 @@ class CheckpointWrapper(Module):
         try:
             return super().__getattr__(name)
         except AttributeError:
-            return getattr(super().__getattr__(_PREFIX), name)
+            return getattr(super().__getattr__(PREFIX), name)
 
     def __getitem__(self, key: Any) -> Any:
         module: Any = self._checkpoint_wrapped_module
@@ -67,7 +68,7 @@ class CheckpointWrapper(Module):
     def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
         """The parameters by the names that they have in the module itself."""
         for name, parameter in super().named_parameters(*args, **kwargs):
-            yield name.replace(f"{_PREFIX}.", ""), parameter
+            yield name.replace(f"{PREFIX}.", ""), parameter
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """The state dict of the module itself."""
@@ -78,8 +79,8 @@ class CheckpointWrapper(Module):
     ) -> None:
         for key in [each for each in state_dict if each.startswith(prefix)]:
             rest = key.removeprefix(prefix)
-            if not rest.startswith(f"{_PREFIX}."):
-                state_dict[f"{prefix}{_PREFIX}.{rest}"] = state_dict.pop(key)
+            if not rest.startswith(f"{PREFIX}."):
+                state_dict[f"{prefix}{PREFIX}.{rest}"] = state_dict.pop(key)
 
 
 def checkpoint_wrapper(
