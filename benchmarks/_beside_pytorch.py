@@ -90,6 +90,9 @@ def _serve(column: Column, prepare: Prepare) -> None:
             if wanted != name:
                 step = None
                 gc.collect()
+                if column.library == "torch":
+                    # PyTorch compiles a function eight times at most, and runs it eagerly from then on.
+                    library.compiler.reset()
                 step, number = prepare(library, wanted, column.compiles)
                 name = wanted
             answer = {"seconds": _timed(column, step, calls), "number": number}
