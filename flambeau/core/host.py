@@ -17,6 +17,10 @@ from flambeau.core.modes import modes
 from flambeau.core.strides import is_in_order, offset_of
 from flambeau.core.tracers import check_alive
 
+# A program compares the values that it takes for granted at each call: of one tensor, not more
+# elements than these.
+MOST_ASKED = 4096
+
 
 class HostAccess:
     """The part of a Tensor's face that gives out its elements."""
@@ -70,13 +74,18 @@ class HostAccess:
                 )
         return self._host_array()
 
-    def _host_array(self) -> np.ndarray:
+    def _host_array(self, is_question: bool = False) -> np.ndarray:
+        """The elements as a NumPy array.
+
+        Args:
+            is_question: `modes.asking` was asked for them.
+        """
         array = self.jax()
         if modes.trace is not None:
             array = modes.trace.as_input(self._cell, array)
         if isinstance(array, Tracer):
             if modes.trace is not None:
-                modes.trace.refuse_value()
+                modes.trace.refuse_value(is_question)
             check_alive(array)
         return spanning.elements(array)
 
@@ -175,7 +184,12 @@ class HostAccess:
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers, or one number for a 0-d tensor."""
-        return self._host_array().tolist()
+        if modes.asking is None or self.numel() > MOST_ASKED:
+            return self._host_array().tolist()
+        array = self.jax()
+        if modes.trace is not None:
+            array = modes.trace.as_input(self._cell, array)
+        return modes.asking.value(array, lambda: self._host_array(is_question=True)).tolist()
 
     def __bool__(self) -> bool:
         if self.numel() != 1:
@@ -251,7 +265,7 @@ def _known_value(tracer: Tracer) -> Any:
         RuntimeError: The transformation does not, as vmap and compile do not.
     """
     if modes.trace is not None:
-        modes.trace.refuse_value(is_scalar=True)
+        modes.trace.refuse_value(is_question=True)
     check_alive(tracer)
     try:
         return np.asarray(tracer.reshape(()).item(), tracer.dtype)[()]

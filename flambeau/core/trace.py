@@ -347,13 +347,13 @@ class Trace(Block):
             return of_sharding(array.sharding)
         return get_default_device() if self.device is None else self.device
 
-    def refuse_value(self, is_scalar: bool = False) -> None:
+    def refuse_value(self, is_question: bool = False) -> None:
         """Fail, since the program being traced has no values yet.
 
         Args:
-            is_scalar: One number was asked for, which `modes.asking` might know.
+            is_question: `modes.asking` was asked, and another trace may know the answer.
         """
-        kind = AskedValueError if is_scalar else TracedValueError
+        kind = AskedValueError if is_question else TracedValueError
         raise kind(
             "the value of a tensor is not known while its program is being compiled: item(), "
             "tolist(), int(), float(), str(), print(), `if tensor:` and `while tensor:` cannot be "

@@ -9,14 +9,12 @@ import numpy as np
 from jax.core import Tracer
 
 from flambeau.core.cell import is_abstract
+from flambeau.core.host import MOST_ASKED
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import AskedValueError
 
 __all__: list[str] = []
-
-# A program compares the values that it takes for granted at each call: not more than these.
-_MOST = 4096
 
 
 def known_values(name: str, tensor: Tensor, advice: str = "") -> np.ndarray:
@@ -32,7 +30,7 @@ def known_values(name: str, tensor: Tensor, advice: str = "") -> np.ndarray:
         NotImplementedError: The tensor is on the meta device.
     """
     array = tensor._read()
-    if modes.asking is None or tensor.numel() > _MOST:
+    if modes.asking is None or tensor.numel() > MOST_ASKED:
         return present_values(name, array, advice)
     if modes.trace is not None:
         array = modes.trace.as_input(tensor._cell, array)

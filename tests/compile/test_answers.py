@@ -80,6 +80,27 @@ def test_a_float_is_taken_for_granted_once_two_calls_have_found_it():
     assert called(step, ONES, flambeau.tensor(0.25))[0].tolist() == [0.25] * 3
 
 
+def test_a_list_of_elements_is_taken_for_granted_too():
+    def picks(x, order):
+        axes = flambeau.arange(x.ndim).tolist()
+        return x.sum(axes) + x[order.tolist()]
+
+    step = flambeau.compile(picks, fullgraph=False)
+    orders = [flambeau.tensor(each) for each in ([2, 0], [1])]
+    for _ in range(4):
+        for order in orders:
+            result, ran = called(step, SOME, order)
+            assert result.tolist() == picks(SOME, order).tolist()
+    assert not ran
+    assert step.program_count == 2
+
+
+def test_other_elements_of_a_list_are_other_answers():
+    step = flambeau.compile(lambda x, order: x[order.tolist()], fullgraph=False)
+    for order in ([0, 1], [0, 1], [0, 1], [1, 0], [1, 0], [0, 1], [1, 0]):
+        assert step(SOME, flambeau.tensor(order)).tolist() == SOME[order].tolist()
+
+
 def repeated(step, numbers):
     for number in numbers:
         assert step(ONES, flambeau.tensor(number)).tolist() == [number] * 3
