@@ -44,13 +44,15 @@ def run(path: Path) -> dict[str, Any]:
             break
         numbers.append(np.load(folder / "numbers.npz"))
     theirs, ours = (*facts, {})[:2]
+    if ours.get("eager because"):
+        print(ours["eager because"], flush=True)
     if not problem and "compiled error" in ours:
         problem = f"compiled: {ours['compiled error'].strip().splitlines()[-1][:300]}"
     result: dict[str, Any] = {
         "version": theirs.get("version", ""),
         "run": theirs.get("run", ""),
         "difference": largest(*numbers) if len(numbers) == 2 else None,
-        "compiled": ours.get("compiled", True),
+        "compiled": not ours.get("eager because"),
         "seconds": {kind: [ours.get(kind), theirs.get(kind)] for kind in KINDS},
         "problem": problem,
     }
@@ -103,14 +105,16 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _times(seconds: list[float | None]) -> str:
+def _times(seconds: list[float | str | None]) -> str:
     ours, theirs = map(_time, seconds)
     return f"{ours} ({theirs})"
 
 
-def _time(seconds: float | None) -> str:
+def _time(seconds: float | str | None) -> str:
     if seconds is None:
         return "-"
+    if isinstance(seconds, str):
+        return seconds
     if seconds >= 0.1:
         return f"{seconds:.1f} s"
     return f"{seconds * 1000:.{0 if seconds >= 0.01 else 1}f} ms"

@@ -14,10 +14,12 @@ begin with ``compiled`` are compared with the same names without it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import inspect
 import json
+import signal
 import statistics
 import sys
 import time
@@ -25,10 +27,35 @@ import traceback
 import warnings
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 STEPS = 4
 TIMED = 7
+# Minutes that the first compiled step may take: PyTorch compiles some networks for longer.
+PATIENCE = 6
+
+
+class TooLongError(BaseException):
+    """A first compiled step took more than PATIENCE. Compilers catch every Exception."""
+
+
+@contextlib.contextmanager
+def bounded(minutes: float) -> Iterator[None]:
+    """Raise a TooLongError in the block after some minutes."""
+
+    def stop(*_: object) -> None:
+        raise TooLongError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, minutes * 60)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def load(path: str) -> Any:
@@ -85,7 +112,9 @@ def train(case: Any, compiled: bool, numbers: dict[str, Any], facts: dict[str, A
     losses, seconds = [], []
     for number in range(STEPS):
         began = time.perf_counter()
-        losses.append(float(run(*inputs)))
+        first = compiled and number == 0
+        with bounded(PATIENCE) if first else contextlib.nullcontext():
+            losses.append(float(run(*inputs)))
         seconds.append(time.perf_counter() - began)
         if number == 0 and not compiled:
             norms = [float(each.grad.norm()) for each in trained if each.grad is not None]
@@ -110,17 +139,7 @@ def main(path: str, folder: str, other: str | None = None) -> None:
     facts["version"] = importlib.metadata.version(case.PACKAGE.partition("[")[0])
     facts["run"] = " ".join((case.__doc__ or "").split()).rstrip(".")
     if not hasattr(case, "build"):
-        found, facts["compiled"] = listened_to(case.main)
-        if inspect.isgenerator(found):
-            for part in found:
-                numbers |= _in_numpy(part)
-                write(into, numbers, facts)
-            return
-        for kind, name in {"eager": "seconds", "compiled": "compiled seconds"}.items():
-            first, *others = found.pop(name, [None])
-            facts[f"{kind} first step"] = first
-            facts[f"{kind} later step"] = statistics.median(others) if others else None
-        numbers |= _in_numpy(found)
+        facts["eager because"] = heard(lambda: run_main(case, into, numbers, facts))
         write(into, numbers, facts)
         return
     model, inputs = train(case, False, numbers, facts)
@@ -132,18 +151,52 @@ def main(path: str, folder: str, other: str | None = None) -> None:
     numbers["loaded"] = [float(each.detach().norm()) for each in model.parameters()]
     write(into, numbers, facts)
     try:
-        _, facts["compiled"] = listened_to(lambda: train(case, True, numbers, facts))
+        facts["eager because"] = heard(lambda: train(case, True, numbers, facts))
+    except TooLongError:
+        facts["compiled first step"] = f"over {PATIENCE} min"
     except Exception:  # noqa: BLE001 (the compiled step is told of by itself)
         facts["compiled error"] = traceback.format_exc()
     write(into, numbers, facts)
 
 
-def listened_to(function: Any) -> tuple[Any, bool]:
-    """What `function` gives, and whether no warning says that a compiled function runs eagerly."""
+def run_main(case: Any, into: Path, numbers: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Run the ``main()`` of a case, and note what it gives or yields."""
+    found: Any = case.main()
+    for part in found if inspect.isgenerator(found) else [found]:
+        for kind, name in {"eager": "seconds", "compiled": "compiled seconds"}.items():
+            if name in part:
+                first, *others = part.pop(name)
+                facts[f"{kind} first step"] = first
+                facts[f"{kind} later step"] = statistics.median(others)
+        numbers.update(_in_numpy(part))
+        write(into, numbers, facts)
+
+
+def seconds_of(functions: list[Any]) -> dict[str, list[float]]:
+    """The ``seconds`` and ``compiled seconds`` of functions: the mean of their first calls, that
+    of their second ones, and so on."""
+    import torch
+
+    found = {}
+    for name in ("seconds", "compiled seconds"):
+        taken = []
+        for function in functions:
+            run = function if name == "seconds" else torch.compile(function)
+            taken.append([])
+            for _ in range(1 + TIMED):
+                began = time.perf_counter()
+                float(run())
+                taken[-1].append(time.perf_counter() - began)
+        found[name] = [statistics.mean(each) for each in zip(*taken, strict=True)]
+    return found
+
+
+def heard(function: Any) -> str:
+    """Call `function`; gives the warnings that a compiled function runs eagerly."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        found = function()
-    return found, not any("runs eagerly" in str(each.message) for each in said)
+        function()
+    return "\n".join(str(each.message) for each in said if "runs eagerly" in str(each.message))
 
 
 def _in_numpy(found: dict[str, Any]) -> dict[str, Any]:

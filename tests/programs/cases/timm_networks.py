@@ -1,4 +1,4 @@
-"""loss, logits and gradients of 37 convolutional architectures"""
+"""loss, logits, gradients of 37 convolutional architectures; MobileNet, RegNet, ConvNeXt timed"""
 
 PACKAGE = "timm"
 DEPTHS = {"depths": (1, 1, 1, 1)}
@@ -43,9 +43,10 @@ MODELS = {
     "tinynet_e": {},
     "tresnet_m": LAYERS,
 }
+TIMED = ("mobilenetv3_small_050", "regnetx_002", "test_convnext")
 
 
 def main():
     from cases.timm_transformers import results_of
 
-    return results_of(MODELS)
+    return results_of(MODELS, TIMED)

@@ -1,4 +1,4 @@
-"""loss, logits and gradients of 24 architectures for images, speech, and images with text"""
+"""loss, logits, gradients of 24 architectures for images and speech; ViT, Swin, Whisper timed"""
 
 import numpy as np
 import torch
@@ -83,6 +83,11 @@ MODELS = {
         "num_mel_bins": 8, "num_labels": 3,
     },
 }  # fmt: skip
+TIMED = (
+    "ViTForImageClassification",
+    "SwinForImageClassification",
+    "WhisperForConditionalGeneration",
+)
 
 
 def inputs_of(name):
@@ -123,6 +128,6 @@ def inputs_of(name):
 
 
 def main():
-    from cases.transformers_text import results_of
+    from cases.transformers_text import results_of, seconds_of
 
-    return results_of(MODELS, inputs_of)
+    return seconds_of(TIMED, MODELS, inputs_of) | results_of(MODELS, inputs_of)
