@@ -125,7 +125,8 @@ def train(case: Any, compiled: bool, numbers: dict[str, Any], facts: dict[str, A
         began = time.perf_counter()
         float(run(*inputs))
         seconds.append(time.perf_counter() - began)
-    facts[f"{kind} later step"] = statistics.median(seconds[STEPS:])
+    # The fastest, since other work on the machine disturbs the rest.
+    facts[f"{kind} later step"] = min(seconds[STEPS:])
     return model, inputs
 
 
@@ -173,8 +174,8 @@ def run_main(case: Any, into: Path, numbers: dict[str, Any], facts: dict[str, An
 
 
 def seconds_of(functions: list[Any]) -> dict[str, list[float]]:
-    """The ``seconds`` and ``compiled seconds`` of functions: the mean of their first calls, that
-    of their second ones, and so on."""
+    """The ``seconds`` and ``compiled seconds`` of functions, each with the mean of their first
+    calls and that of their fastest later ones."""
     import torch
 
     found = {}
@@ -182,11 +183,12 @@ def seconds_of(functions: list[Any]) -> dict[str, list[float]]:
         taken = []
         for function in functions:
             run = function if name == "seconds" else torch.compile(function)
-            taken.append([])
-            for _ in range(1 + TIMED):
+            seconds = []
+            for _ in range(STEPS + TIMED):
                 began = time.perf_counter()
                 float(run())
-                taken[-1].append(time.perf_counter() - began)
+                seconds.append(time.perf_counter() - began)
+            taken.append((seconds[0], min(seconds[STEPS:])))
         found[name] = [statistics.mean(each) for each in zip(*taken, strict=True)]
     return found
 
