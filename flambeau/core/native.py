@@ -16,7 +16,11 @@ import os
 import jax
 
 from flambeau.core.compiler import only_cpu
+from flambeau.core.heap import keep_memory
 from flambeau.core.warning import warn
+
+# Before JAX starts its threads.
+keep_memory()
 
 #: Of the interface to the library: what a kernel's name means, and its arguments.
 _VERSION = 1
