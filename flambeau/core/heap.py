@@ -18,8 +18,9 @@ __all__: list[str] = []
 # Parameters of `mallopt` in glibc's malloc.h.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -3, -4, -8
 
-_LARGEST_BLOCK = 1 << 30
-_LARGEST_FREE_END = (1 << 31) - 1
+# The largest block that is kept, and what may be free at the end of the heap: the most that these
+# parameters can say.
+_BYTES = (1 << 31) - 1
 
 
 def keep_memory() -> bool:
@@ -34,10 +35,10 @@ def keep_memory() -> bool:
     if mallopt is None:
         return False
     # An older glibc takes no threshold above 32 MB, but can be told to have no blocks of their own.
-    is_whole = mallopt(_MMAP_THRESHOLD, _LARGEST_BLOCK) or mallopt(_MMAP_MAX, 0)
+    is_whole = mallopt(_MMAP_THRESHOLD, _BYTES) or mallopt(_MMAP_MAX, 0)
     return bool(
         is_whole
-        and mallopt(_TRIM_THRESHOLD, _LARGEST_FREE_END)
+        and mallopt(_TRIM_THRESHOLD, _BYTES)
         # A thread's own heap has at most 64 MB, so all share the first one.
         and mallopt(_ARENA_MAX, 1)
     )
