@@ -36,6 +36,7 @@ STEPS = 4
 TIMED = 7
 # Minutes that the first compiled step may take: PyTorch compiles some networks for longer.
 PATIENCE = 6
+OVER = f"over {PATIENCE} min"
 
 
 class TooLongError(BaseException):
@@ -154,7 +155,7 @@ def main(path: str, folder: str, other: str | None = None) -> None:
     try:
         facts["eager because"] = heard(lambda: train(case, True, numbers, facts))
     except TooLongError:
-        facts["compiled first step"] = f"over {PATIENCE} min"
+        facts["compiled first step"] = OVER
     except Exception:  # noqa: BLE001 (the compiled step is told of by itself)
         facts["compiled error"] = traceback.format_exc()
     write(into, numbers, facts)
@@ -168,17 +169,18 @@ def run_main(case: Any, into: Path, numbers: dict[str, Any], facts: dict[str, An
             if name in part:
                 first, *others = part.pop(name)
                 facts[f"{kind} first step"] = first
-                facts[f"{kind} later step"] = statistics.median(others)
+                known = [each for each in others if each is not None]
+                facts[f"{kind} later step"] = statistics.median(known) if known else None
         numbers.update(_in_numpy(part))
         write(into, numbers, facts)
 
 
-def seconds_of(functions: list[Any]) -> dict[str, list[float]]:
+def seconds_of(functions: list[Any]) -> dict[str, list[Any]]:
     """The ``seconds`` and ``compiled seconds`` of functions, each with the mean of their first
     calls and that of their fastest later ones."""
     import torch
 
-    found = {}
+    found: dict[str, list[Any]] = {}
     for name in ("seconds", "compiled seconds"):
         taken = []
         for function in functions:
@@ -186,7 +188,11 @@ def seconds_of(functions: list[Any]) -> dict[str, list[float]]:
             seconds = []
             for _ in range(STEPS + TIMED):
                 began = time.perf_counter()
-                float(run())
+                try:
+                    with contextlib.nullcontext() if seconds else bounded(PATIENCE):
+                        float(run())
+                except TooLongError:
+                    return found | {name: [OVER, None]}
                 seconds.append(time.perf_counter() - began)
             taken.append((seconds[0], min(seconds[STEPS:])))
         found[name] = [statistics.mean(each) for each in zip(*taken, strict=True)]
