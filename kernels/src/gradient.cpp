@@ -7,6 +7,7 @@
 #include "memory.h"
 #include "micro.h"
 #include "plan.h"
+#include "transpose.h"
 
 namespace flambeau {
 
@@ -14,8 +15,6 @@ namespace {
 
 // Sums over shorter rows than this go over several samples at once.
 constexpr std::int64_t kLongEnough = 1024;
-// Rows that are hardly longer when they are filled up to whole vectors.
-constexpr std::int64_t kManyPositions = 128;
 // The copies of these samples have at most so many numbers.
 constexpr std::int64_t kMost = 2 * 1024 * 1024;
 
@@ -134,13 +133,30 @@ Division division_of(const Convolution& shape, std::int64_t positions, std::int6
 class ByChannels {
  public:
   ByChannels(const Convolution& shape, const Pool& pool)
-      : shape_(shape), plan_(plan_of_results(shape)), pool_(pool) {
-    const std::int64_t size = copy_size() + blocks_ * loops_.rows * count();
-    division_ = division_of(shape, count(), size, blocks_, pool);
-    for (std::int64_t sample = 0; sample < division_.together; ++sample) {
-      for (const std::int64_t position : places_.positions) {
-        offsets_.push_back(static_cast<std::int32_t>(sample * copy_size() + position * panel_));
+      : shape_(shape), pool_(pool), size_(extent_of(shape)) {
+    for_each(shape.image, [&](std::int64_t, const Sizes& at) {
+      bool is_read = true;
+      Sizes place;
+      for (int each = 0; each < 3; ++each) {
+        place[each] = at[each] + shape.before[each];
+        is_read = is_read && place[each] >= 0 && place[each] < size_[each];
       }
+      // What no tap reads goes behind the copy.
+      const std::int64_t position = is_read ? index_of(place) : product_of(size_);
+      places_.push_back(static_cast<std::int32_t>(position * width_));
+    });
+    for_each(shape.kernel, [&](std::int64_t, const Sizes& at) {
+      taps_.push_back(index_of({at[0] * shape.dilation[0], at[1] * shape.dilation[1],
+                                at[2] * shape.dilation[2]}) * width_);
+    });
+    division_ = division_of(shape, count(), copy_size() + blocks_ * loops_.rows * count(), blocks_,
+                            pool);
+    for (std::int64_t sample = 0; sample < division_.together; ++sample) {
+      for_each(shape.result, [&](std::int64_t, const Sizes& at) {
+        const std::int64_t position = index_of(
+            {at[0] * shape.stride[0], at[1] * shape.stride[1], at[2] * shape.stride[2]});
+        offsets_.push_back(static_cast<std::int32_t>(sample * copy_size() + position * width_));
+      });
     }
   }
 
@@ -170,20 +186,22 @@ class ByChannels {
   }
 
  private:
-  std::int64_t count() const { return static_cast<std::int64_t>(places_.positions.size()); }
-  std::int64_t copy_size() const { return plan_.channel_size() * round_up(width_, panel_); }
+  std::int64_t count() const { return product_of(shape_.result); }
+  std::int64_t copy_size() const { return (product_of(size_) + 1) * width_; }
+  std::int64_t index_of(const Sizes& at) const {
+    return (at[0] * size_[1] + at[1]) * size_[2] + at[2];
+  }
 
   // Adds up part of the gradient of a group over a range of samples.
   void sum(std::int64_t range, std::int64_t group, std::int64_t part, const float* cotangents,
            const float* images, float* sums) const {
     const std::int64_t taps = product_of(shape_.kernel), rows = loops_.rows;
     const std::int64_t together = division_.together, row_size = blocks_ * rows * count();
-    const std::int64_t bundle = loops_.lanes * plan_.channel_size();
-    Memory memory(together * (copy_size() + row_size) + bundle + rows * panel_);
+    Memory memory(together * (copy_size() + row_size) + rows * panel_);
     float* copies = memory.data();
     float* row_copies = copies + together * copy_size();
-    float* channels = row_copies + together * row_size;
-    float* found = channels + bundle;
+    float* found = row_copies + together * row_size;
+    std::fill(copies, row_copies, 0.0f);  // the borders stay so
 
     const std::int64_t first = shape_.samples * range / division_.ranges;
     const std::int64_t last = shape_.samples * (range + 1) / division_.ranges;
@@ -192,22 +210,28 @@ class ByChannels {
       const std::int64_t terms = samples * count();
       for (std::int64_t sample = 0; sample < samples; ++sample) {
         const std::int64_t at = (begin + sample) * shape_.groups + group;
-        copy_images(images + at * shape_.inputs * product_of(shape_.image), channels,
+        copy_images(images + at * shape_.inputs * product_of(shape_.image),
                     copies + sample * copy_size());
         copy_rows(cotangents + at * shape_.outputs * count(), sample * count(), terms, row_copies);
       }
+      const Run run{0, 0};
       for (std::int64_t block = part; block < blocks_; block += division_.parts) {
         const std::int64_t outputs = std::min(rows, shape_.outputs - block * rows);
-        for (std::int64_t column = 0; column < width_; column += panel_) {
-          const std::int64_t columns = std::min(panel_, width_ - column);
-          const float* panel = copies + column * plan_.channel_size();
-          for (std::int64_t tap = 0; tap < taps; ++tap) {
-            loops_.product(terms, row_copies + block * rows * terms, offsets_.data(),
-                           panel + plan_.passes[0].shifts[tap] * panel_, found, panel_,
-                           static_cast<int>(columns / loops_.lanes));
-            for (std::int64_t row = 0; row < outputs; ++row) {
-              float* to = sums + ((block * rows + row) * taps + tap) * width_ + column;
-              for (std::int64_t each = 0; each < columns; ++each) to[each] += found[row * panel_ + each];
+        // The vectors of all taps, one after the other.
+        for (std::int64_t first = 0; first < taps * vectors_; first += loops_.vectors) {
+          const std::int64_t count = std::min<std::int64_t>(loops_.vectors, taps * vectors_ - first);
+          Column columns[kMostVectors];
+          for (std::int64_t each = first; each < first + count; ++each) {
+            columns[each - first] = {
+                copies + taps_[each / vectors_] + each % vectors_ * loops_.lanes,
+                found + (each - first) * loops_.lanes};
+          }
+          loops_.product({&run, 1, offsets_.data(), terms}, row_copies + block * rows * terms, columns,
+                         panel_, static_cast<int>(count));
+          for (std::int64_t row = 0; row < outputs; ++row) {
+            float* to = sums + (block * rows + row) * taps * width_ + first * loops_.lanes;
+            for (std::int64_t each = 0; each < count * loops_.lanes; ++each) {
+              to[each] += found[row * panel_ + each];
             }
           }
         }
@@ -215,19 +239,15 @@ class ByChannels {
     }
   }
 
-  // Copies the images of a sample in panels of channels, with one row for each position. Vectors
-  // that have no channel are not read.
-  void copy_images(const float* from, float* channels, float* to) const {
-    const std::int64_t size = plan_.channel_size(), lanes = loops_.lanes;
-    for (std::int64_t first = 0; first < width_; first += lanes) {
-      const std::int64_t count = std::min(lanes, shape_.inputs - first);
-      for (std::int64_t each = 0; each < count; ++each) {
-        copy_channel(plan_, from + (first + each) * product_of(shape_.image), channels + each * size);
-      }
-      std::fill(channels + count * size, channels + lanes * size, 0.0f);
-      float* into = to + first / panel_ * panel_ * size + first % panel_;
-      for (std::int64_t position = 0; position < size; ++position, into += panel_) {
-        for (std::int64_t each = 0; each < lanes; ++each) into[each] = channels[each * size + position];
+  // Copies the images of a sample with the channels of each position side by side.
+  void copy_images(const float* from, float* to) const {
+    const std::int64_t size = product_of(shape_.image), lanes = loops_.lanes;
+    for (std::int64_t channel = 0; channel < shape_.inputs; channel += lanes) {
+      const int rows = static_cast<int>(std::min(lanes, shape_.inputs - channel));
+      for (std::int64_t position = 0; position < size; position += lanes) {
+        const int columns = static_cast<int>(std::min(lanes, size - position));
+        loops_.transpose(rows, columns, from + channel * size + position, size, to + channel,
+                         places_.data() + position);
       }
     }
   }
@@ -237,23 +257,22 @@ class ByChannels {
     const std::int64_t rows = loops_.rows;
     for (std::int64_t block = 0; block < blocks_; ++block) {
       const std::int64_t used = std::min(rows, shape_.outputs - block * rows);
-      const float* own = from + block * rows * count();
       float* into = to + (block * terms + begin) * rows;
-      for (std::int64_t position = 0; position < count(); ++position, into += rows) {
-        for (std::int64_t row = 0; row < used; ++row) into[row] = own[row * count() + position];
-        for (std::int64_t row = used; row < rows; ++row) into[row] = 0;
-      }
+      if (used < rows) std::fill(into, into + count() * rows, 0.0f);
+      transpose(used, count(), from + block * rows * count(), count(), into, rows);
     }
   }
 
   const Micro& loops_ = micro();
   const Convolution& shape_;
-  Plan plan_;
-  const Pool& pool_;
   const std::int64_t panel_ = loops_.lanes * loops_.vectors;
-  std::int64_t width_ = round_up(shape_.inputs, loops_.lanes);
+  std::int64_t vectors_ = ceil_div(shape_.inputs, loops_.lanes);  // of each position
+  std::int64_t width_ = vectors_ * loops_.lanes;
   std::int64_t blocks_ = ceil_div(shape_.outputs, loops_.rows);
-  Places places_ = places_of(plan_, plan_.passes[0], shape_.result);
+  const Pool& pool_;
+  Sizes size_;                        // of a copy, with its border of zeros
+  std::vector<std::int32_t> places_;  // of the positions of an image in its copy
+  std::vector<std::int64_t> taps_;    // where each begins in a copy
   Division division_;
   std::vector<std::int32_t> offsets_;  // of all terms
 };
@@ -262,10 +281,8 @@ class ByChannels {
 
 void convolve_filters(const Convolution& shape, const float* cotangents, const float* images,
                       float* filters, const Pool& pool) {
-  // Whole vectors of channels, or nearly; single taps do not pay for turning the images round.
-  const bool fills = 2 * round_up(shape.inputs, micro().lanes) <= 3 * shape.inputs;
-  const bool is_single = product_of(shape.kernel) == 1;
-  if (fills && !(is_single && product_of(shape.result) >= kManyPositions)) {
+  // Whole vectors of channels, or nearly.
+  if (2 * round_up(shape.inputs, micro().lanes) <= 3 * shape.inputs) {
     ByChannels(shape, pool).run(cotangents, images, filters);
   } else {
     by_positions(shape, cotangents, images, filters, pool);

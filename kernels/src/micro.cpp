@@ -3,6 +3,8 @@
 
 #include "micro.h"
 
+#include <utility>
+
 #include "vector.h"
 
 namespace flambeau {
@@ -14,33 +16,101 @@ constexpr int kLeft = FLAMBEAU_LEFT;
 constexpr int kRight = FLAMBEAU_RIGHT;
 
 template <int kCount>
-void product_of(std::int64_t terms, const float* weights, const std::int32_t* offsets,
-                const float* image, float* out, std::int64_t pitch) {
+void product_of(const Terms& terms, const float* weights, const Column* columns,
+                std::int64_t pitch) {
   Vector sums[kRows][kCount] = {};
-  for (std::int64_t term = 0; term < terms; ++term) {
-    const float* columns = image + offsets[term];
-    Vector values[kCount];
-    for (int each = 0; each < kCount; ++each) values[each] = load(columns + each * kLanes);
-    for (int row = 0; row < kRows; ++row) {
-      const float weight = weights[term * kRows + row];
-      for (int each = 0; each < kCount; ++each) sums[row][each] += weight * values[each];
+  for (const Run* run = terms.runs; run != terms.runs + terms.run_count; ++run) {
+    const float* own = weights + run->weights;
+    const float* from[kCount];
+    for (int each = 0; each < kCount; ++each) from[each] = columns[each].from + run->column;
+    for (std::int64_t term = 0; term < terms.count; ++term, own += kRows) {
+      Vector values[kCount];
+      for (int each = 0; each < kCount; ++each) values[each] = load(from[each] + terms.offsets[term]);
+      for (int row = 0; row < kRows; ++row) {
+        for (int each = 0; each < kCount; ++each) sums[row][each] += own[row] * values[each];
+      }
     }
   }
   for (int row = 0; row < kRows; ++row) {
     for (int each = 0; each < kCount; ++each) {
-      store(out + row * pitch + each * kLanes, sums[row][each]);
+      store(columns[each].to + row * pitch, sums[row][each]);
     }
   }
 }
 
-void product(std::int64_t terms, const float* weights, const std::int32_t* offsets,
-             const float* image, float* out, std::int64_t pitch, int count) {
-  static_assert(kVectors >= 1 && kVectors <= 4, "one case for each count");
+void product(const Terms& terms, const float* weights, const Column* columns, std::int64_t pitch, int count) {
+  static_assert(kVectors >= 1 && kVectors <= kMostVectors, "one case for each count");
   switch (count) {
-    case 1: return product_of<1>(terms, weights, offsets, image, out, pitch);
-    case 2: return product_of<kVectors < 2 ? 1 : 2>(terms, weights, offsets, image, out, pitch);
-    case 3: return product_of<kVectors < 3 ? 1 : 3>(terms, weights, offsets, image, out, pitch);
-    default: return product_of<kVectors>(terms, weights, offsets, image, out, pitch);
+    case 1: return product_of<1>(terms, weights, columns, pitch);
+    case 2: return product_of<kVectors < 2 ? 1 : 2>(terms, weights, columns, pitch);
+    case 3: return product_of<kVectors < 3 ? 1 : 3>(terms, weights, columns, pitch);
+    default: return product_of<kVectors>(terms, weights, columns, pitch);
+  }
+}
+
+// The numbers of two vectors in turn, of their first or their second halves.
+template <std::size_t... kAt>
+void zip(const Vector& a, const Vector& b, Vector& low, Vector& high, std::index_sequence<kAt...>) {
+  low = __builtin_shufflevector(a, b, (kAt / 2 + kAt % 2 * kLanes)...);
+  high = __builtin_shufflevector(a, b, (kLanes / 2 + kAt / 2 + kAt % 2 * kLanes)...);
+}
+
+// Zipping the first half of the rows with the second one turns the bits of row and column by one
+// place, so as many times as there are bits turn the matrix round.
+void turn(Vector (&rows)[kLanes]) {
+#pragma GCC unroll 4
+  for (int size = 1; size < kLanes; size *= 2) {
+    Vector zipped[kLanes];
+    for (int row = 0; row < kLanes / 2; ++row) {
+      zip(rows[row], rows[row + kLanes / 2], zipped[2 * row], zipped[2 * row + 1],
+          std::make_index_sequence<kLanes>());
+    }
+    for (int row = 0; row < kLanes; ++row) rows[row] = zipped[row];
+  }
+}
+
+void transpose(int rows, int columns, const float* from, std::int64_t pitch, float* to,
+               const std::int32_t* places) {
+  Vector own[kLanes];
+  if (rows == kLanes && columns == kLanes) {
+    for (int row = 0; row < kLanes; ++row) own[row] = load(from + row * pitch);
+    turn(own);
+    for (int column = 0; column < kLanes; ++column) store(to + places[column], own[column]);
+  } else {
+    for (int row = 0; row < kLanes; ++row) {
+      own[row] = row < rows ? load_part(from + row * pitch, columns) : Vector{};
+    }
+    turn(own);
+    for (int column = 0; column < columns; ++column) {
+      store_part(to + places[column], own[column], rows);
+    }
+  }
+}
+
+void spread(std::int64_t tiles, const float* from, std::int64_t start, std::int64_t width,
+            float* to, std::int64_t pitch) {
+  const auto at = [&](std::int64_t place) {
+    return place >= 0 && place < width ? load(from + place * kLanes) : Vector{};
+  };
+  Vector x0 = at(start), x1 = at(start + 1);
+  for (std::int64_t tile = 0; tile < tiles; ++tile, to += 4 * pitch) {
+    const Vector x2 = at(start + 2 * tile + 2), x3 = at(start + 2 * tile + 3);
+    store(to, x0 - x2);
+    store(to + pitch, x1 + x2);
+    store(to + 2 * pitch, x2 - x1);
+    store(to + 3 * pitch, x1 - x3);
+    x0 = x2;
+    x1 = x3;
+  }
+}
+
+void merge(std::int64_t width, const float* from, float* to) {
+  for (std::int64_t column = 0; column < width; column += 2, from += 4 * kLanes) {
+    const Vector m1 = load(from + kLanes), m2 = load(from + 2 * kLanes);
+    store(to + column * kLanes, load(from) + (m1 + m2));
+    if (column + 1 < width) {
+      store(to + (column + 1) * kLanes, (m1 - m2) - load(from + 3 * kLanes));
+    }
   }
 }
 
@@ -72,7 +142,7 @@ void gradient(std::int64_t samples, std::int64_t positions, const float* const* 
 }  // namespace
 
 extern const Micro FLAMBEAU_MICRO;
-const Micro FLAMBEAU_MICRO = {FLAMBEAU_NAME, kRows, kLanes,  kVectors, product,
-                              kLeft,         kRight, gradient};
+const Micro FLAMBEAU_MICRO = {FLAMBEAU_NAME, kRows, kLanes, kVectors, product,
+                              transpose,     spread, merge,  kLeft,   kRight, gradient};
 
 }  // namespace flambeau

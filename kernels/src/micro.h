@@ -7,6 +7,27 @@
 
 namespace flambeau {
 
+constexpr int kMostVectors = 4;
+
+// Terms of a sum: in each run, the same number of them. Term t of a run reads its weights
+// t * rows behind those of the run, and its column offsets[t] behind that of the run.
+struct Run {
+  std::int64_t weights;
+  std::int64_t column;
+};
+struct Terms {
+  const Run* runs;
+  std::int64_t run_count;
+  const std::int32_t* offsets;
+  std::int64_t count;  // of each run
+};
+
+// A vector of columns: where it is read, and where its first row of sums goes.
+struct Column {
+  const float* from;
+  float* to;
+};
+
 // The loops of one instruction set.
 struct Micro {
   const char* name;
@@ -15,11 +36,27 @@ struct Micro {
   int rows;
   int lanes;
   int vectors;
-  // out[row * pitch + column] = sum over term of
-  //     weights[term * rows + row] * image[offsets[term] + column],
-  // for `count` vectors of columns, at most `vectors`.
-  void (*product)(std::int64_t terms, const float* weights, const std::int32_t* offsets,
-                  const float* image, float* out, std::int64_t pitch, int count);
+  // columns[each].to[row * pitch + lane] = sum over terms of weight[row] * columns[each].from[lane],
+  // for `count` columns, at most `vectors`. The terms say where weights and columns are read.
+  void (*product)(const Terms& terms, const float* weights, const Column* columns,
+                  std::int64_t pitch, int count);
+
+  // to[places[column] + row] = from[row * pitch + column], for at most `lanes` rows and columns.
+  void (*transpose)(int rows, int columns, const float* from, std::int64_t pitch, float* to,
+                    const std::int32_t* places);
+
+  // A row of 3 taps by tiles of two results, each from four numbers that are multiplied once:
+  //
+  //   y[0] = m[0] + m[1] + m[2],  y[1] = m[1] - m[2] - m[3],  m[k] = u[k] * v[k],
+  //   v = {x[0] - x[2], x[1] + x[2], x[2] - x[1], x[1] - x[3]},
+  //   u = {w[0], (w[0] + w[1] + w[2]) / 2, (w[0] - w[1] + w[2]) / 2, w[2]}.
+  //
+  // `spread` gives the v of all tiles, `pitch` numbers from one to the next, from a row of `width`
+  // vectors x; tile 0 begins with x[start], and beyond the row is 0. `merge` gives y from all m.
+  // (Shmuel Winograd, Arithmetic Complexity of Computations, 1980.)
+  void (*spread)(std::int64_t tiles, const float* from, std::int64_t start, std::int64_t width,
+                 float* to, std::int64_t pitch);
+  void (*merge)(std::int64_t width, const float* from, float* to);
 
   // `gradient` computes this many rows and columns at once.
   int left_rows;

@@ -5,31 +5,25 @@
 #include <limits>
 
 namespace flambeau {
-namespace {
-
-// Calls visit(index, place) for each index below the sizes, in the order of memory.
-template <typename Visit>
-void for_each(const Sizes& sizes, Visit visit) {
-  std::int64_t index = 0;
-  Sizes at;
-  for (at[0] = 0; at[0] < sizes[0]; ++at[0]) {
-    for (at[1] = 0; at[1] < sizes[1]; ++at[1]) {
-      for (at[2] = 0; at[2] < sizes[2]; ++at[2]) visit(index++, at);
-    }
-  }
-}
-
-}  // namespace
-
 bool is_possible(const Convolution& shape) {
   const std::int64_t most = std::numeric_limits<std::int32_t>::max() / 4;
   // Also with channels filled up to whole vectors.
   const std::int64_t inputs = round_up(shape.inputs, 64), outputs = round_up(shape.outputs, 64);
   if (inputs * outputs * product_of(shape.kernel) > most) return false;
+  if (inputs * product_of(extent_of(shape)) > most) return false;
   for (const Plan& plan : {plan_of_results(shape), plan_of_images(shape)}) {
     if (std::max(inputs, outputs) * plan.channel_size() > most) return false;
   }
   return true;
+}
+
+Sizes extent_of(const Convolution& shape) {
+  Sizes extent;
+  for (int each = 0; each < 3; ++each) {
+    extent[each] = (shape.result[each] - 1) * shape.stride[each] +
+                   (shape.kernel[each] - 1) * shape.dilation[each] + 1;
+  }
+  return extent;
 }
 
 Plan plan_of_results(const Convolution& shape) {

@@ -31,6 +31,18 @@ inline std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return floor_div(a + b - 1, b); }
 inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
+// Calls visit(index, place) for each index below the sizes, in the order of memory.
+template <typename Visit>
+void for_each(const Sizes& sizes, Visit visit) {
+  std::int64_t index = 0;
+  Sizes at;
+  for (at[0] = 0; at[0] < sizes[0]; ++at[0]) {
+    for (at[1] = 0; at[1] < sizes[1]; ++at[1]) {
+      for (at[2] = 0; at[2] < sizes[2]; ++at[2]) visit(index++, at);
+    }
+  }
+}
+
 // An image of a copy: its element a is element a * step + start of the source.
 struct Image {
   Sizes start;
@@ -82,6 +94,9 @@ struct Places {
   std::vector<std::int64_t> targets;
 };
 Places places_of(const Plan& plan, const Pass& pass, const Sizes& target);
+
+// The elements of an image from the first to the last that a tap reads, with zeros around it.
+Sizes extent_of(const Convolution& shape);
 
 // The results from a copy of the images.
 Plan plan_of_results(const Convolution& shape);

@@ -1,4 +1,4 @@
-// Results of convolutions and gradients by images: the passes of a plan.
+// Tasks with long rows: vectors hold positions side by side, in the passes of a plan.
 
 #include <algorithm>
 #include <functional>
@@ -85,7 +85,8 @@ class Product {
   void compute(std::size_t at, std::int64_t group, std::int64_t part, std::int64_t parts,
                const float* copy, float* found, float* to) const {
     const Pass& pass = plan_.passes[at];
-    const std::int64_t terms = static_cast<std::int64_t>(offsets_[at].size());
+    const Run run{0, 0};
+    const Terms terms{&run, 1, offsets_[at].data(), static_cast<std::int64_t>(offsets_[at].size())};
     const std::int64_t positions = plan_.positions(pass), target_size = product_of(target_);
     const float* weights = weights_[group * plan_.passes.size() + at].data();
     const bool has_gaps = !plan_.is_dense(pass, target_);
@@ -98,11 +99,15 @@ class Product {
         std::int64_t stored = begin;
         for (std::int64_t place = begin; place < end; place += block_) {
           const bool fits = is_whole && !has_gaps && place + block_ <= end;
-          const std::int64_t count =
-              std::min<std::int64_t>(loops_.vectors, ceil_div(end - place, loops_.lanes));
-          loops_.product(terms, weights + first * terms, offsets_[at].data(), copy + place,
-                         fits ? to + first * target_size + place : found + place - begin,
-                         fits ? target_size : tile_, static_cast<int>(count));
+          const int count = static_cast<int>(
+              std::min<std::int64_t>(loops_.vectors, ceil_div(end - place, loops_.lanes)));
+          float* into = fits ? to + first * target_size + place : found + place - begin;
+          Column columns[kMostVectors];
+          for (int each = 0; each < count; ++each) {
+            columns[each] = {copy + place + each * loops_.lanes, into + each * loops_.lanes};
+          }
+          loops_.product(terms, weights + first * terms.count, columns, fits ? target_size : tile_,
+                         count);
           if (fits) stored = place + block_;
         }
         if (stored == end) continue;
@@ -125,61 +130,11 @@ class Product {
   std::vector<std::vector<std::int32_t>> offsets_;  // of each pass
 };
 
-// Whether fewer vectors are computed with filters side by side than with positions.
-bool is_short(const Task& task) {
-  const Micro& loops = micro();
-  std::int64_t by_positions = 0, by_filters = 0;
-  for (const Pass& pass : task.plan.passes) {
-    by_positions +=
-        ceil_div(task.plan.positions(pass), loops.lanes) * round_up(task.rows, loops.rows);
-    // Bringing the positions side by side takes about as long as two vectors.
-    by_filters += product_of(pass.count) * (ceil_div(task.rows, loops.lanes) + 2);
-  }
-  return by_filters < by_positions;
-}
-
-void run(const Task& task, std::int64_t samples, const float* source, float* results,
-         const Pool& pool) {
-  if (is_short(task)) {
-    run_short(task, samples, source, results, pool);
-  } else {
-    Product(task, pool).run(samples, source, results);
-  }
-}
-
 }  // namespace
 
-std::vector<std::int32_t> offsets_of(const Plan& plan, const Pass& pass, std::int64_t channels) {
-  std::vector<std::int32_t> found;
-  for (std::int64_t channel = 0; channel < channels; ++channel) {
-    for (const std::int64_t shift : pass.shifts) {
-      found.push_back(static_cast<std::int32_t>(channel * plan.channel_size() + shift));
-    }
-  }
-  return found;
-}
-
-void convolve(const Convolution& shape, const float* images, const float* filters, float* results,
-              const Pool& pool) {
-  const std::int64_t taps = product_of(shape.kernel);
-  const auto filters_of = [&](std::int64_t group) {
-    return Filters{filters + group * shape.outputs * shape.inputs * taps, shape.outputs,
-                   shape.inputs * taps, shape.inputs, taps};
-  };
-  run({plan_of_results(shape), shape.groups, shape.inputs, shape.outputs, shape.result, filters_of},
-      shape.samples, images, results, pool);
-}
-
-void convolve_images(const Convolution& shape, const float* cotangents, const float* filters,
-                     float* images, const Pool& pool) {
-  const std::int64_t taps = product_of(shape.kernel);
-  const auto filters_of = [&](std::int64_t group) {
-    return Filters{filters + group * shape.outputs * shape.inputs * taps, shape.inputs, taps,
-                   shape.outputs, shape.inputs * taps};
-  };
-  // Each element belongs to one pass, also if no tap reaches it.
-  run({plan_of_images(shape), shape.groups, shape.outputs, shape.inputs, shape.image, filters_of},
-      shape.samples, cotangents, images, pool);
+void run_by_positions(const Task& task, std::int64_t samples, const float* source, float* results,
+                      const Pool& pool) {
+  Product(task, pool).run(samples, source, results);
 }
 
 }  // namespace flambeau

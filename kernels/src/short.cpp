@@ -79,9 +79,15 @@ class Short {
     for (std::int64_t column = part * width_; column < task_.rows; column += parts * width_) {
       const std::int64_t columns = std::min(width_, task_.rows - column);
       const int vectors = static_cast<int>(ceil_div(columns, loops_.lanes));
+      const Run run{0, 0};
+      Column panel[kMostVectors];
+      for (int each = 0; each < vectors; ++each) {
+        panel[each] = {filters_[group].data() + column * terms() + each * loops_.lanes,
+                       found + each * loops_.lanes};
+      }
       for (std::int64_t first = 0; first < all; first += loops_.rows) {
-        loops_.product(terms(), brought + first / loops_.rows * block, rows_.data(),
-                       filters_[group].data() + column * terms(), found, width_, vectors);
+        loops_.product({&run, 1, rows_.data(), terms()}, brought + first / loops_.rows * block, panel,
+                       width_, vectors);
         const std::int64_t last = std::min<std::int64_t>(all, first + loops_.rows);
         for (std::int64_t index = first; index < last; ++index) {
           float* result = to + index / count() * sample_size + column * target_size +
@@ -105,8 +111,8 @@ class Short {
 
 }  // namespace
 
-void run_short(const Task& task, std::int64_t samples, const float* source, float* results,
-               const Pool& pool) {
+void run_by_filters(const Task& task, std::int64_t samples, const float* source, float* results,
+                    const Pool& pool) {
   const Micro& loops = micro();
   std::vector<Short> passes;
   std::int64_t largest = 1;

@@ -24,8 +24,26 @@ struct Filters {
   }
 };
 
+// A tap, and the element of the source that it reads.
+struct Meeting {
+  std::int64_t tap;
+  std::int64_t place;
+};
+// In each dimension, those of each element of the target.
+using Meetings = std::array<std::vector<std::vector<Meeting>>, 3>;
+
+// Rows of results that tiles can compute (Micro::spread): of 3 taps, without strides and gaps.
+struct Tiling {
+  bool is_possible;
+  std::int64_t start;  // what element 0 reads first
+  bool is_reversed;    // the last tap is the first
+};
+
 struct Task {
   Plan plan;
+  Meetings meetings;
+  Sizes kernel;
+  Tiling tiling;
   std::int64_t groups;
   std::int64_t channels;  // of the source, in each group
   std::int64_t rows;      // channels of the target, in each group
@@ -36,8 +54,15 @@ struct Task {
 // Where the terms of a pass begin in the copy of a sample.
 std::vector<std::int32_t> offsets_of(const Plan& plan, const Pass& pass, std::int64_t channels);
 
-// Computes a task whose images are small.
-void run_short(const Task& task, std::int64_t samples, const float* source, float* results,
-               const Pool& pool);
+// How many numbers of the source lie side by side at once: most of a core's cache.
+constexpr std::int64_t kStrip = 192 * 1024;
+
+// Computes a task with vectors of positions, of samples, or of filters.
+void run_by_positions(const Task& task, std::int64_t samples, const float* source, float* results,
+                      const Pool& pool);
+void run_interleaved(const Task& task, std::int64_t samples, bool is_tiled, const float* source,
+                     float* results, const Pool& pool);
+void run_by_filters(const Task& task, std::int64_t samples, const float* source, float* results,
+                    const Pool& pool);
 
 }  // namespace flambeau

@@ -14,7 +14,9 @@ std::int64_t size_of(const Sizes& sizes) { return sizes[0] * sizes[1] * sizes[2]
 
 Convolution any_shape() {
   Convolution shape;
-  shape.samples = between(1, 5);
+  // Few samples and many take different ways.
+  const bool has_many = between(0, 2) == 0;
+  shape.samples = has_many ? between(8, 35) : between(1, 5);
   shape.groups = between(0, 3) == 0 ? between(2, 3) : 1;
   // Few channels and many take different ways.
   shape.inputs = between(0, 2) == 0 ? between(10, 50) : between(1, 9);
@@ -26,7 +28,7 @@ Convolution any_shape() {
     shape.stride[each] = used ? between(1, 3) : 1;
     shape.dilation[each] = used ? between(1, 3) : 1;
     shape.before[each] = used ? between(-1, 3) : 0;
-    shape.result[each] = used ? between(1, dimensions == 3 ? 6 : 13) : 1;
+    shape.result[each] = used ? between(1, has_many ? 7 - dimensions : dimensions == 3 ? 6 : 13) : 1;
     const std::int64_t reach = (shape.kernel[each] - 1) * shape.dilation[each];
     const std::int64_t all = (shape.result[each] - 1) * shape.stride[each] + reach + 1;
     // What lies behind the last tap: zeros, elements that no tap reaches, or neither.
