@@ -226,8 +226,8 @@ class ByChannels {
                 copies + taps_[each / vectors_] + each % vectors_ * loops_.lanes,
                 found + (each - first) * loops_.lanes};
           }
-          loops_.product({&run, 1, offsets_.data(), terms}, row_copies + block * rows * terms, columns,
-                         panel_, static_cast<int>(count));
+          loops_.product({&run, 1, offsets_.data(), terms}, row_copies + block * rows * terms,
+                         columns, panel_, static_cast<int>(count));
           for (std::int64_t row = 0; row < outputs; ++row) {
             float* to = sums + (block * rows + row) * taps * width_ + first * loops_.lanes;
             for (std::int64_t each = 0; each < count * loops_.lanes; ++each) {

@@ -1,9 +1,10 @@
 // Tasks with many samples: vectors hold samples side by side.
 //
 // Each position of an image is then whole vectors, one for each channel, so nothing is computed
-// beyond the edges of images, and rows may be short and strides long. Rows of 3 taps can be computed
-// by tiles: then an element of a row of results is a product m of a tile, which reads one tap u and
-// one v of the source, and each row of both has 4 for each tile.
+// beyond the edges of images, and rows may be short and strides long.
+//
+// Rows of 3 taps can be computed by tiles (Micro::spread). Then an element of a row of results is a
+// product m, which reads one tap u and one v of the source, and a row has 4 of these for each tile.
 
 #include <algorithm>
 #include <map>
@@ -175,7 +176,8 @@ class Interleaved {
     const std::int64_t terms = product_of(kernel_) * task_.channels;
     float* to = results + (sample * task_.groups + group) * task_.rows * target_size;
     for (std::int64_t begin = first; begin < last; begin += chunk_) {
-      const std::int64_t end = std::min(last, begin + chunk_), pitch = (end - begin) * width_ * lanes;
+      const std::int64_t end = std::min(last, begin + chunk_);
+      const std::int64_t pitch = (end - begin) * width_ * lanes;
       for (std::int64_t row = 0; row < task_.rows; row += rows) {
         for (std::int64_t line = begin; line < end; ++line) {
           row_of(line, low, memory.data(), weights_[group].data() + row * terms,
@@ -228,16 +230,19 @@ class Interleaved {
   void gather(const float* from, std::int64_t positions, int samples, float* to) const {
     const std::int64_t pitch = task_.groups * task_.channels * product_of(task_.plan.source);
     for (std::int64_t position = 0; position < positions; position += loops_.lanes) {
-      const int columns = static_cast<int>(std::min<std::int64_t>(loops_.lanes, positions - position));
-      loops_.transpose(samples, columns, from + position, pitch, to, places_.data() + position);
+      const std::int64_t columns = std::min<std::int64_t>(loops_.lanes, positions - position);
+      loops_.transpose(samples, static_cast<int>(columns), from + position, pitch, to,
+                       places_.data() + position);
     }
   }
 
   // The reverse.
   void scatter(const float* from, std::int64_t positions, int samples, float* to) const {
     const std::int64_t pitch = task_.groups * task_.rows * product_of(task_.target);
-    std::int32_t places[64];
-    for (int sample = 0; sample < samples; ++sample) places[sample] = static_cast<std::int32_t>(sample * pitch);
+    std::int32_t places[kMostLanes];
+    for (int sample = 0; sample < samples; ++sample) {
+      places[sample] = static_cast<std::int32_t>(sample * pitch);
+    }
     for (std::int64_t position = 0; position < positions; position += loops_.lanes) {
       const int rows = static_cast<int>(std::min<std::int64_t>(loops_.lanes, positions - position));
       loops_.transpose(rows, samples, from + position * loops_.lanes, loops_.lanes, to + position,

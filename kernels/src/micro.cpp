@@ -25,7 +25,8 @@ void product_of(const Terms& terms, const float* weights, const Column* columns,
     for (int each = 0; each < kCount; ++each) from[each] = columns[each].from + run->column;
     for (std::int64_t term = 0; term < terms.count; ++term, own += kRows) {
       Vector values[kCount];
-      for (int each = 0; each < kCount; ++each) values[each] = load(from[each] + terms.offsets[term]);
+      const std::int32_t offset = terms.offsets[term];
+      for (int each = 0; each < kCount; ++each) values[each] = load(from[each] + offset);
       for (int row = 0; row < kRows; ++row) {
         for (int each = 0; each < kCount; ++each) sums[row][each] += own[row] * values[each];
       }
@@ -38,8 +39,9 @@ void product_of(const Terms& terms, const float* weights, const Column* columns,
   }
 }
 
-void product(const Terms& terms, const float* weights, const Column* columns, std::int64_t pitch, int count) {
-  static_assert(kVectors >= 1 && kVectors <= kMostVectors, "one case for each count");
+void product(const Terms& terms, const float* weights, const Column* columns, std::int64_t pitch,
+             int count) {
+  static_assert(kVectors >= 1 && kVectors <= kMostVectors && kLanes <= kMostLanes, "");
   switch (count) {
     case 1: return product_of<1>(terms, weights, columns, pitch);
     case 2: return product_of<kVectors < 2 ? 1 : 2>(terms, weights, columns, pitch);

@@ -7,7 +7,7 @@
 
 namespace flambeau {
 
-constexpr int kMostVectors = 4;
+constexpr int kMostVectors = 4, kMostLanes = 16;
 
 // Terms of a sum: in each run, the same number of them. Term t of a run reads its weights
 // t * rows behind those of the run, and its column offsets[t] behind that of the run.
@@ -36,7 +36,8 @@ struct Micro {
   int rows;
   int lanes;
   int vectors;
-  // columns[each].to[row * pitch + lane] = sum over terms of weight[row] * columns[each].from[lane],
+  // columns[each].to[row * pitch + lane] =
+  //     sum over terms of weights[row] * columns[each].from[lane],
   // for `count` columns, at most `vectors`. The terms say where weights and columns are read.
   void (*product)(const Terms& terms, const float* weights, const Column* columns,
                   std::int64_t pitch, int count);

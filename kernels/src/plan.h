@@ -12,8 +12,8 @@
 //   neighbouring results read neighbouring numbers.
 // - The gradient by the images is the same product, of a copy of the cotangents and the filters with
 //   the shifts reversed; with a stride, one product for each remainder.
-// - Where images are so small that much would be computed behind the rows, vectors hold filters
-//   side by side instead of positions (short.cpp).
+// - Where samples are many, vectors hold these side by side (interleaved.cpp), and where images are
+//   so small that much would be computed behind the rows, filters (short.cpp).
 // - The gradient by the filters sums over p instead of over c and t (gradient.cpp).
 
 #pragma once

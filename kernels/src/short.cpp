@@ -86,8 +86,8 @@ class Short {
                        found + each * loops_.lanes};
       }
       for (std::int64_t first = 0; first < all; first += loops_.rows) {
-        loops_.product({&run, 1, rows_.data(), terms()}, brought + first / loops_.rows * block, panel,
-                       width_, vectors);
+        loops_.product({&run, 1, rows_.data(), terms()}, brought + first / loops_.rows * block,
+                       panel, width_, vectors);
         const std::int64_t last = std::min<std::int64_t>(all, first + loops_.rows);
         for (std::int64_t index = first; index < last; ++index) {
           float* result = to + index / count() * sample_size + column * target_size +

@@ -3,6 +3,7 @@
 #include "task.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 #include "micro.h"
@@ -27,7 +28,8 @@ void for_each_meeting(const Convolution& shape, Meet meet) {
 Meetings meetings_of_results(const Convolution& shape) {
   Meetings found;
   for (int each = 0; each < 3; ++each) found[each].resize(shape.result[each]);
-  for_each_meeting(shape, [&](int each, std::int64_t result, std::int64_t tap, std::int64_t element) {
+  for_each_meeting(shape, [&](int each, std::int64_t result, std::int64_t tap,
+                              std::int64_t element) {
     found[each][result].push_back({tap, element});
   });
   return found;
@@ -36,10 +38,17 @@ Meetings meetings_of_results(const Convolution& shape) {
 Meetings meetings_of_images(const Convolution& shape) {
   Meetings found;
   for (int each = 0; each < 3; ++each) found[each].resize(shape.image[each]);
-  for_each_meeting(shape, [&](int each, std::int64_t result, std::int64_t tap, std::int64_t element) {
+  for_each_meeting(shape, [&](int each, std::int64_t result, std::int64_t tap,
+                              std::int64_t element) {
     found[each][element].push_back({tap, result});
   });
   return found;
+}
+
+Tiling tiling_of(const Convolution& shape, bool is_reversed) {
+  const bool is_possible =
+      shape.kernel[2] == 3 && shape.stride[2] == 1 && shape.dilation[2] == 1;
+  return {is_possible, is_reversed ? shape.before[2] - 2 : -shape.before[2], is_reversed};
 }
 
 // How long each way takes for a sample, in products of vectors.
@@ -72,31 +81,36 @@ double cost_by_filters(const Task& task) {
 
 double cost_interleaved(const Task& task, std::int64_t samples, bool is_tiled) {
   // A vector that is turned round takes as long as this many products.
-  constexpr double kTurned = 12, kTiled = 30;
+  constexpr double kTurned = 12, kTiled = 28;
   const Micro& loops = micro();
   const double infinity = std::numeric_limits<double>::infinity();
   if (is_tiled && !task.tiling.is_possible) return infinity;
   double meetings = 1;
-  std::int64_t lines = 1;  // of the source that a line of the target reads
+  Sizes reach;  // from the first to the last element that one of the target reads
   for (int each = 0; each < 3; ++each) {
-    std::size_t all = 0, most = 0;
+    std::size_t all = 0;
+    reach[each] = 0;
     for (const auto& own : task.meetings[each]) {
       all += own.size();
-      most = std::max(most, own.size());
+      if (own.empty()) continue;
+      reach[each] = std::max(reach[each], std::abs(own.back().place - own.front().place));
     }
     meetings *= is_tiled && each == 2 ? 2 * round_up(task.target[2], 2) : all;
-    if (each < 2) lines *= most;
   }
-  const double line = double(lines) * task.plan.source[2] * task.channels * loops.lanes * (is_tiled ? 2 : 1);
+  const double line =
+      double(task.plan.source[2]) * task.channels * loops.lanes * (is_tiled ? 2 : 1);
+  const double more = reach[0] * task.plan.source[1] + reach[1];
   const double distance = double(loops.lanes) * task.groups * task.rows * product_of(task.target);
   // Places are 32-bit numbers.
   constexpr double kFurthest = std::numeric_limits<std::int32_t>::max();
-  if (line > 8 * kStrip || distance > kFurthest) return infinity;
+  if (line * (more + 1) > 8 * kStrip || distance > kFurthest) return infinity;
   double cost = meetings * task.channels * round_up(task.rows, loops.rows);
   // Where a line does not stay in the cache, products take longer.
-  if (line > kStrip) cost *= 1.2;
-  cost += (is_tiled ? kTiled : kTurned) * (task.channels * product_of(task.plan.source) +
-                     task.rows * product_of(task.target));
+  if (line * (more + 1) > kStrip) cost *= 1.2;
+  // Strips read some lines that others have read as well.
+  const double strip = std::max(1.0, kStrip / line - more);
+  const double read = task.channels * product_of(task.plan.source) * (strip + more) / strip;
+  cost += (is_tiled ? kTiled : kTurned) * (read + task.rows * product_of(task.target));
   return cost * ceil_div(samples, loops.lanes) / samples;
 }
 
@@ -126,12 +140,6 @@ std::vector<std::int32_t> offsets_of(const Plan& plan, const Pass& pass, std::in
   return found;
 }
 
-Tiling tiling_of(const Convolution& shape, bool is_reversed) {
-  const bool is_possible =
-      shape.kernel[2] == 3 && shape.stride[2] == 1 && shape.dilation[2] == 1;
-  return {is_possible, is_reversed ? shape.before[2] - 2 : -shape.before[2], is_reversed};
-}
-
 void convolve(const Convolution& shape, const float* images, const float* filters, float* results,
               const Pool& pool) {
   const std::int64_t taps = product_of(shape.kernel);
@@ -139,8 +147,8 @@ void convolve(const Convolution& shape, const float* images, const float* filter
     return Filters{filters + group * shape.outputs * shape.inputs * taps, shape.outputs,
                    shape.inputs * taps, shape.inputs, taps};
   };
-  run({plan_of_results(shape), meetings_of_results(shape), shape.kernel,
-       tiling_of(shape, false), shape.groups, shape.inputs, shape.outputs, shape.result, filters_of},
+  run({plan_of_results(shape), meetings_of_results(shape), shape.kernel, tiling_of(shape, false),
+       shape.groups, shape.inputs, shape.outputs, shape.result, filters_of},
       shape.samples, images, results, pool);
 }
 
@@ -152,8 +160,8 @@ void convolve_images(const Convolution& shape, const float* cotangents, const fl
                    shape.outputs, shape.inputs * taps};
   };
   // Each element belongs to one pass, also if no tap reaches it.
-  run({plan_of_images(shape), meetings_of_images(shape), shape.kernel,
-       tiling_of(shape, true), shape.groups, shape.outputs, shape.inputs, shape.image, filters_of},
+  run({plan_of_images(shape), meetings_of_images(shape), shape.kernel, tiling_of(shape, true),
+       shape.groups, shape.outputs, shape.inputs, shape.image, filters_of},
       shape.samples, cotangents, images, pool);
 }
 
