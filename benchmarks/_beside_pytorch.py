@@ -91,7 +91,7 @@ def _serve(column: Column, prepare: Prepare) -> None:
                 step = None
                 gc.collect()
                 if column.library == "torch":
-                    # PyTorch compiles a function eight times at most, and runs it eagerly from then on.
+                    # PyTorch compiles a function eight times at most, then runs it eagerly.
                     library.compiler.reset()
                 step, number = prepare(library, wanted, column.compiles)
                 name = wanted
