@@ -204,7 +204,8 @@ def heard(function: Any) -> str:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         function()
-    return "\n".join(str(each.message) for each in said if "runs eagerly" in str(each.message))
+    messages = [str(each.message) for each in said]
+    return "\n".join(each for each in messages if "eagerly" in each)
 
 
 def _in_numpy(found: dict[str, Any]) -> dict[str, Any]:
