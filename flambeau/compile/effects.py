@@ -9,7 +9,7 @@ nothing happens twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from flambeau.compile.exchanging import Exchange, become_views, joined_view
@@ -34,6 +34,7 @@ class Effects:
         read: The Cells that the program reads.
         unset: Tensors that have no gradient when the program runs.
         gradients: The gradients that pass through the program, if any do.
+        places: For each output of the trace, its position among the program's.
 
     Attributes:
         look: Takes the leaves of the arguments, and finds the objects that the call needs from
@@ -49,8 +50,10 @@ class Effects:
         read: Iterable[Cell],
         unset: set[Tensor],
         gradients: PassedGradients | None,
+        places: Sequence[int],
     ) -> None:
         self.recording = recording
+        self._places = places
         self.page = recording.page
         # The lines of `look`, the variables that it returns, and the lines of `write`.
         self._looking: list[str] = []
@@ -152,11 +155,15 @@ class Effects:
         self._making.append(f"{name}._requires_grad = {result.requires_grad}")
         return name
 
+    def _output(self, output: int) -> str:
+        """The expression for an output of the trace."""
+        return f"outputs[{self._places[output]}]"
+
     def _cell(self, output: int) -> str:
         """The variable of the one new Cell for an output."""
         if output not in self._cells:
             name = self._cells[output] = f"n{output}"
-            self._making.append(f"{name} = {self.page.name(Cell)}(outputs[{output}])")
+            self._making.append(f"{name} = {self.page.name(Cell)}({self._output(output)})")
         return self._cells[output]
 
     def _on_tape(self, number: int) -> str:
@@ -172,7 +179,7 @@ class Effects:
             where = slot_of.get(target) if isinstance(target, Cell) else target
             if where is None:
                 name = self.page.name(target, "w")
-                self._applying.append(f"{name}.array = outputs[{output}]")
+                self._applying.append(f"{name}.array = {self._output(output)}")
                 self._applying.append(f"{name}.version += {count}")
                 if target not in read:
                     # The Cell may hold a deferred initialization instead of an array.
@@ -182,7 +189,8 @@ class Effects:
             if isinstance(target, Whole):
                 where, method = target.of, "x._cell.write"
             # The method counts one write.
-            self._applying += [f"x = {where.expression(self.page)}", f"{method}(outputs[{output}])"]
+            self._applying.append(f"x = {where.expression(self.page)}")
+            self._applying.append(f"{method}({self._output(output)})")
             if count != 1:
                 self._applying.append(f"x._cell.version += {count - 1}")
 
@@ -217,7 +225,7 @@ class Effects:
             self._applying.append(f"{page.name(become_views)}({target}, {steps})")
             return
         cell, before = self._exchanged(exchange)
-        starts = f"outputs[{exchange.starts}]" if exchange.starts >= 0 else None
+        starts = self._output(exchange.starts) if exchange.starts >= 0 else None
         view = f"{page.name(joined_view)}({before}, {page.name(exchange.view)}, {starts})"
         self._applying.append(f"{target}._become({cell}, {view})")
         if exchange.cls is not None:

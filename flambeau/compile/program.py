@@ -67,7 +67,7 @@ class Program:
         fixed = {*self.donated, *self.kept, *recording.writes}
         self.checks = Checks(recording, slot_of, looked_up, fixed, len(leaves))
         read, unset = (*self.donated, *self.kept), {*self.guard.without_grad}
-        effects = Effects(recording, slot_of, read, unset, self.gradients)
+        effects = Effects(recording, slot_of, read, unset, self.gradients, self.places)
         self.look, self.write, self.changes = effects.look, effects.write, effects.changes
         self.page = recording.page
         trace.release()
@@ -101,6 +101,10 @@ class Program:
         looked_up = [each for each in constants if isinstance(each, Where)]
         #: The places of the arrays that the program reads besides these Cells.
         self.reads = [*recording.joined.operands, *looked_up]
+        count = len(closed.jaxpr.outvars)
+        outputs = _outputs_in_order(self.donated, recording, count)
+        #: For each output of the trace, its position among the program's.
+        self.places = sorted(range(count), key=outputs.__getitem__)
         order: dict[Any, int] = {}
         for i, each in enumerate((*self.donated, *self.kept, *self.reads)):
             order.setdefault(each, i)
@@ -138,10 +142,11 @@ class Program:
 
         def program(*arrays: Any) -> Any:
             values, count = operands(arrays), len(jaxpr.constvars)
-            return tuple(eval_jaxpr(jaxpr, values[:count], *values[count:]))
+            found = eval_jaxpr(jaxpr, values[:count], *values[count:])
+            return tuple([found[output] for output in outputs])
 
         positions = tuple(range(len(self.donated)))
-        like = _as_written(recording, slot_of, order, len(jaxpr.outvars))
+        like = _as_written(recording, slot_of, order, self.places)
         self.computation = compiled(program, "compiled_step", donate=positions, like=like)
         self.executable = self._waiting(self._on_a_mesh(self.computation))
         if self.is_guess:
@@ -232,14 +237,24 @@ def _record(
 
 
 def _as_written(
-    recording: Recording, slot_of: dict[Cell, Where], order: dict[Any, int], count: int
+    recording: Recording, slot_of: dict[Cell, Where], order: dict[Any, int], places: Sequence[int]
 ) -> Callable[..., Any]:
     """A function that gives, for each output written to a Cell, the array that the Cell held."""
-    places: list[Any] = [None] * count
+    held: list[Any] = [None] * len(places)
     for cell, (output, _) in recording.writes.items():
         if isinstance(cell, Cell):
-            places[output] = order.get(slot_of.get(cell, cell))
-    return lambda *arrays: tuple(None if each is None else arrays[each] for each in places)
+            held[places[output]] = order.get(slot_of.get(cell, cell))
+    return lambda *arrays: tuple(None if each is None else arrays[each] for each in held)
+
+
+def _outputs_in_order(donated: list[Cell], recording: Recording, count: int) -> list[int]:
+    """The outputs of a trace as its program gives them: first those that overwrite ``donated``.
+
+    JAX gives the memory of the donated arrays to the first outputs of their shapes. XLA would copy
+    arrays whose memory went to each other's new values.
+    """
+    first = dict.fromkeys(recording.writes[cell][0] for cell in donated)
+    return [*first, *(output for output in range(count) if output not in first)]
 
 
 def _source_of(

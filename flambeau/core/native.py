@@ -26,8 +26,10 @@ keep_memory()
 _VERSION = 1
 
 _NAMES = (
+    "flambeau_adam",
     "flambeau_attention",
     "flambeau_attention_gradients",
+    "flambeau_clip",
     "flambeau_convolution",
     "flambeau_convolution_filters",
     "flambeau_convolution_images",
@@ -35,6 +37,7 @@ _NAMES = (
     "flambeau_cumsum_gradient",
     "flambeau_log_softmax",
     "flambeau_log_softmax_gradient",
+    "flambeau_sgd",
     "flambeau_softmax",
     "flambeau_softmax_gradient",
     "flambeau_standardize",

@@ -13,6 +13,7 @@ from flambeau.core.dtype import FLOATING, from_numpy_dtype
 from flambeau.core.kinds import Array, Arrays, Number
 from flambeau.core.op import op
 from flambeau.ops.checks import category, needs_floating
+from flambeau.ops.native import many as native
 
 __all__: list[str] = []
 
@@ -38,8 +39,9 @@ def scaled_to_norm(tensors: Arrays, total: Array, max_norm: Array | Number) -> A
 @op(differentiable=False)
 def clipped_to_norm(tensors: Arrays, max_norm: Array | Number, order: float) -> Array:
     """`total_norm` of the tensors, and then `scaled_to_norm` of them."""
-    total = _total(tensors, order)
-    return total, *_scaled(tensors, total, max_norm)
+    if order == 2 and tensors and native.takes("clip", tensors):
+        return native.clip(tensors, max_norm, _TINY, lambda *given: _clipped(given[1:], given[0], 2))
+    return _clipped(tensors, max_norm, order)
 
 
 @op(differentiable=False)
@@ -59,6 +61,11 @@ def split_to_shapes(vector: Array, shapes: Any) -> Array:
         parts.append(vector[start : start + size].reshape(shape))
         start += size
     return tuple(parts)
+
+
+def _clipped(tensors: tuple[Any, ...], max_norm: Any, order: float) -> tuple[Any, ...]:
+    total = _total(tensors, order)
+    return total, *_scaled(tensors, total, max_norm)
 
 
 def _clamped(array: Any, limit: Any) -> Any:

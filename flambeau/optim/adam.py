@@ -13,11 +13,23 @@ from flambeau.optim.checks import (
     check_implementation,
     check_tensor_lr,
 )
+from flambeau.optim.fused import Fused, by_kernel
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.precision import number
 from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
 
 __all__ = ["Adam"]
+
+
+def _kernel(hyper: Named, flags: Named) -> Fused | None:
+    if flags["amsgrad"]:
+        return None
+
+    def numbers(hyper: Named) -> tuple[Any, ...]:
+        return hyper["lr"], *hyper["betas"], hyper["eps"], hyper["weight_decay"]
+
+    decoupled = bool(flags["decoupled_weight_decay"])
+    return Fused("adam", ("step", "exp_avg", "exp_avg_sq"), numbers, {"decoupled": decoupled})
 
 
 class Adam(RuleOptimizer):
@@ -94,6 +106,7 @@ class Adam(RuleOptimizer):
         return found
 
     @classmethod
+    @by_kernel(_kernel)
     def rule(
         cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
     ) -> tuple[Any, Named]:

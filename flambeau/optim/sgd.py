@@ -8,10 +8,24 @@ import jax.numpy as jnp
 
 from flambeau.core.tensor import Tensor
 from flambeau.optim.checks import at_least_zero, check_implementation, one_element
+from flambeau.optim.fused import Fused, by_kernel
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.rule import Entry, Named, RuleOptimizer, like
 
 __all__ = ["SGD"]
+
+
+def _kernel(hyper: Named, flags: Named) -> Fused | None:
+    if hyper["dampening"] is not None:
+        return None
+    has_buffers = hyper["momentum"] is not None
+
+    def numbers(hyper: Named) -> tuple[Any, ...]:
+        return hyper["lr"], hyper["momentum"], hyper["weight_decay"]
+
+    states = ("momentum_buffer",) if has_buffers else ()
+    nesterov = bool(flags["nesterov"])
+    return Fused("sgd", states, numbers, {"has_buffers": has_buffers, "nesterov": nesterov})
 
 
 class SGD(RuleOptimizer):
@@ -106,6 +120,7 @@ class SGD(RuleOptimizer):
         return {"momentum_buffer": like(param)}
 
     @classmethod
+    @by_kernel(_kernel)
     def rule(
         cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
     ) -> tuple[Any, Named]:

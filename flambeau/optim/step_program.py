@@ -19,6 +19,7 @@ from flambeau.core.modes import enable_grad
 from flambeau.core.programs import compiled, unwatched
 from flambeau.core.tensor import Tensor
 from flambeau.core.writing import put
+from flambeau.optim.fused import Member, in_one_pass
 from flambeau.optim.groups import Layout, ParameterGroup, pick
 from flambeau.optim.precision import packed, unpacked
 
@@ -74,18 +75,23 @@ def update(
     """
     new_params: list[Any] = []
     new_states: list[Any] = []
+    left = iter(states)
     # Parameters of one shape share one trace of their rule; XLA sees it in place of each call.
     update_one = jax.jit(_update_one, static_argnums=(0, 1))
     for spec, vector in zip(specs, vectors, strict=True):
         hyper = pick(spec.layout, vector, tensors)
         tensors = tensors[_count_tensors(spec.layout) :]
+        members = []
         for names, first in spec.members:
-            i, j = len(new_params), len(new_states)
-            state = dict(zip(names, states[j : j + len(names)], strict=True))
+            i = len(new_params) + len(members)
+            state = {name: next(left) for name in names}
             facts = (*spec.flags, ("first", first), ("dtype", params[i].dtype))
-            param, state = update_one(spec.rule, facts, params[i], grads[i], state, hyper)
+            members.append(Member(facts, params[i], grads[i], state))
+        stepped = in_one_pass(spec.rule, _update_one, members, hyper)
+        for i, member in enumerate(members):
+            param, state = stepped.get(i) or update_one(spec.rule, *member, hyper)
             new_params.append(param)
-            new_states += [state[name] for name in names]
+            new_states += [state[name] for name in member.state]
     return new_params, new_states
 
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <new>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "pool.h"
@@ -35,11 +36,15 @@ inline std::string text_of(Dimensions dimensions) {
   return text + "]";
 }
 
-// An exception must not reach XLA, which is compiled without them.
+// An exception must not reach XLA, which is compiled without them. What computes may give an error.
 template <typename Compute>
 ffi::Error run_safely(const char* name, Compute compute) {
   try {
-    compute();
+    if constexpr (std::is_void_v<decltype(compute())>) {
+      compute();
+    } else {
+      return compute();
+    }
   } catch (const std::bad_alloc&) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted, std::string(name) + ": out of memory");
   }

@@ -36,6 +36,7 @@ class _Kernel(NamedTuple):
         batch: How many leading dimensions all arrays share.
         whole: The positions of the arrays without samples.
         summed: The positions of the results that are sums over samples.
+        aliases: Which array gives its memory to which result, where nothing else reads it.
     """
 
     name: str
@@ -44,6 +45,7 @@ class _Kernel(NamedTuple):
     batch: int
     whole: tuple[int, ...]
     summed: tuple[int, ...]
+    aliases: tuple[tuple[int, int], ...] = ()
 
     def has_samples_throughout(self) -> bool:
         return not self.whole and not self.summed
@@ -90,7 +92,7 @@ def has_kernel(name: str, array: Any) -> bool:
 
 def call_kernel(
     name: str, shapes: Any, *arrays: Any, batch: int = 1, whole: Any = (), summed: Any = (),
-    **attributes: Any,
+    aliases: Any = (), **attributes: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
     """The results of a native kernel.
 
@@ -102,10 +104,12 @@ def call_kernel(
             them, 1, and the first dimension of all others counts samples.
         whole: The positions of the arrays without samples.
         summed: The positions of the results that are sums over samples.
+        aliases: Pairs of an array's and a result's position: the result takes the array's memory,
+            of which XLA makes a copy before, if something else reads it.
         **attributes: What else the kernel takes.
     """
     kernel = _Kernel(name, tuple(map(tuple, shapes)), tuple(attributes.items()), batch,
-                     tuple(whole), tuple(summed))  # fmt: skip
+                     tuple(whole), tuple(summed), tuple(aliases))  # fmt: skip
     return tuple(_bind(kernel, arrays))
 
 
@@ -161,7 +165,11 @@ def _lower(context: Any, *operands: Any, kernel: _Kernel) -> Any:
         for name, each in kernel.attributes
     }
     extra = _how_to_divide(context, kernel) if devices > 1 else None
-    rule = jax.ffi.ffi_lowering(f"flambeau_{kernel.name}", extra_attributes=extra)
+    rule = jax.ffi.ffi_lowering(
+        f"flambeau_{kernel.name}",
+        extra_attributes=extra,
+        operand_output_aliases=dict(kernel.aliases),
+    )
     return rule(context, *operands, **attributes)
 
 

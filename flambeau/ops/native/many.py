@@ -1,0 +1,114 @@
+"""Native kernels that take many arrays in one pass: optimizers' steps, and clipping to a norm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
+
+from flambeau.ops.native.call import call_kernel, has_kernel
+
+__all__: list[str] = []
+
+#: Arrays from arrays, all of them in tuples.
+Plain = Callable[..., tuple[Any, ...]]
+
+
+def takes(name: str, arrays: Sequence[Any]) -> bool:
+    """Whether the kernel of this name computes with these arrays.
+
+    Over several devices each array is divided in its own way, and XLA's loops take their parts.
+
+    Args:
+        name: The kernel's, without ``flambeau_``.
+        arrays: All that it is given.
+    """
+    return (
+        jax.device_count() == 1
+        and all(each.dtype == jnp.float32 for each in arrays)
+        and has_kernel(name, arrays[0])
+    )
+
+
+def update(
+    name: str,
+    numbers: Callable[[Any], Sequence[Any]],
+    options: Any,
+    members: Sequence[Sequence[Any]],
+    plain: Callable[..., Sequence[Any]],
+    **flags: bool,
+) -> list[Sequence[Any]]:
+    """A step of an optimizer for several parameters.
+
+    Args:
+        name: The kernel's, without ``flambeau_``.
+        numbers: From ``options`` to those that the kernel multiplies with; ``None`` is 0.
+        options: The optimizer's options, numbers and 0-d arrays in any structure.
+        members: For each parameter itself, its gradient, and its state.
+        plain: From ``options`` and one of ``members`` to its new parameter and state, by other
+            means.
+        **flags: What else the kernel takes.
+
+    Returns:
+        For each of ``members`` its new parameter and state, which may take the old ones' memory.
+    """
+    width = len(members[0])
+    arrays = [each for own in members for each in own]
+    # All but the gradients, which come second.
+    changed = [place for place in range(len(arrays)) if place % width != 1]
+
+    def kernel(options: Any, *given: Any) -> tuple[Any, ...]:
+        taken = [0.0 if each is None else each for each in numbers(options)]
+        vector = jnp.stack([jnp.asarray(each, jnp.float64) for each in taken])
+        return call_kernel(
+            name, [given[place].shape for place in changed], vector, *given, batch=0,
+            aliases=tuple((1 + place, result) for result, place in enumerate(changed)), **flags,
+        )  # fmt: skip
+
+    def one_by_one(options: Any, *given: Any) -> tuple[Any, ...]:
+        found: list[Any] = []
+        for start in range(0, len(given), width):
+            found += plain(options, *given[start : start + width])
+        return tuple(found)
+
+    found = _with_rules(kernel, one_by_one)(options, *arrays)
+    return [found[start : start + width - 1] for start in range(0, len(found), width - 1)]
+
+
+def clip(arrays: Sequence[Any], max_norm: Any, tiny: float, plain: Plain) -> tuple[Any, ...]:
+    """The norm of arrays as one vector, and the arrays scaled so that it is at most ``max_norm``.
+
+    Args:
+        arrays: In single precision.
+        max_norm: A number or a 0-d array.
+        tiny: Added to the norm before it divides.
+        plain: The same by other means, of ``max_norm`` and the arrays.
+    """
+
+    def kernel(limit: Any, *given: Any) -> tuple[Any, ...]:
+        shapes = [(), *(each.shape for each in given)]
+        limit = limit.reshape(1).astype(jnp.float64)
+        return call_kernel("clip", shapes, limit, *given, batch=0, tiny=float(tiny))
+
+    return _with_rules(kernel, plain)(jnp.asarray(max_norm), *arrays)
+
+
+def _with_rules(kernel: Plain, plain: Plain) -> Plain:
+    """``kernel``, which JAX batches and differentiates as ``plain``."""
+
+    @custom_vmap
+    def once(*given: Any) -> tuple[Any, ...]:
+        return kernel(*given)
+
+    @once.def_vmap
+    def more(size: int, are_batched: Any, *given: Any) -> Any:
+        axes = jax.tree.map(lambda each: 0 if each else None, tuple(are_batched))
+        found = jax.vmap(plain, axes, axis_size=size)(*given)
+        return found, (True,) * len(found)
+
+    derived = jax.custom_jvp(once)
+    derived.defjvp(lambda primals, tangents: jax.jvp(plain, primals, tangents))
+    return derived
