@@ -40,7 +40,9 @@ def scaled_to_norm(tensors: Arrays, total: Array, max_norm: Array | Number) -> A
 def clipped_to_norm(tensors: Arrays, max_norm: Array | Number, order: float) -> Array:
     """`total_norm` of the tensors, and then `scaled_to_norm` of them."""
     if order == 2 and tensors and native.takes("clip", tensors):
-        return native.clip(tensors, max_norm, _TINY, lambda *given: _clipped(given[1:], given[0], 2))
+        return native.clip(
+            tensors, max_norm, _TINY, lambda limit, *given: _clipped(given, limit, order)
+        )
     return _clipped(tensors, max_norm, order)
 
 

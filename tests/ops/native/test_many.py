@@ -155,16 +155,16 @@ def test_gradients_through_a_differentiable_step(monkeypatch):
     _close(run(), _without(monkeypatch, run))
 
 
-def test_norms_that_are_no_numbers_and_infinite_ones(monkeypatch):
-    arrays = [np.ones((3, 5), np.float32), np.zeros(2, np.float32)]
-    for value in (np.nan, np.inf, 1e30, 0.0):
-        given = [arrays[0], np.full(4, value, np.float32)]
-        for limit in (0.5, 100.0, np.inf):
-            compute = lambda *a: clipped_to_norm.op.function(a, limit, 2.0)  # noqa: B023, E731
-            found = jax.jit(compute)(*given)
-            expected = _without(monkeypatch, lambda: jax.jit(lambda *a: compute(*a))(*given))
-            for ours, theirs in zip(found, expected, strict=True):
-                np.testing.assert_allclose(ours, theirs, 1e-6)
+@pytest.mark.parametrize("limit", [0.5, 100.0, np.inf])
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30, 0.0])
+def test_norms_that_are_no_numbers_and_infinite_ones(monkeypatch, value, limit):
+    arrays = np.ones((3, 5), np.float32), np.full(4, value, np.float32)
+
+    def run():
+        return jax.jit(lambda *given: clipped_to_norm.op.function(given, limit, 2.0))(*arrays)
+
+    for ours, theirs in zip(run(), _without(monkeypatch, run), strict=True):
+        np.testing.assert_allclose(ours, theirs, 1e-6)
 
 
 def test_batches_of_clipping(monkeypatch):
