@@ -2,9 +2,6 @@
 //
 // Each position of an image is then whole vectors, one for each channel, so nothing is computed
 // beyond the edges of images, and rows may be short and strides long.
-//
-// Rows of 3 taps can be computed by tiles (Micro::spread). Then an element of a row of results is a
-// product m, which reads one tap u and one v of the source, and a row has 4 of these for each tile.
 
 #include <algorithm>
 #include <map>
@@ -50,19 +47,11 @@ std::vector<Block> blocks_of(const std::vector<std::vector<Meeting>>& meetings, 
   return found;
 }
 
-// How the products m of a row meet the v.
-std::vector<std::vector<Meeting>> meetings_of_tiles(std::int64_t count) {
-  std::vector<std::vector<Meeting>> found;
-  for (std::int64_t each = 0; each < count; ++each) found.push_back({{each % 4, each}});
-  return found;
-}
-
 class Interleaved {
  public:
-  Interleaved(const Task& task, std::int64_t samples, bool is_tiled, const Pool& pool)
-      : task_(task), samples_(samples), is_tiled_(is_tiled), pool_(pool), weights_(task.groups) {
-    if (is_tiled) kernel_[2] = 4, width_ = source_width_ = 2 * round_up(width_, 2);
-    blocks_ = blocks_of(is_tiled ? meetings_of_tiles(width_) : task.meetings[2], loops_.vectors);
+  Interleaved(const Task& task, std::int64_t samples, const Pool& pool)
+      : task_(task), samples_(samples), pool_(pool), weights_(task.groups),
+        blocks_(blocks_of(task.meetings[2], loops_.vectors)) {
     parallel(pool, task.groups, [&](std::int64_t group) { weights_[group] = packed(group); });
     for (std::int64_t channel = 0; channel < task.channels; ++channel) {
       offsets_.push_back(static_cast<std::int32_t>(channel * loops_.lanes));
@@ -79,10 +68,9 @@ class Interleaved {
     for (std::int64_t first = 0; first < lines; first += strip_) {
       source_most_ = std::max(source_most_, source_size(first, std::min(lines, first + strip_)));
     }
-    chunk_ = std::min(strip_, ceil_div(kChunk, width_));
-    const std::int64_t step = is_tiled ? loops_.lanes : task.channels * loops_.lanes;
-    for (std::int64_t place = 0; place < source_most_ / (task.channels * loops_.lanes); ++place) {
-      places_.push_back(static_cast<std::int32_t>(place * step));
+    chunk_ = std::min(strip_, ceil_div(kChunk, task.target[2]));
+    for (std::int64_t place = 0; place < source_most_; place += task.channels * loops_.lanes) {
+      places_.push_back(static_cast<std::int32_t>(place));
     }
   }
 
@@ -116,32 +104,20 @@ class Interleaved {
   }
   std::int64_t source_size(std::int64_t first, std::int64_t last) const {
     const auto [low, high] = range_of(first, last);
-    return (high - low) * source_width_ * task_.channels * loops_.lanes;
+    return (high - low) * task_.plan.source[2] * task_.channels * loops_.lanes;
   }
 
   // The filters of a group in blocks of rows, each with its taps, each with its channels.
   std::vector<float> packed(std::int64_t group) const {
     const Filters filters = task_.filters_of(group);
-    const std::int64_t taps = product_of(kernel_), rows = loops_.rows;
+    const std::int64_t taps = product_of(task_.kernel), rows = loops_.rows;
     std::vector<float> found(round_up(filters.rows, rows) * taps * filters.channels);
-    const auto tap_of = [&](const float* from, std::int64_t tap) {
-      if (!is_tiled_) return from[tap];
-      const float* w = from + tap / 4 * 3;
-      const float first = w[task_.tiling.is_reversed ? 2 : 0];
-      const float last = w[task_.tiling.is_reversed ? 0 : 2];
-      switch (tap % 4) {
-        case 0: return first;
-        case 1: return 0.5f * (first + w[1] + last);
-        case 2: return 0.5f * (first - w[1] + last);
-        default: return last;
-      }
-    };
     for (std::int64_t row = 0; row < filters.rows; ++row) {
       float* to = found.data() + row / rows * rows * taps * filters.channels + row % rows;
       for (std::int64_t channel = 0; channel < filters.channels; ++channel) {
         const float* from = filters.at(row, channel);
         for (std::int64_t tap = 0; tap < taps; ++tap) {
-          to[(tap * filters.channels + channel) * rows] = tap_of(from, tap);
+          to[(tap * filters.channels + channel) * rows] = from[tap];
         }
       }
     }
@@ -156,41 +132,28 @@ class Interleaved {
     const std::int64_t source_size = product_of(task_.plan.source);
     const std::int64_t target_size = product_of(task_.target);
     const int count = static_cast<int>(std::min(lanes, samples_ - sample));
-    const std::int64_t most = std::max((high - low) * source_width, chunk_ * target_width) * lanes;
-    Memory memory(source_most_ + rows * chunk_ * width_ * lanes + most);
+    Memory memory(source_most_ + rows * chunk_ * target_width * lanes);
     float* found = memory.data() + source_most_;
-    float* plain = found + rows * chunk_ * width_ * lanes;  // before or after tiles
 
     const float* from = source + (sample * task_.groups + group) * task_.channels * source_size;
     for (std::int64_t channel = 0; channel < task_.channels; ++channel) {
-      float* own = memory.data() + channel * lanes;
       gather(from + channel * source_size + low * source_width, (high - low) * source_width, count,
-             is_tiled_ ? plain : own);
-      for (std::int64_t line = 0; is_tiled_ && line < high - low; ++line) {
-        loops_.spread(width_ / 4, plain + line * source_width * lanes, task_.tiling.start,
-                      source_width, own + line * width_ * task_.channels * lanes,
-                      task_.channels * lanes);
-      }
+             memory.data() + channel * lanes);
     }
 
-    const std::int64_t terms = product_of(kernel_) * task_.channels;
+    const std::int64_t terms = product_of(task_.kernel) * task_.channels;
     float* to = results + (sample * task_.groups + group) * task_.rows * target_size;
     for (std::int64_t begin = first; begin < last; begin += chunk_) {
       const std::int64_t end = std::min(last, begin + chunk_);
-      const std::int64_t pitch = (end - begin) * width_ * lanes;
+      const std::int64_t pitch = (end - begin) * target_width * lanes;
       for (std::int64_t row = 0; row < task_.rows; row += rows) {
         for (std::int64_t line = begin; line < end; ++line) {
           row_of(line, low, memory.data(), weights_[group].data() + row * terms,
-                 found + (line - begin) * width_ * lanes, pitch);
+                 found + (line - begin) * target_width * lanes, pitch);
         }
         const std::int64_t used = std::min(rows, task_.rows - row);
         for (std::int64_t each = 0; each < used; ++each) {
-          const float* own = found + each * pitch;
-          for (std::int64_t line = 0; is_tiled_ && line < end - begin; ++line) {
-            loops_.merge(target_width, own + line * width_ * lanes,
-                         plain + line * target_width * lanes);
-          }
-          scatter(is_tiled_ ? plain : own, (end - begin) * target_width, count,
+          scatter(found + each * pitch, (end - begin) * target_width, count,
                   to + (row + each) * target_size + begin * target_width);
         }
       }
@@ -207,10 +170,10 @@ class Interleaved {
       for (const Meeting& d : task_.meetings[0][line / task_.target[1]]) {
         for (const Meeting& h : task_.meetings[1][line % task_.target[1]]) {
           const std::int64_t from = d.place * task_.plan.source[1] + h.place - low;
-          const std::int64_t tap = (d.tap * kernel_[1] + h.tap) * kernel_[2];
+          const std::int64_t tap = (d.tap * task_.kernel[1] + h.tap) * task_.kernel[2];
           for (const Meeting& w : block.taps) {
             runs.push_back({(tap + w.tap) * task_.channels * loops_.rows,
-                            (from * source_width_ + w.place) * position});
+                            (from * task_.plan.source[2] + w.place) * position});
           }
         }
       }
@@ -253,11 +216,7 @@ class Interleaved {
   const Micro& loops_ = micro();
   const Task& task_;
   std::int64_t samples_;
-  bool is_tiled_;
   const Pool& pool_;
-  // Of rows as they are computed.
-  Sizes kernel_ = task_.kernel;
-  std::int64_t source_width_ = task_.plan.source[2], width_ = task_.target[2];
   std::vector<std::vector<float>> weights_;  // of each group
   std::vector<Block> blocks_;                // of a row of results
   std::vector<std::int32_t> offsets_;        // of channels
@@ -267,9 +226,9 @@ class Interleaved {
 
 }  // namespace
 
-void run_interleaved(const Task& task, std::int64_t samples, bool is_tiled, const float* source,
-                     float* results, const Pool& pool) {
-  Interleaved(task, samples, is_tiled, pool).run(source, results);
+void run_interleaved(const Task& task, std::int64_t samples, const float* source, float* results,
+                     const Pool& pool) {
+  Interleaved(task, samples, pool).run(source, results);
 }
 
 }  // namespace flambeau

@@ -89,33 +89,6 @@ void transpose(int rows, int columns, const float* from, std::int64_t pitch, flo
   }
 }
 
-void spread(std::int64_t tiles, const float* from, std::int64_t start, std::int64_t width,
-            float* to, std::int64_t pitch) {
-  const auto at = [&](std::int64_t place) {
-    return place >= 0 && place < width ? load(from + place * kLanes) : Vector{};
-  };
-  Vector x0 = at(start), x1 = at(start + 1);
-  for (std::int64_t tile = 0; tile < tiles; ++tile, to += 4 * pitch) {
-    const Vector x2 = at(start + 2 * tile + 2), x3 = at(start + 2 * tile + 3);
-    store(to, x0 - x2);
-    store(to + pitch, x1 + x2);
-    store(to + 2 * pitch, x2 - x1);
-    store(to + 3 * pitch, x1 - x3);
-    x0 = x2;
-    x1 = x3;
-  }
-}
-
-void merge(std::int64_t width, const float* from, float* to) {
-  for (std::int64_t column = 0; column < width; column += 2, from += 4 * kLanes) {
-    const Vector m1 = load(from + kLanes), m2 = load(from + 2 * kLanes);
-    store(to + column * kLanes, load(from) + (m1 + m2));
-    if (column + 1 < width) {
-      store(to + (column + 1) * kLanes, (m1 - m2) - load(from + 3 * kLanes));
-    }
-  }
-}
-
 void gradient(std::int64_t samples, std::int64_t positions, const float* const* left,
               std::int64_t left_pitch, const float* const* right, std::int64_t right_pitch,
               float* sums) {
@@ -145,6 +118,6 @@ void gradient(std::int64_t samples, std::int64_t positions, const float* const* 
 
 extern const Micro FLAMBEAU_MICRO;
 const Micro FLAMBEAU_MICRO = {FLAMBEAU_NAME, kRows, kLanes, kVectors, product,
-                              transpose,     spread, merge,  kLeft,   kRight, gradient};
+                              transpose,       kLeft,   kRight, gradient};
 
 }  // namespace flambeau

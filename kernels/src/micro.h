@@ -46,19 +46,6 @@ struct Micro {
   void (*transpose)(int rows, int columns, const float* from, std::int64_t pitch, float* to,
                     const std::int32_t* places);
 
-  // A row of 3 taps by tiles of two results, each from four numbers that are multiplied once:
-  //
-  //   y[0] = m[0] + m[1] + m[2],  y[1] = m[1] - m[2] - m[3],  m[k] = u[k] * v[k],
-  //   v = {x[0] - x[2], x[1] + x[2], x[2] - x[1], x[1] - x[3]},
-  //   u = {w[0], (w[0] + w[1] + w[2]) / 2, (w[0] - w[1] + w[2]) / 2, w[2]}.
-  //
-  // `spread` gives the v of all tiles, `pitch` numbers from one to the next, from a row of `width`
-  // vectors x; tile 0 begins with x[start], and beyond the row is 0. `merge` gives y from all m.
-  // (Shmuel Winograd, Arithmetic Complexity of Computations, 1980.)
-  void (*spread)(std::int64_t tiles, const float* from, std::int64_t start, std::int64_t width,
-                 float* to, std::int64_t pitch);
-  void (*merge)(std::int64_t width, const float* from, float* to);
-
   // `gradient` computes this many rows and columns at once.
   int left_rows;
   int right_rows;

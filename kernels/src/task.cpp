@@ -45,12 +45,6 @@ Meetings meetings_of_images(const Convolution& shape) {
   return found;
 }
 
-Tiling tiling_of(const Convolution& shape, bool is_reversed) {
-  const bool is_possible =
-      shape.kernel[2] == 3 && shape.stride[2] == 1 && shape.dilation[2] == 1;
-  return {is_possible, is_reversed ? shape.before[2] - 2 : -shape.before[2], is_reversed};
-}
-
 // How long each way takes for a sample, in products of vectors.
 
 double cost_by_positions(const Task& task) {
@@ -79,12 +73,11 @@ double cost_by_filters(const Task& task) {
   return cost;
 }
 
-double cost_interleaved(const Task& task, std::int64_t samples, bool is_tiled) {
+double cost_interleaved(const Task& task, std::int64_t samples) {
   // A vector that is turned round takes as long as this many products.
-  constexpr double kTurned = 12, kTiled = 28;
+  constexpr double kTurned = 12;
   const Micro& loops = micro();
   const double infinity = std::numeric_limits<double>::infinity();
-  if (is_tiled && !task.tiling.is_possible) return infinity;
   double meetings = 1;
   Sizes reach;  // from the first to the last element that one of the target reads
   for (int each = 0; each < 3; ++each) {
@@ -95,10 +88,9 @@ double cost_interleaved(const Task& task, std::int64_t samples, bool is_tiled) {
       if (own.empty()) continue;
       reach[each] = std::max(reach[each], std::abs(own.back().place - own.front().place));
     }
-    meetings *= is_tiled && each == 2 ? 2 * round_up(task.target[2], 2) : all;
+    meetings *= all;
   }
-  const double line =
-      double(task.plan.source[2]) * task.channels * loops.lanes * (is_tiled ? 2 : 1);
+  const double line = double(task.plan.source[2]) * task.channels * loops.lanes;
   const double more = reach[0] * task.plan.source[1] + reach[1];
   const double distance = double(loops.lanes) * task.groups * task.rows * product_of(task.target);
   // Places are 32-bit numbers.
@@ -110,17 +102,15 @@ double cost_interleaved(const Task& task, std::int64_t samples, bool is_tiled) {
   // Strips read some lines that others have read as well.
   const double strip = std::max(1.0, kStrip / line - more);
   const double read = task.channels * product_of(task.plan.source) * (strip + more) / strip;
-  cost += (is_tiled ? kTiled : kTurned) * (read + task.rows * product_of(task.target));
+  cost += kTurned * (read + task.rows * product_of(task.target));
   return cost * ceil_div(samples, loops.lanes) / samples;
 }
 
 void run(const Task& task, std::int64_t samples, const float* source, float* results,
          const Pool& pool) {
   const double by_positions = cost_by_positions(task), by_filters = cost_by_filters(task);
-  const double by_samples = cost_interleaved(task, samples, false);
-  const double by_tiles = cost_interleaved(task, samples, true);
-  if (std::min(by_samples, by_tiles) < std::min(by_positions, by_filters)) {
-    run_interleaved(task, samples, by_tiles < by_samples, source, results, pool);
+  if (cost_interleaved(task, samples) < std::min(by_positions, by_filters)) {
+    run_interleaved(task, samples, source, results, pool);
   } else if (by_filters < by_positions) {
     run_by_filters(task, samples, source, results, pool);
   } else {
@@ -147,8 +137,8 @@ void convolve(const Convolution& shape, const float* images, const float* filter
     return Filters{filters + group * shape.outputs * shape.inputs * taps, shape.outputs,
                    shape.inputs * taps, shape.inputs, taps};
   };
-  run({plan_of_results(shape), meetings_of_results(shape), shape.kernel, tiling_of(shape, false),
-       shape.groups, shape.inputs, shape.outputs, shape.result, filters_of},
+  run({plan_of_results(shape), meetings_of_results(shape), shape.kernel, shape.groups,
+       shape.inputs, shape.outputs, shape.result, filters_of},
       shape.samples, images, results, pool);
 }
 
@@ -160,8 +150,8 @@ void convolve_images(const Convolution& shape, const float* cotangents, const fl
                    shape.outputs, shape.inputs * taps};
   };
   // Each element belongs to one pass, also if no tap reaches it.
-  run({plan_of_images(shape), meetings_of_images(shape), shape.kernel, tiling_of(shape, true),
-       shape.groups, shape.outputs, shape.inputs, shape.image, filters_of},
+  run({plan_of_images(shape), meetings_of_images(shape), shape.kernel, shape.groups,
+       shape.outputs, shape.inputs, shape.image, filters_of},
       shape.samples, cotangents, images, pool);
 }
 

@@ -32,18 +32,10 @@ struct Meeting {
 // In each dimension, those of each element of the target.
 using Meetings = std::array<std::vector<std::vector<Meeting>>, 3>;
 
-// Rows of results that tiles can compute (Micro::spread): of 3 taps, without strides and gaps.
-struct Tiling {
-  bool is_possible;
-  std::int64_t start;  // what element 0 reads first
-  bool is_reversed;    // the last tap is the first
-};
-
 struct Task {
   Plan plan;
   Meetings meetings;
   Sizes kernel;
-  Tiling tiling;
   std::int64_t groups;
   std::int64_t channels;  // of the source, in each group
   std::int64_t rows;      // channels of the target, in each group
@@ -60,8 +52,8 @@ constexpr std::int64_t kStrip = 192 * 1024;
 // Computes a task with vectors of positions, of samples, or of filters.
 void run_by_positions(const Task& task, std::int64_t samples, const float* source, float* results,
                       const Pool& pool);
-void run_interleaved(const Task& task, std::int64_t samples, bool is_tiled, const float* source,
-                     float* results, const Pool& pool);
+void run_interleaved(const Task& task, std::int64_t samples, const float* source, float* results,
+                     const Pool& pool);
 void run_by_filters(const Task& task, std::int64_t samples, const float* source, float* results,
                     const Pool& pool);
 
