@@ -2,6 +2,11 @@
 
 from flambeau._absent import Absent as _Absent
 
-__all__: list[str] = []
+__all__ = ["is_available"]
 
 __getattr__ = _Absent(__name__)
+
+
+def is_available() -> bool:
+    """Whether processes can call functions in one another: never."""
+    return False

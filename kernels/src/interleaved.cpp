@@ -62,7 +62,9 @@ class Interleaved {
     const std::int64_t fair = ceil_div(pool.threads, batches * task.groups);
     strip_ = ceil_div(lines, fair);
     while (strip_ > 1 && source_size(0, std::min(lines, strip_)) > kStrip) --strip_;
-    const std::int64_t strips = ceil_div(lines, strip_);
+    std::int64_t strips = ceil_div(lines, strip_);
+    // No thread has a strip more than the others, if a few more strips can do that.
+    while (strips < lines && batches * task.groups * strips % pool.threads != 0) ++strips;
     strip_ = ceil_div(lines, strips);
     source_most_ = 0;
     for (std::int64_t first = 0; first < lines; first += strip_) {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,3 +102,14 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[T
     """The parts of a vector, in the shapes of ``tensors``."""
     parts = flat.split([each.numel() for each in tensors])
     return tuple(part.view_as(each) for part, each in zip(parts, tensors, strict=True))
+
+
+def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[Tensor]]:
+    """Lists of tensors of one type, of about ``size_limit`` bytes each; the last ones have less."""
+    lists: dict[str, list[Tensor]] = {}
+    for tensor in tensors:
+        found = lists.setdefault(tensor.type(), [])
+        found.append(tensor)
+        if sum(each.nbytes for each in found) >= size_limit:
+            yield lists.pop(tensor.type())
+    yield from lists.values()

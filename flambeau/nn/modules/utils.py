@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 __all__ = ["consume_prefix_in_state_dict_if_present"]
@@ -10,24 +10,27 @@ __all__ = ["consume_prefix_in_state_dict_if_present"]
 _FACTORY_ARGUMENTS = ("device", "dtype", "memory_format")
 
 
-def _single(value: Any) -> tuple[Any, ...]:
-    """One size, given as it is or in a sequence, as a tuple of one."""
-    return tuple(value) if isinstance(value, Iterable) else (value,)
+def _ntuple(count: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
+    """A function that gives a size for each of ``count`` dimensions, as a tuple.
+
+    The function takes one size for all of them, or a sequence of sizes, of which it makes a tuple.
+
+    Args:
+        count: How many sizes one stands for.
+        name: The function's name.
+    """
+
+    def parse(value: Any) -> tuple[Any, ...]:
+        return tuple(value) if isinstance(value, Iterable) else (value,) * count
+
+    parse.__name__ = name
+    return parse
 
 
-def _pair(value: Any) -> tuple[Any, ...]:
-    """A size for both dimensions, or one for each, as a tuple of two."""
-    return tuple(value) if isinstance(value, Iterable) else (value, value)
-
-
-def _triple(value: Any) -> tuple[Any, ...]:
-    """A size for all three dimensions, or one for each, as a tuple of three."""
-    return tuple(value) if isinstance(value, Iterable) else (value, value, value)
-
-
-def _quadruple(value: Any) -> tuple[Any, ...]:
-    """A size for all four sides, or one for each, as a tuple of four."""
-    return tuple(value) if isinstance(value, Iterable) else (value, value, value, value)
+_single = _ntuple(1, "_single")
+_pair = _ntuple(2, "_pair")
+_triple = _ntuple(3, "_triple")
+_quadruple = _ntuple(4, "_quadruple")
 
 
 def _reverse_repeat_tuple(sizes: Iterable[int], times: int) -> tuple[int, ...]:

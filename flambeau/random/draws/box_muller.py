@@ -24,6 +24,8 @@ from flambeau.core.programs import compiled
 
 # How many words each of the compiled programs transforms, and above how many it is the fastest.
 _PROGRAMS = ((1 << 16, 50000), (1 << 14, 8192), (1 << 12, 1024), (1 << 10, 0))
+# Those that this process has; each takes a tenth of a second to compile.
+_SIZES_IN_USE: set[int] = set()
 
 _float32 = np.float32
 
@@ -74,7 +76,11 @@ def transform(words: NDArray[np.uint32], mean: float, std: float) -> NDArray[np.
 
 
 def _program_size(words: int) -> int:
-    return next(size for size, least in _PROGRAMS if words > least)
+    """The size of the program for so many words: of one in use, if at most four times as large."""
+    in_use = [size for size in _SIZES_IN_USE if words <= size <= 4 * words]
+    size = min(in_use, default=0) or next(size for size, least in _PROGRAMS if words > least)
+    _SIZES_IN_USE.add(size)
+    return size
 
 
 def _transform(words: jax.Array, mean_and_std: jax.Array) -> jax.Array:

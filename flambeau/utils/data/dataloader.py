@@ -8,7 +8,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.context import BaseContext
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from flambeau.core.warning import warn
 from flambeau.random.generator import Generator
@@ -420,7 +420,8 @@ class WorkersIterator(LoaderIterator):
         return reply
 
 
-# PyTorch's names of these classes, which packages with loaders of their own ask for.
+# PyTorch's names, which packages with loaders of their own ask for.
+_collate_fn_t: TypeAlias = Callable[[list[Any]], Any]
 _DatasetKind = DatasetKind
 _BaseDataLoaderIter = LoaderIterator
 _SingleProcessDataLoaderIter = HereIterator
