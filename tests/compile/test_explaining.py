@@ -155,7 +155,7 @@ def test_a_compiled_module_is_explained():
 def test_calls_that_run_eagerly_are_explained():
     @flambeau.compile(fullgraph=False)
     def chosen(x):
-        return x if x.sum().tolist() > 0 else -x
+        return x if x.sum().numpy() > 0 else -x
 
     with pytest.warns(UserWarning, match="runs eagerly"):
         chosen(X)

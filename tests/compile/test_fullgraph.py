@@ -26,7 +26,7 @@ class Asking(nn.Module):
     def forward(self, x):
         self.count += 1
         y = nn.functional.dropout(self.linear(x), 0.5)
-        return y if y.sum().tolist() > 0 else -y
+        return y if y.sum().detach().numpy() > 0 else -y
 
 
 def losses(wrap):
@@ -64,7 +64,7 @@ def test_without_it_the_error_stays():
 
 def test_calls_that_can_be_compiled_are():
     def clipped(x, mode):
-        return x.clamp(max=x.max().tolist()) if mode == "python" else x.clamp(max=1)
+        return x.clamp(max=float(x.max().numpy())) if mode == "python" else x.clamp(max=1)
 
     run = flambeau.compile(clipped, fullgraph=False)
     x = flambeau.tensor([0.5, 2.0])
