@@ -25,9 +25,9 @@ struct Call {
     const bool fits = arguments.size() == count() * of_each && results.size() == count() * changed;
     if (fits) return ffi::Error::Success();
     return ffi::Error::InvalidArgument(
-        std::string(kName) + ": takes " + std::to_string(of_each) + " arrays for each parameter and gives " +
-        std::to_string(changed) + ", got " + std::to_string(arguments.size()) + " and " +
-        std::to_string(results.size()));
+        std::string(kName) + ": takes " + std::to_string(of_each) +
+        " arrays for each parameter and gives " + std::to_string(changed) + ", got " +
+        std::to_string(arguments.size()) + " and " + std::to_string(results.size()));
   }
 
   // An array of this many elements.
@@ -46,8 +46,8 @@ struct Call {
   }
 
   static ffi::Error unlike(std::size_t place, std::size_t found, std::size_t size) {
-    return ffi::Error::InvalidArgument(std::string(kName) + ": array " + std::to_string(place) + " has " +
-                                       std::to_string(found) + " elements instead of " +
+    return ffi::Error::InvalidArgument(std::string(kName) + ": array " + std::to_string(place) +
+                                       " has " + std::to_string(found) + " elements instead of " +
                                        std::to_string(size));
   }
 

@@ -230,6 +230,16 @@ def test_tensors_are_laid_into_one_vector_and_taken_from_it():
     assert flambeau.equal(parts[0], tensors[0] * 2)
 
 
+def test_tensors_are_taken_by_type_and_size():
+    tensors = [flambeau.ones(2), flambeau.arange(3), flambeau.zeros(2), flambeau.ones(1)]
+    lists = [*_utils._take_tensors(tensors, 16)]
+    assert [[id(each) for each in found] for found in lists] == [
+        [id(tensors[1])],  # 24 bytes
+        [id(tensors[0]), id(tensors[2])],
+        [id(tensors[3])],
+    ]
+
+
 def test_choices_and_loops_are_there_by_pytorchs_private_name():
     assert _higher_order_ops.cond is flambeau.cond
     assert _higher_order_ops.while_loop is flambeau.while_loop

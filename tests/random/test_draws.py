@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flambeau.random import draws
-from flambeau.random.draws import choice
+from flambeau.random.draws import box_muller, choice
 from flambeau.random.draws.arithmetic import convert, multiply_add
 from flambeau.random.mersenne import MersenneTwister
 
@@ -308,3 +308,18 @@ def test_a_draw_that_cannot_be_says_why_and_takes_no_word(kind, arguments, error
     with pytest.raises(error, match=facts):
         getattr(draws, kind)(twister, *arguments)
     assert twister.get_state() == before
+
+
+def test_normals_are_the_same_by_a_larger_program(monkeypatch):
+    expected = draws.normal(MersenneTwister(0), (20000,))
+    sizes = {1 << 16}
+    monkeypatch.setattr(box_muller, "_SIZES_IN_USE", sizes)
+    np.testing.assert_array_equal(draws.normal(MersenneTwister(0), (20000,)), expected)
+    assert sizes == {1 << 16}
+
+
+def test_few_normals_are_not_drawn_by_a_large_program(monkeypatch):
+    sizes = {1 << 16}
+    monkeypatch.setattr(box_muller, "_SIZES_IN_USE", sizes)
+    draws.normal(MersenneTwister(0), (100,))
+    assert sizes == {1 << 16, 1 << 10}

@@ -77,7 +77,9 @@ def transform(words: NDArray[np.uint32], mean: float, std: float) -> NDArray[np.
 
 def _program_size(words: int) -> int:
     """The size of the program for so many words: of one in use, if at most four times as large."""
-    in_use = [size for size in _SIZES_IN_USE if words <= size <= 4 * words]
+    # Another thread may add to the set meanwhile.
+    fitting = [size for size, _ in _PROGRAMS if words <= size <= 4 * words]
+    in_use = [size for size in fitting if size in _SIZES_IN_USE]
     size = min(in_use, default=0) or next(size for size, least in _PROGRAMS if words > least)
     _SIZES_IN_USE.add(size)
     return size
