@@ -1,4 +1,4 @@
-"""Steps of flambeau beside PyTorch's, each library in a process of its own.
+"""Steps of flambeau beside those of its peers, each library in a process of its own.
 
 In one process the threads of one library keep the cores busy while another's work. So each column
 of the table is a child, and one child at a time runs: the others are stopped by a signal meanwhile,
@@ -31,8 +31,8 @@ ROUNDS = 9
 SECONDS_PER_ROUND = 0.06
 
 #: From a library, the name of a row and whether to compile: a step without arguments that gives
-#: the tensors which it computes, and a number that all libraries must agree about.
-Prepare = Callable[[ModuleType, str, bool], tuple[Callable[[], list[Any]], float]]
+#: the tensors which it computes, and a number that all libraries must agree about, if it has one.
+Prepare = Callable[[ModuleType, str, bool], tuple[Callable[[], list[Any]], float | None]]
 
 
 class Column(NamedTuple):
@@ -56,11 +56,14 @@ COLUMNS = (
     Column("torch.compile", "torch", True, {"TORCHINDUCTOR_COMPILE_THREADS": "1"}),
     Column("eager", "flambeau", False),
     Column("compiled", "flambeau", True),
-    Column("no kernels", "flambeau", True, {"FLAMBEAU_KERNELS": "0"}),
 )
+if OPTIONS.device == "cpu":
+    COLUMNS += (Column("no kernels", "flambeau", True, {"FLAMBEAU_KERNELS": "0"}),)
 
 
-def run(title: str, prepare: Prepare, rows: Mapping[str, Mapping[str, float]]) -> None:
+def run(
+    title: str, prepare: Prepare, rows: Mapping[str, Mapping[str, float]], *more: Column
+) -> None:
     """Print the table, or be one of its children.
 
     Args:
@@ -68,11 +71,13 @@ def run(title: str, prepare: Prepare, rows: Mapping[str, Mapping[str, float]]) -
         prepare: Makes the steps, in a child.
         rows: The names of the rows, each with its limits: for some columns, how much of that
             column's time the column "compiled" may take.
+        more: Columns beside those that every table has.
     """
+    columns = [*COLUMNS, *more]
     if OPTIONS.column:
-        _serve(next(each for each in COLUMNS if each.name == OPTIONS.column), prepare)
+        _serve(next(each for each in columns if each.name == OPTIONS.column), prepare)
     else:
-        _compare(title, rows)
+        _compare(title, rows, _possible(columns))
 
 
 # In a child.
@@ -104,21 +109,25 @@ def _serve(column: Column, prepare: Prepare) -> None:
 def _timed(column: Column, step: Any, calls: int) -> float:
     """The time of one call, in seconds."""
     clock = time.perf_counter if OPTIONS.all_cores else time.process_time
-    if column.library == "flambeau":
-        from jax import block_until_ready as wait
-
-        def call() -> Any:
-            return [each.jax() for each in step()]
-
-    else:
-        wait, call = (lambda _: None), step
     gc.collect()
     start = clock()
     for _ in range(calls):
-        result = call()
+        results = step()
     # As in a training loop, nobody waits for a result before the next call.
-    wait(result)
+    _wait_for(results, column.library)
     return (clock() - start) / calls
+
+
+def _wait_for(results: list[Any], library: str) -> None:
+    if library == "torch":
+        if OPTIONS.device == "cuda":
+            from torch import cuda
+
+            cuda.synchronize()
+        return
+    from jax import block_until_ready
+
+    block_until_ready([getattr(each, "jax", lambda each=each: each)() for each in results])
 
 
 # In the parent.
@@ -152,7 +161,7 @@ class _Child:
         self.process.kill()
         self.process.wait()
 
-    def ask(self, row: str, calls: int) -> dict[str, float]:
+    def ask(self, row: str, calls: int) -> dict[str, Any]:
         self.process.send_signal(signal.SIGCONT)
         try:
             print(json.dumps([row, calls]), file=self.process.stdin, flush=True)
@@ -173,16 +182,16 @@ class _Child:
 
 
 @contextlib.contextmanager
-def _children() -> Iterator[list[_Child]]:
+def _children(columns: list[Column]) -> Iterator[list[_Child]]:
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(_Child(each)) for each in _possible_columns()]
+        yield [stack.enter_context(_Child(each)) for each in columns]
 
 
-def _possible_columns() -> list[Column]:
+def _possible(columns: list[Column]) -> list[Column]:
     if shutil.which(os.environ.get("CXX", "g++")):
-        return list(COLUMNS)
+        return columns
     print("torch.compile is left out: it needs a C++ compiler, and there is no g++")
-    return [each for each in COLUMNS if each.name != "torch.compile"]
+    return [each for each in columns if each.name != "torch.compile"]
 
 
 def _medians(children: list[_Child], row: str) -> dict[str, float]:
@@ -192,7 +201,9 @@ def _medians(children: list[_Child], row: str) -> dict[str, float]:
         name = child.column.name
         try:
             calls[name] = child.calls_for(row)
-            numbers[name] = child.ask(row, 1)["number"]
+            number = child.ask(row, 1)["number"]
+            if number is not None:
+                numbers[name] = number
         except FailedError as error:
             print(f"{row} by {name}: {error}", flush=True)
     unlike = {name: each for name, each in numbers.items() if not _is_close(each, numbers)}
@@ -213,13 +224,13 @@ def _is_close(number: float, numbers: Mapping[str, float]) -> bool:
     return abs(number - first) <= 0.01 * abs(first)
 
 
-def _compare(title: str, rows: Mapping[str, Mapping[str, float]]) -> None:
+def _compare(title: str, rows: Mapping[str, Mapping[str, float]], columns: list[Column]) -> None:
     start = time.perf_counter()
-    ratios = [each.name for each in COLUMNS if each.name != "PyTorch"]
+    ratios = [each.name for each in columns if each.name != "PyTorch"]
     print(f"{title}, medians of {ROUNDS} rounds, {WHAT}, ratios to PyTorch eager")
     print(f"{'':42} {'PyTorch':>10} {''.join(f'{each:>14}' for each in ratios)}")
     missed = []
-    with _children() as children:
+    with _children(columns) as children:
         for row, limits in rows.items():
             if not is_asked_for(row):
                 continue

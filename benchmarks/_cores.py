@@ -1,6 +1,6 @@
-"""Which cores and which layers a benchmark asks for, and the memory that its process keeps.
+"""Which device, cores and layers a benchmark asks for, and the memory that its process keeps.
 
-Importing this chooses the cores, so it comes before the libraries, which then start as many threads
+Importing this chooses them, so it comes before the libraries, which then start as many threads
 as there are cores. The process keeps the memory that a library gives back. Without that the same
 call of any library takes up to twice as long whenever its arrays happen to lie where the C library
 returns them to the system, which then has to clear every page again.
@@ -14,9 +14,15 @@ import os
 
 ARGUMENTS = argparse.ArgumentParser()
 ARGUMENTS.add_argument("--all-cores", action="store_true")
+ARGUMENTS.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
 ARGUMENTS.add_argument("--only", nargs="*", default=[])
 ARGUMENTS.add_argument("--column", help=argparse.SUPPRESS)
 OPTIONS = ARGUMENTS.parse_args()
+if OPTIONS.device == "cuda":
+    OPTIONS.all_cores = True
+    os.environ.setdefault("JAX_PLATFORMS", "cuda,cpu")
+    # Several processes share the GPU.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 if not OPTIONS.all_cores:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -28,6 +34,8 @@ if hasattr(ctypes.CDLL(None), "mallopt"):
     ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 32 << 20)
 
 WHAT = "wall clock, all cores" if OPTIONS.all_cores else "process time, one core"
+if OPTIONS.device != "cpu":
+    WHAT = f"wall clock, {OPTIONS.device}"
 
 
 def is_asked_for(name: str) -> bool:

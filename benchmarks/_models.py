@@ -24,12 +24,14 @@ class Case(NamedTuple):
         build: The model, from either library.
         input: What it is given.
         target: The classes that it should say, of the shape of its scores but for the last one.
+        half: Whether its forward pass is in bfloat16.
     """
 
     name: str
     build: Callable[[ModuleType], Any]
     input: np.ndarray
     target: np.ndarray
+    half: bool = False
 
 
 def perceptron(lib: ModuleType) -> Any:
@@ -64,24 +66,27 @@ def residual_network(lib: ModuleType) -> Any:
     return nn.Sequential(first, *blocks, last)
 
 
-def gpt(lib: ModuleType) -> Any:
-    """Four causal Transformer layers, 256 wide."""
+def gpt(
+    lib: ModuleType, depth: int = 4, width: int = 256, heads: int = 8, length: int = 128
+) -> Any:
+    """Causal Transformer layers."""
     nn = lib.nn
 
     class GPT(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.words = nn.Embedding(WORDS, 256)
-            self.places = nn.Embedding(128, 256)
+            self.words = nn.Embedding(WORDS, width)
+            self.places = nn.Embedding(length, width)
             layer = nn.TransformerEncoderLayer(
-                256, 8, 1024, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+                width, heads, 4 * width, 0.0, "gelu", batch_first=True, norm_first=True
             )
-            self.layers = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
-            self.head = nn.Linear(256, WORDS)
-            self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(128))
+            self.layers = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
+            self.head = nn.Linear(width, WORDS)
+            self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(length))
 
         def forward(self, tokens: Any) -> Any:
-            x = self.words(tokens) + self.places(lib.arange(tokens.shape[1]))
+            places = lib.arange(tokens.shape[1], device=tokens.device)
+            x = self.words(tokens) + self.places(places)
             return self.head(self.layers(x, mask=self.mask, is_causal=True))
 
     return GPT()
@@ -122,15 +127,23 @@ CASES = [
 ]  # fmt: skip
 
 
-def step_of(lib: ModuleType, case: Case) -> tuple[Callable[[], Any], Any]:
+#: What is too large for a CPU.
+CASES_FOR_GPUS = [
+    Case("GPT, 12 layers, 768 wide, 8 x 1024 words, half", lambda lib: gpt(lib, 12, 768, 12, 1024),
+         integers(WORDS, 8, 1024), integers(WORDS, 8, 1024), half=True),
+]  # fmt: skip
+
+
+def step_of(lib: ModuleType, case: Case, device: str = "cpu") -> tuple[Callable[[], Any], Any]:
     """A training step on one batch, which gives the loss, and the model that it trains."""
     lib.manual_seed(0)
-    model = case.build(lib)
+    model = case.build(lib).to(device)
     optimizer = lib.optim.AdamW(model.parameters(), lr=1e-4)
-    input, target = lib.from_numpy(case.input), lib.from_numpy(case.target)
+    input, target = (lib.from_numpy(each).to(device) for each in (case.input, case.target))
 
     def step() -> Any:
-        scores = model(input)
+        with lib.autocast(device, dtype=lib.bfloat16, enabled=case.half):
+            scores = model(input)
         loss = lib.nn.functional.cross_entropy(scores.flatten(0, -2), target.flatten())
         loss.backward()
         lib.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -8,6 +8,7 @@ gradients of the parameters and of the inputs.
 
     python benchmarks/layers.py                    time of the process, everything on one core
     python benchmarks/layers.py --all-cores        wall clock, on the cores that all choose
+    python benchmarks/layers.py --device cuda      wall clock, on a GPU
     python benchmarks/layers.py --only Conv LSTM   only layers whose name has one of these
 
 Wall clock needs an otherwise idle machine.
@@ -20,6 +21,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from _beside_pytorch import run  # isort: skip
+from _cores import OPTIONS  # isort: skip
 
 import numpy as np
 
@@ -139,7 +141,9 @@ def prepare(lib: ModuleType, name: str, compiles: bool) -> tuple[Callable[[], li
     case = next(each for each in CASES if each.name == name)
     lib.manual_seed(0)
     layer = case.build(lib)
-    inputs = [lib.from_numpy(each) for each in case.inputs]
+    if hasattr(layer, "parameters"):
+        layer.to(OPTIONS.device)
+    inputs = [lib.from_numpy(each).to(OPTIONS.device) for each in case.inputs]
     leaves = [each.requires_grad_() for each in inputs if each.is_floating_point()]
     leaves += list(getattr(layer, "parameters", list)())
 
@@ -148,7 +152,7 @@ def prepare(lib: ModuleType, name: str, compiles: bool) -> tuple[Callable[[], li
         return result[0] if isinstance(result, tuple) else result
 
     first = forward().detach()
-    cotangent = lib.from_numpy(np.asarray(normal(*first.shape)))
+    cotangent = lib.from_numpy(np.asarray(normal(*first.shape))).to(OPTIONS.device)
 
     def step() -> Any:
         for leaf in leaves:

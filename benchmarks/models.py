@@ -2,12 +2,13 @@
 
 Each model is defined once, for either library, and so is its step (`_models`): forward, loss,
 ``backward``, clipping of the gradients' norm, and AdamW. It runs with PyTorch eager and by
-``torch.compile``, with flambeau eager, with flambeau compiled (the whole step one program), and
-compiled without the native kernels: in turn in one run, each in a process of its own. All must
-agree about the loss of the first step.
+``torch.compile``, with flambeau eager, with flambeau compiled (the whole step one program), on the
+CPU also compiled without the native kernels, and as JAX by hand where `_models_in_jax` has it: in
+turn in one run, each in a process of its own. The two libraries must agree about the first loss.
 
     python benchmarks/models.py                    time of the process, everything on one core
     python benchmarks/models.py --all-cores        wall clock, on the cores that all choose
+    python benchmarks/models.py --device cuda      wall clock, on a GPU, a larger GPT too
     python benchmarks/models.py --only GPT         only models whose name has this
 
 Wall clock needs an otherwise idle machine.
@@ -19,29 +20,65 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from _beside_pytorch import run  # isort: skip
+from _beside_pytorch import Column, run  # isort: skip
+from _cores import OPTIONS  # isort: skip
 
-from _models import CASES, step_of
+from _models import CASES, CASES_FOR_GPUS, Case, step_of
 
-#: How much of a column's time a compiled step may take.
+#: How much of a column's time a compiled step on the CPU may take.
 LIMITS = {
     "Residual network": {"PyTorch": 0.9, "torch.compile": 1.2},
     "GPT": {"torch.compile": 0.9},
 }
 
 
-def prepare(lib: ModuleType, name: str, compiles: bool) -> tuple[Callable[[], list[Any]], float]:
+#: Which models have a step by hand, and its name.
+BY_HAND = {"Perceptron": "perceptron", "Residual network": "residual_network", "GPT, 4": "gpt"}
+
+if OPTIONS.device == "cuda":
+    CASES += CASES_FOR_GPUS
+
+
+def prepare(
+    lib: ModuleType, name: str, compiles: bool
+) -> tuple[Callable[[], list[Any]], float | None]:
     """The step of the model of this name, and its first loss."""
-    step, model = step_of(lib, next(each for each in CASES if each.name == name))
+    case = next(each for each in CASES if each.name == name)
+    if lib.__name__ == "jax":
+        return step_by_hand(case), None
+    step, model = step_of(lib, case, OPTIONS.device)
     if compiles:
         step = lib.compile(step)
     parameters = list(model.parameters())
     return lambda: [step(), *parameters], step().item()
 
 
+def step_by_hand(case: Case) -> Callable[[], list[Any]]:
+    """The step in JAX, with parameters of its own."""
+    import _models_in_jax
+    import jax
+
+    model = next((each for start, each in BY_HAND.items() if case.name.startswith(start)), None)
+    if model is None:
+        raise NotImplementedError("there is no such step by hand")
+    with jax.default_device(jax.devices(OPTIONS.device)[0]):
+        state, step = _models_in_jax.start_of(model), _models_in_jax.step_of(model)
+        input, target = jax.numpy.asarray(case.input), jax.numpy.asarray(case.target)
+
+    def run() -> list[Any]:
+        nonlocal state
+        loss, state = step(state, input, target)
+        return [loss, *jax.tree.leaves(state)]
+
+    return run
+
+
 def limits_of(name: str) -> dict[str, float]:
+    if OPTIONS.device != "cpu":
+        return {}
     return next((each for model, each in LIMITS.items() if name.startswith(model)), {})
 
 
 if __name__ == "__main__":
-    run("one training step", prepare, {case.name: limits_of(case.name) for case in CASES})
+    rows = {case.name: limits_of(case.name) for case in CASES}
+    run("one training step", prepare, rows, Column("JAX by hand", "jax", True))
