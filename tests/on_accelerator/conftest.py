@@ -8,10 +8,7 @@ import flambeau
 @pytest.fixture(scope="session")
 def accelerator():
     """The device of this machine's accelerator."""
-    found = flambeau.accelerator.current_accelerator()
-    if found is None:
-        pytest.skip("this machine has no accelerator, or JAX_PLATFORMS leaves it out")
-    return found
+    return flambeau.accelerator.current_accelerator()
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,9 @@ import pytest
 import flambeau
 from flambeau import nn
 
+if flambeau.accelerator.current_accelerator() is None:
+    pytest.skip("no accelerator, or JAX_PLATFORMS leaves it out", allow_module_level=True)
+
 
 def normal(*shape):
     return lambda: flambeau.randn(shape)

@@ -4,6 +4,9 @@ import pytest
 
 import flambeau
 
+if flambeau.accelerator.current_accelerator() is None:
+    pytest.skip("no accelerator, or JAX_PLATFORMS leaves it out", allow_module_level=True)
+
 
 def numbers(*shape, dtype=flambeau.float32):
     return flambeau.randn(shape).to(dtype)
