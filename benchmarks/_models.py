@@ -141,8 +141,10 @@ def step_of(lib: ModuleType, case: Case, device: str = "cpu") -> tuple[Callable[
     optimizer = lib.optim.AdamW(model.parameters(), lr=1e-4)
     input, target = (lib.from_numpy(each).to(device) for each in (case.input, case.target))
 
+    half = case.half
+
     def step() -> Any:
-        with lib.autocast(device, dtype=lib.bfloat16, enabled=case.half):
+        with lib.autocast(device, dtype=lib.bfloat16, enabled=half):
             scores = model(input)
         loss = lib.nn.functional.cross_entropy(scores.flatten(0, -2), target.flatten())
         loss.backward()

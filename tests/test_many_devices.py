@@ -1,4 +1,4 @@
-"""The tests in `many_devices`, which need eight devices, in a process that has them."""
+"""Tests that need several devices, in processes that have them."""
 
 import os
 import subprocess
@@ -8,25 +8,31 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent / "many_devices"
+ON_ACCELERATOR = Path(__file__).parent / "on_accelerator" / "test_training.py"
 SECONDS = 500
 
 
 @pytest.mark.parametrize("file", sorted(each.name for each in FOLDER.glob("on_eight_*.py")))
 def test_on_eight_devices(file):
-    command = [
-        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist",
-        "-o", "python_files=on_eight_*.py", str(FOLDER / file),
-    ]  # fmt: skip
+    run(FOLDER / file, "-o", "python_files=on_eight_*.py", FLAMBEAU_MANY_DEVICES="1")
+
+
+def test_training_on_the_second_of_two_devices():
+    options = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    run(ON_ACCELERATOR, FLAMBEAU_TEST_DEVICE="cpu:1", **options)
+
+
+def run(file, *options, **variables):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     environment = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("PYTEST_", "COV_", "XLA_FLAGS"))
     }
-    environment["FLAMBEAU_MANY_DEVICES"] = "1"
     found = subprocess.run(
-        command,
+        [*command, *options, str(file)],
         cwd=FOLDER.parent.parent,
-        env=environment,
+        env=environment | variables,
         capture_output=True,
         text=True,
         timeout=SECONDS,

@@ -52,7 +52,10 @@ class _Recent:
     def __init__(self, program: Program, args: tuple[Any, ...]) -> None:
         self.program = program
         self.guard = program.guard
-        self.avals = [(i, each._cell.array.aval) for i, each in enumerate(args)]
+        many = arguments.have_many_places()
+        arrays = [each._cell.array for each in args]
+        # On a machine with one device all arrays lie on that.
+        self.forms = [(i, e.aval, e.sharding if many else None) for i, e in enumerate(arrays)]
         self.count = len(args)
         # No argument may be on one of these Cells.
         self.written = program.checks.sharing.written_cells
@@ -63,7 +66,7 @@ class _Recent:
     @staticmethod
     def of(program: Program, args: tuple[Any, ...]) -> _Recent | None:
         """The fast path for calls like this one; ``None`` if they are not simple enough."""
-        if arguments.have_many_places() or not program.is_simple:
+        if not program.is_simple:
             return None
         is_simple = all(map(_is_simple, args)) and _are_different(args)
         return _Recent(program, args) if is_simple else None
@@ -85,7 +88,7 @@ class _Recent:
         if count > 1 and (args[0] is args[1] if count == 2 else not _are_different(args)):
             return _UNKNOWN
         arrays = []
-        for i, aval in self.avals:
+        for i, aval, sharding in self.forms:
             each = args[i]
             if (
                 type(each) is not Tensor
@@ -98,6 +101,8 @@ class _Recent:
             array = cell.array
             # Arrays from the same source mostly share one aval.
             if type(array) is not ArrayImpl or (array.aval is not aval and array.aval != aval):
+                return _UNKNOWN
+            if sharding is not None and array.sharding != sharding:
                 return _UNKNOWN
             if written and cell in written:
                 return _UNKNOWN

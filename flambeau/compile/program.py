@@ -14,8 +14,9 @@ from flambeau.compile import exchanging
 from flambeau.compile.answers import Answer, checked
 from flambeau.compile.callbacks import calls_back
 from flambeau.compile.checks import Checks
+from flambeau.compile.devices import on_one_device
 from flambeau.compile.effects import Effects
-from flambeau.compile.errors import UnansweredError
+from flambeau.compile.errors import CompileError, UnansweredError
 from flambeau.compile.explaining import Origin, source_of
 from flambeau.compile.guard import Guard
 from flambeau.compile.passing import Arrival, PassedGradients, Source
@@ -135,7 +136,7 @@ class Program:
                 recording.passing.refusal,
             )
             self.computation = self.gradients.forward
-            self.executable = self._waiting(self.computation)
+            self.executable = self._waiting(self._in_place(recording, self.computation))
             if self.is_guess:
                 raise UnansweredError("gradients leave a function that asks for values")
             return
@@ -148,9 +149,31 @@ class Program:
         positions = tuple(range(len(self.donated)))
         like = _as_written(recording, slot_of, order, self.places)
         self.computation = compiled(program, "compiled_step", donate=positions, like=like)
-        self.executable = self._waiting(self._on_a_mesh(self.computation))
+        executable = self._in_place(recording, self._on_a_mesh(self.computation))
+        self.executable = self._waiting(executable)
         if self.is_guess:
             self.executable = checked(self.executable, recording.asked, recording.told)
+
+    def _in_place(self, recording: Recording, executable: Callable[..., Any]) -> Callable[..., Any]:
+        """``executable`` on one device, on a machine with several; see `devices`."""
+        devices = recording.trace.devices
+        sources = [*self.donated, *self.kept, *self.reads]
+        arrays = [
+            each.array if isinstance(each, Cell) else each.read(recording.joined.leaves)
+            for each in sources
+        ]
+        if devices is None or any(map(meshes.mesh_of, arrays)):
+            return executable
+        devices.settle()
+        written = [i for i, each in enumerate(sources) if each in recording.writes]
+        left = devices.leaving(recording.outputs)
+        if left and self.gradients is not None:
+            raise CompileError(
+                "the compiled function moves a result to another device, and gradients leave it "
+                "through others; move the result after the call"
+            )
+        left = {self.places[i]: where for i, where in left.items()}
+        return on_one_device(executable, arrays, written, left, recording.trace.place())
 
     def _on_a_mesh(self, executable: Callable[..., Any]) -> Callable[..., Any]:
         """``executable``; on a mesh, an optimizer's numbers are copied to all devices before."""

@@ -175,6 +175,8 @@ class Recording(Results):
                 self.given.setdefault(stand_in, Handle.of(stand_in))
                 if stand_in is not leaf:
                     self.trace.facts.given.setdefault(stand_in, (i, leaf))
+        if self.trace.devices is not None:
+            self.trace.devices.give(stand_ins, self.joined.leaves)
         return stand_ins
 
     def _warn_of_arguments(

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any
 
 from flambeau.compile import errors, guard
+from flambeau.compile.arguments import have_many_places
 from flambeau.compile.asking import Facts, HookSnapshot, attribute
 from flambeau.compile.chance import Chance
 from flambeau.compile.containers import Log, leaves_in
 from flambeau.compile.contents import KINDS
+from flambeau.compile.devices import Devices
 from flambeau.compile.discovery import MANY
 from flambeau.compile.guard import ModuleSnapshot, OutsideSnapshot
 from flambeau.compile.members import MemberSnapshot
@@ -19,6 +21,7 @@ from flambeau.compile.places import Member, Outside, Returned
 from flambeau.compile.reads import Reads, content_of
 from flambeau.compile.recomputation import Progress
 from flambeau.core import settings, tensor_class, world
+from flambeau.core.cell import Cell
 from flambeau.core.identity import Same
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import Trace
@@ -45,6 +48,19 @@ class WatchingTrace(Trace):
         # Modules that the function has switched to another training mode, with the mode before.
         self.switched: dict[Any, bool] = {}
         self.watch(Tensor, tensor_class.replaced)
+        #: Where tensors lie, if this machine has several devices.
+        self.devices: Devices | None = Devices() if have_many_places() else None
+
+    def place(self) -> Any:
+        found = None if self.devices is None else self.devices.of_program()
+        return super().place() if found is None else found
+
+    def place_of(self, cell: Cell) -> Any:
+        found = None if self.devices is None else self.devices.of(cell)
+        return self.place() if found is None else found
+
+    def moved(self, source: Any, target: Any) -> Any:
+        return None if self.devices is None else self.devices.moved(source, target)
 
     def begin(self, function: Any, leaves: list[Any], classes: Iterable[type]) -> None:
         """Discover the objects that a function can reach before it runs.
@@ -222,6 +238,8 @@ class WatchingTrace(Trace):
 
     def note(self, tensor: Any) -> None:
         """Note that the function uses ``tensor``."""
+        if self.devices is not None:
+            self.devices.use(tensor)
         if tensor not in self.tensors and self.is_outside(tensor):
             tensor._follow_base()
             super().note(tensor)

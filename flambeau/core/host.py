@@ -10,7 +10,7 @@ import numpy as np
 from jax.core import Tracer
 
 from flambeau.core import dtype as dtypes
-from flambeau.core import spanning
+from flambeau.core import exhaustion, spanning
 from flambeau.core.addresses import address_of, pointer
 from flambeau.core.cell import is_abstract
 from flambeau.core.modes import modes
@@ -70,7 +70,8 @@ class HostAccess:
                 )
             if self.device.type != "cpu":
                 raise TypeError(
-                    f"cannot convert a tensor on {self.device} to NumPy; use tensor.cpu() first"
+                    f"can't convert {self.device} device type tensor to numpy; use tensor.cpu() "
+                    "first"
                 )
         return self._host_array()
 
@@ -87,7 +88,11 @@ class HostAccess:
             if modes.trace is not None:
                 modes.trace.refuse_value(is_question)
             check_alive(array)
-        return spanning.elements(array)
+        try:
+            return spanning.elements(array)
+        except jax.errors.JaxRuntimeError as error:
+            # Of a GPU's computation that found no memory, which ends after the call.
+            raise exhaustion.named(error) from error.__cause__
 
     def is_shared(self) -> bool:
         """Always false: see `share_memory_`."""

@@ -310,7 +310,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
         array = self._cell.array
         if isinstance(array, Tracer):
             trace = modes.trace
-            return devices.get_default_device() if trace is None else trace.place()
+            return devices.get_default_device() if trace is None else trace.place_of(self._cell)
         if is_abstract(array):
             return devices.META
         return devices.of_sharding(array.sharding)

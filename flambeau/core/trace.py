@@ -344,8 +344,17 @@ class Trace(Block):
     def place(self) -> Any:
         """The device that the traced program runs on."""
         for array in self.reads.values():
-            return of_sharding(array.sharding)
+            if array.committed:
+                return of_sharding(array.sharding)
         return get_default_device() if self.device is None else self.device
+
+    def place_of(self, cell: Cell) -> Any:
+        """The device of a Cell's array, which is a tracer."""
+        return self.place()
+
+    def moved(self, source: Any, target: Any) -> Any:
+        """A tensor on another device than the program's; ``None`` if there is no other."""
+        return None
 
     def refuse_value(self, is_question: bool = False) -> None:
         """Fail, since the program being traced has no values yet.

@@ -62,6 +62,10 @@ class _ToDeviceBackward(tape.Node):
 
 
 def _moved(source: Tensor, target: device) -> Tensor:
+    if modes.trace is not None and target.type != "meta":
+        result = modes.trace.moved(source, target)
+        if result is not None:
+            return result
     result = Tensor._wrap(place(source._read(), target))
     if source.requires_grad and modes.grad_enabled:
         node = _ToDeviceBackward((tape.edge_of(source),))

@@ -182,8 +182,11 @@ def produce(
             exhaustion.require_addressable(shape, dtype.itemsize)
             raise exhaustion.named(error) from None
     target = where.jax_device
-    with jax.default_device(target):
-        return jax.device_put(build(jnp), target)
+    try:
+        with jax.default_device(target):
+            return jax.device_put(build(jnp), target)
+    except exhaustion.FAILURES as error:
+        raise exhaustion.named(error) from None
 
 
 def wrap_new(name: str, array: Any, requires_grad: bool = False, out: Any = None) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Any, Self
 
 import jax
@@ -22,6 +23,7 @@ from flambeau.core import world
 from flambeau.core.announcing import Announcing, announced
 from flambeau.core.cell import Cell
 from flambeau.core.identity import Same
+from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import MadeInsideError, TracedValueError, outside
@@ -306,7 +308,7 @@ class ParameterGroup(_AnnouncedDict):
         self.numbers, self.switches, self.structure = numbers, switches, structure
         dict.__setitem__(self, "params", AnnouncedList(dict.get(self, "params", ()), structure))
         values, self.layout, self.tensors = self._lay_out({})
-        self.cell: Cell = Cell(_vector(values))
+        self.cell: Cell = Cell(self._vector(values))
 
     def __getitem__(self, key: str) -> Any:
         if modes.trace is not None:
@@ -332,7 +334,7 @@ class ParameterGroup(_AnnouncedDict):
         dict.__setitem__(self, key, value)
         same = layout == self.layout and all(map(_is, tensors, self.tensors))
         self.layout, self.tensors = layout, tensors
-        self.cell.write(_vector(values))
+        self.cell.write(self._vector(values))
         if not same:
             self.structure.change()
         elif self.structure.numbers_are_frozen:
@@ -347,6 +349,17 @@ class ParameterGroup(_AnnouncedDict):
             "change once, while tracing, and not at every call; step the scheduler, or set the "
             "option, outside the compiled function"
         )
+
+    def _vector(self, values: list[float]) -> Any:
+        """The numbers beside the parameters, so that no step has to copy them there.
+
+        They are not committed to the device, since parameters may move, or lie on several.
+        """
+        first = next(iter(dict.__getitem__(self, "params")), None)
+        array: Any = None if first is None else first._cell.array
+        devices = array.devices() if type(array) is ArrayImpl else set()
+        with outside(), jax.default_device(*devices) if len(devices) == 1 else nullcontext():
+            return jax.device_put(np.array(values, np.float64))
 
     def _lay_out(self, changes: dict[str, Any]) -> tuple[list[float], Layout, tuple[Tensor, ...]]:
         """The numbers with ``changes``: their values, where each stands, and those in tensors."""
@@ -373,11 +386,6 @@ class ParameterGroup(_AnnouncedDict):
 
 def _is(one: Any, other: Any) -> bool:
     return one is other
-
-
-def _vector(values: list[float]) -> Any:
-    with outside():
-        return jax.device_put(np.array(values, np.float64))
 
 
 def pick(layout: Layout, vector: Any, tensors: list[Any]) -> dict[str, Any]:

@@ -5,11 +5,13 @@ say `import torch` at its top, and each test file stands in the report as one sk
 """
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from tests.left_out import left_out
 
 # Why the files of this folder do not run, if they do not.
 if find_spec("torch") is None:
@@ -20,23 +22,6 @@ else:
     _REASON = ""
 
 
-class NeedsTorch(pytest.Item):
-    """The one test of a file whose own tests cannot be collected."""
-
-    def runtest(self):
-        pytest.skip(f"{_REASON}: run `make conformance`")
-
-    def reportinfo(self):
-        return self.path, None, self.path.name
-
-
-class FileThatNeedsTorch(pytest.File):
-    """A test file that is reported without being imported."""
-
-    def collect(self) -> Iterator[pytest.Item]:
-        yield NeedsTorch.from_parent(self, name="needs_torch")
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file(
     file_path: Path, parent: pytest.Collector
@@ -44,6 +29,4 @@ def pytest_collect_file(
     collectors = yield
     if not _REASON:
         return collectors
-    if file_path.match("test_*.py"):
-        return [FileThatNeedsTorch.from_parent(parent, path=file_path)]
-    return []
+    return left_out(file_path, parent, f"{_REASON}: run `make conformance`")

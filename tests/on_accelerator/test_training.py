@@ -10,9 +10,6 @@ import flambeau
 from flambeau import nn
 from flambeau.nn import functional as F
 
-if flambeau.accelerator.current_accelerator() is None:
-    pytest.skip("no accelerator, or JAX_PLATFORMS leaves it out", allow_module_level=True)
-
 
 def perceptron():
     return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.BatchNorm1d(32), nn.Linear(32, 4))
@@ -54,9 +51,9 @@ def trained(device, optimizer_of, compiles, steps=4):
         return optimizer.step(closure).detach()
 
     step = flambeau.compile(step) if compiles else step
-    losses = [step().cpu() for _ in range(steps)]
+    losses = [step().to("cpu:0") for _ in range(steps)]
     assert all(each.device.type == flambeau.device(device).type for each in model.parameters())
-    return losses, {name: each.cpu() for name, each in model.state_dict().items()}
+    return losses, {name: each.to("cpu:0") for name, each in model.state_dict().items()}
 
 
 @pytest.mark.parametrize("compiles", [False, True], ids=["eager", "compiled"])
@@ -104,13 +101,14 @@ def test_tensors_of_two_devices_do_not_mix(accelerator):
     assert here.device.type == accelerator.type
 
 
-def test_where_a_tensor_is(accelerator):
+def test_where_a_tensor_is(real_accelerator):
+    accelerator = real_accelerator
     x = flambeau.ones(2, device=accelerator)
     assert (x.device.type, x.device.index, x.get_device()) == (accelerator.type, 0, 0)
     assert x.is_cuda == (accelerator.type == "cuda")
     assert f"device='{accelerator.type}:0'" in repr(x)
     assert x.to(accelerator) is x
-    assert x.cpu().device == flambeau.device("cpu")
+    assert x.to("cpu:0").device == flambeau.device("cpu")
     assert x.sum().item() == 2
     assert x.new_zeros(1).device == flambeau.zeros_like(x).device == x.device
     with pytest.raises(TypeError, match=r"convert .* device type tensor to numpy"):
@@ -146,16 +144,16 @@ def test_meta_modules_get_memory_there(accelerator):
     assert lazy(batch(accelerator)[0]).device.type == accelerator.type
 
 
-def test_checkpoints_remember_the_device(accelerator):
+def test_checkpoints_are_loaded_anywhere(accelerator):
     state = perceptron().to(accelerator).state_dict()
     file = io.BytesIO()
     flambeau.save(state, file)
-    for where, expected in ((None, accelerator.type), ("cpu", "cpu"), (accelerator, None)):
+    for where in (None, "cpu", accelerator):
         file.seek(0)
         found = flambeau.load(file, map_location=where)
         for name, each in found.items():
-            assert each.device.type == (expected or accelerator.type)
-            flambeau.testing.assert_close(each.cpu(), state[name].cpu())
+            assert each.device.type == flambeau.device(where or "cpu").type
+            flambeau.testing.assert_close(each.to("cpu:0"), state[name].to("cpu:0"))
 
 
 def test_random_numbers_can_be_repeated(accelerator):
@@ -223,7 +221,7 @@ def test_attention(accelerator, dtype, causal):
         call = flambeau.compile(attention) if compiles else attention
         output = call(*leaves, is_causal=causal)
         output.square().sum().backward()
-        return [each.float().cpu().detach() for each in (output, *(x.grad for x in leaves))]
+        return [each.float().to("cpu:0").detach() for each in (output, *(x.grad for x in leaves))]
 
     expected = run("cpu", flambeau.float32, False)
     tolerance = 1e-4 if dtype is flambeau.float32 else 0.1
@@ -232,19 +230,22 @@ def test_attention(accelerator, dtype, causal):
         flambeau.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
 
 
-def test_memory_is_given_back(accelerator):
+def test_memory_is_given_back(real_accelerator):
+    accelerator = real_accelerator
     flambeau.accelerator.synchronize()
     before = flambeau.accelerator.memory_allocated()
     kept = flambeau.ones(1024, 1024, device=accelerator)
-    assert flambeau.accelerator.memory_allocated() >= before + (4 << 20)
+    assert flambeau.accelerator.memory_allocated() > before + (3 << 20)
     del kept
-    assert flambeau.accelerator.memory_allocated() <= before + (1 << 20)
+    assert flambeau.accelerator.memory_allocated() < before + (1 << 20)
 
 
-def test_too_much_memory_is_the_error_that_scripts_catch(accelerator):
+def test_too_much_memory_is_the_error_that_scripts_catch(real_accelerator):
+    accelerator = real_accelerator
     _, total = flambeau.accelerator.get_memory_info()
     with pytest.raises(flambeau.OutOfMemoryError, match="out of memory"):
-        flambeau.ones(total, device=accelerator)
+        # The device may find out after the call.
+        flambeau.ones(total, device=accelerator).sum().item()
     assert flambeau.ones(3, device=accelerator).sum() == 3
 
 
@@ -295,15 +296,51 @@ def test_a_compiled_step_takes_batches_of_a_loader(accelerator):
 def test_a_compiled_function_may_use_both_devices(accelerator):
     weight = flambeau.randn(3, 3, device=accelerator)
 
-    @flambeau.compile
-    def function(x):
-        y = x * 2
-        return y, (y.to(weight.device) @ weight).cpu()
+    def function(x, factor):
+        y = x.to(weight.device) @ weight * factor
+        return y, y.to("cpu:0"), x
+
+    x, factor = flambeau.randn(2, 3), flambeau.tensor(2.0)
+    expected = function(x, factor)
+    compiled = flambeau.compile(function)
+    for _ in range(2):
+        found = compiled(x, factor)
+        assert [each.device for each in found] == [each.device for each in expected]
+        assert found[2] is x
+        flambeau.testing.assert_close(found[:2], expected[:2], rtol=1e-4, atol=1e-5)
+    assert compiled.program_count == 1
+    moved = compiled(x.to(accelerator), factor.to(accelerator))
+    flambeau.testing.assert_close(moved[:2], expected[:2], rtol=1e-4, atol=1e-5)
+
+
+def test_a_compiled_function_computes_on_one_device(accelerator):
+    weight = flambeau.randn(3, 3, device=accelerator)
+    count = flambeau.zeros(())
+
+    def computes_on_both(x):
+        return (x * 2).to(accelerator) @ weight
+
+    def counts(x):
+        count.add_(1)
+        return x.to(accelerator) @ weight
+
+    def goes_on_elsewhere(x):
+        return (x.to(accelerator) @ weight).to("cpu:0") + 1
 
     x = flambeau.randn(2, 3)
-    y, z = function(x)
-    assert y.device == z.device == x.device
-    flambeau.testing.assert_close(z, (x * 2) @ weight.cpu(), rtol=1e-4, atol=1e-5)
+    for function, text in (
+        (computes_on_both, "one program runs on one device"),
+        (counts, r"writes to a tensor of shape \[\] on cpu"),
+        (goes_on_elsewhere, "moves a tensor to cpu"),
+    ):
+        with pytest.raises(flambeau.CompileError, match=text):
+            flambeau.compile(function)(x)
+        count.zero_()
+        eagerly = flambeau.compile(function, fullgraph=False)
+        with pytest.warns(UserWarning, match="eager"):
+            found = eagerly(x)
+        count.zero_()
+        flambeau.testing.assert_close(found, function(x))
 
 
 def test_copies_stay_on_their_device(accelerator):
