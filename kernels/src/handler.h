@@ -1,12 +1,10 @@
-// What handlers have in common: they check the arguments of XLA, and compute with XLA's own threads.
+// What handlers have in common: they check the arguments of XLA, and compute with as many threads.
 
 #pragma once
 
-#include <functional>
 #include <new>
 #include <string>
 #include <type_traits>
-#include <utility>
 
 #include "pool.h"
 #include "xla/ffi/api/ffi.h"
@@ -20,11 +18,9 @@ using Result = ffi::ResultBuffer<ffi::F32>;
 using Numbers = ffi::Span<const std::int64_t>;
 using Dimensions = ffi::Span<const std::int64_t>;
 
-// XLA's threads for this call, which the program's other operations use as well.
-inline Pool pool_of(ffi::ThreadPool threads) {
-  const int count = static_cast<int>(threads.num_threads());
-  if (count < 2) return {};
-  return {count, [threads](std::function<void()> task) mutable { threads.Schedule(std::move(task)); }};
+// As many threads as XLA uses itself.
+inline Pool pool_of(const ffi::ThreadPool& threads) {
+  return {static_cast<int>(threads.num_threads())};
 }
 
 inline std::string text_of(Dimensions dimensions) {

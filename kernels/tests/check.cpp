@@ -7,7 +7,6 @@
 #include "check.h"
 
 #include <chrono>
-#include <thread>
 
 #include "micro.h"
 
@@ -15,9 +14,7 @@ int main(int count, char** arguments) {
   using flambeau::Pool;
   const double seconds = count > 1 ? std::atof(arguments[1]) : 10;
   random_bits.seed(count > 2 ? std::atoi(arguments[2]) : 0);
-  std::vector<std::thread> threads;
-  const Pool alone{1, nullptr};
-  const Pool shared{3, [&](std::function<void()> task) { threads.emplace_back(std::move(task)); }};
+  const Pool alone{1}, shared{3};
 
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
@@ -25,8 +22,6 @@ int main(int count, char** arguments) {
   for (; std::chrono::duration<double>(Clock::now() - begin).count() < seconds; ++shapes) {
     for (const auto check : {check_attention, check_convolution, check_rows, check_updates}) {
       check(shapes % 2 == 0 ? alone : shared);
-      for (std::thread& each : threads) each.join();
-      threads.clear();
     }
   }
   std::printf("%s: %ld shapes of each agree\n", flambeau::micro().name, shapes);
