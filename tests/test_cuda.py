@@ -127,7 +127,9 @@ def test_streams_and_events_of_a_gpu():
     end.record(stream)
     assert begin.elapsed_time(end) > 0
     assert y.jax().is_ready()
-    assert stream.query()
+    stream.synchronize()
+    # Other processes may use the GPU as well.
+    assert any(stream.query() for _ in range(1000))
 
 
 @without

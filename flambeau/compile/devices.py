@@ -98,6 +98,7 @@ class Devices:
                 f"the compiled function moves a tensor that requires grad to {target}; one program "
                 "runs on one device, so move it before or after the call"
             )
+        target = from_jax_device(target.jax_device)
         # A new array, since the program may also return the old one.
         result = Tensor._wrap(jnp.copy(source._read()))
         if self.of(source._cell) is not None or not self.used:

@@ -419,7 +419,10 @@ def test_an_error_of_an_array_tells_the_entry() -> None:
     assert caught.value.place == "entry 'archive/data/0'"
 
 
-@pytest.mark.parametrize("data", [pickled(a_tensor((4,), (1,))), safetensors({})])
+# Named, since a zip file has the time in it and workers must collect the same tests.
+@pytest.mark.parametrize(
+    "data", [pickled(a_tensor((4,), (1,))), safetensors({})], ids=["pickle", "safetensors"]
+)
 def test_too_little_memory_is_no_other_error(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> Any:
         raise MemoryError

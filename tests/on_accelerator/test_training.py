@@ -63,7 +63,9 @@ def test_training_gives_the_cpus_losses(accelerator, name, compiles):
         pytest.skip("LBFGS asks for numbers, so its step is not one program")
     found = trained(accelerator, OPTIMIZERS[name], compiles)
     expected = trained("cpu", OPTIMIZERS[name], False)
-    flambeau.testing.assert_close(found, expected, rtol=2e-3, atol=2e-4)
+    # LBFGS divides by small differences of gradients.
+    rtol, atol = (2e-2, 2e-3) if name == "LBFGS" else (2e-3, 2e-4)
+    flambeau.testing.assert_close(found, expected, rtol=rtol, atol=atol)
 
 
 def test_modules_move_and_keep_their_parameters(accelerator):

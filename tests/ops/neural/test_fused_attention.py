@@ -80,7 +80,9 @@ def test_programs_for_gpus_call_cudnn_and_those_for_cpus_do_not(form, a_gpu):
     function, args, expected = FORMS[form]
     assert kernels(function, *args) == (expected, False)
     on_cpu = jax.jit(function)
-    assert "cudnn" not in on_cpu.lower(*args).as_text()
+    lowered = on_cpu.trace(*args).lower(lowering_platforms=("cpu",))
+    assert "cudnn" not in lowered.as_text()
+    args = jax.device_put(args, jax.devices("cpu")[0])
     found = on_cpu(*args)
     with sdpa_kernel(SDPBackend.MATH):
         expected = jax.jit(function)(*args)
