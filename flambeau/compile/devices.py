@@ -14,26 +14,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
-from jax.sharding import SingleDeviceSharding
 
 from flambeau.compile.errors import CompileError
 from flambeau.core.cell import Cell
+from flambeau.core.companions import place_of
 from flambeau.core.device import device, from_jax_device
 from flambeau.core.donation import put
-from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import TracedValueError
-
-
-def place_of(array: Any) -> device | None:
-    """The one device on which a concrete array was put; ``None`` for all others."""
-    if type(array) is not ArrayImpl or not array.committed:
-        return None
-    sharding = array.sharding
-    if type(sharding) is not SingleDeviceSharding:
-        return None
-    return from_jax_device(next(iter(sharding.device_set)))
 
 
 class Devices:
@@ -84,7 +73,8 @@ class Devices:
                 "call"
             )
         where = self.of(cell)
-        if where is not None and tensor.ndim:
+        # The gradient of a number cannot go back to another device, so it stays on this one.
+        if where is not None and (tensor.ndim or tensor.requires_grad):
             self.used.setdefault(where, tuple(tensor.shape))
 
     def moved(self, source: Tensor, target: device) -> Tensor:
@@ -128,20 +118,14 @@ class Devices:
             )
 
 
-def on_one_device(
-    program: Callable[..., Any],
-    inputs: Sequence[Any],
-    written: Iterable[int],
-    left: dict[int, device],
-    where: device,
-) -> Callable[..., Any]:
-    """``program`` on one device, with arrays that lie elsewhere copied before and after each call.
+def bringing(
+    inputs: Sequence[Any], written: Iterable[int], where: device
+) -> Callable[[list[Any]], None] | None:
+    """A function that moves a program's inputs to its device, in place; ``None`` if all are there.
 
     Args:
-        program: Of arrays, with a tuple of arrays.
         inputs: The arrays of the call that was traced.
         written: The positions of those that get new values.
-        left: The devices to which results go, by their positions.
         where: The device of the program.
 
     Raises:
@@ -149,6 +133,8 @@ def on_one_device(
     """
     places = [place_of(each) for each in inputs]
     away = [i for i, each in enumerate(places) if each not in (None, where)]
+    if not away:
+        return None
     for i in written:
         if i in away:
             raise CompileError(
@@ -157,29 +143,32 @@ def on_one_device(
                 "program runs on one device"
             )
     target = where.jax_device
-    if not any(places) and target != jax.local_devices()[0]:
-        program = _by_default_on(program, target)
-    if not away and not left:
-        return program
+
+    def bring(arrays: list[Any]) -> None:
+        for i in away:
+            arrays[i] = put(arrays[i], target)
+
+    return bring
+
+
+def leaving(program: Callable[..., Any], left: dict[int, device]) -> Callable[..., Any]:
+    """``program`` with the results at some positions moved to other devices."""
 
     def run(*arrays: Any) -> Any:
-        here = [*arrays]
-        for i in away:
-            here[i] = put(here[i], target)
-        results = program(*here)
-        if not left:
-            return results
-        results = [*results]
+        results = [*program(*arrays)]
         for i, elsewhere in left.items():
             results[i] = put(results[i], elsewhere.jax_device)
         return tuple(results)
 
-    return run
+    return run if left else program
 
 
-def _by_default_on(program: Callable[..., Any], target: Any) -> Callable[..., Any]:
+def by_default_on(program: Callable[..., Any], where: device) -> Callable[..., Any]:
+    """``program`` on a device, if none of its inputs lies on one."""
+    target = where.jax_device
+
     def run(*arrays: Any) -> Any:
         with jax.default_device(target):
             return program(*arrays)
 
-    return run
+    return program if target == jax.local_devices()[0] else run

@@ -14,7 +14,7 @@ from flambeau.compile import exchanging
 from flambeau.compile.answers import Answer, checked
 from flambeau.compile.callbacks import calls_back
 from flambeau.compile.checks import Checks
-from flambeau.compile.devices import on_one_device
+from flambeau.compile.devices import bringing, by_default_on, leaving
 from flambeau.compile.effects import Effects
 from flambeau.compile.errors import CompileError, UnansweredError
 from flambeau.compile.explaining import Origin, source_of
@@ -27,6 +27,7 @@ from flambeau.compile.split import Split, without_constants
 from flambeau.compile.where import Argument, Created, Itself, Where
 from flambeau.core import exhaustion, finishing, jit_core, meshes
 from flambeau.core.cell import Cell
+from flambeau.core.companions import place_of
 from flambeau.core.donation import owned
 from flambeau.core.programs import compiled
 
@@ -84,6 +85,8 @@ class Program:
 
     def _bind(self, recording: Recording, closed: Any, slot_of: dict[Cell, Where]) -> None:
         """Match the jaxpr's constants to the Cells that they were read from, and compile it."""
+        #: Moves inputs to the program's device, if any lie elsewhere.
+        self.bring: Callable[[list[Any]], None] | None = None
         owner = {id(array): cell for cell, array in recording.trace.reads.items()}
         constants: list[Any] = []  # a Cell, a Where, or a value that never changes
         for constant in closed.consts:
@@ -172,8 +175,11 @@ class Program:
                 "the compiled function moves a result to another device, and gradients leave it "
                 "through others; move the result after the call"
             )
-        left = {self.places[i]: where for i, where in left.items()}
-        return on_one_device(executable, arrays, written, left, recording.trace.place())
+        where = recording.trace.place()
+        self.bring = bringing(arrays, written, where)
+        if not any(map(place_of, arrays)):
+            executable = by_default_on(executable, where)
+        return leaving(executable, {self.places[i]: target for i, target in left.items()})
 
     def _on_a_mesh(self, executable: Callable[..., Any]) -> Callable[..., Any]:
         """``executable``; on a mesh, an optimizer's numbers are copied to all devices before."""
@@ -217,6 +223,8 @@ class Program:
                 arrays.extend(owned(taken))
             arrays.extend(map(_array_of, self.kept))
             arrays.extend(inputs)
+            if self.bring is not None:
+                self.bring(arrays)
             return arrays
 
         def write(results: Any) -> Any:

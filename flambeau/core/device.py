@@ -20,6 +20,8 @@ _ELSEWHERE = (
     "fpga", "hip", "hpu", "ideep", "ipu", "lazy", "maia", "mkldnn", "mps", "mtia", "opencl",
     "opengl", "privateuseone", "ve", "vulkan", "xla", "xpu",
 )  # fmt: skip
+#: Whether this process has asked for any device but the first CPU.
+others_in_use: bool = False
 _TYPE_OF_JAX_PLATFORM = {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda", "rocm": "cuda", "tpu": "tpu"}
 
 
@@ -87,8 +89,10 @@ class device(ContextDecorator):
         Raises:
             RuntimeError: This machine has no such device; the message lists those it has.
         """
+        global others_in_use
         found = _devices_of(self.type)
         index = self.index or 0
+        others_in_use = others_in_use or self.type != "cpu" or index > 0
         if index >= len(found):
             raise RuntimeError(
                 f"device '{self}' is not available: this machine has "

@@ -10,9 +10,11 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
+from flambeau.core import device as devices
 from flambeau.core import errors, exhaustion, forward, packing, tape
 from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell, is_abstract
+from flambeau.core.companions import loose, together
 from flambeau.core.inside import stops_gradients
 from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.kernel import INEXACT, Kernel
@@ -54,6 +56,8 @@ def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
         or modes.dual is not None
     ):
         return _run_general(kernel, inputs)
+    if devices.others_in_use:
+        inputs = together(inputs)
     arrays = []
     recorded = False
     for each in inputs:
@@ -97,6 +101,8 @@ def run_with_constants(
     if trace is not None:
         for each in tensors:
             trace.note(each)
+    elif devices.others_in_use:
+        tensors = together(tensors)
     tensors = lifted(tensors)
     arrays = [*(each._read() for each in tensors), *constants]
     inputs = (*tensors, *(None for _ in constants))
@@ -121,6 +127,8 @@ def _run_general(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
         else _operand(kernel, each)
         for each in inputs
     )
+    if devices.others_in_use and modes.trace is None:
+        inputs = together(inputs)
     if modes.autocast is not None:
         inputs = modes.autocast.cast(kernel, inputs)
     if modes.dual is not None:
@@ -141,6 +149,8 @@ def _run_cast(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
     arrays = [each._read() if isinstance(each, Tensor) else each for each in inputs]
     if any(map(is_abstract, arrays)):
         return _run_on_meta(kernel, inputs, arrays)
+    if devices.others_in_use and trace is None:
+        arrays = loose(arrays)
     if kernel.differentiable and modes.grad_enabled and any(each.requires_grad for each in tensors):
         return _run_recorded(kernel, inputs, arrays)
     results = _computed(kernel, arrays)
@@ -275,41 +285,28 @@ def _returned(kernel: Kernel, wrapped: list[Tensor]) -> Any:
 
 
 def _computed(kernel: Kernel, arrays: list[Any], forward: Callable[..., Any] | None = None) -> Any:
-    """The results of a kernel, in one of its forms.
-
-    A kernel that fails runs again after what PyTorch allows and JAX does not.
-    """
+    """The results of a kernel, in one of its forms."""
     forward = kernel.forward if forward is None else forward
     try:
         return forward(*arrays)
     except FAILURES as error:
-        return forward(*_on_one_device(kernel, arrays, error))
+        raise _reason(kernel, arrays, error) from None
     except jax.errors.JaxRuntimeError as error:
         raise exhaustion.named(error) from error.__cause__
 
 
-def _on_one_device(kernel: Kernel, arrays: list[Any], error: Exception) -> list[Any]:
-    """The operands after a failure, with those moved that may be; or the failure, explained."""
+def _reason(kernel: Kernel, arrays: list[Any], error: Exception) -> Exception:
+    """The failure of a kernel, explained."""
     if isinstance(error, jax.errors.UnexpectedTracerError):
-        raise no_longer_known() from None
+        return no_longer_known()
     places = {
         min(each.devices(), key=lambda d: d.id)
         for each in arrays
         if isinstance(each, Array) and not isinstance(each, Tracer)
     }
     if len(places) > 1:
-        large = {
-            min(each.devices(), key=lambda d: d.id)
-            for each in arrays
-            if isinstance(each, Array) and each.ndim
-        }
-        if len(large) != 1:
-            names = " and ".join(sorted(str(each) for each in places))
-            raise _different_devices(kernel, names) from None
-        # PyTorch lets a 0-d tensor from the CPU stand for a number.
-        (target,) = large
-        return [jax.device_put(e, target) if isinstance(e, Array) else e for e in arrays]
-    raise _explained(kernel, arrays, error) from None
+        return _different_devices(kernel, " and ".join(sorted(str(each) for each in places)))
+    return _explained(kernel, arrays, error)
 
 
 def _different_devices(kernel: Kernel, names: str) -> RuntimeError:

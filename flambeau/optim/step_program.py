@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import jax
 from jax.core import Tracer
 
-from flambeau.core import dispatch, finishing
+from flambeau.core import companions, dispatch, donation, finishing
 from flambeau.core.absent import is_without_elements
 from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell, is_abstract
@@ -200,7 +200,7 @@ class StepProgram:
             # A sparse one has no Cell.
             arrays = [*map(_gradient_of, grads)]
         vectors = [cell.array for cell in self.cells]
-        tensors = [each._read() for each in self.tensors]
+        tensors = [self._number(each) for each in self.tensors]
 
         def arrange(taken: list[Any]) -> tuple[Any, ...]:
             own = owned(taken)
@@ -208,6 +208,14 @@ class StepProgram:
 
         cells = _cells_of(self.params) + _cells_of(self.states)
         finishing.run(self.compiled, cells, arrange, self._write_step)
+
+    def _number(self, tensor: Tensor) -> Any:
+        """The array of a number, beside the parameters."""
+        array = tensor._read()
+        target = companions.place_of(self.params[0]._cell.array) if self.params else None
+        if target in (None, companions.place_of(array)) or array.ndim:
+            return array
+        return donation.put(array, target.jax_device)
 
     def _write_step(self, results: tuple[list[Any], list[Any]]) -> None:
         params, states = results

@@ -103,6 +103,51 @@ def test_tensors_of_two_devices_do_not_mix(accelerator):
     assert here.device.type == accelerator.type
 
 
+NUMBERS = {
+    "mul": lambda x, number: x * number,
+    "the number first": lambda x, number: number / x,
+    "pow": lambda x, number: x**number,
+    "where": lambda x, number: flambeau.where(x > 0, x, number),
+    "lerp": lambda x, number: flambeau.lerp(x, x * 2, number),
+    "clamp": lambda x, number: x.clamp(max=number),
+    "in place": lambda x, number: (x + 1).mul_(number),
+    "assigned": lambda x, number: flambeau.stack([x, x]).index_fill(0, flambeau.tensor(0).to(
+        x.device), number),
+    "a loss": lambda x, number: F.mse_loss(x, x.detach() + 1) * number,
+    "vmap": lambda x, number: flambeau.func.vmap(lambda row: row * number)(x),
+    "compiled": flambeau.compile(lambda x, number: (x * number).cos()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_on_the_cpu_goes_along(accelerator, name):
+    function, found = NUMBERS[name], []
+    for device in ("cpu", accelerator):
+        x = flambeau.arange(1.0, 7.0).reshape(2, 3).to(device).requires_grad_()
+        result = function(x, flambeau.tensor(2.0))
+        result.sum().backward()
+        assert result.device == x.grad.device == x.device
+        found.append([result.detach().to("cpu:0"), x.grad.to("cpu:0")])
+    flambeau.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-5)
+
+
+def test_the_gradient_of_a_number_comes_back_to_the_cpu(accelerator):
+    number = flambeau.tensor(2.0, requires_grad=True)
+    x = flambeau.ones(3, device=accelerator)
+    (x * number).sum().backward()
+    assert number.grad.device == number.device
+    assert number.grad == 3
+    assert flambeau.func.grad(lambda x: (x * number.detach()).sum())(x).tolist() == [2, 2, 2]
+    rate = flambeau.tensor(0.1)
+    parameter = nn.Parameter(flambeau.ones(3, device=accelerator))
+    optimizer = flambeau.optim.SGD([parameter], rate)
+    parameter.sum().backward()
+    optimizer.step()
+    flambeau.testing.assert_close(parameter.detach(), x - 0.1)
+    with pytest.raises(RuntimeError, match="to be on the same device"):
+        flambeau.ones(3) * flambeau.tensor(2.0, device=accelerator) * x
+
+
 def test_where_a_tensor_is(real_accelerator):
     accelerator = real_accelerator
     x = flambeau.ones(2, device=accelerator)
