@@ -42,6 +42,8 @@ _NAMES = (
     "flambeau_softmax_gradient",
     "flambeau_standardize",
     "flambeau_standardize_gradients",
+    "flambeau_standardize_groups",
+    "flambeau_standardize_groups_gradients",
 )
 
 

@@ -84,4 +84,49 @@ void standardize_rows_gradients(const Rows& rows, const float* from, const float
   }
 }
 
+namespace {
+
+// Calls body(channel, at) for each group of each sample, with the place of its first channel among
+// those of the sample and among those of all samples.
+template <typename Body>
+void share_groups(const Pool& pool, const Groups& groups, std::int64_t length, Body body) {
+  const Rows rows{groups.samples * groups.count, length * groups.size};
+  share(pool, rows, parts_of(pool, rows), [&](std::int64_t, std::int64_t row, std::int64_t last) {
+    for (; row < last; ++row) body(row % groups.count * length, row * length);
+  });
+}
+
+}  // namespace
+
+void standardize_groups(const Groups& groups, const float* from, const float* weight,
+                        const float* bias, float epsilon, float* to, const Pool& pool) {
+  const RowLoops& loops = row_loops();
+  const std::int64_t length = groups.channels / groups.count, size = groups.size;
+  share_groups(pool, groups, length, [&](std::int64_t channel, std::int64_t at) {
+    loops.standardize_group(length, size, from + at * size, weight + channel, bias + channel,
+                            epsilon, to + at * size);
+  });
+}
+
+void standardize_groups_gradients(const Groups& groups, const float* from, const float* weight,
+                                  const float* cotangents, float epsilon, const Slopes& to,
+                                  const Pool& pool) {
+  const RowLoops& loops = row_loops();
+  const std::int64_t length = groups.channels / groups.count, size = groups.size;
+  // Each sample has sums of its own, which are added at the end.
+  const std::int64_t count = groups.samples * groups.channels;
+  std::vector<float> by_weight(count), by_bias(count);
+  share_groups(pool, groups, length, [&](std::int64_t channel, std::int64_t at) {
+    loops.standardize_group_gradient(length, size, from + at * size, weight + channel,
+                                     cotangents + at * size, epsilon, to.rows + at * size,
+                                     by_weight.data() + at, by_bias.data() + at);
+  });
+  std::fill_n(to.weight, groups.channels, 0.0f);
+  std::fill_n(to.bias, groups.channels, 0.0f);
+  for (std::int64_t each = 0; each < count; ++each) {
+    to.weight[each % groups.channels] += by_weight[each];
+    to.bias[each % groups.channels] += by_bias[each];
+  }
+}
+
 }  // namespace flambeau

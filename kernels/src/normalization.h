@@ -37,4 +37,19 @@ void standardize_rows_gradients(const Rows& rows, const float* from, const float
                                 const float* cotangents, float epsilon, const Slopes& to,
                                 const Pool& pool);
 
+// Arrays (samples, channels, size), whose channels are divided into groups.
+struct Groups {
+  std::int64_t samples;
+  std::int64_t channels;
+  std::int64_t size;
+  std::int64_t count;  // in each sample
+};
+
+// Each group of each sample with mean 0 and variance 1, scaled and shifted by channels.
+void standardize_groups(const Groups& groups, const float* from, const float* weight,
+                        const float* bias, float epsilon, float* to, const Pool& pool);
+void standardize_groups_gradients(const Groups& groups, const float* from, const float* weight,
+                                  const float* cotangents, float epsilon, const Slopes& to,
+                                  const Pool& pool);
+
 }  // namespace flambeau

@@ -112,6 +112,83 @@ ffi::Error standardize_gradients_of(ffi::ThreadPool threads, Array cotangents, A
   });
 }
 
+// Groups of channels that are scaled and shifted: (samples, channels, size), or (parts, samples,
+// channels, size) where each part of them has vectors of its own, (parts, channels).
+struct PartsOfGroups {
+  std::int64_t count = 1;
+  Groups groups;  // of one part
+  std::int64_t numbers() const { return groups.samples * groups.channels * groups.size; }
+};
+
+ffi::Error parts_of_groups(Array array, std::int64_t count,
+                           std::initializer_list<Dimensions> like,
+                           std::initializer_list<Dimensions> vectors, PartsOfGroups& parts) {
+  Rows rows;
+  const ffi::Error error = rows_of(array, like, rows);
+  if (error.failure()) return error;
+  const Dimensions sizes = array.dimensions();
+  const std::size_t rank = sizes.size(), has_parts = vectors.begin()->size() == 2 ? 1 : 0;
+  if (rank != 3 + has_parts) {
+    return ffi::Error::InvalidArgument(std::string(kName) + ": arrays must have dimensions " +
+                                       "(samples, channels, size), got " + text_of(sizes));
+  }
+  if (has_parts) parts.count = sizes[0];
+  parts.groups = {sizes[rank - 3], sizes[rank - 2], sizes[rank - 1], count};
+  if (count <= 0 || parts.groups.channels % count != 0) {
+    return ffi::Error::InvalidArgument(std::string(kName) + ": " + std::to_string(count) +
+                                       " groups do not divide " +
+                                       std::to_string(parts.groups.channels) + " channels");
+  }
+  for (const Dimensions each : vectors) {
+    if (each.size() == 1 + has_parts && each[has_parts] == parts.groups.channels &&
+        (!has_parts || each[0] == parts.count)) {
+      continue;
+    }
+    return ffi::Error::InvalidArgument(std::string(kName) + ": weight and bias must have shape [" +
+                                       std::to_string(parts.groups.channels) + "], got " +
+                                       text_of(each));
+  }
+  return ffi::Error::Success();
+}
+
+ffi::Error standardize_groups_of(ffi::ThreadPool threads, Array from, Array weight, Array bias,
+                                 float epsilon, std::int64_t count, Result to) {
+  PartsOfGroups parts;
+  const ffi::Error error = parts_of_groups(from, count, {to->dimensions()},
+                                           {weight.dimensions(), bias.dimensions()}, parts);
+  if (error.failure()) return error;
+  return run_safely(kName, [&] {
+    const Pool pool = pool_of(threads);
+    for (std::int64_t part = 0; part < parts.count; ++part) {
+      const std::int64_t vector = part * parts.groups.channels, at = part * parts.numbers();
+      standardize_groups(parts.groups, from.typed_data() + at, weight.typed_data() + vector,
+                         bias.typed_data() + vector, epsilon, to->typed_data() + at, pool);
+    }
+  });
+}
+
+ffi::Error standardize_groups_gradients_of(ffi::ThreadPool threads, Array cotangents, Array from,
+                                           Array weight, float epsilon, std::int64_t count,
+                                           Result by_channels, Result by_weight, Result by_bias) {
+  PartsOfGroups parts;
+  const ffi::Error error = parts_of_groups(
+      from, count, {cotangents.dimensions(), by_channels->dimensions()},
+      {weight.dimensions(), by_weight->dimensions(), by_bias->dimensions()}, parts);
+  if (error.failure()) return error;
+  return run_safely(kName, [&] {
+    const Pool pool = pool_of(threads);
+    for (std::int64_t part = 0; part < parts.count; ++part) {
+      const std::int64_t vector = part * parts.groups.channels, at = part * parts.numbers();
+      standardize_groups_gradients(parts.groups, from.typed_data() + at,
+                                   weight.typed_data() + vector, cotangents.typed_data() + at,
+                                   epsilon,
+                                   {by_channels->typed_data() + at, by_weight->typed_data() + vector,
+                                    by_bias->typed_data() + vector},
+                                   pool);
+    }
+  });
+}
+
 auto with_one_array() {
   return ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<Array>().Ret<Array>();
 }
@@ -127,6 +204,17 @@ auto with_three_arrays() {
       .Arg<Array>()
       .Arg<Array>()
       .Attr<float>("epsilon")
+      .Ret<Array>();
+}
+
+auto with_groups() {
+  return ffi::Ffi::Bind()
+      .Ctx<ffi::ThreadPool>()
+      .Arg<Array>()
+      .Arg<Array>()
+      .Arg<Array>()
+      .Attr<float>("epsilon")
+      .Attr<std::int64_t>("groups")
       .Ret<Array>();
 }
 
@@ -157,5 +245,10 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_standardize, flambeau::standardize_of,
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     flambeau_standardize_gradients, flambeau::standardize_gradients_of,
     flambeau::with_three_arrays().Ret<flambeau::Array>().Ret<flambeau::Array>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_standardize_groups, flambeau::standardize_groups_of,
+                              flambeau::with_groups());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    flambeau_standardize_groups_gradients, flambeau::standardize_groups_gradients_of,
+    flambeau::with_groups().Ret<flambeau::Array>().Ret<flambeau::Array>());
 
 #pragma GCC visibility pop

@@ -196,6 +196,113 @@ void standardize_gradient(std::int64_t size, const float* from, const float* wei
   });
 }
 
+// Groups may be long: parts are summed in single precision, and their sums in double.
+constexpr std::int64_t kPart = 4096;
+
+template <typename Term>
+inline double long_total_of(std::int64_t size, Term term) {
+  double total = 0;
+  for (std::int64_t begin = 0; begin < size; begin += kPart) {
+    total += total_of(size - begin < kPart ? size - begin : kPart,
+                      [&](std::int64_t at, int count) { return term(begin + at, count); });
+  }
+  return total;
+}
+
+float mean_of(std::int64_t size, const float* from) {
+  const double total =
+      long_total_of(size, [&](std::int64_t at, int count) { return read(from + at, count); });
+  return static_cast<float>(total / static_cast<double>(size));
+}
+
+// From the sum of the squared deviations.
+float scale_of(std::int64_t size, double squares, float epsilon) {
+  const float variance = static_cast<float>(squares / static_cast<double>(size));
+  return 1.0f / __builtin_sqrtf(variance + epsilon);
+}
+
+void standardize_group(std::int64_t channels, std::int64_t size, const float* from,
+                       const float* weight, const float* bias, float epsilon, float* to) {
+  const float mean = mean_of(channels * size, from);
+  const double squares = long_total_of(channels * size, [&](std::int64_t at, int count) {
+    const Vector centered = only(read(from + at, count) - mean, count);
+    return centered * centered;
+  });
+  const float scale = scale_of(channels * size, squares, epsilon);
+  for (std::int64_t channel = 0; channel < channels; ++channel, from += size, to += size) {
+    const float slope = scale * weight[channel], shift = bias[channel];
+    sweep(size, [&](std::int64_t at, int count) {
+      write(to + at, (read(from + at, count) - mean) * slope + shift, count);
+    });
+  }
+}
+
+// Sums over a channel.
+struct ChannelSums {
+  double squares;   // of the deviations from the mean
+  double products;  // of the deviations and the cotangents
+  double cotangents;
+};
+
+// All in one pass. As in `total_of`, several of each at once.
+ChannelSums sums_of(std::int64_t size, const float* from, const float* cotangents, float mean) {
+  constexpr int kSums = 4;
+  ChannelSums found = {};
+  for (; size > 0; size -= kPart, from += kPart, cotangents += kPart) {
+    Vector squares[kSums] = {}, products[kSums] = {}, plain[kSums] = {};
+    const auto add = [&](int each, std::int64_t at, int count) {
+      const Vector deviation = only(read(from + at, count) - mean, count);
+      const Vector cotangent = read(cotangents + at, count);
+      squares[each] += deviation * deviation;
+      products[each] += deviation * cotangent;
+      plain[each] += cotangent;
+    };
+    const auto total = [](const Vector* sums) {
+      return sum_of((sums[0] + sums[1]) + (sums[2] + sums[3]));
+    };
+    const std::int64_t part = size < kPart ? size : kPart;
+    std::int64_t at = 0;
+    for (; at + kSums * kLanes <= part; at += kSums * kLanes) {
+      for (int each = 0; each < kSums; ++each) add(each, at + each * kLanes, kLanes);
+    }
+    sweep(part, [&](std::int64_t rest, int count) { add(0, rest, count); }, at);
+    found.squares += total(squares);
+    found.products += total(products);
+    found.cotangents += total(plain);
+  }
+  return found;
+}
+
+void standardize_group_gradient(std::int64_t channels, std::int64_t size, const float* from,
+                                const float* weight, const float* cotangents, float epsilon,
+                                float* to, float* by_weight, float* by_bias) {
+  const std::int64_t length = channels * size;
+  const float mean = mean_of(length, from);
+  double squares = 0, by_mean = 0, by_deviation = 0;
+  for (std::int64_t channel = 0; channel < channels; ++channel) {
+    const std::int64_t at = channel * size;
+    const ChannelSums sums = sums_of(size, from + at, cotangents + at, mean);
+    squares += sums.squares;
+    by_mean += weight[channel] * sums.cotangents;
+    by_deviation += weight[channel] * sums.products;
+    by_weight[channel] = static_cast<float>(sums.products);
+    by_bias[channel] = static_cast<float>(sums.cotangents);
+  }
+  const float scale = scale_of(length, squares, epsilon);
+  const double part = scale / static_cast<double>(length);
+  const float shift = static_cast<float>(by_mean * part);
+  const float tilt = static_cast<float>(by_deviation * part * scale * scale);
+  for (std::int64_t channel = 0; channel < channels; ++channel) {
+    const float slope = weight[channel] * scale;
+    by_weight[channel] *= scale;
+    sweep(size, [&](std::int64_t at, int count) {
+      const Vector deviation = read(from + at, count) - mean;
+      write(to + at, read(cotangents + at, count) * slope - shift - deviation * tilt, count);
+    });
+    from += size, cotangents += size, to += size;
+  }
+}
+
 }  // namespace
 
 extern const RowLoops FLAMBEAU_ROW_LOOPS;
@@ -206,6 +313,8 @@ const RowLoops FLAMBEAU_ROW_LOOPS = {softmax,
                                      running_sum<false>,
                                      running_sum<true>,
                                      standardize,
-                                     standardize_gradient};
+                                     standardize_gradient,
+                                     standardize_group,
+                                     standardize_group_gradient};
 
 }  // namespace flambeau

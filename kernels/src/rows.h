@@ -28,6 +28,14 @@ struct RowLoops {
   void (*standardize_gradient)(std::int64_t size, const float* from, const float* weight,
                                const float* cotangents, float epsilon, float* to, float* by_weight,
                                float* by_bias);
+
+  // The same of a group of channels, which lie one after the other and have a weight and a bias
+  // each. The gradients by these are of this group alone.
+  void (*standardize_group)(std::int64_t channels, std::int64_t size, const float* from,
+                            const float* weight, const float* bias, float epsilon, float* to);
+  void (*standardize_group_gradient)(std::int64_t channels, std::int64_t size, const float* from,
+                                     const float* weight, const float* cotangents, float epsilon,
+                                     float* to, float* by_weight, float* by_bias);
 };
 
 // The loops for this processor.

@@ -11,9 +11,10 @@ namespace {
 
 using Doubles = std::vector<double>;
 
+// The error of a sum grows with the number of its terms, even where they cancel out.
 void compare(const char* name, const flambeau::Rows& rows, const Doubles& expected,
-             const std::vector<float>& found) {
-  double scale = 1;
+             const std::vector<float>& found, std::int64_t terms = 1) {
+  double scale = std::sqrt(double(terms));
   for (const double each : expected) {
     if (std::isfinite(each)) scale = std::max(scale, std::abs(each));
   }
@@ -26,9 +27,63 @@ void compare(const char* name, const flambeau::Rows& rows, const Doubles& expect
   }
 }
 
+// Groups of channels beside the formula, in arrays (samples, channels, size).
+void check_groups(const flambeau::Pool& pool) {
+  flambeau::Groups groups{between(1, 4), 0, between(1, 90), between(1, 4)};
+  // Some channels are longer than what is summed in single precision, for several threads.
+  if (between(0, 9) == 0) groups.size = between(4000, 9000);
+  const std::int64_t length = between(1, 4), size = groups.size;
+  groups.channels = groups.count * length;
+  const std::int64_t count = groups.samples * groups.channels * size;
+  const auto weight = numbers(groups.channels), bias = numbers(groups.channels);
+  const auto from = numbers(count), cotangents = numbers(count);
+  const float epsilon = 0.125f;
+
+  Doubles standard(count), by_from(count), by_weight(groups.channels), by_bias(groups.channels);
+  const double members = double(length * size);
+  for (std::int64_t begin = 0; begin < count; begin += length * size) {
+    const auto channel = [&](std::int64_t each) { return each / size % groups.channels; };
+    const std::int64_t end = begin + length * size;
+    double mean = 0, variance = 0, by_mean = 0, by_deviation = 0;
+    for (std::int64_t each = begin; each < end; ++each) mean += from[each] / members;
+    for (std::int64_t each = begin; each < end; ++each) {
+      variance += std::pow(from[each] - mean, 2) / members;
+    }
+    const double scale = 1 / std::sqrt(variance + epsilon);
+    for (std::int64_t each = begin; each < end; ++each) {
+      const double normalized = (from[each] - mean) * scale;
+      const double slope = double(cotangents[each]) * weight[channel(each)];
+      standard[each] = normalized * weight[channel(each)] + bias[channel(each)];
+      by_weight[channel(each)] += normalized * cotangents[each];
+      by_bias[channel(each)] += cotangents[each];
+      by_mean += slope / members;
+      by_deviation += slope * normalized / members;
+    }
+    for (std::int64_t each = begin; each < end; ++each) {
+      const double normalized = (from[each] - mean) * scale;
+      const double slope = double(cotangents[each]) * weight[channel(each)];
+      by_from[each] = (slope - by_mean - normalized * by_deviation) * scale;
+    }
+  }
+  const flambeau::Rows rows{count / (length * size), length * size};
+  std::vector<float> found(count, NAN), to_weight(groups.channels, NAN), to_bias = to_weight;
+  flambeau::standardize_groups(groups, from.data(), weight.data(), bias.data(), epsilon,
+                               found.data(), pool);
+  compare("a standardized group", rows, standard, found);
+  found.assign(count, NAN);
+  flambeau::standardize_groups_gradients(groups, from.data(), weight.data(), cotangents.data(),
+                                         epsilon, {found.data(), to_weight.data(), to_bias.data()},
+                                         pool);
+  compare("the gradient by standardized groups", rows, by_from, found);
+  const std::int64_t terms = groups.samples * size;
+  compare("the gradient by the weight of groups", rows, by_weight, to_weight, terms);
+  compare("the gradient by the bias of groups", rows, by_bias, to_bias, terms);
+}
+
 }  // namespace
 
 void check_rows(const flambeau::Pool& pool) {
+  check_groups(pool);
   const flambeau::RowLoops& loops = flambeau::row_loops();
   // Some have enough numbers for several threads.
   flambeau::Rows rows{between(1, 9), between(1, 70)};

@@ -28,12 +28,12 @@ class Network(nn.Module):
     def __init__(self):
         super().__init__()
         self.conv, self.back = nn.Conv2d(3, 16, 3, 2, 1), nn.ConvTranspose2d(16, 16, 2, 2)
-        self.norm = nn.LayerNorm(16)
+        self.groups, self.norm = nn.GroupNorm(4, 16), nn.LayerNorm(16)
         self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
         self.head = nn.Linear(16, 16)
 
     def forward(self, x):
-        x = self.back(F.relu(self.conv(x))).flatten(2).transpose(1, 2)
+        x = self.back(F.relu(self.groups(self.conv(x)))).flatten(2).transpose(1, 2)
         x = self.norm(x)
         x = x + self.attention(x, x, x, need_weights=False)[0]
         return self.head(x.mean(1)).softmax(-1)
@@ -66,7 +66,8 @@ def in_parts(rank):
 
 NAMES = {
     "attention", "attention_gradients", "convolution", "convolution_filters", "convolution_images",
-    "softmax", "softmax_gradient", "standardize", "standardize_gradients",
+    "softmax", "softmax_gradient", "standardize", "standardize_gradients", "standardize_groups",
+    "standardize_groups_gradients",
 }  # fmt: skip
 
 

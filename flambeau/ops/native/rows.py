@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -94,8 +94,32 @@ _SUMS = LinearMap(
     native=True,
 )
 
-#: Rows with mean 0 and variance 1 of ``(rows, weight, bias, eps)``, which JAX can differentiate.
+#: Arrays with mean 0 and variance 1 of ``(array, weight, bias, *settings)``, which JAX can
+#: differentiate.
 Plain = Callable[..., Any]
+
+
+class _Normalization(NamedTuple):
+    """A kernel of an array, a weight and a bias; another one gives their gradients.
+
+    Attributes:
+        name: The kernel's. The other one's ends with ``_gradients``.
+        plain: The same by other means.
+        settings: The names and values that both take behind the arrays.
+    """
+
+    name: str
+    plain: Plain
+    settings: tuple[tuple[str, Any], ...]
+
+    def otherwise(self, *arrays: Any) -> Any:
+        return self.plain(*arrays, *(value for _, value in self.settings))
+
+    def attributes(self) -> dict[str, Any]:
+        return {
+            name: np.float32(value) if isinstance(value, float) else np.int64(value)
+            for name, value in self.settings
+        }
 
 
 def standardize(plain: Plain, rows: Any, weight: Any, bias: Any, eps: float) -> Any:
@@ -108,53 +132,77 @@ def standardize(plain: Plain, rows: Any, weight: Any, bias: Any, eps: float) -> 
         bias: ``(D,)`` or ``None``.
         eps: Added to the variance.
     """
-    weight = jnp.ones(rows.shape[-1:], rows.dtype) if weight is None else weight
-    bias = jnp.zeros(rows.shape[-1:], rows.dtype) if bias is None else bias
-    return _standardize(rows, weight, bias, plain, eps)
+    settings = (("epsilon", float(eps)),)
+    return _scaled(_Normalization("standardize", plain, settings), rows, weight, bias)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(3, 4))
-def _standardize(rows: Any, weight: Any, bias: Any, plain: Plain, eps: float) -> Any:
-    return _batched(plain, eps)(rows, weight, bias)
+def standardize_groups(
+    plain: Plain, channels: Any, weight: Any, bias: Any, groups: int, eps: float
+) -> Any:
+    """Each group of channels of ``(N, C, L)`` with mean 0 and variance 1, scaled and shifted.
+
+    Args:
+        plain: The same by other means, for derivatives of the derivatives.
+        channels: In single precision.
+        weight: ``(C,)`` or ``None``.
+        bias: ``(C,)`` or ``None``.
+        groups: How many groups the channels are split into.
+        eps: Added to the variance.
+    """
+    settings = (("groups", groups), ("epsilon", float(eps)))
+    return _scaled(_Normalization("standardize_groups", plain, settings), channels, weight, bias)
 
 
-def _moved(plain: Plain, eps: float, primals: Any, tangents: Any) -> Any:
-    (moved,) = _derivative(plain, eps)(primals, moving(tangents))
-    return _standardize(*primals, plain, eps), moved
+def _scaled(normalization: _Normalization, array: Any, weight: Any, bias: Any) -> Any:
+    size = array.shape[1]
+    weight = jnp.ones(size, array.dtype) if weight is None else weight
+    bias = jnp.zeros(size, array.dtype) if bias is None else bias
+    return _normalize(array, weight, bias, normalization)
 
 
-_standardize.defjvp(_moved, symbolic_zeros=True)
+@functools.partial(jax.custom_jvp, nondiff_argnums=(3,))
+def _normalize(array: Any, weight: Any, bias: Any, normalization: _Normalization) -> Any:
+    return _batched(normalization)(array, weight, bias)
+
+
+def _moved(normalization: _Normalization, primals: Any, tangents: Any) -> Any:
+    (moved,) = _derivative(normalization)(primals, moving(tangents))
+    return _normalize(*primals, normalization), moved
+
+
+_normalize.defjvp(_moved, symbolic_zeros=True)
 
 
 @functools.cache
-def _derivative(plain: Plain, eps: float) -> LinearMap:
+def _derivative(normalization: _Normalization) -> LinearMap:
     def gradients(fixed: Any, cotangents: Any) -> Any:
-        rows, weight, _ = fixed
+        array, weight, _ = fixed
         return call_kernel(
-            "standardize_gradients", [each.shape for each in fixed], *cotangents, rows, weight,
-            whole=(2,), summed=(1, 2), epsilon=np.float32(eps),
+            f"{normalization.name}_gradients", [each.shape for each in fixed],
+            *cotangents, array, weight,
+            whole=(2,), summed=(1, 2), **normalization.attributes(),
         )  # fmt: skip
 
-    return derivative(lambda *arrays: plain(*arrays, eps), gradients, batches=False)
+    return derivative(normalization.otherwise, gradients, batches=False)
 
 
 @functools.cache
-def _batched(plain: Plain, eps: float) -> Callable[..., Any]:
-    """The kernel; where only rows have a batch, it is more rows."""
+def _batched(normalization: _Normalization) -> Callable[..., Any]:
+    """The kernel; where only the array has a batch, it has more rows or samples."""
 
     @custom_vmap
-    def once(rows: Any, weight: Any, bias: Any) -> Any:
-        given = rows, weight, bias
+    def once(array: Any, weight: Any, bias: Any) -> Any:
+        given = array, weight, bias
         return call_kernel(
-            "standardize", [rows.shape], *given, whole=(1, 2), epsilon=np.float32(eps)
+            normalization.name, [array.shape], *given, whole=(1, 2), **normalization.attributes()
         )[0]
 
     @once.def_vmap
-    def more(size: int, are_batched: Any, rows: Any, weight: Any, bias: Any) -> Any:
+    def more(size: int, are_batched: Any, array: Any, weight: Any, bias: Any) -> Any:
         if are_batched[1] or are_batched[2]:
             axes = [0 if each else None for each in are_batched]
-            return jax.vmap(lambda *arrays: plain(*arrays, eps), axes)(rows, weight, bias), True
-        found = once(rows.reshape(-1, rows.shape[-1]), weight, bias)
-        return found.reshape(rows.shape), True
+            return jax.vmap(normalization.otherwise, axes)(array, weight, bias), True
+        found = once(array.reshape(-1, *array.shape[2:]), weight, bias)
+        return found.reshape(array.shape), True
 
     return once

@@ -180,7 +180,7 @@ def layer_norm(
     features = math.prod(input.shape[axes[0] :])
     rows = _widened(input).reshape(math.prod(input.shape[: axes[0]]), features)
     weight, bias = (_as_vector(each, rows.dtype) for each in (weight, bias))
-    if native.takes(rows, 1):
+    if native.takes(rows, 1, "standardize"):
         output = native.standardize(standardized_rows, rows, weight, bias, eps)
     else:
         output = standardized_rows(rows, weight, bias, eps)
@@ -292,7 +292,10 @@ def _standardized(input: Any, weight: Any, bias: Any, groups: int, eps: float) -
     batch, channels = input.shape[:2]
     wide = _widened(input).reshape(batch, channels, math.prod(input.shape[2:]))
     weight, bias = (_as_vector(each, wide.dtype) for each in (weight, bias))
-    output = standardized_groups(wide, weight, bias, groups, eps)
+    if native.takes(wide, 2, "standardize_groups"):
+        output = native.standardize_groups(standardized_groups, wide, weight, bias, groups, eps)
+    else:
+        output = standardized_groups(wide, weight, bias, groups, eps)
     return output.reshape(input.shape).astype(input.dtype)
 
 
