@@ -20,13 +20,17 @@ namespace flambeau {
 namespace {
 
 // How long a thread waits awake.
-constexpr std::chrono::microseconds kPatience{200};
+constexpr std::chrono::microseconds kPatience{500};
 
-// Waits until a condition is met, but no longer than that.
+// Waits until a condition is met, but no longer than that. Returns whether it is met.
 template <typename Condition>
-void wait_awake(Condition is_met) {
+bool wait_awake(Condition is_met) {
   const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (!is_met() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  while (!is_met()) {
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::yield();
+  }
+  return true;
 }
 
 class Loop {
@@ -52,9 +56,10 @@ class Loop {
 
   void wait() {
     const auto is_done = [this] { return done_.load() == count_; };
-    wait_awake(is_done);
-    std::unique_lock<std::mutex> lock(mutex_);
-    finished_.wait(lock, is_done);
+    if (!wait_awake(is_done)) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      finished_.wait(lock, is_done);
+    }
     if (error_) std::rethrow_exception(error_);
   }
 
