@@ -67,6 +67,9 @@ class Wrapped:
     def parameters(self) -> Any:
         return self.layer.parameters()
 
+    def to(self, device: str) -> None:
+        self.layer.to(device)
+
     def __call__(self, *args: Any) -> Any:
         return self.call(*args)
 
@@ -141,7 +144,7 @@ def prepare(lib: ModuleType, name: str, compiles: bool) -> tuple[Callable[[], li
     case = next(each for each in CASES if each.name == name)
     lib.manual_seed(0)
     layer = case.build(lib)
-    if hasattr(layer, "parameters"):
+    if hasattr(layer, "to"):
         layer.to(OPTIONS.device)
     inputs = [lib.from_numpy(each).to(OPTIONS.device) for each in case.inputs]
     leaves = [each.requires_grad_() for each in inputs if each.is_floating_point()]
