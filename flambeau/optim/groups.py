@@ -356,7 +356,8 @@ class ParameterGroup(_AnnouncedDict):
         They are not committed to the device, since parameters may move, or lie on several.
         """
         first = next(iter(dict.__getitem__(self, "params")), None)
-        array: Any = None if first is None else first._cell.array
+        # A sparse one has no Cell; `SparseAdam` refuses it later.
+        array: Any = None if first is None or first.is_sparse else first._cell.array
         devices = array.devices() if type(array) is ArrayImpl else set()
         with outside(), jax.default_device(*devices) if len(devices) == 1 else nullcontext():
             return jax.device_put(np.array(values, np.float64))

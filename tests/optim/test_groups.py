@@ -192,3 +192,8 @@ def test_numbers_of_a_group_reach_their_cell_without_a_program(caplog):
         group, _ = group_of(lr=tuple(numbers))
     assert not [each for each in caplog.messages if "Compiling" in each]
     assert seen(group)["lr"] == pytest.approx(tuple(numbers))
+
+
+def test_a_sparse_parameter_is_refused_as_a_bad_value():
+    with pytest.raises(ValueError, match="sparse"):
+        flambeau.optim.SparseAdam([flambeau.ones(2, 2).to_sparse()])
