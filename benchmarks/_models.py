@@ -127,7 +127,7 @@ CASES = [
 ]  # fmt: skip
 
 
-#: What is too large for a CPU.
+#: Models that are too large for a CPU.
 CASES_FOR_GPUS = [
     Case("GPT, 12 layers, 768 wide, 8 x 1024 words, half", lambda lib: gpt(lib, 12, 768, 12, 1024),
          integers(WORDS, 8, 1024), integers(WORDS, 8, 1024), half=True),

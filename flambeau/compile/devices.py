@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
@@ -57,7 +56,7 @@ class Devices:
     def of_program(self) -> device | None:
         """The device on which the program will run, as far as is known."""
         given = sorted(self.given.values(), key=lambda each: each.type == "cpu")
-        return next(iter((*self.used, *self.wanted, *given)), None)
+        return next(iter([*self.used, *self.wanted, *given]), None)
 
     def use(self, tensor: Tensor) -> None:
         """Note that an operator takes ``tensor``.
@@ -151,24 +150,14 @@ def bringing(
     return bring
 
 
-def leaving(program: Callable[..., Any], left: dict[int, device]) -> Callable[..., Any]:
-    """``program`` with the results at some positions moved to other devices."""
+def sending(left: dict[int, device]) -> Callable[[Any], Any] | None:
+    """A function that moves a program's results at some positions; ``None`` if there are none."""
+    if not left:
+        return None
 
-    def run(*arrays: Any) -> Any:
-        results = [*program(*arrays)]
-        for i, elsewhere in left.items():
-            results[i] = put(results[i], elsewhere.jax_device)
-        return tuple(results)
+    def send(results: Any) -> Any:
+        return tuple(
+            put(each, left[i].jax_device) if i in left else each for i, each in enumerate(results)
+        )
 
-    return run if left else program
-
-
-def by_default_on(program: Callable[..., Any], where: device) -> Callable[..., Any]:
-    """``program`` on a device, if none of its inputs lies on one."""
-    target = where.jax_device
-
-    def run(*arrays: Any) -> Any:
-        with jax.default_device(target):
-            return program(*arrays)
-
-    return program if target == jax.local_devices()[0] else run
+    return send

@@ -14,7 +14,7 @@ from flambeau.compile import exchanging
 from flambeau.compile.answers import Answer, checked
 from flambeau.compile.callbacks import calls_back
 from flambeau.compile.checks import Checks
-from flambeau.compile.devices import bringing, by_default_on, leaving
+from flambeau.compile.devices import bringing, sending
 from flambeau.compile.effects import Effects
 from flambeau.compile.errors import CompileError, UnansweredError
 from flambeau.compile.explaining import Origin, source_of
@@ -28,6 +28,7 @@ from flambeau.compile.where import Argument, Created, Itself, Where
 from flambeau.core import exhaustion, finishing, jit_core, meshes
 from flambeau.core.cell import Cell
 from flambeau.core.companions import place_of
+from flambeau.core.device import device
 from flambeau.core.donation import owned
 from flambeau.core.programs import compiled
 
@@ -85,8 +86,11 @@ class Program:
 
     def _bind(self, recording: Recording, closed: Any, slot_of: dict[Cell, Where]) -> None:
         """Match the jaxpr's constants to the Cells that they were read from, and compile it."""
-        #: Moves inputs to the program's device, if any lie elsewhere.
+        #: On a machine with several devices: functions that move inputs to the program's device or
+        #: devices, and results away; and the device, if no input says which.
         self.bring: Callable[[list[Any]], None] | None = None
+        self.send: Callable[[Any], Any] | None = None
+        self.alone_on: device | None = None
         owner = {id(array): cell for cell, array in recording.trace.reads.items()}
         constants: list[Any] = []  # a Cell, a Where, or a value that never changes
         for constant in closed.consts:
@@ -139,7 +143,8 @@ class Program:
                 recording.passing.refusal,
             )
             self.computation = self.gradients.forward
-            self.executable = self._waiting(self._in_place(recording, self.computation))
+            self.executable = self._waiting(self.computation)
+            self._settle_devices(recording)
             if self.is_guess:
                 raise UnansweredError("gradients leave a function that asks for values")
             return
@@ -152,21 +157,24 @@ class Program:
         positions = tuple(range(len(self.donated)))
         like = _as_written(recording, slot_of, order, self.places)
         self.computation = compiled(program, "compiled_step", donate=positions, like=like)
-        executable = self._in_place(recording, self._on_a_mesh(self.computation))
-        self.executable = self._waiting(executable)
+        self.executable = self._waiting(self.computation)
+        self._spread_numbers()
+        self._settle_devices(recording)
         if self.is_guess:
             self.executable = checked(self.executable, recording.asked, recording.told)
 
-    def _in_place(self, recording: Recording, executable: Callable[..., Any]) -> Callable[..., Any]:
-        """``executable`` on one device, on a machine with several; see `devices`."""
+    def _settle_devices(self, recording: Recording) -> None:
+        """Decide what is moved before and after a call; see `devices`."""
         devices = recording.trace.devices
+        if devices is None:
+            return
         sources = [*self.donated, *self.kept, *self.reads]
         arrays = [
             each.array if isinstance(each, Cell) else each.read(recording.joined.leaves)
             for each in sources
         ]
-        if devices is None or any(map(meshes.mesh_of, arrays)):
-            return executable
+        if any(map(meshes.mesh_of, arrays)):
+            return
         devices.settle()
         written = [i for i, each in enumerate(sources) if each in recording.writes]
         left = devices.leaving(recording.outputs)
@@ -177,16 +185,17 @@ class Program:
             )
         where = recording.trace.place()
         self.bring = bringing(arrays, written, where)
-        if not any(map(place_of, arrays)):
-            executable = by_default_on(executable, where)
-        return leaving(executable, {self.places[i]: target for i, target in left.items()})
+        self.send = sending({self.places[i]: target for i, target in left.items()})
+        if not any(map(place_of, arrays)) and where.jax_device != jax.local_devices()[0]:
+            self.alone_on = where
 
-    def _on_a_mesh(self, executable: Callable[..., Any]) -> Callable[..., Any]:
-        """``executable``; on a mesh, an optimizer's numbers are copied to all devices before."""
+    def _spread_numbers(self) -> None:
+        """On a mesh, let an optimizer's numbers be copied to all devices before each call."""
         own = [cell.array for cell in (*self.donated, *self.kept)]
         mesh = next(filter(None, map(meshes.mesh_here, own)), None)
         loose = [i for i in range(len(self.donated), len(own)) if meshes.is_loose(own[i])]
-        return meshes.spreading(executable, loose, mesh) if mesh and loose else executable
+        if mesh and loose:
+            self.bring = meshes.spreading(loose, mesh)
 
     def _waiting(self, executable: Callable[..., Any]) -> Callable[..., Any]:
         """``executable``; if it calls Python, a call waits until it cannot fail any more."""
@@ -228,16 +237,24 @@ class Program:
             return arrays
 
         def write(results: Any) -> Any:
+            # Here, where an interrupt loses nothing: the program has overwritten arrays by now.
+            results = results if self.send is None else self.send(results)
             return self.write(results, arrays, leaves, found, done)
 
         try:
-            if self.donated:
-                return finishing.run(self.executable, self.donated, read, write)
-            if self.changes:
-                return finishing.run_beside(self.executable, read, write)
-            return write(finishing.run_beside(self.executable, read, None))
+            if self.alone_on is None:
+                return self._call(read, write)
+            with jax.default_device(self.alone_on.jax_device):
+                return self._call(read, write)
         except jax.errors.JaxRuntimeError as error:
             raise exhaustion.named(error) from error.__cause__
+
+    def _call(self, read: Callable[..., list[Any]], write: Callable[[Any], Any]) -> Any:
+        if self.donated:
+            return finishing.run(self.executable, self.donated, read, write)
+        if self.changes:
+            return finishing.run_beside(self.executable, read, write)
+        return write(finishing.run_beside(self.executable, read, None))
 
     @property
     def source(self) -> str:

@@ -147,10 +147,8 @@ def _put(array: Any, sharding: Any) -> Any:
     return spanning.moved(array, sharding)
 
 
-def spreading(
-    program: Callable[..., Any], positions: Sequence[int], mesh: Any
-) -> Callable[..., Any]:
-    """``program``, which takes uncommitted arrays at ``positions`` whole on each device of a mesh.
+def spreading(positions: Sequence[int], mesh: Any) -> Callable[[list[Any]], None]:
+    """A function that puts uncommitted arrays at ``positions`` whole on each device, in place.
 
     JAX would copy them to all devices at each call; this copies an array once, however often it
     comes again.
@@ -158,8 +156,7 @@ def spreading(
     sharding = NamedSharding(auto(mesh), PartitionSpec())
     last: dict[int, tuple[Any, Any]] = {}
 
-    def run(*arrays: Any) -> Any:
-        spread = [*arrays]
+    def spread(arrays: list[Any]) -> None:
         for position in positions:
             array = arrays[position]
             found = last.get(position)
@@ -167,10 +164,9 @@ def spreading(
                 if not is_loose(array):
                     continue
                 found = last[position] = array, put(array, sharding)
-            spread[position] = found[1]
-        return program(*spread)
+            arrays[position] = found[1]
 
-    return run
+    return spread
 
 
 def placed(array: Any, sharding: Any) -> Any:
