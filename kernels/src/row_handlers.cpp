@@ -203,20 +203,10 @@ auto with_three_arrays() {
       .Arg<Array>()
       .Arg<Array>()
       .Arg<Array>()
-      .Attr<float>("epsilon")
-      .Ret<Array>();
+      .Attr<float>("epsilon");
 }
 
-auto with_groups() {
-  return ffi::Ffi::Bind()
-      .Ctx<ffi::ThreadPool>()
-      .Arg<Array>()
-      .Arg<Array>()
-      .Arg<Array>()
-      .Attr<float>("epsilon")
-      .Attr<std::int64_t>("groups")
-      .Ret<Array>();
-}
+auto with_groups() { return with_three_arrays().Attr<std::int64_t>("groups"); }
 
 }  // namespace
 }  // namespace flambeau
@@ -241,14 +231,20 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_cumsum_gradient,
                               flambeau::map_of<&flambeau::RowLoops::running_sum_gradient>,
                               flambeau::with_one_array());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_standardize, flambeau::standardize_of,
-                              flambeau::with_three_arrays());
+                              flambeau::with_three_arrays().Ret<flambeau::Array>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     flambeau_standardize_gradients, flambeau::standardize_gradients_of,
-    flambeau::with_three_arrays().Ret<flambeau::Array>().Ret<flambeau::Array>());
+    flambeau::with_three_arrays()
+        .Ret<flambeau::Array>()
+        .Ret<flambeau::Array>()
+        .Ret<flambeau::Array>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_standardize_groups, flambeau::standardize_groups_of,
-                              flambeau::with_groups());
+                              flambeau::with_groups().Ret<flambeau::Array>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     flambeau_standardize_groups_gradients, flambeau::standardize_groups_gradients_of,
-    flambeau::with_groups().Ret<flambeau::Array>().Ret<flambeau::Array>());
+    flambeau::with_groups()
+        .Ret<flambeau::Array>()
+        .Ret<flambeau::Array>()
+        .Ret<flambeau::Array>());
 
 #pragma GCC visibility pop
