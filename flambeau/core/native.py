@@ -37,6 +37,8 @@ _NAMES = (
     "flambeau_cumsum_gradient",
     "flambeau_log_softmax",
     "flambeau_log_softmax_gradient",
+    "flambeau_max_pool",
+    "flambeau_max_pool_gradient",
     "flambeau_sgd",
     "flambeau_softmax",
     "flambeau_softmax_gradient",

@@ -3,29 +3,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "plan.h"
 #include "rows.h"
+#include "share.h"
 
 namespace flambeau {
-namespace {
-
-// Fewer numbers than this are not worth a thread.
-constexpr std::int64_t kLeastForThread = 16 * 1024;
-
-// Calls body(part, first, last) for parts of the rows, of which threads have one each.
-template <typename Body>
-void share(const Pool& pool, const Rows& rows, std::int64_t parts, Body body) {
-  parallel(pool, parts, [&](std::int64_t part) {
-    body(part, rows.count * part / parts, rows.count * (part + 1) / parts);
-  });
-}
-
-std::int64_t parts_of(const Pool& pool, const Rows& rows) {
-  const std::int64_t most = rows.count * rows.size / kLeastForThread;
-  return std::clamp<std::int64_t>(std::min(most, rows.count), 1, pool.threads);
-}
-
-}  // namespace
 
 void map_rows(OfRow function, const Rows& rows, const float* from, float* to, const Pool& pool) {
   share(pool, rows, parts_of(pool, rows), [&](std::int64_t, std::int64_t row, std::int64_t last) {

@@ -5,13 +5,9 @@
 #include <cstdint>
 
 #include "pool.h"
+#include "share.h"
 
 namespace flambeau {
-
-struct Rows {
-  std::int64_t count;
-  std::int64_t size;
-};
 
 // One of the functions of a row by itself.
 using OfRow = void (*)(std::int64_t size, const float* from, float* to);

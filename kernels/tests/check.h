@@ -28,5 +28,6 @@ inline std::vector<float> numbers(std::int64_t count) {
 // Each computes one random problem, and exits where the kernels give something else.
 void check_attention(const flambeau::Pool& pool);
 void check_convolution(const flambeau::Pool& pool);
+void check_maxima(const flambeau::Pool& pool);
 void check_rows(const flambeau::Pool& pool);
 void check_updates(const flambeau::Pool& pool);

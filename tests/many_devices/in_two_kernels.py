@@ -17,9 +17,9 @@ from flambeau.distributed.device_mesh import init_device_mesh  # noqa: E402
 from flambeau.distributed.fsdp import fully_shard  # noqa: E402
 from flambeau.nn import functional as F  # noqa: E402
 from flambeau.nn.parallel import DistributedDataParallel  # noqa: E402
-from flambeau.ops.native import call, rows  # noqa: E402
+from flambeau.ops.native import call, pooling, rows  # noqa: E402
 
-rows._FEWEST_ELEMENTS = 1
+rows._FEWEST_ELEMENTS = pooling._FEWEST_ELEMENTS = 1
 IMAGES = np.sin(np.arange(8 * 3 * 8 * 8, dtype=np.float32)).reshape(8, 3, 8, 8)
 CLASSES = np.arange(8) % 4
 
@@ -33,7 +33,8 @@ class Network(nn.Module):
         self.head = nn.Linear(16, 16)
 
     def forward(self, x):
-        x = self.back(F.relu(self.groups(self.conv(x)))).flatten(2).transpose(1, 2)
+        x = F.max_pool2d(self.back(F.relu(self.groups(self.conv(x)))), 3, 1, 1)
+        x = x.flatten(2).transpose(1, 2)
         x = self.norm(x)
         x = x + self.attention(x, x, x, need_weights=False)[0]
         return self.head(x.mean(1)).softmax(-1)
@@ -66,8 +67,8 @@ def in_parts(rank):
 
 NAMES = {
     "attention", "attention_gradients", "convolution", "convolution_filters", "convolution_images",
-    "softmax", "softmax_gradient", "standardize", "standardize_gradients", "standardize_groups",
-    "standardize_groups_gradients",
+    "max_pool", "max_pool_gradient", "softmax", "softmax_gradient", "standardize",
+    "standardize_gradients", "standardize_groups", "standardize_groups_gradients",
 }  # fmt: skip
 
 

@@ -8,11 +8,12 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from flambeau.core import native
-from flambeau.ops.native import attention, call, rows
+from flambeau.ops.native import attention, call, pooling, rows
 from flambeau.ops.native import convolution as native_convolution
 from flambeau.ops.neural.attention import scaled_dot_product_attention
 from flambeau.ops.neural.convolution import conv2d, conv_transpose2d
 from flambeau.ops.neural.normalization import layer_norm
+from flambeau.ops.neural.pooling import max_pool2d
 from flambeau.ops.neural.softmax import log_softmax, softmax
 
 # The devices of one process get none otherwise; those of several processes do.
@@ -49,6 +50,7 @@ CASES = {
     "conv_transpose2d": (
         lambda x, w: conv_transpose2d.op.function(x, w, None, 2, 1, 0, 1, 1), (IMAGES, BACK), (0,),
     ),
+    "max_pool2d": (lambda x: max_pool2d.op.function(x, 3, 2, 1), (IMAGES,), (0,)),
     "softmax": (lambda x: softmax.op.function(x, -1, None), (ROWS,), (0,)),
     "log_softmax": (lambda x: log_softmax.op.function(x, -1, None), (ROWS,), (0,)),
     "layer_norm": (
@@ -65,7 +67,8 @@ CASE = pytest.mark.parametrize("name", CASES)
 
 @pytest.fixture(autouse=True)
 def also_small_arrays(monkeypatch):
-    monkeypatch.setattr(rows, "_FEWEST_ELEMENTS", 1)
+    for module in (pooling, rows):
+        monkeypatch.setattr(module, "_FEWEST_ELEMENTS", 1)
 
 
 def with_gradients(function, count):
@@ -80,7 +83,7 @@ def with_gradients(function, count):
 
 def by_xla(monkeypatch, compute, arrays):
     with monkeypatch.context() as patch:
-        for module in (attention, native_convolution, rows):
+        for module in (attention, native_convolution, pooling, rows):
             patch.setattr(module, "has_kernel", lambda *_: False)
         return jax.jit(lambda *each: compute(*each))(*arrays)
 

@@ -31,12 +31,13 @@ class _Kernel(NamedTuple):
 
     Attributes:
         name: The kernel's, without ``flambeau_``.
-        shapes: Of the results, which are in single precision.
+        shapes: Of the results.
         attributes: Names and values: numbers, or tuples of integers.
         batch: How many leading dimensions all arrays share.
         whole: The positions of the arrays without samples.
         summed: The positions of the results that are sums over samples.
         aliases: Which array gives its memory to which result, where nothing else reads it.
+        integers: The positions of the results of 32-bit integers; others are in single precision.
     """
 
     name: str
@@ -46,6 +47,13 @@ class _Kernel(NamedTuple):
     whole: tuple[int, ...]
     summed: tuple[int, ...]
     aliases: tuple[tuple[int, int], ...] = ()
+    integers: tuple[int, ...] = ()
+
+    def results(self) -> list[ShapedArray]:
+        return [
+            ShapedArray(each, np.int32 if place in self.integers else np.float32)
+            for place, each in enumerate(self.shapes)
+        ]
 
     def has_samples_throughout(self) -> bool:
         return not self.whole and not self.summed
@@ -92,13 +100,13 @@ def has_kernel(name: str, array: Any) -> bool:
 
 def call_kernel(
     name: str, shapes: Any, *arrays: Any, batch: int = 1, whole: Any = (), summed: Any = (),
-    aliases: Any = (), **attributes: Any,
+    aliases: Any = (), integers: Any = (), **attributes: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
     """The results of a native kernel.
 
     Args:
         name: The kernel's, without ``flambeau_``.
-        shapes: Of the results, which are in single precision.
+        shapes: Of the results.
         *arrays: What it is given.
         batch: How many leading dimensions all arrays and results share; where some have none of
             them, 1, and the first dimension of all others counts samples.
@@ -106,10 +114,11 @@ def call_kernel(
         summed: The positions of the results that are sums over samples.
         aliases: Pairs of an array's and a result's position: the result takes the array's memory,
             of which XLA makes a copy before, if something else reads it.
+        integers: The positions of the results of 32-bit integers; others are in single precision.
         **attributes: What else the kernel takes.
     """
     kernel = _Kernel(name, tuple(map(tuple, shapes)), tuple(attributes.items()), batch,
-                     tuple(whole), tuple(summed), tuple(aliases))  # fmt: skip
+                     tuple(whole), tuple(summed), tuple(aliases), tuple(integers))  # fmt: skip
     return tuple(_bind(kernel, arrays))
 
 
@@ -126,9 +135,7 @@ def _primitive() -> Any:
         return primitive.bind(*arrays, kernel=kernel)
 
     primitive.def_impl(functools.partial(jax.jit, static_argnames="kernel")(run))
-    primitive.def_abstract_eval(
-        lambda *arrays, kernel: [ShapedArray(each, np.float32) for each in kernel.shapes]
-    )
+    primitive.def_abstract_eval(lambda *arrays, kernel: kernel.results())
     mlir.register_lowering(primitive, _lower)
     batching.primitive_batchers[primitive] = _batched
     return primitive

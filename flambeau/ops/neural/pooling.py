@@ -17,6 +17,7 @@ from flambeau.core.kinds import SIZES, Array
 from flambeau.core.op import op
 from flambeau.ops.checks import needs_real_number
 from flambeau.ops.cpu_forms.linear_maps import LinearMap
+from flambeau.ops.native import pooling as native
 from flambeau.ops.neural.convolution import Sizes
 from flambeau.ops.neural.windows import Windows
 
@@ -52,8 +53,10 @@ def _first_maximum(taps: list[Any]) -> tuple[Any, Any]:
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _unrolled_maximum(windows: Windows, input: Any) -> Any:
+def _maximum(windows: Windows, input: Any) -> Any:
     """The maximum of each window and, as a number among its taps, the place of the first."""
+    if native.takes(windows, input):
+        return native.max_pool(windows, input)
     lowest = _lowest(input.dtype)
     best, place = _first_maximum(windows.taps(input, lowest))
     return best, _inside(windows, best, place, lowest)
@@ -62,26 +65,34 @@ def _unrolled_maximum(windows: Windows, input: Any) -> Any:
 def _inside(windows: Windows, best: Any, place: Any, lowest: Any) -> Any:
     """``place``, but never in the padding, which is as low as elements of ``lowest`` are."""
     first = np.zeros((), np.int32)
-    for i, size in enumerate(windows.sizes):
-        positions = windows.positions(i)
-        inside = (positions >= 0) & (positions < size)
-        first = first[..., None] * windows.kernel[i] + inside.argmax(1).astype(np.int32)
+    for i in range(windows.spatial):
+        inside = windows.inside(i).argmax(1).astype(np.int32)
+        first = first[..., None] * windows.kernel[i] + inside
     return jnp.where(best == lowest, first, place) if first.any() else place
 
 
-@_unrolled_maximum.defjvp
-def _unrolled_maximum_jvp(windows: Windows, primals: Any, tangents: Any) -> Any:
-    best, place = _unrolled_maximum(windows, *primals)
+@_maximum.defjvp
+def _maximum_jvp(windows: Windows, primals: Any, tangents: Any) -> Any:
+    best, place = _maximum(windows, *primals)
     no_tangent = np.zeros(place.shape, jax.dtypes.float0)
-    return (best, place), (windows.pick(tangents[0], place), no_tangent)
+    if native.takes(windows, *primals):
+        (picked,) = native.picks(windows)((place,), tangents)
+    else:
+        picked = windows.pick(tangents[0], place)
+    return (best, place), (picked, no_tangent)
+
+
+def _is_short(windows: Windows, input: Any) -> bool:
+    """Whether `_maximum` takes the windows."""
+    return native.takes(windows, input) or math.prod(windows.kernel) <= _UNROLLED_TAPS
 
 
 def _max_pool(name: str, spatial: int, input: Any, kernel: Any, stride: Any, padding: Any,
               dilation: Any, ceil_mode: bool) -> Any:  # fmt: skip
     needs_real_number(name, input)
     windows = Windows(name, input, spatial, kernel, stride, padding, dilation, ceil_mode)
-    if math.prod(windows.kernel) <= _UNROLLED_TAPS:
-        return _unrolled_maximum(windows, input)[0]
+    if _is_short(windows, input):
+        return _maximum(windows, input)[0]
     if max(windows.dilation) == 1:
         lead = (1,) * (input.ndim - spatial)
         borders = [(0, 0)] * len(lead) + windows.borders()
@@ -94,7 +105,7 @@ def _max_pool(name: str, spatial: int, input: Any, kernel: Any, stride: Any, pad
 
 
 def _gathered_maximum(windows: Windows, input: Any) -> Any:
-    """`_unrolled_maximum` for windows of many elements."""
+    """`_maximum` for windows of many elements."""
     lowest = _lowest(input.dtype)
     found = windows.gathered(input, lowest)
     place = jnp.argmax(found, -1).astype(jnp.int32)
@@ -106,8 +117,8 @@ def _max_pool_with_indices(name: str, spatial: int, input: Any, kernel: Any, str
                            padding: Any, dilation: Any, ceil_mode: bool) -> Any:  # fmt: skip
     needs_real_number(name, input)
     windows = Windows(name, input, spatial, kernel, stride, padding, dilation, ceil_mode)
-    few = math.prod(windows.kernel) <= _UNROLLED_TAPS
-    best, place = (_unrolled_maximum if few else _gathered_maximum)(windows, input)
+    found = _maximum if _is_short(windows, input) else _gathered_maximum
+    best, place = found(windows, input)
     return best, _flat_positions(windows, place)
 
 

@@ -52,6 +52,12 @@ class Windows:
                 f"{list(input.shape)}: the output would have size {list(self.outputs)}"
             )
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Windows) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
+
     def _check(self, name: str, input: Any, bounded: bool) -> None:
         for argument in ("kernel", "stride", "dilation"):
             if min(getattr(self, argument)) <= 0:
@@ -91,6 +97,11 @@ class Windows:
         """Input positions along dimension ``i``, ``(outputs, kernel)``; some lie outside."""
         starts = np.arange(self.outputs[i]) * self.stride[i] - self.padding[i]
         return starts[:, None] + np.arange(self.kernel[i]) * self.dilation[i]
+
+    def inside(self, i: int) -> np.ndarray:
+        """Which of `positions` lie inside the input."""
+        positions = self.positions(i)
+        return (positions >= 0) & (positions < self.sizes[i])
 
     def padded(self, input: Any, value: Any) -> Any:
         """``input`` with ``value`` all around, as far as the windows reach."""
