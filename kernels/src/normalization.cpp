@@ -24,6 +24,29 @@ void map_two_rows(OfTwoRows function, const Rows& rows, const float* results,
   });
 }
 
+void log_sums(const Rows& rows, const float* from, float* greatest, float* logarithms,
+              const Pool& pool) {
+  const RowLoops& loops = row_loops();
+  share(pool, rows, parts_of(pool, rows), [&](std::int64_t, std::int64_t row, std::int64_t last) {
+    for (; row < last; ++row) {
+      loops.log_sum(rows.size, from + row * rows.size, greatest + row, logarithms + row);
+    }
+  });
+}
+
+void cross_entropy_gradient(const Rows& rows, const CrossEntropy& given, float* to,
+                            const Pool& pool) {
+  const RowLoops& loops = row_loops();
+  share(pool, rows, parts_of(pool, rows), [&](std::int64_t, std::int64_t row, std::int64_t last) {
+    for (; row < last; ++row) {
+      const std::int64_t at = row * rows.size, target = given.targets[row];
+      loops.weights(rows.size, given.from + at, given.greatest[row], given.logarithms[row],
+                    given.cotangents[row], to + at);
+      if (target >= 0 && target < rows.size) to[at + target] -= given.cotangents[row];
+    }
+  });
+}
+
 void standardize_rows(const Rows& rows, const float* from, const float* weight, const float* bias,
                       float epsilon, float* to, const Pool& pool) {
   const RowLoops& loops = row_loops();

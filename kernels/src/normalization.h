@@ -19,6 +19,22 @@ using OfTwoRows = void (*)(std::int64_t size, const float* results, const float*
 void map_two_rows(OfTwoRows function, const Rows& rows, const float* results,
                   const float* cotangents, float* to, const Pool& pool);
 
+// The logarithm of the sum of each row's exponentials, in two parts: the greatest element, and the
+// logarithm where that is subtracted.
+void log_sums(const Rows& rows, const float* from, float* greatest, float* logarithms,
+              const Pool& pool);
+
+// What log_sums has been given and has found, an element of each row, and the cotangents of the
+// negative logarithms of these elements' shares in the exponentials.
+struct CrossEntropy {
+  const float *from, *greatest, *logarithms;
+  const std::int32_t* targets;  // no element if outside the row
+  const float* cotangents;
+};
+// The gradient by the rows.
+void cross_entropy_gradient(const Rows& rows, const CrossEntropy& given, float* to,
+                            const Pool& pool);
+
 // Each row with mean 0 and variance 1, scaled and shifted.
 void standardize_rows(const Rows& rows, const float* from, const float* weight, const float* bias,
                       float epsilon, float* to, const Pool& pool);

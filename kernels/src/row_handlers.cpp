@@ -48,6 +48,46 @@ ffi::Error gradient_of(ffi::ThreadPool threads, Array results, Array cotangents,
   });
 }
 
+// Arrays with one number for each row.
+ffi::Error check_numbers(Array array, std::initializer_list<Dimensions> numbers) {
+  const Dimensions sizes = array.dimensions();
+  for (const Dimensions each : numbers) {
+    if (std::equal(each.begin(), each.end(), sizes.begin(), sizes.end() - 1)) continue;
+    return ffi::Error::InvalidArgument(std::string(kName) + ": rows " + text_of(sizes) +
+                                       " need one number each, got " + text_of(each));
+  }
+  return ffi::Error::Success();
+}
+
+ffi::Error log_sums_of(ffi::ThreadPool threads, Array from, Result greatest, Result logarithms) {
+  Rows rows;
+  ffi::Error error = rows_of(from, {}, rows);
+  if (error.failure()) return error;
+  error = check_numbers(from, {greatest->dimensions(), logarithms->dimensions()});
+  if (error.failure()) return error;
+  return run_safely(kName, [&] {
+    log_sums(rows, from.typed_data(), greatest->typed_data(), logarithms->typed_data(),
+             pool_of(threads));
+  });
+}
+
+ffi::Error cross_entropy_gradient_of(ffi::ThreadPool threads, Array from, Array greatest,
+                                     Array logarithms, ffi::Buffer<ffi::S32> targets,
+                                     Array cotangents, Result to) {
+  Rows rows;
+  ffi::Error error = rows_of(from, {to->dimensions()}, rows);
+  if (error.failure()) return error;
+  error = check_numbers(from, {greatest.dimensions(), logarithms.dimensions(),
+                               targets.dimensions(), cotangents.dimensions()});
+  if (error.failure()) return error;
+  return run_safely(kName, [&] {
+    cross_entropy_gradient(rows,
+                           {from.typed_data(), greatest.typed_data(), logarithms.typed_data(),
+                            targets.typed_data(), cotangents.typed_data()},
+                           to->typed_data(), pool_of(threads));
+  });
+}
+
 // Rows that are scaled and shifted: (..., size), or (parts, ..., size) where each part of them has
 // vectors of its own, (parts, size).
 struct Parts {
@@ -224,6 +264,17 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_softmax_gradient,
 XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_log_softmax_gradient,
                               flambeau::gradient_of<&flambeau::RowLoops::log_softmax_gradient>,
                               flambeau::with_two_arrays());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_log_sum, flambeau::log_sums_of,
+                              flambeau::with_one_array().Ret<flambeau::Array>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_cross_entropy_gradient, flambeau::cross_entropy_gradient_of,
+                              flambeau::ffi::Ffi::Bind()
+                                  .Ctx<flambeau::ffi::ThreadPool>()
+                                  .Arg<flambeau::Array>()
+                                  .Arg<flambeau::Array>()
+                                  .Arg<flambeau::Array>()
+                                  .Arg<flambeau::ffi::Buffer<flambeau::ffi::S32>>()
+                                  .Arg<flambeau::Array>()
+                                  .Ret<flambeau::Array>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_cumsum,
                               flambeau::map_of<&flambeau::RowLoops::running_sum>,
                               flambeau::with_one_array());

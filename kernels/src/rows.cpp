@@ -92,11 +92,23 @@ void softmax(std::int64_t size, const float* from, float* to) {
   });
 }
 
-void log_softmax(std::int64_t size, const float* from, float* to) {
-  const float greatest = greatest_of(size, from);
-  const float logarithm = __builtin_logf(total_of(size, [&](std::int64_t at, int count) {
-    return only(exponential(read(from + at, count) - greatest), count);
+void log_sum(std::int64_t size, const float* from, float* greatest, float* logarithm) {
+  const float most = *greatest = greatest_of(size, from);
+  *logarithm = __builtin_logf(total_of(size, [&](std::int64_t at, int count) {
+    return only(exponential(read(from + at, count) - most), count);
   }));
+}
+
+void weights(std::int64_t size, const float* from, float greatest, float logarithm, float factor,
+             float* to) {
+  sweep(size, [&](std::int64_t at, int count) {
+    write(to + at, exponential(read(from + at, count) - greatest - logarithm) * factor, count);
+  });
+}
+
+void log_softmax(std::int64_t size, const float* from, float* to) {
+  float greatest, logarithm;
+  log_sum(size, from, &greatest, &logarithm);
   sweep(size, [&](std::int64_t at, int count) {
     write(to + at, read(from + at, count) - greatest - logarithm, count);
   });
@@ -308,6 +320,8 @@ void standardize_group_gradient(std::int64_t channels, std::int64_t size, const 
 extern const RowLoops FLAMBEAU_ROW_LOOPS;
 const RowLoops FLAMBEAU_ROW_LOOPS = {softmax,
                                      log_softmax,
+                                     log_sum,
+                                     weights,
                                      softmax_gradient,
                                      log_softmax_gradient,
                                      running_sum<false>,

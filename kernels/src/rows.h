@@ -11,6 +11,12 @@ struct RowLoops {
   void (*softmax)(std::int64_t size, const float* from, float* to);
   void (*log_softmax)(std::int64_t size, const float* from, float* to);
 
+  // Gives max(from) and log(sum(exp(from - max(from)))).
+  void (*log_sum)(std::int64_t size, const float* from, float* greatest, float* logarithm);
+  // to = exp(from - greatest - logarithm) * factor
+  void (*weights)(std::int64_t size, const float* from, float greatest, float logarithm,
+                  float factor, float* to);
+
   // The gradients of the sum of results times cotangents.
   void (*softmax_gradient)(std::int64_t size, const float* results, const float* cotangents,
                            float* to);

@@ -151,6 +151,10 @@ void check_rows(const flambeau::Pool& pool) {
     if (each % rows.size > 0 && between(0, 9) == 0) from[each] = -std::numeric_limits<float>::infinity();
   }
   Doubles weights(count), logarithms(count), by_softmax(count), by_logarithm(count);
+  Doubles sums_of_rows(rows.count), by_loss(count);
+  std::vector<std::int32_t> targets(rows.count);
+  // Some are no element of the row.
+  for (auto& each : targets) each = static_cast<std::int32_t>(between(-1, rows.size));
   for (std::int64_t row = 0; row < rows.count; ++row) {
     const std::int64_t at = row * rows.size;
     double total = 0, mean = 0, sum = 0;
@@ -161,7 +165,10 @@ void check_rows(const flambeau::Pool& pool) {
       mean += weights[each] * cotangents[each];
       sum += cotangents[each];
     }
+    sums_of_rows[row] = 90 + std::log(total);
     for (std::int64_t each = at; each < at + rows.size; ++each) {
+      const double target = each == at + targets[row] && targets[row] < rows.size ? 1 : 0;
+      by_loss[each] = (weights[each] - target) * cotangents[row];
       by_softmax[each] = weights[each] * (cotangents[each] - mean);
       by_logarithm[each] = cotangents[each] - weights[each] * sum;
     }
@@ -180,4 +187,15 @@ void check_rows(const flambeau::Pool& pool) {
   flambeau::map_two_rows(loops.log_softmax_gradient, rows, results.data(), cotangents.data(),
                          found.data(), pool);
   compare("the gradient of log_softmax", rows, by_logarithm, found);
+
+  std::vector<float> greatest(rows.count, NAN), smaller(rows.count, NAN), both;
+  flambeau::log_sums(rows, from.data(), greatest.data(), smaller.data(), pool);
+  for (std::int64_t row = 0; row < rows.count; ++row) both.push_back(greatest[row] + smaller[row]);
+  compare("the logarithm of a sum", rows, sums_of_rows, both);
+  found.assign(count, NAN);
+  flambeau::cross_entropy_gradient(rows,
+                                   {from.data(), greatest.data(), smaller.data(), targets.data(),
+                                    cotangents.data()},
+                                   found.data(), pool);
+  compare("the gradient of cross entropy", rows, by_loss, found);
 }

@@ -17,9 +17,10 @@ from flambeau.distributed.device_mesh import init_device_mesh  # noqa: E402
 from flambeau.distributed.fsdp import fully_shard  # noqa: E402
 from flambeau.nn import functional as F  # noqa: E402
 from flambeau.nn.parallel import DistributedDataParallel  # noqa: E402
-from flambeau.ops.native import call, pooling, rows  # noqa: E402
+from flambeau.ops.native import call, cross_entropy, pooling, rows  # noqa: E402
 
-rows._FEWEST_ELEMENTS = pooling._FEWEST_ELEMENTS = 1
+for module in (cross_entropy, pooling, rows):
+    module._FEWEST_ELEMENTS = 1
 IMAGES = np.sin(np.arange(8 * 3 * 8 * 8, dtype=np.float32)).reshape(8, 3, 8, 8)
 CLASSES = np.arange(8) % 4
 
@@ -67,8 +68,9 @@ def in_parts(rank):
 
 NAMES = {
     "attention", "attention_gradients", "convolution", "convolution_filters", "convolution_images",
-    "max_pool", "max_pool_gradient", "softmax", "softmax_gradient", "standardize",
-    "standardize_gradients", "standardize_groups", "standardize_groups_gradients",
+    "cross_entropy_gradient", "log_sum", "max_pool", "max_pool_gradient", "softmax",
+    "softmax_gradient", "standardize", "standardize_gradients", "standardize_groups",
+    "standardize_groups_gradients",
 }  # fmt: skip
 
 

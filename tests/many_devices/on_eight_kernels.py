@@ -8,8 +8,9 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from flambeau.core import native
-from flambeau.ops.native import attention, call, pooling, rows
+from flambeau.ops.native import attention, call, cross_entropy, pooling, rows
 from flambeau.ops.native import convolution as native_convolution
+from flambeau.ops.neural import loss
 from flambeau.ops.neural.attention import scaled_dot_product_attention
 from flambeau.ops.neural.convolution import conv2d, conv_transpose2d
 from flambeau.ops.neural.normalization import layer_norm
@@ -34,6 +35,7 @@ def normal(*shape):
 
 FILTERS, BACK = normal(6, 4, 3, 3), normal(4, 6, 4, 4)
 WEIGHT, BIAS = normal(2, 37)
+CLASSES = np.arange(8) * 4
 LATER = np.triu(np.full((16, 16), -np.inf, np.float32), 1)
 IMAGES, ROWS, QUERIES = normal(8, 4, 9, 9), normal(8, 6, 37), normal(8, 2, 16, 8)
 
@@ -51,6 +53,9 @@ CASES = {
         lambda x, w: conv_transpose2d.op.function(x, w, None, 2, 1, 0, 1, 1), (IMAGES, BACK), (0,),
     ),
     "max_pool2d": (lambda x: max_pool2d.op.function(x, 3, 2, 1), (IMAGES,), (0,)),
+    "cross_entropy": (
+        lambda x: loss.cross_entropy.op.function(x, CLASSES, reduction="none"), (ROWS[:, 0],), (0,),
+    ),
     "softmax": (lambda x: softmax.op.function(x, -1, None), (ROWS,), (0,)),
     "log_softmax": (lambda x: log_softmax.op.function(x, -1, None), (ROWS,), (0,)),
     "layer_norm": (
@@ -67,7 +72,7 @@ CASE = pytest.mark.parametrize("name", CASES)
 
 @pytest.fixture(autouse=True)
 def also_small_arrays(monkeypatch):
-    for module in (pooling, rows):
+    for module in (cross_entropy, pooling, rows):
         monkeypatch.setattr(module, "_FEWEST_ELEMENTS", 1)
 
 
@@ -83,7 +88,7 @@ def with_gradients(function, count):
 
 def by_xla(monkeypatch, compute, arrays):
     with monkeypatch.context() as patch:
-        for module in (attention, native_convolution, pooling, rows):
+        for module in (attention, cross_entropy, native_convolution, pooling, rows):
             patch.setattr(module, "has_kernel", lambda *_: False)
         return jax.jit(lambda *each: compute(*each))(*arrays)
 

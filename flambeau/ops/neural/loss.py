@@ -13,6 +13,7 @@ from flambeau.core import errors
 from flambeau.core.kinds import Array, Operand, TensorOperand
 from flambeau.core.op import op
 from flambeau.ops.checks import floating, needs_floating, same_dtype
+from flambeau.ops.native import cross_entropy as native
 
 __all__: list[str] = []
 
@@ -78,17 +79,29 @@ def cross_entropy_of(
 
 
 class Scores(NamedTuple):
-    """Log-probabilities as ``shifted - normalizer``: no array of them is made."""
+    """Log-probabilities as ``shifted - normalizer``: no array of them is made.
+
+    Attributes:
+        logits: Scores that a native kernel takes; ``None`` where it does not.
+    """
 
     shifted: Any
     normalizer: Any
+    logits: Any = None
+
+    def losses(self, index: Any, axis: int) -> Any:
+        """The negative log-probabilities at ``index``, one along ``axis``, which is dropped."""
+        if self.logits is not None:
+            return native.cross_entropy(self.logits, jnp.squeeze(index, axis))
+        return self.normalizer - _pick(self.shifted, index, axis)
 
 
 def scores_of(logits: Any, axis: int) -> Scores:
     """The log-softmax of ``logits``, half precisions in float32."""
     wide = logits.astype(jnp.float32) if logits.dtype.itemsize == 2 else logits
     shifted = wide - jax.lax.stop_gradient(jnp.max(wide, axis, keepdims=True))
-    return Scores(shifted, jnp.log(jnp.sum(jnp.exp(shifted), axis)))
+    normalizer = jnp.log(jnp.sum(jnp.exp(shifted), axis))
+    return Scores(shifted, normalizer, logits if native.takes(logits, axis) else None)
 
 
 def _check_class_weight(name: str, weight: Any, classes: int) -> None:
@@ -142,7 +155,10 @@ def likelihood_losses(
     """The negative log-likelihood of each target, and its share in the mean."""
     counts = target != ignore_index
     index = jnp.expand_dims(jnp.where(counts, target, 0), axis)
-    losses = scores.normalizer - _pick(scores.shifted, index, axis)
+    if label_smoothing:
+        # `_spread` needs what XLA's operators compute of all scores.
+        scores = scores._replace(logits=None)
+    losses = scores.losses(index, axis)
     shares = jnp.ones((), losses.dtype)
     if weight is not None:
         shares = jnp.take(weight, jnp.squeeze(index, axis), mode="fill").astype(losses.dtype)
