@@ -81,7 +81,7 @@ def test_training_gives_the_numbers_of_one_device():
 
 
 @pytest.mark.skipif(
-    not hasattr(native._loaded(), "flambeau_cross_entropy_gradient"),
+    not hasattr(native._loaded(), "flambeau_lstm"),
     reason="the native kernels are not installed; `make kernels` builds them",
 )
 def test_native_kernels():

@@ -6,6 +6,7 @@
 #include "matrix.h"
 #include "maxima.h"
 #include "micro.h"
+#include "recurrence.h"
 #include "rows.h"
 #include "updates.h"
 
@@ -14,12 +15,14 @@ namespace flambeau {
 extern const Micro micro_plain;
 extern const MatrixLoops matrix_plain;
 extern const MaximumLoops maxima_plain;
+extern const RecurrentLoops recurrent_plain;
 extern const RowLoops rows_plain;
 extern const UpdateLoops updates_plain;
 #if defined(__x86_64__)
 extern const Micro micro_avx2, micro_avx512;
 extern const MatrixLoops matrix_avx2, matrix_avx512;
 extern const MaximumLoops maxima_avx2, maxima_avx512;
+extern const RecurrentLoops recurrent_avx2, recurrent_avx512;
 extern const RowLoops rows_avx2, rows_avx512;
 extern const UpdateLoops updates_avx2, updates_avx512;
 #endif
@@ -31,6 +34,7 @@ struct Set {
   const Micro& micro;
   const MatrixLoops& matrix;
   const MaximumLoops& maxima;
+  const RecurrentLoops& recurrent;
   const RowLoops& rows;
   const UpdateLoops& updates;
 };
@@ -44,13 +48,16 @@ Set chosen() {
   };
   __builtin_cpu_init();
   if (__builtin_cpu_supports("x86-64-v4") && allowed(micro_avx512)) {
-    return {micro_avx512, matrix_avx512, maxima_avx512, rows_avx512, updates_avx512};
+    return {micro_avx512,     matrix_avx512, maxima_avx512,
+            recurrent_avx512, rows_avx512,   updates_avx512};
   }
   if (__builtin_cpu_supports("x86-64-v3") && allowed(micro_avx2)) {
-    return {micro_avx2, matrix_avx2, maxima_avx2, rows_avx2, updates_avx2};
+    return {micro_avx2,     matrix_avx2, maxima_avx2,
+            recurrent_avx2, rows_avx2,   updates_avx2};
   }
 #endif
-  return {micro_plain, matrix_plain, maxima_plain, rows_plain, updates_plain};
+  return {micro_plain,     matrix_plain, maxima_plain,
+          recurrent_plain, rows_plain,   updates_plain};
 }
 
 const Set& set() {
@@ -63,6 +70,7 @@ const Set& set() {
 const Micro& micro() { return set().micro; }
 const MatrixLoops& matrix_loops() { return set().matrix; }
 const MaximumLoops& maximum_loops() { return set().maxima; }
+const RecurrentLoops& recurrent_loops() { return set().recurrent; }
 const RowLoops& row_loops() { return set().rows; }
 const UpdateLoops& update_loops() { return set().updates; }
 

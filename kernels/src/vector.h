@@ -31,11 +31,16 @@ inline void store_part(float* to, Vector value, int count) {
   for (int lane = 0; lane < count; ++lane) to[lane] = value[lane];
 }
 
-// e to the power of each number, which is at most 88; 0 below -87.
-//
-// It is 2^n * e^r with |r| <= log(2) / 2, and e^r by a polynomial through its values at the nodes of
-// Chebyshev's: the relative error is 3e-9 before rounding.
-inline Vector exponential(Vector x) {
+// e to the power of a number as (1 + excess) * scale.
+struct Power {
+  Vector excess;
+  Vector scale;
+};
+
+// The scale is 2^n, and 1 + excess is e^r with |r| <= log(2) / 2, by a polynomial through its values at
+// the nodes of Chebyshev's: the relative error is 3e-9 before rounding. Numbers are at most 88 and at
+// least -87.
+inline Power power_of(Vector x) {
   // Added to a number, it leaves the nearest integer in the lowest bits.
   constexpr float kShift = 12582912.0f;
   const Vector shifted = x * 1.44269504f + kShift;
@@ -47,9 +52,14 @@ inline Vector exponential(Vector x) {
   power = power * r + 0.166664144f;
   power = power * r + 0.500000005f;
   power = power * r + 1.0f;
-  power = power * r + 1.0f;
   const Integers two_to_n = (reinterpret_cast<Integers>(shifted) << 23) + (127u << 23);
-  const Vector found = power * reinterpret_cast<Vector>(two_to_n);
+  return {power * r, reinterpret_cast<Vector>(two_to_n)};
+}
+
+// e to the power of each number, which is at most 88; 0 below -87.
+inline Vector exponential(Vector x) {
+  const Power power = power_of(x);
+  const Vector found = (power.excess + 1.0f) * power.scale;
   return x < -87.0f ? Vector{} : found;
 }
 

@@ -29,5 +29,6 @@ inline std::vector<float> numbers(std::int64_t count) {
 void check_attention(const flambeau::Pool& pool);
 void check_convolution(const flambeau::Pool& pool);
 void check_maxima(const flambeau::Pool& pool);
+void check_recurrence(const flambeau::Pool& pool);
 void check_rows(const flambeau::Pool& pool);
 void check_updates(const flambeau::Pool& pool);

@@ -31,13 +31,14 @@ class Network(nn.Module):
         self.conv, self.back = nn.Conv2d(3, 16, 3, 2, 1), nn.ConvTranspose2d(16, 16, 2, 2)
         self.groups, self.norm = nn.GroupNorm(4, 16), nn.LayerNorm(16)
         self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
-        self.head = nn.Linear(16, 16)
+        self.lstm, self.head = nn.LSTM(16, 16, bidirectional=True), nn.Linear(32, 16)
 
     def forward(self, x):
         x = F.max_pool2d(self.back(F.relu(self.groups(self.conv(x)))), 3, 1, 1)
         x = x.flatten(2).transpose(1, 2)
         x = self.norm(x)
         x = x + self.attention(x, x, x, need_weights=False)[0]
+        x = self.lstm(x.transpose(0, 1))[0].transpose(0, 1)
         return self.head(x.mean(1)).softmax(-1)
 
 
@@ -68,9 +69,9 @@ def in_parts(rank):
 
 NAMES = {
     "attention", "attention_gradients", "convolution", "convolution_filters", "convolution_images",
-    "cross_entropy_gradient", "log_sum", "max_pool", "max_pool_gradient", "softmax",
-    "softmax_gradient", "standardize", "standardize_gradients", "standardize_groups",
-    "standardize_groups_gradients",
+    "cross_entropy_gradient", "log_sum", "lstm", "lstm_gradient", "lstm_weights", "max_pool",
+    "max_pool_gradient", "softmax", "softmax_gradient", "standardize", "standardize_gradients",
+    "standardize_groups", "standardize_groups_gradients",
 }  # fmt: skip
 
 

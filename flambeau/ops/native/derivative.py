@@ -19,7 +19,7 @@ def derivative(
     """How a result moves with the arrays that it is computed from.
 
     Args:
-        plain: The result by other means, which JAX can differentiate.
+        plain: The result, or a tuple of results, by other means, which JAX can differentiate.
         gradients: From ``(fixed, cotangents)`` to the arrays' cotangents, by a kernel. The first of
             ``fixed`` are the arrays; others, computed from them, are there to save time.
         batches: Whether ``gradients`` can be batched by ``jax.vmap``; else ``plain`` is.
@@ -35,7 +35,8 @@ def derivative(
 
         primals = tuple(inputs[place] for place in places)
         tangents = tuple(linear[place] for place in places)
-        return (jax.jvp(of_moving, primals, tangents)[1],)
+        moved = jax.jvp(of_moving, primals, tangents)[1]
+        return moved if isinstance(moved, tuple) else (moved,)
 
     return LinearMap(apply, gradients, batches, native=True)
 

@@ -14,6 +14,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_floating, same_dtype
 from flambeau.ops.from_data import from_numpy
 from flambeau.ops.known import is_unknown
+from flambeau.ops.native import recurrence as native
 from flambeau.ops.neural.packed_sequences import Layout, pack_steps, pad_steps, rounded
 from flambeau.ops.neural.recurrence import Recurrent, at_all_steps, recurrence
 from flambeau.ops.neural.recurrent_cells import CELLS
@@ -64,7 +65,6 @@ def recurrent_layers(
     Returns:
         ``(T, N, directions * H)``, or with the first two swapped; and the last states.
     """
-    cell = CELLS[kind]
     directions = 2 if bidirectional else 1
     per_direction = len(weights) // (num_layers * directions)
     output = jnp.swapaxes(input, 0, 1) if batch_first and input.ndim == 3 else input
@@ -78,12 +78,13 @@ def recurrent_layers(
         for direction in range(directions):
             number = layer * directions + direction
             own = weights[number * per_direction : (number + 1) * per_direction]
-            gates, recurrent = _prepared(kind, output, own, has_biases)
             if states:
                 first = tuple(each[number] for each in states)
             else:
-                first = _zeros(cell.states, output, recurrent)
-            steps, end = recurrence(kind, direction == 1, gates, first, recurrent, active)
+                first = _zeros(kind, output, own[1])
+            steps, end = _one_direction(
+                kind, output, first, own, active, has_biases, direction == 1, batch_first
+            )
             found.append(steps)
             last.append(end)
         output = jnp.concatenate(found, -1) if bidirectional else found[0]
@@ -95,32 +96,54 @@ def recurrent_layers(
     return output, *(jnp.stack(each) for each in zip(*last, strict=True))
 
 
-def _prepared(
-    kind: str, input: Any, weights: Sequence[Any], has_biases: bool
-) -> tuple[Any, Recurrent]:
-    """The inputs' part of the gates at all steps, and the weights of the recurrence."""
-    cell = CELLS[kind]
-    biases = weights[2:4] if has_biases else ()
-    projection = weights[-1] if len(weights) in (3, 5) else None
-    _check_sizes(kind, input, weights[0], weights[1], projection)
-    gates = at_all_steps(input, weights[0].T)
-    inner = None
-    if biases and cell is CELLS["gru"]:
+def _one_direction(
+    kind: str,
+    input: Any,
+    first: tuple[Any, ...],
+    weights: Sequence[Any],
+    active: Any,
+    has_biases: bool,
+    is_reverse: bool,
+    batch_first: bool,
+) -> tuple[Any, tuple[Any, ...]]:
+    """The hidden states of all steps of one layer in one direction, and the last states."""
+    by_input, by_hidden, *others = weights
+    biases = others[:2] if has_biases else ()
+    projection = others[-1] if len(weights) in (3, 5) else None
+    _check_sizes(kind, input, by_input, by_hidden, projection)
+    if native.takes(kind, input, active, projection):
+        bias = biases[0] + biases[1] if biases else None
+        return native.lstm(
+            _plain_lstm, input, first, by_input, by_hidden, bias,
+            is_reverse=is_reverse, batch_first=batch_first,
+        )  # fmt: skip
+    gates, inner = at_all_steps(input, by_input.T), None
+    if biases and kind == "gru":
         # The reset gate scales the hidden state's bias too.
         gates, inner = gates + biases[0], biases[1]
     elif biases:
         # Added in the loop, the sum costs no pass over the contributions of all steps.
         inner = biases[0] + biases[1]
     projection = None if projection is None else projection.T
-    return gates, Recurrent(weights[1].T, inner, projection)
+    return recurrence(
+        kind, is_reverse, gates, first, Recurrent(by_hidden.T, inner, projection), active
+    )
 
 
-def _zeros(count: int, input: Any, recurrent: Recurrent) -> tuple[Any, ...]:
-    hidden = jnp.zeros((input.shape[1], recurrent.weight.shape[0]), input.dtype)
-    if count == 1:
-        return (hidden,)
-    size = recurrent.weight.shape[1] // 4
-    return hidden, jnp.zeros((input.shape[1], size), input.dtype)
+def _plain_lstm(
+    input: Any, hidden: Any, memory: Any, by_input: Any, by_hidden: Any, bias: Any, is_reverse: bool
+) -> tuple[Any, Any, Any]:
+    """The results of a native kernel, by XLA's loops."""
+    gates, recurrent = at_all_steps(input, by_input.T), Recurrent(by_hidden.T, bias, None)
+    outputs, last = recurrence("lstm", is_reverse, gates, (hidden, memory), recurrent, None)
+    return outputs, *last
+
+
+def _zeros(kind: str, input: Any, by_hidden: Any) -> tuple[Any, ...]:
+    """The first states; with a projection, hidden states are narrower than memories."""
+    sizes = (by_hidden.shape[1], by_hidden.shape[0] // CELLS[kind].gates)
+    samples = input.shape[1]
+    return tuple(jnp.zeros((samples, size), input.dtype) for size in sizes[: CELLS[kind].states])
 
 
 def _check_operands(kind: str, input: Any, states: Sequence[Any], weights: Sequence[Any]) -> None:
