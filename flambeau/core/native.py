@@ -48,6 +48,8 @@ _NAMES = (
     "flambeau_softmax",
     "flambeau_softmax_gradient",
     "flambeau_standardize",
+    "flambeau_standardize_channels",
+    "flambeau_standardize_channels_gradients",
     "flambeau_standardize_gradients",
     "flambeau_standardize_groups",
     "flambeau_standardize_groups_gradients",

@@ -64,4 +64,20 @@ void standardize_groups_gradients(const Groups& groups, const float* from, const
                                   const float* cotangents, float epsilon, const Slopes& to,
                                   const Pool& pool);
 
+// Each channel of arrays (samples, channels, size) with mean 0 and variance 1 over all samples,
+// scaled and shifted; `mean` and `variance` are what it had. Rows of `size` are not shorter than
+// `kShortestRow`.
+struct Channels {
+  std::int64_t samples;
+  std::int64_t count;
+  std::int64_t size;
+};
+void standardize_channels(const Channels& channels, const float* from, const float* weight,
+                          const float* bias, float epsilon, float* to, float* mean,
+                          float* variance, const Pool& pool);
+void standardize_channels_gradients(const Channels& channels, const float* from,
+                                    const float* weight, const float* mean, const float* variance,
+                                    const float* cotangents, float epsilon, const Slopes& to,
+                                    const Pool& pool);
+
 }  // namespace flambeau

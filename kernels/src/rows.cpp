@@ -33,25 +33,6 @@ inline Vector only(Vector value, int count) {
   return value;
 }
 
-template <int kCount>
-struct Lanes {
-  typedef float All __attribute__((vector_size(kCount * sizeof(float))));
-  typedef float Half __attribute__((vector_size(kCount / 2 * sizeof(float))));
-  static float sum(All value) {
-    Half low, high;
-    __builtin_memcpy(&low, &value, sizeof(Half));
-    __builtin_memcpy(&high, reinterpret_cast<const char*>(&value) + sizeof(Half), sizeof(Half));
-    return Lanes<kCount / 2>::sum(low + high);
-  }
-};
-template <>
-struct Lanes<2> {
-  typedef float All __attribute__((vector_size(2 * sizeof(float))));
-  static float sum(All value) { return value[0] + value[1]; }
-};
-
-inline float sum_of(Vector value) { return Lanes<kLanes>::sum(value); }
-
 // The sum of term(at, count) over the vectors of a row. Several sums at once need not wait for each
 // other.
 template <typename Term>

@@ -15,6 +15,7 @@ constexpr int kLanes = FLAMBEAU_LANES;
 
 typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
 typedef std::uint32_t Integers __attribute__((vector_size(kLanes * sizeof(float))));
+typedef std::int32_t Signed __attribute__((vector_size(kLanes * sizeof(float))));
 // The same at any address.
 typedef float Unaligned __attribute__((vector_size(kLanes * sizeof(float)), aligned(sizeof(float))));
 
@@ -30,6 +31,25 @@ inline Vector load_part(const float* from, int count) {
 inline void store_part(float* to, Vector value, int count) {
   for (int lane = 0; lane < count; ++lane) to[lane] = value[lane];
 }
+
+template <int kCount>
+struct Lanes {
+  typedef float All __attribute__((vector_size(kCount * sizeof(float))));
+  typedef float Half __attribute__((vector_size(kCount / 2 * sizeof(float))));
+  static float sum(All value) {
+    Half low, high;
+    __builtin_memcpy(&low, &value, sizeof(Half));
+    __builtin_memcpy(&high, reinterpret_cast<const char*>(&value) + sizeof(Half), sizeof(Half));
+    return Lanes<kCount / 2>::sum(low + high);
+  }
+};
+template <>
+struct Lanes<2> {
+  typedef float All __attribute__((vector_size(2 * sizeof(float))));
+  static float sum(All value) { return value[0] + value[1]; }
+};
+
+inline float sum_of(Vector value) { return Lanes<kLanes>::sum(value); }
 
 // e to the power of a number as (1 + excess) * scale.
 struct Power {

@@ -20,8 +20,8 @@ int main(int count, char** arguments) {
   const auto begin = Clock::now();
   long shapes = 0;
   for (; std::chrono::duration<double>(Clock::now() - begin).count() < seconds; ++shapes) {
-    for (const auto check : {check_attention, check_convolution, check_maxima, check_recurrence,
-                             check_rows, check_updates}) {
+    for (const auto check : {check_attention, check_channels, check_convolution, check_maxima,
+                             check_recurrence, check_rows, check_updates}) {
       check(shapes % 2 == 0 ? alone : shared);
     }
   }

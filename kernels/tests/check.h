@@ -27,6 +27,7 @@ inline std::vector<float> numbers(std::int64_t count) {
 
 // Each computes one random problem, and exits where the kernels give something else.
 void check_attention(const flambeau::Pool& pool);
+void check_channels(const flambeau::Pool& pool);
 void check_convolution(const flambeau::Pool& pool);
 void check_maxima(const flambeau::Pool& pool);
 void check_recurrence(const flambeau::Pool& pool);

@@ -19,6 +19,7 @@ from flambeau.core.op import op
 from flambeau.ops.checks import cast_real, floating, needs_floating, needs_inexact, wrap_dims
 from flambeau.ops.derivatives import magnitude
 from flambeau.ops.matrices.norms import norm_of_magnitudes
+from flambeau.ops.native import channels as native_channels
 from flambeau.ops.native import rows as native
 from flambeau.ops.neural.standardization import standardized_groups, standardized_rows
 
@@ -82,30 +83,26 @@ def batch_norm(
         RuntimeError: Sizes or dtypes do not match.
     """
     _check_batch_norm(input, running_mean, running_var, weight, bias, training, eps)
-    axes = (0, *range(2, input.ndim))
     wide = _widened(input)
-    if training and not input.size:
-        # An empty batch says nothing about its statistics.
-        mean, variance = jnp.zeros(input.shape[1], wide.dtype), jnp.ones(input.shape[1], wide.dtype)
-        centered = wide
-    elif training:
-        mean = jnp.mean(wide, axes)
-        centered = wide - _channels(mean, input.ndim)
-        variance = jnp.mean(jnp.square(centered), axes)
-    else:
+    if not training:
         assert running_mean is not None
         assert running_var is not None
         mean, variance = running_mean.astype(wide.dtype), running_var.astype(wide.dtype)
-        centered = wide - _channels(mean, input.ndim)
-    scale = lax.rsqrt(variance + jnp.asarray(eps, variance.dtype))
-    if weight is not None:
-        scale = scale * weight
-    shift = None if bias is None else _channels(bias, input.ndim)
-    output = _scaled(centered * _channels(scale, input.ndim), None, shift, input.dtype)
-    if not training or running_mean is None:
-        return output
+        return _by_moments(wide, mean, variance, weight, bias, eps).astype(input.dtype)
     if not input.size:
-        return output, running_mean, running_var
+        # An empty batch says nothing about its statistics.
+        output = input
+        return output if running_mean is None else (output, running_mean, running_var)
+    channels = wide.reshape(*input.shape[:2], math.prod(input.shape[2:]))
+    if native_channels.takes(channels):
+        weight, bias = (_as_vector(each, wide.dtype) for each in (weight, bias))
+        found = native_channels.standardize(_by_own_moments, channels, weight, bias, eps)
+        output, mean, variance = found[0].reshape(input.shape), *found[1:]
+    else:
+        output, mean, variance = _by_own_moments(wide, weight, bias, eps)
+    output = output.astype(input.dtype)
+    if running_mean is None:
+        return output
     count = input.size // input.shape[1]
     unbiased = lax.stop_gradient(variance) * (count / max(count - 1, 1))
     return (
@@ -113,6 +110,24 @@ def batch_norm(
         _blended(running_mean, lax.stop_gradient(mean), momentum),
         _blended(running_var, unbiased, momentum),
     )
+
+
+def _by_own_moments(input: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+    """Each channel of ``(N, C, ...)`` normalized over all samples, its mean and its variance."""
+    axes = (0, *range(2, input.ndim))
+    mean = jnp.mean(input, axes)
+    centered = input - _channels(mean, input.ndim)
+    variance = jnp.mean(jnp.square(centered), axes)
+    return _by_moments(input, mean, variance, weight, bias, eps), mean, variance
+
+
+def _by_moments(input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Any:
+    scale = lax.rsqrt(variance + jnp.asarray(eps, variance.dtype))
+    if weight is not None:
+        scale = scale * weight
+    centered = input - _channels(mean, input.ndim)
+    output = centered * _channels(scale, input.ndim)
+    return output if bias is None else output + _channels(bias, input.ndim)
 
 
 def _blended(running: Any, new: Any, momentum: Any) -> Any:
