@@ -18,6 +18,7 @@ from flambeau.core.single_precision import spread
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import same_dtype, wrap_dim
 from flambeau.ops.cpu_forms.shared_product import shared_product
+from flambeau.ops.cpu_forms.weight_gradient import matrix_product, turns
 
 __all__ = [
     "addbmm", "addmm", "addmv", "addr", "baddbmm", "bilinear", "bmm", "cross", "dot", "ger",
@@ -79,7 +80,10 @@ def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
             f"weight {list(weight.shape)} must agree in the last dimension, in_features: "
             f"{input.shape[-1]} is not {weight.shape[-1]}"
         )
-    output = lax.dot_general(input, weight, (((input.ndim - 1,), (weight.ndim - 1,)), ((), ())))
+    if turns(input, weight, 1):
+        output = matrix_product(input, weight, 1)
+    else:
+        output = lax.dot_general(input, weight, (((input.ndim - 1,), (weight.ndim - 1,)), ((), ())))
     if bias is None:
         return output
     if (bias.ndim > 1 and bias.shape[-1:] != weight.shape[:1]) or not _fits(bias, output):
@@ -148,7 +152,11 @@ def matmul(input: Array, other: Array | Number) -> Array:
         *lead, inner, columns = other.shape
         found = shared_product(input, other.reshape(math.prod(lead), inner, columns))
         return found.reshape(*lead, input.shape[0], columns)
-    return jnp.matmul(input, other)
+    return _matmul(input, other)
+
+
+def _matmul(left: Any, right: Any) -> Any:
+    return matrix_product(left, right, 0) if turns(left, right, 0) else jnp.matmul(left, right)
 
 
 def _check_matmul(input: Any, other: Any) -> None:
@@ -197,7 +205,7 @@ def _product(name: str, left: Any, right: Any) -> Any:
     one_dtype(name, left, right)
     size = right.shape[-2] if right.ndim > 1 else right.shape[0]
     _check_inner(name, left, right, left.shape[-1], size)
-    return jnp.matmul(left, right)
+    return _matmul(left, right)
 
 
 @op(method=True)
