@@ -160,38 +160,22 @@ ffi::Error gradients_of(ffi::ThreadPool threads, Array cotangents, Array queries
   });
 }
 
+template <int kArrays>
+auto with_problem() {
+  return with_results<3>(with_arrays<kArrays>(ffi::Ffi::Bind().Ctx<ffi::ThreadPool>())
+                             .RemainingArgs()
+                             .template Attr<bool>("is_causal")
+                             .template Attr<float>("scale"));
+}
+
 }  // namespace
 }  // namespace flambeau
 
 #pragma GCC visibility push(default)
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_attention, flambeau::results_of,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .RemainingArgs()
-                                  .Attr<bool>("is_causal")
-                                  .Attr<float>("scale")
-                                  .Ret<flambeau::Array>()
-                                  .Ret<flambeau::Array>()
-                                  .Ret<flambeau::Array>());
+                              flambeau::with_problem<3>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_attention_gradients, flambeau::gradients_of,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .RemainingArgs()
-                                  .Attr<bool>("is_causal")
-                                  .Attr<float>("scale")
-                                  .Ret<flambeau::Array>()
-                                  .Ret<flambeau::Array>()
-                                  .Ret<flambeau::Array>());
+                              flambeau::with_problem<7>());
 
 #pragma GCC visibility pop

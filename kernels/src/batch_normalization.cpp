@@ -10,24 +10,20 @@
 
 #include "channels.h"
 #include "normalization.h"
+#include "share.h"
 
 namespace flambeau {
 namespace {
 
 // How many numbers are summed in single precision. The sums of such parts are summed in double.
 constexpr std::int64_t kPart = 4096;
-// Fewer numbers than this are not worth a thread.
-constexpr std::int64_t kLeastForThread = 16 * 1024;
 
 // Calls body(first, last) for ranges of the channels, of which threads have one each.
 template <typename Body>
-void share(const Pool& pool, const Channels& channels, Body body) {
-  const std::int64_t most = channels.samples * channels.count * channels.size / kLeastForThread;
-  const std::int64_t parts =
-      std::clamp<std::int64_t>(std::min(most, channels.count), 1, pool.threads);
-  parallel(pool, parts, [&](std::int64_t part) {
-    body(channels.count * part / parts, channels.count * (part + 1) / parts);
-  });
+void share_channels(const Pool& pool, const Channels& channels, Body body) {
+  const Rows all{channels.count, channels.samples * channels.size};
+  share(pool, all, parts_of(pool, all),
+        [&](std::int64_t, std::int64_t first, std::int64_t last) { body(first, last); });
 }
 
 // Calls body(channel, each, at) for a few rows of each channel at a time, which begin at a place.
@@ -85,7 +81,7 @@ void standardize_channels(const Channels& channels, const float* from, const flo
                           const float* bias, float epsilon, float* to, float* mean,
                           float* variance, const Pool& pool) {
   const ChannelLoops& loops = channel_loops();
-  share(pool, channels, [&](std::int64_t first, std::int64_t last) {
+  share_channels(pool, channels, [&](std::int64_t first, std::int64_t last) {
     std::vector<float> pivots;
     const Channel one_row{1, std::min(channels.size, kPart), 0};
     for (std::int64_t each = first; each < last; ++each) {
@@ -110,7 +106,7 @@ void standardize_channels_gradients(const Channels& channels, const float* from,
                                     const Pool& pool) {
   const ChannelLoops& loops = channel_loops();
   const double length = static_cast<double>(channels.samples * channels.size);
-  share(pool, channels, [&](std::int64_t first, std::int64_t last) {
+  share_channels(pool, channels, [&](std::int64_t first, std::int64_t last) {
     std::vector<Totals> totals(last - first, Totals{});
     for_each_part(channels, first, last,
                   [&](const Channel& part, std::int64_t each, std::int64_t at) {

@@ -64,32 +64,20 @@ ffi::Error gradients_of(ffi::ThreadPool threads, Array cotangents, Array from, A
   });
 }
 
+auto with_threads() { return ffi::Ffi::Bind().Ctx<ffi::ThreadPool>(); }
+
 }  // namespace
 }  // namespace flambeau
 
 #pragma GCC visibility push(default)
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_standardize_channels, flambeau::standardize_of,
-                              flambeau::ffi::Ffi::Bind()
-                                  .Ctx<flambeau::ffi::ThreadPool>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Attr<float>("epsilon")
-                                  .Ret<flambeau::Array>()
-                                  .Ret<flambeau::Array>()
-                                  .Ret<flambeau::Array>());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_standardize_channels_gradients, flambeau::gradients_of,
-                              flambeau::ffi::Ffi::Bind()
-                                  .Ctx<flambeau::ffi::ThreadPool>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Attr<float>("epsilon")
-                                  .Ret<flambeau::Array>()
-                                  .Ret<flambeau::Array>()
-                                  .Ret<flambeau::Array>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    flambeau_standardize_channels, flambeau::standardize_of,
+    flambeau::with_results<3>(
+        flambeau::with_arrays<3>(flambeau::with_threads()).Attr<float>("epsilon")));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    flambeau_standardize_channels_gradients, flambeau::gradients_of,
+    flambeau::with_results<3>(
+        flambeau::with_arrays<5>(flambeau::with_threads()).Attr<float>("epsilon")));
 
 #pragma GCC visibility pop

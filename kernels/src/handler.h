@@ -5,6 +5,7 @@
 #include <new>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "pool.h"
 #include "xla/ffi/api/ffi.h"
@@ -45,6 +46,24 @@ ffi::Error run_safely(const char* name, Compute compute) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted, std::string(name) + ": out of memory");
   }
   return ffi::Error::Success();
+}
+
+// A binding that takes so many more arrays, or gives so many more; at least one. It can only be moved.
+template <int kCount, typename Binding>
+auto with_arrays(Binding&& binding) {
+  if constexpr (kCount == 1) {
+    return std::move(binding).template Arg<Array>();
+  } else {
+    return with_arrays<kCount - 1>(std::move(binding).template Arg<Array>());
+  }
+}
+template <int kCount, typename Binding>
+auto with_results(Binding&& binding) {
+  if constexpr (kCount == 1) {
+    return std::move(binding).template Ret<Array>();
+  } else {
+    return with_results<kCount - 1>(std::move(binding).template Ret<Array>());
+  }
 }
 
 }  // namespace flambeau

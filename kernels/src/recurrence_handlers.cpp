@@ -171,54 +171,22 @@ ffi::Error weights_of(ffi::ThreadPool threads, Array input, Array hidden, Array 
   });
 }
 
+template <int kArrays, int kResults>
+auto layer_with() {
+  return with_results<kResults>(with_arrays<kArrays>(ffi::Ffi::Bind().Ctx<ffi::ThreadPool>())
+                                    .template Attr<bool>("samples_first")
+                                    .template Attr<bool>("is_reverse"));
+}
+
 }  // namespace
 }  // namespace flambeau
 
 #pragma GCC visibility push(default)
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_lstm, flambeau::results_of,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Attr<bool>("samples_first")
-                                  .Attr<bool>("is_reverse")
-                                  .Ret<flambeau::Array>()
-                                  .Ret<flambeau::Array>()
-                                  .Ret<flambeau::Array>()
-                                  .Ret<flambeau::Array>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_lstm, flambeau::results_of, (flambeau::layer_with<6, 4>()));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_lstm_gradient, flambeau::gradient_of,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Attr<bool>("samples_first")
-                                  .Attr<bool>("is_reverse")
-                                  .Ret<flambeau::Array>()
-                                  .Ret<flambeau::Array>()
-                                  .Ret<flambeau::Array>()
-                                  .Ret<flambeau::Array>()
-                                  .Ret<flambeau::Array>());
+                              (flambeau::layer_with<8, 5>()));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(flambeau_lstm_weights, flambeau::weights_of,
-                              xla::ffi::Ffi::Bind()
-                                  .Ctx<xla::ffi::ThreadPool>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Arg<flambeau::Array>()
-                                  .Attr<bool>("samples_first")
-                                  .Attr<bool>("is_reverse")
-                                  .Ret<flambeau::Array>()
-                                  .Ret<flambeau::Array>());
+                              (flambeau::layer_with<4, 2>()));
 
 #pragma GCC visibility pop

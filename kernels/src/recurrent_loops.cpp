@@ -10,18 +10,6 @@ namespace {
 constexpr int kVectors = 4;  // one for each gate
 constexpr int kMostRows = FLAMBEAU_LANES == 16 ? 6 : 3;
 
-inline Vector read(const float* from, int count) {
-  return count == kLanes ? load(from) : load_part(from, count);
-}
-
-inline void write(float* to, Vector value, int count) {
-  if (count == kLanes) {
-    store(to, value);
-  } else {
-    store_part(to, value, count);
-  }
-}
-
 // Minus the magnitude of each number, down to where e to this power is nothing beside 1.
 inline Vector depth_of(Vector x) {
   const Vector depth = x > 0.0f ? -x : x;

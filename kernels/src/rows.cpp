@@ -15,18 +15,6 @@ inline void sweep(std::int64_t size, Visit visit, std::int64_t at = 0) {
   if (at < size) visit(at, static_cast<int>(size - at));
 }
 
-inline Vector read(const float* from, int count) {
-  return count == kLanes ? load(from) : load_part(from, count);
-}
-
-inline void write(float* to, Vector value, int count) {
-  if (count == kLanes) {
-    store(to, value);
-  } else {
-    store_part(to, value, count);
-  }
-}
-
 // The value without what lies behind the row.
 inline Vector only(Vector value, int count) {
   for (int lane = count; lane < kLanes; ++lane) value[lane] = 0.0f;

@@ -32,6 +32,19 @@ inline void store_part(float* to, Vector value, int count) {
   for (int lane = 0; lane < count; ++lane) to[lane] = value[lane];
 }
 
+// All lanes, or the first `count`.
+inline Vector read(const float* from, int count) {
+  return count == kLanes ? load(from) : load_part(from, count);
+}
+
+inline void write(float* to, Vector value, int count) {
+  if (count == kLanes) {
+    store(to, value);
+  } else {
+    store_part(to, value, count);
+  }
+}
+
 template <int kCount>
 struct Lanes {
   typedef float All __attribute__((vector_size(kCount * sizeof(float))));
