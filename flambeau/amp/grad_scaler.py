@@ -11,6 +11,7 @@ from flambeau.core import finishing
 from flambeau.core.dtype import float16
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
+from flambeau.core.trace import outside
 from flambeau.core.warning import warn
 from flambeau.ops.creation import full
 from flambeau.ops.from_data import tensor
@@ -32,8 +33,9 @@ class GradScaler:
 
     A step with gradients that are infinite or no number is left out, and the scale gets smaller;
     after many good steps it gets larger. It is for `autocast` with float16: with bfloat16 nothing
-    vanishes, and ``enabled=False`` makes every method do nothing. Whether a step is left out is
-    decided in Python, so `step` cannot be used in a compiled function.
+    vanishes, and ``enabled=False`` makes every method do nothing. A compiled function may call
+    `scale`; whether a step is left out is decided in Python, so `unscale_`, `step` and `update` are
+    called outside of it.
 
     Args:
         device: Where the scale is kept. Where there is no such device nothing is done, with a
@@ -116,9 +118,11 @@ class GradScaler:
         )
 
     def _make_scale(self, where: Any) -> None:
-        self._growth_tracker = tensor(self._init_growth_tracker, device=where)
-        # Last, since it says that both are there.
-        self._scale = full((), self._init_scale, device=where)
+        # The tensors stay the same from now on: compiled functions read their elements.
+        with outside():
+            self._growth_tracker = tensor(self._init_growth_tracker, device=where)
+            # Last, since it says that both are there.
+            self._scale = full((), self._init_scale, device=where)
 
     def _needs_scale(self, subject: str) -> Tensor:
         if self._scale is None:
@@ -221,17 +225,23 @@ class GradScaler:
                 total = found[0]
                 for each in found[1:]:
                     total = total + each.to(total.device)
-                scale, tracker = next_scale(
+                following, count = next_scale(
                     scale, self._growth_tracker, total.to(scale.device), self._growth_factor,
                     self._backoff_factor, self._growth_interval,
                 )  # fmt: skip
 
                 def write(_: Any) -> None:
-                    self._scale, self._growth_tracker = scale, tracker
+                    self._write(following, count)
                     self._optimizers.clear()
 
                 finishing.finish(write)
         self._optimizers.clear()
+
+    def _write(self, scale: Tensor, tracker: Tensor) -> None:
+        assert self._scale is not None
+        assert self._growth_tracker is not None
+        self._scale._store(scale._read())
+        self._growth_tracker._store(tracker._read())
 
     def _set(self, scale: Tensor, new_scale: float | Tensor) -> None:
         if isinstance(new_scale, Tensor) and (new_scale.numel() != 1 or new_scale.requires_grad):
@@ -310,7 +320,8 @@ class GradScaler:
         self._growth_factor, self._backoff_factor = growth, backoff
         self._growth_interval = interval
         if self._scale is not None:
-            self._make_scale(self._scale.device)
+            where = self._scale.device
+            self._write(full((), scale, device=where), tensor(tracker, device=where))
 
     def __getstate__(self) -> dict[str, Any]:
         if self._enabled and self._optimizers:

@@ -21,12 +21,12 @@ from jax.core import Tracer
 from flambeau.compile.freezing import freeze
 from flambeau.core import world
 from flambeau.core.announcing import Announcing, announced
-from flambeau.core.cell import Cell
+from flambeau.core.cell import Cell, next_epoch
 from flambeau.core.identity import Same
 from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
-from flambeau.core.trace import MadeInsideError, TracedValueError, outside
+from flambeau.core.trace import MadeInsideError, Trace, TracedValueError, outside
 from flambeau.optim.checks import real
 from flambeau.optim.precision import number
 
@@ -50,6 +50,14 @@ class Structure:
         self.version = 0
         # Whether a program has frozen a number in, which must then announce its changes.
         self.numbers_are_frozen = False
+        # As that of a Cell: whether a trace has made the optimizer.
+        self.born: int = next_epoch()
+
+    @property
+    def trace(self) -> Trace | None:
+        """The running trace; ``None`` if it has made the optimizer, which ends with the call."""
+        trace = modes.trace
+        return None if trace is None or trace.is_made_inside(self) else trace
 
     def change(self) -> None:
         """Record a change."""
@@ -57,16 +65,18 @@ class Structure:
         world.bump()
 
     def watch_option(self, group: ParameterGroup, key: str) -> None:
-        """Let the program that is being traced depend on how many groups there are, and one option.
+        """Let the program that is being traced depend on the number of groups, and on one option.
 
         Args:
             group: The group whose option it is.
             key: Its name.
         """
-        owner = self.owner
+        owner, trace = self.owner, self.trace
+        if trace is None:
+            return
         place = next((i for i, each in enumerate(owner.param_groups) if each is group), None)
         if place is None:
-            modes.trace.watch(group, lambda: freeze(dict.get(group, key)), key)
+            trace.watch(group, lambda: freeze(dict.get(group, key)), key)
             return
         self.numbers_are_frozen: bool = self.numbers_are_frozen or key in group.numbers
 
@@ -75,20 +85,22 @@ class Structure:
             count = len(groups)
             return count, freeze(dict.get(groups[place], key)) if place < count else None
 
-        modes.trace.watch(self, option, (place, key))
+        trace.watch(self, option, (place, key))
 
     def watch_state(self) -> None:
         """Let the program that is being traced depend on which tensors the state has."""
-        state = self.owner.state
-        if modes.trace.watch(self.__dict__, lambda: _without_tensors(self.owner.state)):
-            modes.trace.before.note(state)
+        state, trace = self.owner.state, self.trace
+        if trace is None:
+            return
+        if trace.watch(self.__dict__, lambda: _without_tensors(self.owner.state)):
+            trace.before.note(state)
             for entries in dict.values(state):
-                modes.trace.before.note(entries)
+                trace.before.note(entries)
                 for name, value in dict.items(entries):
                     if isinstance(value, Tensor):
                         # By itself, since the program may put another one there at each call.
                         look = functools.partial(_identity, entries, name)
-                        modes.trace.watch(entries, look, name)
+                        trace.watch(entries, look, name)
 
 
 def _without_tensors(state: dict[Any, Any]) -> Any:
@@ -211,7 +223,8 @@ class ParameterState(_AnnouncedDict):
             modes.trace.touch(self)
 
     def __setitem__(self, name: Any, value: Any) -> None:
-        if isinstance(value, Tensor) and isinstance(value._cell.array, Tracer) and name not in self:
+        is_traced = isinstance(value, Tensor) and isinstance(value._cell.array, Tracer)
+        if is_traced and name not in self and self.structure.trace is not None:
             raise MadeInsideError(
                 f"optimizer state {name!r} was made inside a compiled function, at several "
                 "calls, so its value would not outlive them; make it once, or in the "
@@ -322,7 +335,7 @@ class ParameterGroup(_AnnouncedDict):
         return dict.get(self, key, default)
 
     def __setitem__(self, key: str, value: Any) -> None:
-        if modes.trace is not None:
+        if modes.trace is not None and self.structure.trace is not None:
             self._refuse_change(key, value)
         if key == "params":
             value = AnnouncedList(value, self.structure)

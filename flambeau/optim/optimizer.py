@@ -219,7 +219,8 @@ class Optimizer:
                     param._grad = None
             world.bump_gradients()
         else:
-            modes.trace.watch(self.param_groups, self._members)
+            if self._structure.trace is not None:
+                self._structure.trace.watch(self.param_groups, self._members)
             for group in self.param_groups:
                 for param in dict.__getitem__(group, "params"):
                     param.grad = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -131,7 +132,7 @@ class RuleOptimizer(Optimizer):
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        trace = modes.trace
+        trace, trace_around = modes.trace, self._structure.trace
         if self._structure.version != self._programs_version:
             self._forget_programs()
         if trace is None:
@@ -141,13 +142,14 @@ class RuleOptimizer(Optimizer):
         given = tuple([grad is not None for grad in grads])
         programs = self._programs.get(given)
         if programs is None:
-            with outside():
+            # The state of an optimizer that the trace has made ends with the call.
+            with nullcontext() if trace_around is None else outside():
                 programs = self._make_programs(given)
             self._programs_version = self._structure.version
             if all(map(has_elements, self._all_params)):
                 self._programs[given] = programs
-        if trace is not None:
-            trace.watch(self, self._snapshot)
+        if trace_around is not None:
+            trace_around.watch(self, self._snapshot)
         for program, positions in programs:
             is_last = program is programs[-1][0]
             program.ends = self._has_begun if self._starting and is_last else None

@@ -188,3 +188,24 @@ def test_a_step_in_a_compiled_function_says_why_not():
     step = flambeau.compile(training.step)
     with pytest.raises(CompileError, match="value"):
         step()
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_compiled_function_scales_by_the_present_scale(fullgraph, begun):
+    training = Training(growth_interval=1)
+    if begun:
+        training.scaler.scale(flambeau.zeros(()))
+    backward = flambeau.compile(training.backward, fullgraph=fullgraph)
+    gradients = []
+    for call in range(5):
+        backward()
+        gradients.append(training.weight.grad.tolist()[0])
+        training.scaler.step(training.optimizer)
+        training.scaler.update()
+        if call == 2:
+            training.scaler.load_state_dict({**training.scaler.state_dict(), "scale": 128.0})
+        if call == 3:
+            training.scaler.update(new_scale=3.0)
+    assert gradients == [4, 8, 16, 128, 3]
+    assert backward.program_count == 1

@@ -624,3 +624,35 @@ def test_a_closure_inside_a_compiled_function():
         losses = [step().item() for _ in range(3)]
         results.append([*losses, *param.tolist()])
     assert results[0] == pytest.approx(results[1])
+
+
+@pytest.mark.parametrize("given", ["parameter", "own"])
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [*(each for each in OPTIONS if each[0] is not optim.Muon), (HandWritten, {})],
+)
+def test_an_optimizer_made_inside_begins_at_each_call(cls, options, given):
+    parameter = nn.Parameter(flambeau.ones(2, 3))
+
+    def fit(x):
+        weight = parameter
+        if given == "own":
+            weight = flambeau.ones(2, 3, requires_grad=True)
+        with flambeau.no_grad():
+            weight.fill_(1.0)
+        optimizer = cls([weight], **options)
+        scheduler = optim.lr_scheduler.StepLR(optimizer, 1) if options else None
+        for _ in range(3):
+            optimizer.zero_grad()
+            (x @ weight.t()).square().mean().backward()
+            optimizer.step()
+            if scheduler is not None:
+                scheduler.step()
+        return weight.detach().clone()
+
+    run = flambeau.compile(fit)
+    for scale in (1.0, 2.0, 1.0):
+        np.testing.assert_allclose(
+            run(X * scale).numpy(), fit(X * scale).numpy(), rtol=1e-5, atol=1e-6
+        )
+    assert run.program_count == 1

@@ -139,7 +139,7 @@ class LRScheduler:
         Args:
             epoch: Which one to set them for instead; deprecated.
         """
-        refuse_in_trace()
+        refuse_in_trace(self.optimizer)
         if self._step_count == 1 and not _has_stepped(self.optimizer):
             warn(
                 "the scheduler's step() was called before the optimizer's; the first learning rate "
@@ -205,9 +205,14 @@ def _has_stepped(optimizer: Optimizer, start: bool = False) -> bool:
     return optimizer._opt_called is not False or versions != optimizer._first_versions
 
 
-def refuse_in_trace() -> None:
-    """Fail inside a compiled function, where a scheduler would step only once."""
-    if modes.trace is not None:
+def refuse_in_trace(optimizer: Any) -> None:
+    """Fail inside a compiled function, where a scheduler would step only once.
+
+    Args:
+        optimizer: The scheduler's; one that the function itself makes begins at each call.
+    """
+    structure = getattr(optimizer, "_structure", None)
+    if modes.trace is not None and (structure is None or structure.trace is not None):
         raise TracedValueError(
             "a scheduler's step() inside a compiled function would run once, while tracing, and "
             "not at every call; call it outside. A new learning rate recompiles nothing"

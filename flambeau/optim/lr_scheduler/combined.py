@@ -111,7 +111,7 @@ class SequentialLR(_Combined):
     @whole
     def step(self) -> None:
         """Let the scheduler whose turn it is set the rates."""
-        refuse_in_trace()
+        refuse_in_trace(self.optimizer)
         self.last_epoch += 1
         turn = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[turn]

@@ -114,7 +114,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         Raises:
             ValueError: ``epoch`` is negative.
         """
-        refuse_in_trace()
+        refuse_in_trace(self.optimizer)
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:

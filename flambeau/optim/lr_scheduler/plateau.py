@@ -110,7 +110,7 @@ class ReduceLROnPlateau(LRScheduler):
             metrics: The value.
             epoch: The number of the epoch; deprecated.
         """
-        refuse_in_trace()
+        refuse_in_trace(self.optimizer)
         value = float(metrics)
         if epoch is None:
             epoch = self.last_epoch + 1
