@@ -244,11 +244,12 @@ class Recording(Results):
                 )
             if trace.refused is not None:
                 raise errors.explain(trace.refused)
-            if written != self._written():
+            trace.log.restore()
+            if self._put_back_after_backward() or written != self._written():
                 raise errors.CompileError(
                     "a backward hook or a custom Function inside a compiled function writes to a "
-                    "tensor or a container while its gradient is computed, but backward() is "
-                    "called outside; compile the whole step, backward() included"
+                    "tensor, an attribute or a container while its gradient is computed, but "
+                    "backward() is called outside; compile the whole step, backward() included"
                 )
         except errors.VALUE_ERRORS as error:
             self.passing.refusal = errors.explain(error)
@@ -266,7 +267,32 @@ class Recording(Results):
 
     def _written(self) -> tuple[Any, ...]:
         trace = self.trace
-        return _by_identity(trace.values), _by_identity(trace.grads), trace.log.count()
+        others = trace.flags, trace.exchanged, trace.switched
+        return (
+            _by_identity(trace.values), _by_identity(trace.grads), trace.log.count(),
+            *map(len, others),
+        )  # fmt: skip
+
+    def _put_back_after_backward(self) -> bool:
+        """Watch the values that backward has read, and restore those that it has set, if any."""
+        self.trace.settle()
+        changed = [
+            (slot, snapshot.before(slot))
+            for snapshot in self._snapshots()
+            for slot in self._changed_in(snapshot)
+        ]
+        changed += [(slot, value) for slot, value in self.assigned if slot.get() is not value]
+        for slot, before in changed:
+            slot.set(before)
+        return bool(changed)
+
+    def _snapshots(self) -> list[Any]:
+        return [*self.trace.all_snapshots(), self.trace.outside, self.trace.members]
+
+    def _changed_in(self, snapshot: Any) -> list[Any]:
+        # For a module that was entered and then switched, the mode from outside counts.
+        modes = {Member(module, guard.TRAINING) for module in self.trace.switched}
+        return [slot for slot in snapshot.changed() if slot not in modes]
 
     def _is_known(self, tensor: Tensor) -> bool:
         """Whether ``tensor`` existed before the function, or is one of its results."""
@@ -371,12 +397,9 @@ class Recording(Results):
         log.refuse_strays()
         trace.settle()
         side_effects = []
-        # For a module that was entered and then switched, the mode from outside counts.
-        modes = {Member(module, guard.TRAINING) for module in trace.switched}
         trace.ignore_members()
-        snapshots: list[Any] = [*trace.all_snapshots(), trace.outside, trace.members]
-        for snapshot in snapshots:
-            slots = [slot for slot in snapshot.changed() if slot not in modes]
+        for snapshot in self._snapshots():
+            slots = self._changed_in(snapshot)
             for slot in slots:
                 self.changed.append((slot, snapshot.before(slot)))
                 side_effects += self._look_at_change(*self.changed[-1])

@@ -47,6 +47,7 @@ class WatchingTrace(Trace):
         self.hooks = HookSnapshot(self.before)
         # Modules that the function has switched to another training mode, with the mode before.
         self.switched: dict[Any, bool] = {}
+        self._settled: set[Outside] = set()
         self.watch(Tensor, tensor_class.replaced)
         #: Where tensors lie, if this machine has several devices.
         self.devices: Devices | None = Devices() if have_many_places() else None
@@ -179,14 +180,19 @@ class WatchingTrace(Trace):
             self.log.look_at(place, value)
 
     def settle(self) -> None:
-        """Choose the places that the guard compares, after the function has run."""
+        """Choose the places that the guard compares, after the function or its backward has run."""
         self.reads_outside.settle()
         for key, snapshot in [*self.snapshots.items()]:
             # A changed module that was not reached from outside was created inside.
             if not self.reads_outside.knows(snapshot.module) and snapshot.changed():
                 del self.snapshots[key]
-        members = self.reads_outside.members
-        places = self.reads_outside.places
+        members = {
+            place: module
+            for place, module in self.reads_outside.members.items()
+            if place not in self._settled
+        }
+        places = [place for place in self.reads_outside.places if place not in self._settled]
+        self._settled.update(members, places)
         self.outside.take([place for place in places if place not in members], self.seen)
         modules = {id(module): module for module in members.values()}
         entered = {each for each, module in modules.items() if self._is_entered(module)}
