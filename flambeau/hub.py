@@ -24,7 +24,9 @@ from urllib.request import Request, urlopen
 
 from flambeau._absent import Absent as _Absent
 from flambeau.checkpoint.atomic import atomic_write
+from flambeau.checkpoint.errors import CheckpointError, RefusedContentError
 from flambeau.checkpoint.io import load as _load_file
+from flambeau.checkpoint.limits import Limits
 from flambeau.core.settings import setting
 
 
@@ -170,6 +172,7 @@ def load_state_dict_from_url(
     Raises:
         URLError: It is not there and cannot be downloaded; the message has the address and the
             path.
+        CheckpointError: See `load`; or an archive of one file inflates to too much.
     """
     folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
     os.makedirs(folder, exist_ok=True)
@@ -179,18 +182,48 @@ def load_state_dict_from_url(
         sys.stderr.write(f'Downloading: "{url}" to {path}\n')
         found = HASH_REGEX.search(name) if check_hash else None
         download_url_to_file(url, path, found[1] if found else None, progress=progress)
-    return _load_file(_unpacked(path, folder), map_location, weights_only=weights_only)
+    if not _holds_one_file(path):
+        return _load_file(path, map_location, weights_only=weights_only)
+    # Elsewhere, since a file of the member's name may be in the folder already.
+    with tempfile.TemporaryDirectory(dir=folder) as work:
+        _unpack(path, work)
+        [name] = (each for each in Path(work).rglob("*") if each.is_file())
+        return _load_file(name, map_location, weights_only=weights_only)
 
 
-def _unpacked(path: str, folder: str) -> str:
-    """The file itself, or the only one in it if it is an archive of one."""
+def _holds_one_file(path: str) -> bool:
+    """Whether a file is an archive of one file, and no archive of `save`."""
     if not zipfile.is_zipfile(path):
-        return path
+        return False
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
-        if len(members) != 1 or members[0].is_dir():
-            return path
-        return archive.extract(members[0], folder)
+    return len(members) == 1 and not members[0].is_dir()
+
+
+def _unpack(path: str, folder: str) -> None:
+    """Unpack an archive.
+
+    Raises:
+        LimitExceededError: It inflates to more than `Limits` allow a file of its size.
+        RefusedContentError: Two entries have one path, or one lies outside of the folder.
+    """
+    budget = Limits().budget(os.path.getsize(path))
+    seen: set[str] = set()
+    with zipfile.ZipFile(path) as archive:
+        try:
+            for each in archive.infolist():
+                budget.take(each.file_size, f"its entry {each.filename!r:.80}")
+                name = os.path.normpath(each.filename)
+                if os.path.isabs(name) or name.split(os.sep)[0] == ".." or name in seen:
+                    raise RefusedContentError(
+                        f"its entry {each.filename!r:.80} has the path of another, or lies outside"
+                    )
+                seen.add(name)
+        except CheckpointError as error:
+            error.file = repr(path)
+            raise
+        # An entry inflates to the size that it states.
+        archive.extractall(folder)
 
 
 # Repositories
@@ -339,9 +372,7 @@ def _download_repository(owner: str, name: str, branch: str, folder: str) -> str
             raise
         except URLError as error:
             raise URLError(str(error.reason).replace(packed, folder)) from error
-        with zipfile.ZipFile(packed) as archive:
-            # `extractall` keeps members inside of the folder.
-            archive.extractall(content)
+        _unpack(packed, content)
         [inside] = os.listdir(content)
         shutil.rmtree(folder, ignore_errors=True)
         shutil.move(os.path.join(content, inside), folder)

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import urllib.request
 import zipfile
 from urllib.error import URLError
 
@@ -9,6 +10,7 @@ import pytest
 
 import flambeau
 from flambeau import hub
+from flambeau.checkpoint import LimitExceededError, RefusedContentError
 from flambeau.utils import model_zoo
 
 HUBCONF = '''
@@ -149,3 +151,39 @@ def test_an_archive_of_one_file_is_unpacked(folder, tmp_path):
         archive.writestr("net.pth", content.getvalue())
     found = hub.load_state_dict_from_url((tmp_path / "net.zip").as_uri(), progress=False)
     assert found["weight"].tolist() == [1, 1]
+
+
+def packed(path, *members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members:
+            archive.writestr(name, content)
+    return path
+
+
+def test_an_archive_leaves_its_neighbours_as_they_are(folder, tmp_path):
+    content = io.BytesIO()
+    flambeau.save({"weight": flambeau.ones(2)}, content)
+    neighbour = folder / "checkpoints" / "other.pth"
+    neighbour.parent.mkdir(parents=True)
+    neighbour.write_bytes(b"kept")
+    served = packed(tmp_path / "net.zip", ("other.pth", content.getvalue()))
+    found = hub.load_state_dict_from_url(served.as_uri(), progress=False)
+    assert found["weight"].tolist() == [1, 1]
+    assert neighbour.read_bytes() == b"kept"
+    assert sorted(each.name for each in neighbour.parent.iterdir()) == ["net.zip", "other.pth"]
+
+
+def test_an_archive_that_inflates_to_too_much_is_refused(folder, tmp_path):
+    huge = packed(tmp_path / "net.zip", ("net.pth", b"\0" * (130 << 20)))
+    with pytest.raises(LimitExceededError, match=r"net\.zip.*its entry 'net\.pth' takes"):
+        hub.load_state_dict_from_url(huge.as_uri(), progress=False)
+    assert [each.name for each in (folder / "checkpoints").iterdir()] == ["net.zip"]
+
+
+def test_a_repositorys_entries_have_paths_of_their_own(folder, tmp_path, monkeypatch):
+    for second in ("top/../top/hubconf.py", "../hubconf.py", "/hubconf.py"):
+        served = packed(tmp_path / "repo.zip", ("top/hubconf.py", ""), (second, "raise SystemExit"))
+        monkeypatch.setattr(hub, "_opened", lambda *_, s=served: urllib.request.urlopen(s.as_uri()))
+        with pytest.raises(RefusedContentError, match=r"has the path of another, or lies outside"):
+            hub.load("owner/name:dev", "net", trust_repo=True)
+        assert not (folder / "owner_name_dev").exists()

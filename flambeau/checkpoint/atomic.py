@@ -22,7 +22,7 @@ try:
 except ImportError:  # Windows, which has no such locks.
     fcntl = None
 
-__all__ = ["atomic_path", "atomic_write"]
+__all__ = ["atomic_path", "atomic_write", "remove_temporaries"]
 
 LONGEST_KEPT_NAME = 32
 
@@ -148,19 +148,29 @@ def _is_locked(descriptor: int) -> bool:
 
 def _remove_abandoned(target: Path) -> None:
     """Remove the temporary files of processes that were killed while they wrote ``target``."""
+    remove_temporaries(target.parent, re.escape(target.name[:LONGEST_KEPT_NAME]), ABANDONED_AFTER)
+
+
+def remove_temporaries(folder: Path, names: str, age: float) -> None:
+    """Remove temporary files that no process is writing.
+
+    Args:
+        folder: The folder.
+        names: A regular expression of the first 32 characters of the written files' names.
+        age: Seconds for which a file has not been written to.
+    """
     if fcntl is None:
         return
-    start = re.escape(target.name[:LONGEST_KEPT_NAME])
-    pattern = re.compile(rf"[.]{start}[.][0-9a-f]{{16}}[.]tmp")
-    with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
+    pattern = re.compile(rf"[.](?:{names})[.][0-9a-f]{{16}}[.]tmp")
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for each in entries:
             if pattern.fullmatch(each.name):
-                _remove_if_abandoned(each)
+                _remove_if_abandoned(each, age)
 
 
-def _remove_if_abandoned(entry: os.DirEntry[str]) -> None:
+def _remove_if_abandoned(entry: os.DirEntry[str], age: float) -> None:
     with contextlib.suppress(OSError):
-        if time.time() - entry.stat(follow_symlinks=False).st_mtime < ABANDONED_AFTER:
+        if time.time() - entry.stat(follow_symlinks=False).st_mtime < age:
             return
         descriptor = os.open(entry.path, os.O_RDWR | os.O_NOFOLLOW)
         try:

@@ -203,14 +203,15 @@ def load(
         if not index_text_begins(start):
             return read_safetensors(source, placed("cpu"), limits)
     # Outside of the block, since its errors name the part at fault.
-    return _read_parts(f, placed("cpu"))
+    return _read_parts(f, placed("cpu"), limits)
 
 
-def _read_parts(f: Source, where: device) -> OrderedDict[str, Any]:
+def _read_parts(f: Source, where: device, limits: Limits) -> OrderedDict[str, Any]:
     """The tensors of all parts of an index, read one after another."""
     if not isinstance(f, str | os.PathLike):
         raise RefusedContentError("an index of several parts is read by its path, beside them")
-    with Parts(f) as parts:
+    with Parts(f, limits) as parts:
+        parts.claim_all()
         found: OrderedDict[str, Any] = OrderedDict()
         for name in parts.names:
             first = parts.first_name(name)

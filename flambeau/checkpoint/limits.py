@@ -8,6 +8,9 @@ from flambeau.checkpoint.errors import LimitExceededError
 
 __all__ = ["Budget", "Limits"]
 
+#: Bytes that a tensor takes besides its elements, and another handle on them.
+TENSOR, HANDLE = 3072, 512
+
 _TIMES_THE_FILE = 10
 _AT_LEAST = 128 << 20
 

@@ -19,10 +19,11 @@ import numpy as np
 
 from flambeau.checkpoint.elements import checked_shape
 from flambeau.checkpoint.errors import CheckpointError, DamagedFileError, RefusedContentError
-from flambeau.checkpoint.limits import Limits
+from flambeau.checkpoint.limits import TENSOR, Budget, Limits
 from flambeau.checkpoint.safetensors_file import (
     NUMPY_DTYPES,
     OWN_KEY,
+    TIMES_THE_TEXT,
     Entry,
     Header,
     header_of,
@@ -31,7 +32,7 @@ from flambeau.checkpoint.safetensors_file import (
 )
 from flambeau.checkpoint.source import Source, opened
 
-__all__ = ["INDEX", "SINGLE", "Parts", "index_text_begins"]
+__all__ = ["INDEX", "SINGLE", "Parts", "check_part_name", "index_text_begins"]
 
 #: The names that Hugging Face's libraries look for in a folder.
 INDEX = "model.safetensors.index.json"
@@ -71,8 +72,10 @@ class Parts:
 
     Args:
         path: A folder with an index or a ``model.safetensors``, an index, or a safetensors file.
+        limits: The limits on the claims of all files together.
 
     Attributes:
+        budget: Counts the memory of what they claim.
         folder: The folder of the parts.
         names: The names of the tensors; those of tied tensors all.
         facts: The notes of flambeau in the index.
@@ -82,7 +85,7 @@ class Parts:
         OSError: The file cannot be read: ``FileNotFoundError`` if there is none.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], limits: Limits | None = None) -> None:
         self._files = contextlib.ExitStack()
         self._open: dict[str, tuple[Source, dict[str, Entry]]] = {}
         self.facts: dict[str, Any] = {}
@@ -92,6 +95,7 @@ class Parts:
         found = _index_or_file(Path(path))
         self.folder: Path = found.parent
         self.path = found
+        self.budget: Budget = (limits or Limits()).budget(_size_beside(found))
         if found.suffix == ".json":
             with opened(found) as source:
                 self._take_index(source)
@@ -109,6 +113,16 @@ class Parts:
         """The name under which the elements of a tied tensor are stored; of others, its own."""
         return self._tied.get(name, name)
 
+    def claim_all(self) -> None:
+        """Count the memory of all tensors beside their elements.
+
+        Raises:
+            LimitExceededError: There is not as much.
+        """
+        count = len({*map(self.first_name, self.names)})
+        with self._named(self.path.name):
+            self.budget.take(TENSOR * count, f"all of {count:,} tensors but their elements")
+
     def stored(self, name: str) -> Stored:
         """The dtype, the shape and the places of a tensor.
 
@@ -122,13 +136,11 @@ class Parts:
             pieces.append((each.start or (0,) * len(entry.shape), entry, each.part))
         kinds = {entry.dtype for _, entry, _ in pieces}
         shape: tuple[int, ...] = self._shapes.get(name) or pieces[0][1].shape
-        fits = sum(math.prod(entry.shape) for _, entry, _ in pieces) == math.prod(shape)
-        for start, entry, _ in pieces:
-            ends = zip(start, entry.shape, shape, strict=False)
-            alike = len(start) == len(entry.shape) == len(shape)
-            fits = fits and alike and all(0 <= a <= a + size <= whole for a, size, whole in ends)
-        if len(kinds) > 1 or not fits:
-            raise self._error(f"the pieces of {name!r:.80} do not make up one tensor of {shape}")
+        if len(kinds) > 1 or not _fill(shape, [(start, entry.shape) for start, entry, _ in pieces]):
+            raise self._error(
+                f"the pieces of {name!r:.80} do not make up one tensor of shape {list(shape)}: "
+                "they overlap, leave elements out, or differ in dtype"
+            )
         return Stored(NUMPY_DTYPES[kinds.pop()], shape, pieces)
 
     def read(self, stored: Stored, region: Sequence[slice] | None = None) -> np.ndarray:
@@ -184,7 +196,7 @@ class Parts:
         self._files.callback(file.close)
         with self._named(part):
             source = Source(file)
-            header = header_of(source, Limits())
+            header = header_of(source, self.budget)
         self._open[part] = source, {each.name: each for each in header.entries}
         return header
 
@@ -205,6 +217,7 @@ class Parts:
         self._tied = {a: b for a, b in own.shared.items() if b in self._pieces}
 
     def _take_index(self, source: Source) -> None:
+        self.budget.take(TIMES_THE_TEXT * source.size, "the index")
         try:
             text = source.read(0, source.size).decode()
         except UnicodeDecodeError as error:
@@ -214,8 +227,7 @@ class Parts:
         if not _is_text_by_text(weights):
             raise DamagedFileError("its weight_map is not the name of a part for each tensor")
         for part in {*weights.values()}:
-            if Path(part).name != part or part in ("", ".", ".."):
-                raise RefusedContentError(f"its part {part!r:.80} is not a file beside it")
+            check_part_name(part)
         metadata = index.get("metadata")
         facts = metadata.get(OWN_KEY) if isinstance(metadata, dict) else None
         self.facts = facts if isinstance(facts, dict) else {}
@@ -228,6 +240,8 @@ class Parts:
                 self._shapes[name] = checked_shape(shape, 1)
                 found = [Piece(key, weights[key], tuple(at)) for key, at in pieces.items()]
                 if not found or any(type(n) is not int for each in found for n in each.start):
+                    raise ValueError
+                if not taken.isdisjoint(pieces) or name in weights:
                     raise ValueError
                 self._pieces[name] = found
                 taken.update(pieces)
@@ -246,6 +260,35 @@ class Parts:
         return CheckpointError(reason, file=repr(os.fspath(self.path)))
 
 
+def check_part_name(part: str) -> None:
+    """Fail unless a name in an index is that of a file beside it.
+
+    Raises:
+        RefusedContentError: It is another path, or none.
+    """
+    if Path(part).name != part or part in ("", ".", "..") or not part.isprintable():
+        raise RefusedContentError(f"its part {part!r:.80} is not a file beside it")
+
+
+def _fill(shape: tuple[int, ...], boxes: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> bool:
+    """Whether boxes, each a start and a shape, are a grid of all elements of ``shape``.
+
+    A mesh cuts each dimension by itself, so that pieces always are one.
+    """
+    if any(not len(start) == len(size) == len(shape) for start, size in boxes):
+        return False
+    cuts = [{(start[i], start[i] + size[i]) for start, size in boxes} for i in range(len(shape))]
+    for whole, found in zip(shape, cuts, strict=True):
+        end = 0
+        for first, last in sorted(found):
+            if first != end:
+                return False
+            end = last
+        if end != whole:
+            return False
+    return len({*boxes}) == len(boxes) == math.prod(map(len, cuts))
+
+
 def _is_text_by_text(found: Any) -> bool:
     return isinstance(found, Mapping) and all(isinstance(each, str) for each in found.values())
 
@@ -260,6 +303,14 @@ def _index_or_file(path: Path) -> Path:
         f"the folder holds no complete checkpoint: neither {INDEX} nor {SINGLE}",
         file=repr(os.fspath(path)),
     )
+
+
+def _size_beside(path: Path) -> int:
+    """The bytes of an index and of the files beside it; of another file, its own."""
+    if path.suffix != ".json":
+        return path.stat().st_size
+    with os.scandir(path.parent) as entries:
+        return sum(each.stat().st_size for each in entries if each.is_file())
 
 
 def _read_box(

@@ -37,7 +37,7 @@ from flambeau.checkpoint.errors import (
     RefusedContentError,
     UnsupportedDtypeError,
 )
-from flambeau.checkpoint.limits import Limits
+from flambeau.checkpoint.limits import TENSOR, Budget, Limits
 from flambeau.checkpoint.source import Source, opened
 from flambeau.checkpoint.torch_names import are_versions
 from flambeau.core import dtype as dtypes
@@ -73,8 +73,8 @@ _LENGTH = 8
 _LONGEST_HEADER = 100_000_000
 # Elements begin at multiples of it, so that readers can use them where they are.
 _ALIGNMENT = 8
-# How many times its length a header of JSON takes in Python, at most.
-_TIMES_THE_HEADER = 24
+#: How many times its length a text of JSON takes in Python, at most.
+TIMES_THE_TEXT = 24
 
 
 def write_safetensors(obj: Mapping[str, Tensor], texts: dict[str, str], file: BinaryIO) -> None:
@@ -134,8 +134,11 @@ def read_safetensors(source: Source, where: device, limits: Limits) -> OrderedDi
         CheckpointError: The file is not in the safetensors format, or damaged; or a tensor is of a
             dtype that flambeau does not have.
     """
-    header = header_of(source, limits)
+    budget = limits.budget(source.size)
+    header = header_of(source, budget)
     own = own_facts(header.texts)
+    count = len(header.entries)
+    budget.take(TENSOR * count, f"all of {count:,} tensors but their elements")
     found = {each.name: _tensor(source, each, where) for each in header.entries}
     for name, first in own.shared.items():
         if name not in found and first in found:
@@ -159,7 +162,7 @@ def read_metadata(f: str | os.PathLike[str] | BinaryIO) -> dict[str, str]:
         CheckpointError: The file is not in the safetensors format, or damaged.
     """
     with opened(f) as source:
-        texts = header_of(source, Limits()).texts
+        texts = header_of(source, Limits().budget(source.size)).texts
     return {key: text for key, text in texts.items() if key != OWN_KEY}
 
 
@@ -269,8 +272,12 @@ class _OwnFacts(NamedTuple):
     state_dict: dict[str, Any] | None
 
 
-def header_of(source: Source, limits: Limits) -> Header:
+def header_of(source: Source, budget: Budget) -> Header:
     """The header before the elements of a file.
+
+    Args:
+        source: The file.
+        budget: Counts the memory that the header takes.
 
     Raises:
         CheckpointError: The file is not in the safetensors format, or damaged.
@@ -282,7 +289,7 @@ def header_of(source: Source, limits: Limits) -> Header:
     if length > min(source.size - _LENGTH, _LONGEST_HEADER):
         raise DamagedFileError(f"a header cannot have {length} bytes", "byte 0")
     try:
-        limits.budget(source.size).take(_TIMES_THE_HEADER * length, "the header")
+        budget.take(TIMES_THE_TEXT * length, "the header")
         facts = of_json(source.read(_LENGTH, length).decode(), "the header")
         texts = _checked_texts(facts.pop(RESERVED_NAME, None))
         first = _LENGTH + length

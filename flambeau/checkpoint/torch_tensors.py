@@ -11,7 +11,7 @@ import numpy as np
 
 from flambeau.checkpoint.elements import array_from, checked_shape, strides_of, tensor_from
 from flambeau.checkpoint.errors import RefusedContentError
-from flambeau.checkpoint.limits import Budget
+from flambeau.checkpoint.limits import HANDLE, TENSOR, Budget
 from flambeau.checkpoint.pickled import NamedFunction, set_attributes, shown
 from flambeau.core.convert import place
 from flambeau.core.device import META, device
@@ -22,9 +22,6 @@ from flambeau.core.viewing import make_view
 from flambeau.nn.parameter import Buffer, Parameter
 
 __all__ = ["Shapes", "Storage", "Tensors"]
-
-# Bytes that a tensor takes besides its elements, and another tensor on them.
-_TENSOR, _HANDLE = 2048, 512
 
 
 class Storage(NamedTuple):
@@ -145,7 +142,7 @@ class Tensors:
         self, of: dtype, size: tuple[int, ...], stride: Any = None, requires_grad: bool = False
     ) -> Tensor:
         """A tensor on the meta device, which has no elements."""
-        self.budget.take(_TENSOR)
+        self.budget.take(TENSOR)
         shape = checked_shape(size, _checked_dtype(of).itemsize)
         found = np.broadcast_to(np.zeros((), of.numpy), shape)
         return self._leaf(Tensor._wrap(place(found, META)), requires_grad)
@@ -154,7 +151,7 @@ class Tensors:
         self, data: Tensor, requires_grad: bool, hooks: Any, state: Any = None
     ) -> Tensor:
         """A parameter on the elements of a tensor."""
-        self.budget.take(_HANDLE)
+        self.budget.take(HANDLE)
         _check_gradient(data, requires_grad)
         return self._with_state(Parameter(data, requires_grad), state)
 
@@ -183,13 +180,13 @@ class Tensors:
         _check_gradient(tensor, requires_grad)
         if not requires_grad:
             return tensor
-        self.budget.take(_HANDLE)
+        self.budget.take(HANDLE)
         return tensor.detach().requires_grad_()
 
     def _tensor(self, storage: Storage, form: _Form) -> Tensor:
         key = storage.key, form
         if key not in self._tensors:
-            self.budget.take(_TENSOR)
+            self.budget.take(TENSOR)
             base = form.unexpanded
             if base.size != form.size:
                 self._tensors[key] = make_view(

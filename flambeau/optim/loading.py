@@ -44,7 +44,8 @@ def check_and_convert(
             of its state.
 
     Raises:
-        ValueError: The number of groups, of parameters in a group, or a shape differs.
+        ValueError: The number of groups, of parameters in a group, or a shape differs; a state
+            lacks an entry, or is that of a parameter which no group has.
         TypeError: ``state_dict``, or the state of a parameter, is no dict.
     """
     if not isinstance(state_dict, Mapping):
@@ -72,6 +73,11 @@ def check_and_convert(
     state = {}
     for key, entries in state_dict["state"].items():
         if key not in owners:
+            if type(key) is int:
+                raise ValueError(
+                    f"the loaded state dict has a state of parameter {key}, which none of its "
+                    "groups has"
+                )
             state[key] = entries
             continue
         param, options = owners[key]
@@ -80,6 +86,12 @@ def check_and_convert(
                 f"the loaded state of parameter {key} must be a dict, got {type(entries).__name__}"
             )
         shapes = expected_shapes(param, dict(options))
+        absent = [name for name in shapes if name not in entries]
+        if entries and absent:
+            raise ValueError(
+                f"the loaded state of parameter {key} lacks {absent[0]!r} and has "
+                f"{', '.join(map(repr, entries))}: it is another optimizer's, or incomplete"
+            )
         state[param] = _convert(entries, param, key, shapes)
     return Loaded(state, new_groups)
 

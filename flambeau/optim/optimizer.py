@@ -378,7 +378,8 @@ class Optimizer:
             state_dict: Its tensors may be flambeau's, PyTorch's, or NumPy arrays.
 
         Raises:
-            ValueError: The groups, or the shapes of the state, do not fit the parameters.
+            ValueError: The groups, or the shapes of the state, do not fit the parameters; the state
+                of one lacks an entry, or there is one of a parameter that no group has.
             KeyError: ``"state"`` or ``"param_groups"`` is missing.
         """
         state_dict = dict(state_dict)
@@ -390,6 +391,10 @@ class Optimizer:
         finishing.finish(lambda _: self.__setstate__(found))
         for hook in tuple(self._optimizer_load_state_dict_post_hooks.values()):
             hook(self)
+
+    def _first_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """The state that ``param`` starts with, where starting from it changes nothing."""
+        return {}
 
     def _expected_shapes(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """The shapes that entries of a parameter's state must have, where they are known."""

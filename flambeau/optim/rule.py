@@ -22,6 +22,7 @@ from flambeau.core.identity import Same
 from flambeau.core.modes import enable_grad, modes
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import outside
+from flambeau.nn.parameter import is_lazy
 from flambeau.optim.loading import put_beside
 from flambeau.optim.optimizer import Optimizer
 from flambeau.optim.step_program import GroupSpec, StepProgram, has_elements, place_of
@@ -118,6 +119,12 @@ class RuleOptimizer(Optimizer):
     def _expected_shapes(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         options = {**self.defaults, **group}
         return {name: entry.shape for name, entry in self.entries(param, options).items()}
+
+    def _first_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        has_shape = not (is_lazy(param) or param.is_sparse)
+        if not has_shape or not param.requires_grad or self.first_step_differs(group):
+            return {}
+        return {name: _start(each, param) for name, each in self.entries(param, group).items()}
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters that have a gradient.

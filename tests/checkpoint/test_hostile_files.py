@@ -32,6 +32,7 @@ from flambeau.checkpoint import (
     save,
     source,
 )
+from flambeau.checkpoint.safetensors_file import write_safetensors
 from tests.checkpoint.making import (
     a_storage,
     a_tensor,
@@ -445,6 +446,17 @@ def test_limits_can_be_raised() -> None:
     assert tuple(found.shape) == (3000,)
     with pytest.raises(TypeError, match=r"flambeau\.checkpoint\.Limits, but got 3"):
         load(io.BytesIO(deep), limits=3)  # type: ignore[arg-type]
+
+
+def test_tensors_without_elements_take_memory_too() -> None:
+    names = {str(i): flambeau.zeros(0) for i in range(20)}
+    stream = io.BytesIO()
+    write_safetensors(names, {}, stream)
+    with pytest.raises(
+        LimitExceededError, match="all of 20 tensors but their elements takes 61,440"
+    ):
+        load(io.BytesIO(stream.getvalue()), limits=Limits(memory=70_000))
+    assert len(load(io.BytesIO(stream.getvalue()), limits=Limits(memory=200_000))) == 20
 
 
 def test_a_compressed_archive_is_read() -> None:

@@ -7,8 +7,16 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.checkpoint import CheckpointError, DamagedFileError, RefusedContentError, parts
+from flambeau.checkpoint import (
+    CheckpointError,
+    DamagedFileError,
+    LimitExceededError,
+    Limits,
+    RefusedContentError,
+    parts,
+)
 from flambeau.checkpoint.parts import INDEX, Parts
+from flambeau.distributed import checkpoint
 
 
 @pytest.fixture
@@ -121,6 +129,44 @@ class TestDamage:
         write(folder, {"a": "one"}, flambeau={"divided": {"whole": [shape, pieces]}})
         with pytest.raises(CheckpointError, match="the pieces of 'whole'"):
             flambeau.load(folder / INDEX)
+
+    @pytest.mark.parametrize(
+        ("shape", "starts"),
+        [([4, 3], [[0, 0], [0, 0]]), ([4, 3], [[0, 0], [1, 0]]), ([6, 3], [[0, 0], [4, 0]])],
+    )
+    def test_pieces_that_overlap_or_leave_elements_out_are_refused(self, folder, shape, starts):
+        flambeau.save(
+            {"p": flambeau.ones(2, 3), "q": flambeau.ones(2, 3)}, folder / "one.safetensors"
+        )
+        pieces = dict(zip("pq", starts, strict=True))
+        divided = {"divided": {"whole": [shape, pieces]}}
+        write(folder, {"p": "one", "q": "one"}, flambeau=divided)
+        with pytest.raises(
+            CheckpointError, match="the pieces of 'whole' do not make up one tensor"
+        ):
+            flambeau.load(folder / INDEX)
+
+    def test_a_piece_belongs_to_one_tensor(self, folder):
+        for name in ("v", "a"):
+            divided = {"w": [[2, 3], {"a": [0, 0]}], name: [[2, 3], {"a": [0, 0]}]}
+            write(folder, {"a": "one"}, flambeau={"divided": divided})
+            with pytest.raises(DamagedFileError, match="contradict each other"):
+                flambeau.load(folder / INDEX)
+
+    @pytest.mark.parametrize("name", ["a\0b", "\ud800", "a\nb"])
+    def test_a_name_that_no_file_can_have_is_refused(self, folder, name):
+        write(folder, {"a": name})
+        with pytest.raises(RefusedContentError, match="not a file beside it"):
+            flambeau.load(folder / INDEX)
+        values = {"values": name}
+        write(folder, {"a": "one"}, flambeau=values)
+        with pytest.raises(CheckpointError, match="not a file beside it"):
+            checkpoint.load({"a": flambeau.ones(2, 3)}, checkpoint_id=folder)
+
+    def test_the_limits_hold_for_all_parts_together(self, folder):
+        assert len(flambeau.load(folder / INDEX, limits=Limits(memory=20_000))) == 3
+        with pytest.raises(LimitExceededError, match=r"all of 3 tensors but their elements"):
+            flambeau.load(folder / INDEX, limits=Limits(memory=15_000))
 
     def test_an_open_index_has_no_parts_beside_it(self, folder):
         with open(folder / INDEX, "rb") as file, pytest.raises(RefusedContentError, match="path"):

@@ -22,11 +22,13 @@ def fill(state_dict: MutableMapping[Any, Any], saved: Checkpoint) -> None:
     """Load the entries that a state dict names.
 
     Raises:
-        CheckpointError: The checkpoint lacks an entry, or has a tensor of another shape, or no
-            tensor where the state dict has one. Nothing is changed then.
+        CheckpointError: The checkpoint lacks an entry, has one in a dictionary of the state dict
+            that has no place for it, or a tensor of another shape, or no tensor where the state
+            dict has one. Nothing is changed then.
     """
     places = flattened(state_dict)
-    _check(places, saved)
+    nested = [f"{key}." for key, each in state_dict.items() if isinstance(each, MutableMapping)]
+    _check(places, tuple(nested), saved)
     for name, place in places.items():
         if isinstance(place.value, Tensor):
             _fill_tensor(place, name, saved)
@@ -50,7 +52,7 @@ def _fill_value(place: Entry, value: Any) -> None:
     place.container[place.key] = value
 
 
-def _check(places: dict[str, Entry], saved: Checkpoint) -> None:
+def _check(places: dict[str, Entry], nested: tuple[str, ...], saved: Checkpoint) -> None:
     tensors = {*saved.tensor_names}
     missing, problems = [], []
     for name, place in places.items():
@@ -72,7 +74,13 @@ def _check(places: dict[str, Entry], saved: Checkpoint) -> None:
             problems.append(f"{name} is a tensor in the checkpoint, not a value")
         elif name not in saved.values and not _is_empty(place.value):
             missing.append(name)
-    problems += _about_missing(missing, places, [*saved.tensor_names, *saved.values])
+    names = [*saved.tensor_names, *saved.values]
+    problems += _about_missing(missing, places, names)
+    problems += [
+        f"Unexpected key in checkpoint state_dict: {name}"
+        for name in names
+        if name.startswith(nested) and name not in places and not _is_empty(saved.values.get(name))
+    ]
     if problems:
         more = len(problems) - _MOST_NAMED
         lines = problems[:_MOST_NAMED] + ([f"and {more} more"] if more > 0 else [])

@@ -30,9 +30,12 @@ def dcp_to_torch_save(
         OSError: The operating system refuses.
     """
     with Checkpoint(dcp_checkpoint_dir) as saved:
-        whole: dict[str, Any] = {
-            name: tensor_from(saved.elements(name), as_device("cpu")) for name in saved.tensor_names
+        # A tensor of several names, as tied weights are, stays one.
+        firsts = {name: saved.first_name(name) for name in saved.tensor_names}
+        read = {
+            name: tensor_from(saved.elements(name), as_device("cpu")) for name in {*firsts.values()}
         }
+        whole: dict[str, Any] = {name: read[first] for name, first in firsts.items()}
         whole.update(saved.values)
     save(whole, torch_save_path)
 

@@ -14,7 +14,8 @@ from jax.sharding import SingleDeviceSharding
 from flambeau.checkpoint.elements import array_of
 from flambeau.checkpoint.errors import CheckpointError
 from flambeau.checkpoint.io import load as load_file
-from flambeau.checkpoint.parts import Parts
+from flambeau.checkpoint.parts import Parts, check_part_name
+from flambeau.checkpoint.safetensors_file import second_names
 from flambeau.core.cell import is_abstract
 from flambeau.core.tensor import Tensor
 from flambeau.distributed.checkpoint.flattening import flattened
@@ -45,6 +46,7 @@ class Checkpoint:
         self.values: dict[str, Any] = {}
         self._parts: Parts | None = None
         self._tensors: dict[str, Tensor] = {}
+        self._tied: dict[str, str] = {}
         if self.path.is_dir() or self.path.suffix in _READABLE:
             self._parts = Parts(self.path)
             values = self._parts.facts.get("values")
@@ -57,6 +59,7 @@ class Checkpoint:
             for name, place in flattened(whole).items():
                 kind = self._tensors if isinstance(place.value, Tensor) else self.values
                 kind[name] = place.value
+            self._tied = second_names(self._tensors)
 
     def __enter__(self) -> Checkpoint:
         return self
@@ -69,6 +72,10 @@ class Checkpoint:
     def tensor_names(self) -> list[str]:
         """The names of all tensors."""
         return [*self._tensors] if self._parts is None else self._parts.names
+
+    def first_name(self, name: str) -> str:
+        """The first name of a tensor that has several; of others, its own."""
+        return self._tied.get(name, name) if self._parts is None else self._parts.first_name(name)
 
     def error(self, reason: str) -> CheckpointError:
         """An error that names the checkpoint."""
@@ -122,8 +129,10 @@ class Checkpoint:
         return stored.shape, np.dtype(stored.dtype), lambda region: parts.read(stored, region)
 
     def _loaded_values(self, parts: Parts, name: str) -> dict[str, Any]:
-        if Path(name).name != name:
-            raise self.error(f"its part {name!r:.80} is not a file beside it")
+        try:
+            check_part_name(name)
+        except CheckpointError as error:
+            raise self.error(error.reason) from None
         try:
             found = load_file(parts.folder / name)
         except FileNotFoundError:

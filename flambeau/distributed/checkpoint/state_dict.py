@@ -95,6 +95,9 @@ def get_optimizer_state_dict(
 ) -> dict[str, Any]:
     """The state of optimizers, by the names of the parameters.
 
+    A parameter that has made no step has the state that its first step starts from, if there is
+    one: so a new optimizer's state dict has places that a checkpoint can be loaded into.
+
     Args:
         model: The model that has the parameters.
         optimizers: One optimizer, or several of different parameters.
@@ -112,8 +115,13 @@ def get_optimizer_state_dict(
     for optimizer in _several(optimizers):
         own = optimizer.state_dict()
         by_number = _by_number(optimizer, own, names)
-        for number, values in own["state"].items():
-            state[by_number[number]] = {key: _placed(each, options) for key, each in values.items()}
+        for number, values in {**_first_states(optimizer, by_number), **own["state"]}.items():
+            is_state = number in by_number
+            state[by_number[number] if is_state else number] = (
+                {key: _placed(each, options) for key, each in values.items()}
+                if is_state
+                else _placed(values, options)
+            )
         groups += [
             group | {"params": [by_number[each] for each in group["params"]]}
             for group in own["param_groups"]
@@ -134,14 +142,15 @@ def set_optimizer_state_dict(
         model: The model that has the parameters.
         optimizers: The optimizers, with their parameters in any order.
         optim_state_dict: The state by names.
-        options: Makes no difference.
+        options: With ``strict=False`` states of other parameters are left out.
 
     Raises:
-        RuntimeError: A parameter of an optimizer is none of the model's.
+        RuntimeError: A parameter of an optimizer is none of the model's, or ``optim_state_dict``
+            has a state of a parameter that no optimizer has. Nothing is loaded then.
         KeyError: ``optim_state_dict`` has no group with a parameter. Nothing is loaded then.
     """
     several = _several(optimizers)
-    numbered = [_numbered(each, _names(model), optim_state_dict) for each in several]
+    numbered = _numbered(several, _names(model), optim_state_dict, options)
     for optimizer, state_dict in zip(several, numbered, strict=True):
         optimizer.load_state_dict(state_dict)
 
@@ -169,13 +178,13 @@ def set_state_dict(
     """Load the state dicts of a model and of its optimizers.
 
     Raises:
-        RuntimeError: The model's state dict does not fit it, or a parameter of an optimizer is none
-            of the model's. Nothing is loaded then.
+        RuntimeError: The model's state dict does not fit it, a parameter of an optimizer is none
+            of the model's, or ``optim_state_dict`` has a state of a parameter that no optimizer
+            has. Nothing is loaded then.
         KeyError: ``optim_state_dict`` has no group with a parameter. Nothing is loaded then.
     """
     several = _several(optimizers)
-    for each in several:
-        _numbered(each, _names(model), optim_state_dict)
+    _numbered(several, _names(model), optim_state_dict, options)
     result = set_model_state_dict(model, model_state_dict, options=options)
     set_optimizer_state_dict(model, several, optim_state_dict, options=options)
     return result
@@ -214,33 +223,56 @@ def _by_number(optimizer: Any, state_dict: dict[str, Any], names: dict[Any, str]
     return found
 
 
+def _first_states(optimizer: Any, by_number: dict[int, str]) -> dict[int, Any]:
+    """The states that parameters start with, by number."""
+    first = getattr(optimizer, "_first_state", None)
+    if first is None:  # An optimizer of another library.
+        return {}
+    params = [(each, group) for group in optimizer.param_groups for each in group["params"]]
+    states = {i: first(*each) for i, each in enumerate(params) if i in by_number}
+    return {i: each for i, each in states.items() if each}
+
+
 def _numbered(
-    optimizer: Any, names: dict[Any, str], optim_state_dict: dict[str, Any]
-) -> dict[str, Any]:
-    """An optimizer's own state dict, whose parameters have numbers, from one by names."""
+    optimizers: list[Any],
+    names: dict[Any, str],
+    optim_state_dict: dict[str, Any],
+    options: StateDictOptions | None,
+) -> list[dict[str, Any]]:
+    """The optimizers' own state dicts, whose parameters have numbers, from one by names."""
     group_of = {
         name: group for group in optim_state_dict["param_groups"] for name in group["params"]
     }
-    own = optimizer.state_dict()
-    by_number = _by_number(optimizer, own, names)
-    missing = [name for name in by_number.values() if name not in group_of]
-    if missing:
-        raise KeyError(
-            f"set_optimizer_state_dict(): no group of the state dict has {missing[0]!r}; give "
-            "it what get_optimizer_state_dict() gave for a model with the same parameters"
+    state = optim_state_dict["state"]
+    shared = {key: each for key, each in state.items() if key not in group_of}
+    left = [key for key in state if key in group_of]
+    found = []
+    for optimizer in optimizers:
+        own = optimizer.state_dict()
+        by_number = _by_number(optimizer, own, names)
+        missing = [name for name in by_number.values() if name not in group_of]
+        if missing:
+            raise KeyError(
+                f"set_optimizer_state_dict(): no group of the state dict has {missing[0]!r}; give "
+                "it what get_optimizer_state_dict() gave for a model with the same parameters"
+            )
+        groups = [
+            group_of[by_number[group["params"][0]]] | {"params": group["params"]}
+            if group["params"]
+            else group
+            for group in own["param_groups"]
+        ]
+        entries = {i: state[name] for i, name in by_number.items() if name in state}
+        left = [name for name in left if name not in by_number.values()]
+        found.append({"state": entries | shared, "param_groups": groups})
+    if left and (options is None or options.strict):
+        more = f", and of {len(left) - 1} more" if left[1:] else ""
+        raise RuntimeError(
+            f"set_optimizer_state_dict(): the state dict has a state of {left[0]!r}, a parameter "
+            f"of none of the optimizers{more}; give all optimizers, or "
+            "StateDictOptions(strict=False) to leave them out"
         )
-    groups = [
-        group_of[by_number[group["params"][0]]] | {"params": group["params"]}
-        if group["params"]
-        else group
-        for group in own["param_groups"]
-    ]
-    state = {
-        number: optim_state_dict["state"][name]
-        for number, name in by_number.items()
-        if name in optim_state_dict["state"]
-    }
-    return {"state": state, "param_groups": groups}
+    return found
 
 
 def _refuse_submodules(submodules: Any) -> None:

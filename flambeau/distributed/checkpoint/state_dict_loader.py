@@ -7,12 +7,9 @@ from typing import Any
 
 from flambeau.distributed.checkpoint.filesystem import path_of
 from flambeau.distributed.checkpoint.filling import fill
+from flambeau.distributed.checkpoint.optimizers import open_optimizers
 from flambeau.distributed.checkpoint.reading import Checkpoint
-from flambeau.distributed.checkpoint.stateful import (
-    is_stateful,
-    with_saved_state,
-    with_state_dicts,
-)
+from flambeau.distributed.checkpoint.stateful import is_stateful, with_state_dicts
 
 __all__ = ["load"]
 
@@ -29,13 +26,16 @@ def load(
     """Load a checkpoint into the tensors and dictionaries of a state dict.
 
     Each tensor stays where it lies, and each device's elements are read alone, so the mesh may be
-    another than that of `save`. What the checkpoint has beside the names of the state dict is not
-    read. A tensor on the meta device gets its elements where `flambeau.shard` has said, and stays
-    the same object: a module of the state dict is filled in place, tied parameters included.
+    another than that of `save`. Keys that the state dict does not have at its first level are not
+    read; below them, every entry of the checkpoint must have a place. A tensor on the meta device
+    gets its elements where `flambeau.shard` has said, and stays the same object: a module of the
+    state dict is filled in place, tied parameters included.
+
+    An optimizer's state dict (a dictionary with ``"state"`` and ``"param_groups"``, wherever it
+    stands) gets the state of the checkpoint's parameters, which a new optimizer has not made yet.
 
     Args:
-        state_dict: As `save` takes it. Objects with ``load_state_dict`` get their part by it; an
-            optimizer among them also gets the state that it makes at its first step only.
+        state_dict: As `save` takes it. Objects with ``load_state_dict`` get their part by it.
         checkpoint_id: A folder of `save` or of Hugging Face's libraries; an index or a safetensors
             file; or a file of `flambeau.save` or `torch.save`, which is read as a whole.
         storage_reader: A `FileSystemReader`, which names it too.
@@ -45,19 +45,17 @@ def load(
 
     Raises:
         CheckpointError: There is no complete checkpoint, a part is missing or damaged, or it lacks
-            entries or has tensors of other shapes. The message names all of these; nothing is
-            changed then. Only a failure while elements are read, as of a disk, leaves tensors
-            loaded and others not.
+            entries, has entries without a place, or tensors of other shapes. The message names all
+            of these; nothing is changed then. Only a failure while elements are read, as of a
+            disk, leaves tensors loaded and others not.
         ValueError: No path is given, or two entries have one name.
         OSError: The file cannot be read: ``FileNotFoundError`` if there is none.
     """
     path = path_of(checkpoint_id, storage_reader, "load()")
     states = with_state_dicts(state_dict)
-    with Checkpoint(path) as saved:
-        for key, owner in state_dict.items():
-            if is_stateful(owner):
-                states[key] = with_saved_state(owner, str(key), states[key], saved)
+    with Checkpoint(path) as saved, open_optimizers(states, state_dict, saved) as undoing:
         fill(states, saved)
+        undoing.pop_all()
     for key, owner in state_dict.items():
         if is_stateful(owner):
             owner.load_state_dict(states[key])

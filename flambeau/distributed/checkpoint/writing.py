@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from flambeau.checkpoint.atomic import atomic_write
+from flambeau.checkpoint.atomic import atomic_write, remove_temporaries
 from flambeau.checkpoint.errors import CheckpointError
 from flambeau.checkpoint.io import save as save_file
 from flambeau.checkpoint.parts import INDEX
@@ -31,6 +31,10 @@ __all__ = ["Snapshot", "write"]
 #: Seconds for which a process waits for the others to write their parts.
 PATIENCE = 1800.0
 _OURS = re.compile(r"(?:model-|values-|\.)[0-9a-f]{16}[-.].*(?:safetensors|pt|done|failed)")
+# The files that are written through temporary ones.
+_THROUGH_TEMPORARIES = (
+    rf"values-[0-9a-f]{{16}}[.]pt|[.][0-9a-f]{{16}}-\d+[.](?:done|failed)|{re.escape(INDEX)}"
+)
 # One save after another, so that none deletes the parts that another is writing.
 _turn = threading.Lock()
 
@@ -143,6 +147,7 @@ def _remove_others(folder: Path, token: str) -> None:
         stays = f"-{token}" in path.name and not path.name.startswith(".")
         if _OURS.fullmatch(path.name) and not stays:
             path.unlink(missing_ok=True)
+    remove_temporaries(folder, _THROUGH_TEMPORARIES, age=0)
 
 
 # Processes
