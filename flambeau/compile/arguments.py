@@ -130,6 +130,11 @@ def is_input(leaf: Any) -> bool:
     return type(leaf) is Tensor
 
 
+def is_on_meta(leaf: Any) -> bool:
+    """Whether a leaf is a tensor without elements."""
+    return isinstance(leaf, Tensor) and leaf.is_meta
+
+
 def stand_in(leaf: Tensor, cell: Cell) -> Tensor:
     """The tensor on ``cell`` that a traced function gets instead of the argument ``leaf``.
 

@@ -182,6 +182,9 @@ class CompiledFunction:
             )
             return self.function(*args, **kwargs)
         leaves, structure = arguments.flatten(args, kwargs)
+        if any(map(arguments.is_on_meta, leaves)):
+            # There is nothing to compute, so a program would save nothing.
+            return self.function(*args, **kwargs)
         try:
             key = (structure, arguments.signature(leaves), _modes())
         except TypeError as error:

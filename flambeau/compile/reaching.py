@@ -29,7 +29,10 @@ _MACHINERY = ("jax", "jaxlib")
 
 
 def reaches_trace(
-    value: Any, is_outside: Callable[[Any], bool], clean: dict[int, Any] | None = None
+    value: Any,
+    is_outside: Callable[[Any], bool],
+    clean: dict[int, Any] | None = None,
+    left_out: Iterable[int] = (),
 ) -> bool:
     """Whether ``value`` is, or refers to, a tracer or a stand-in.
 
@@ -37,10 +40,11 @@ def reaches_trace(
         value: Any object.
         is_outside: Whether an object existed before the trace.
         clean: Objects, by id, that are known to refer to none; new ones are added.
+        left_out: The ids of objects that do not count.
     """
     clean = {} if clean is None else clean
     visited: list[Any] = []
-    for each in led_to([value], is_outside, clean):
+    for each in led_to([value], is_outside, {*clean, *left_out} if left_out else clean):
         is_tensor = isinstance(each, Tensor) and type(each) not in OWN_PARTS
         each_value = each._cell.array if is_tensor else each
         if isinstance(each_value, Tracer) or type(each_value) in _STAND_INS:

@@ -11,7 +11,7 @@ from jax.core import Tracer
 
 from flambeau.compile import arguments, errors, exchanging, guard, settings, sharing
 from flambeau.compile.answers import Answer, Telling
-from flambeau.compile.containers import Watch
+from flambeau.compile.containers import Watch, leaves_in
 from flambeau.compile.contents import KINDS
 from flambeau.compile.hidden import hidden_objects
 from flambeau.compile.keeping import Keeping, Origin, Writer, drop_counters
@@ -423,7 +423,8 @@ class Recording(Results):
         value = slot.get()
         # A container that was found while the function ran may have been created by it.
         is_unknown = type(before) in KINDS and not self.trace.log.watches_in(before)
-        if is_unknown or not (isinstance(value, Tensor) or self._reaches_trace(value)):
+        holds_tensors = any(isinstance(each, Tensor) for each in leaves_in(value))
+        if is_unknown or not (holds_tensors or self._reaches_trace(value)):
             return [str(slot)]
         if isinstance(slot, Returned) and not isinstance(slot, Variable):
             raise errors.CompileError(
@@ -435,7 +436,9 @@ class Recording(Results):
         return []
 
     def _reaches_trace(self, value: Any) -> bool:
-        return reaches_trace(value, self.trace.reads_outside.knows)
+        # A tensor from outside whose data the function has exchanged gets its own back.
+        exchanged = {*map(id, self.trace.exchanged)}
+        return reaches_trace(value, self.trace.reads_outside.knows, left_out=exchanged)
 
     def _collect_active(self) -> tuple[list[Watch], list[str]]:
         """The watches over containers that change, and the names of those with counters."""

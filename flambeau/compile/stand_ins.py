@@ -241,6 +241,8 @@ def _subclass(kind: type) -> type:
     # Other changes depend on the content.
     methods = {**{name: _rewriting(name) for name in CHANGES[kind]}, **_OF_ALL, **particular}
     members = {name: _unless_inside(kind, name, each) for name, each in methods.items()}
+    # `type(stand_in)()` gives a new container of the original's class.
+    members["__new__"] = staticmethod(lambda cls, *args, **kwargs: kind(*args, **kwargs))
     return type(f"Traced{kind.__name__}", (kind,), members)
 
 

@@ -151,3 +151,12 @@ def test_a_new_handle_on_a_tensor_from_outside_shares_its_elements_at_each_call(
                 seen.append((result.tolist(), result is each, each._version))
         outcomes.append(seen)
     assert outcomes[1] == outcomes[0]
+
+
+def test_tensors_on_meta_run_eagerly():
+    layer = flambeau.nn.Linear(6, 3, device="meta")
+    x = flambeau.empty(4, 6, device="meta")
+    for function in (layer, lambda x: layer(x) * 2):
+        result = flambeau.compile(function)(x)
+        assert result.is_meta
+        assert result.shape == (4, 3)

@@ -104,3 +104,36 @@ def test_the_tensor_in_a_container_is_written_in_place():
     assert net.cache["k"].tolist() == [1.0, 2.0, 1.0, 1.0]
     assert net.cache["n"].item() == 3
     assert step.program_count == 1
+
+
+class Carried:
+    hidden = None
+
+
+@pytest.mark.parametrize("kind", [tuple, list])
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_tensors_in_a_container_are_taken_off_the_tape_at_each_call(kind, fullgraph):
+    weight = flambeau.ones(2, requires_grad=True)
+
+    def cut():
+        Carried.hidden = kind(each.detach() for each in Carried.hidden)
+
+    run = flambeau.compile(cut, fullgraph=fullgraph)
+    for call in range(3):
+        Carried.hidden = kind((weight * call, weight + call))
+        run()
+        assert [each.requires_grad for each in Carried.hidden] == [False, False]
+        assert [each.tolist() for each in Carried.hidden] == [[call] * 2, [call + 1] * 2]
+
+
+def test_tensors_from_outside_change_places_at_each_call():
+    def swap():
+        Carried.hidden = Carried.hidden[::-1]
+
+    run = flambeau.compile(swap)
+    for _ in range(3):
+        one, other = flambeau.ones(1), flambeau.zeros(1)
+        Carried.hidden = (one, other)
+        run()
+        assert Carried.hidden[0] is other
+        assert Carried.hidden[1] is one

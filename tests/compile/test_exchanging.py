@@ -518,3 +518,22 @@ def test_a_shape_on_the_tape_and_elements_cannot_both_be_changed_inside():
         flambeau.compile(function)(flambeau.ones(2, 2))
     assert tensor.grad_fn is not None
     assert not tensor._is_view()
+
+
+def test_data_may_be_exchanged_in_the_first_step_of_an_optimizer():
+    results = []
+    for compiled in (False, True):
+        weight = flambeau.nn.Parameter(flambeau.tensor([1.0, -0.05]))
+        optimizer = flambeau.optim.RMSprop([weight], lr=0.1)
+
+        def step(x, weight=weight, optimizer=optimizer):
+            optimizer.zero_grad()
+            (weight * x).sum().backward()
+            optimizer.step()
+            weight.data = weight.data.clamp(-0.1, 0.1)
+
+        run = flambeau.compile(step) if compiled else step
+        for scale in (1.0, -2.0, 3.0):
+            run(flambeau.ones(2) * scale)
+        results.append(weight.tolist())
+    assert results[0] == pytest.approx(results[1])

@@ -92,3 +92,21 @@ def test_the_numbers_of_containers_follow_from_what_is_the_same():
     equal = [[[1.0]], [[1.0]]]
     assert freeze(equal) == freeze([equal[0], equal[0]])
     assert sharing_in([equal]) != sharing_in([[equal[0], equal[0]]])
+
+
+@pytest.mark.parametrize("kind", [list, dict, deque])
+def test_the_class_of_a_container_makes_new_ones(kind):
+    class Losses:
+        def __init__(self):
+            self.members = kind()
+
+    losses = Losses()
+
+    def function(x):
+        return x * 2, type(losses.members)()
+
+    run = flambeau.compile(function)
+    for _ in range(2):
+        _, other = run(flambeau.ones(1))
+        assert type(other) is kind
+        assert other is not losses.members

@@ -76,16 +76,23 @@ def test_a_change_that_no_program_makes_is_refused():
     with pytest.raises(CompileError, match=r"GradScaler\._optimizers"):
         run(X)
     assert training.state() == before
+    training.step(X)
 
-    @flambeau.compile
-    def update(x):
+
+def test_the_next_scale_is_chosen_at_each_call():
+    eager, compiled = Training(), Training()
+
+    def update(training, x):
         training.unscale(x)
         training.scaler.update()
 
-    with pytest.raises(CompileError, match=r"GradScaler\._scale"):
-        update(X)
-    assert training.state() == before
-    training.step(X)
+    run = flambeau.compile(lambda x: update(compiled, x))
+    for scale in (1.0, float("inf"), 1.0):
+        update(eager, X * scale)
+        run(X * scale)
+        assert compiled.state() == eager.state()
+    assert run.program_count == 1
+    compiled.step(X)
 
 
 class Plain:
