@@ -22,14 +22,20 @@ from flambeau.ops.cpu_forms.plain_convolution import plain_convolution
 from flambeau.ops.cpu_forms.shared_product import shared_product
 from flambeau.ops.native import convolution as native
 from flambeau.ops.neural.correlation import LAYOUTS, cross_correlation
-from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded, taps
+from flambeau.ops.neural.taps import (
+    UNROLLED_TAPS,
+    Borders,
+    Numbers,
+    are_patches,
+    counts_of,
+    padded,
+    windows,
+)
 
 __all__: list[str] = []
 
 # Convolve up to this many groups one by one, more of them as one product of matrices.
 _SEPARATE_GROUPS = 8
-# A filter of more taps than this is not unrolled.
-_UNROLLED_TAPS = 64
 # Copy windows of up to this many elements, of all channels together: in XLA's kernel those
 # short products take twice as long. Longer ones only where there are outputs enough to pay for it.
 _SMALL_WINDOW, _LARGER_WINDOW = 36, 144
@@ -57,12 +63,19 @@ def convolve(
         return native.convolve(input, weight, stride, borders, dilation, groups)
     if not cpu_forms():
         return cross_correlation(input, weight, stride, borders, dilation, groups)
-    copied = is_small or math.prod(kernel) == 1 or _pays_to_copy_windows(weight, stride)
+    copied = (
+        is_small
+        or are_patches(kernel, stride, dilation)
+        or math.prod(kernel) == 1
+        or _pays_to_copy_windows(weight, stride)
+    )
     alone = groups > 1 or (len(weight) == 1 and not copied)
-    if alone and groups == input.shape[1] and math.prod(kernel) <= _UNROLLED_TAPS:
+    if alone and groups == input.shape[1] and math.prod(kernel) <= UNROLLED_TAPS:
         return _channel_by_channel(input, weight, stride, borders, dilation)
     if groups > _SEPARATE_GROUPS:
-        return _as_product(input, weight, stride, borders, dilation, groups)
+        if copied or math.prod(kernel) <= UNROLLED_TAPS:
+            return _as_product(input, weight, stride, borders, dilation, groups)
+        return _group_after_group(input, weight, stride, borders, dilation, groups)
     if groups > 1:
         parts = zip(jnp.split(input, groups, 1), jnp.split(weight, groups, 0), strict=True)
         return jnp.concatenate(
@@ -123,16 +136,30 @@ def _as_product(
     """One product of matrices for each group and sample: filters by the windows' elements."""
     kernel = weight.shape[2:]
     counts = counts_of(input, kernel, stride, borders, dilation)
-    found = taps(padded(input, borders), kernel, counts, stride, dilation)
-    windows = jnp.stack(found, 2) if len(found) > 1 else found[0]
+    found = windows(padded(input, borders), kernel, counts, stride, dilation)
     if groups == 1:
         filters = weight.reshape(weight.shape[0], math.prod(weight.shape[1:]))
-        windows = windows.reshape(input.shape[0], filters.shape[1], math.prod(counts))
+        found = found.reshape(input.shape[0], filters.shape[1], math.prod(counts))
     else:
         filters = weight.reshape(groups, weight.shape[0] // groups, math.prod(weight.shape[1:]))
-        windows = windows.reshape(input.shape[0], groups, filters.shape[2], math.prod(counts))
-    product = shared_product(filters, windows)
+        found = found.reshape(input.shape[0], groups, filters.shape[2], math.prod(counts))
+    product = shared_product(filters, found)
     return product.reshape(input.shape[0], weight.shape[0], *counts)
+
+
+def _group_after_group(
+    input: Any, weight: Any, stride: Numbers, borders: Borders, dilation: Numbers, groups: int
+) -> Any:
+    """The groups in a loop, which is compiled once for all of them."""
+    batch, channels, *spatial = input.shape
+    parts = input.reshape(batch, groups, channels // groups, *spatial).swapaxes(0, 1)
+    filters = weight.reshape(groups, len(weight) // groups, *weight.shape[1:])
+
+    def of_one(pair: tuple[Any, Any]) -> Any:
+        return convolve(pair[0], pair[1], stride, borders, dilation, 1)
+
+    found = lax.map(of_one, (parts, filters)).swapaxes(0, 1)
+    return found.reshape(batch, len(weight), *found.shape[3:])
 
 
 def _slice_by_slice(
@@ -140,7 +167,8 @@ def _slice_by_slice(
 ) -> Any:
     """A 3-d convolution as a 2-d one."""
     geometry = volumes.Geometry(input.shape, weight.shape, stride, tuple(borders), dilation)
-    if stride[0] == 1 and weight.shape[0] <= weight.shape[1]:
+    outputs, inputs, depth = weight.shape[:3]
+    if stride[0] == 1 and outputs <= inputs and depth <= UNROLLED_TAPS:
         return volumes.in_one_step(input, weight, geometry)
     return volumes.slices_as_channels(input, weight, geometry)
 

@@ -18,7 +18,7 @@ from jax import lax
 
 from flambeau.core.compiler import cores
 from flambeau.ops.cpu_forms.trilinear import trilinear
-from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded
+from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded, windows_along
 
 __all__: list[str] = []
 
@@ -227,8 +227,8 @@ def _without_the_last_row(images: Any, filters: Any, border: tuple[int, int]) ->
         return most
     rows = filters[:, :, last + 1 - reached :]
     width = filters.shape[3]
-    places = jnp.stack([images[:, :, last, at : at + width] for at in range(most.shape[3])])
-    rest = lax.rev(jnp.einsum("tcnw,knrw->ckrt", places, rows), (2,))
+    places = windows_along(images[:, :, last], 2, most.shape[3], width, 1, 1)
+    rest = lax.rev(jnp.einsum("cntw,knrw->ckrt", places, rows), (2,))
     return most + jnp.pad(rest, ((0, 0), (0, 0), (before, 0), (0, 0)))
 
 

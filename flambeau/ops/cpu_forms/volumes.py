@@ -17,7 +17,7 @@ from jax import lax
 
 from flambeau.ops.cpu_forms.plain_convolution import plain_convolution
 from flambeau.ops.cpu_forms.trilinear import trilinear
-from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded, taps
+from flambeau.ops.neural.taps import Borders, Numbers, counts_of, padded, windows_along
 
 
 class Geometry(NamedTuple):
@@ -54,11 +54,8 @@ def slices_as_channels(input: Any, filters: Any, geometry: Geometry) -> Any:
     outputs, _, depth, *kernel = filters.shape
     count = geometry.depth(input)
     input = padded(input, [geometry.borders[0], (0, 0), (0, 0)])
-    # As dimensions (N, C, H, W, D), of which the windows go along the last.
-    rows = jnp.moveaxis(input, 2, -1)
-    rows = taps(rows, (depth,), (count,), geometry.stride[:1], geometry.dilation[:1])
-    slices = jnp.moveaxis(jnp.stack(rows, 2), -1, 1)
-    slices = slices.reshape(batch * count, channels * depth, *input.shape[3:])
+    rows = windows_along(input, 2, depth, count, geometry.stride[0], geometry.dilation[0])
+    slices = jnp.moveaxis(rows, 3, 1).reshape(batch * count, channels * depth, *input.shape[3:])
     found = geometry.planes(slices, filters.reshape(outputs, channels * depth, *kernel))
     return jnp.moveaxis(found.reshape(batch, count, *found.shape[1:]), 1, 2)
 

@@ -19,10 +19,9 @@ __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
 
 def _columns(input: Any, windows: Windows) -> Any:
     """``(..., C, H, W)`` as ``(..., C * taps, windows)``."""
-    taps = windows.taps(input, jnp.zeros((), input.dtype))
-    stacked = jnp.stack(taps, -3)
-    lead = input.shape[:-3]
-    return stacked.reshape((*lead, input.shape[-3] * len(taps), math.prod(windows.outputs)))
+    found = windows.all(input, jnp.zeros((), input.dtype))
+    *lead, channels, taps = found.shape[:-2]
+    return found.reshape((*lead, channels * taps, math.prod(windows.outputs)))
 
 
 @op(node="Im2ColBackward0", linear=True)

@@ -2,14 +2,14 @@
 
 Interpolation along one dimension is a matrix that does not depend on the image, so it is worked out
 with NumPy when an operator is traced, in the precision of the image as PyTorch does it. What runs
-is one matrix product per dimension.
+is one matrix product per dimension, or, where the matrix would be large, a sum over neighbours.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,9 +22,38 @@ from flambeau.ops.derivatives import moved
 
 __all__: list[str] = []
 
-Matrix: TypeAlias = NDArray[Any]
 # For each spatial dimension the factor that the caller gave, or None where only the size was given.
 Scales: TypeAlias = tuple[Any, ...]
+
+# Larger matrices would be mostly zeros, and take up the memory.
+_LARGEST_MATRIX = 1 << 22
+
+
+class Neighbours(NamedTuple):
+    """The inputs that each output is a sum of, along one dimension.
+
+    Attributes:
+        places: ``(outputs, width)``: positions in the input.
+        weights: ``(outputs, width)``: their factors.
+    """
+
+    places: NDArray[np.int64]
+    weights: NDArray[Any]
+
+    def summed(self, array: Any, axis: int) -> Any:
+        """``array`` with the outputs in the place of dimension ``axis``."""
+        outputs, width = self.places.shape
+        if outputs * array.shape[axis] > _LARGEST_MATRIX:
+            shape = *array.shape[:axis], outputs, width, *array.shape[axis + 1 :]
+            taken = jnp.take(array, self.places.reshape(-1), axis, mode="clip").reshape(shape)
+            after = (1,) * (array.ndim - axis - 1)
+            return jnp.sum(taken * self.weights.reshape(outputs, width, *after), axis + 1)
+        matrix = np.zeros((outputs, array.shape[axis]), self.weights.dtype)
+        np.add.at(matrix, (np.arange(outputs)[:, None], self.places), self.weights)
+        product = lax.dot_general(
+            array, matrix, (((axis,), (1,)), ((), ())), precision=lax.Precision.HIGHEST
+        )
+        return jnp.moveaxis(product, -1, axis)
 
 
 def _step(size: int, outputs: int, align_corners: bool, scale: Any, number: Any) -> Any:
@@ -53,17 +82,15 @@ def _centers(size: int, outputs: int, align_corners: bool, scale: Any, number: A
     return (places + number(0.5)) * step - number(0.5)
 
 
-def linear_matrix(size: int, outputs: int, align_corners: bool, scale: Any, number: Any) -> Matrix:
-    """``(outputs, size)``: each output between its two neighbours."""
+def between_two(
+    size: int, outputs: int, align_corners: bool, scale: Any, number: Any
+) -> Neighbours:
+    """Each output between its two neighbours."""
     centers = np.maximum(_centers(size, outputs, align_corners, scale, number), number(0))
     left = np.minimum(centers.astype(np.int64), size - 1)
     right = np.minimum(left + 1, size - 1)
     share = np.clip(centers - left, 0, 1).astype(number)
-    matrix = np.zeros((outputs, size), number)
-    rows = np.arange(outputs)
-    np.add.at(matrix, (rows, left), number(1) - share)
-    np.add.at(matrix, (rows, right), share)
-    return matrix
+    return Neighbours(np.stack([left, right], 1), np.stack([number(1) - share, share], 1))
 
 
 def cubic_weight(distance: Any, a: float) -> Any:
@@ -77,16 +104,13 @@ def cubic_weight(distance: Any, a: float) -> Any:
     return np.where(x <= 1, near, np.where(x < 2, far, 0))
 
 
-def cubic_matrix(size: int, outputs: int, align_corners: bool, scale: Any, number: Any) -> Matrix:
-    """``(outputs, size)``: each output from four neighbours, the edges repeated."""
-    centers = _centers(size, outputs, align_corners, scale, number)
-    first = np.floor(centers).astype(np.int64)
-    matrix = np.zeros((outputs, size), number)
-    rows = np.arange(outputs)
-    for offset in (-1, 0, 1, 2):
-        weights = cubic_weight((centers - first) - number(offset), -0.75)
-        np.add.at(matrix, (rows, np.clip(first + offset, 0, size - 1)), weights.astype(number))
-    return matrix
+def among_four(size: int, outputs: int, align_corners: bool, scale: Any, number: Any) -> Neighbours:
+    """Each output from four neighbours, the edges repeated."""
+    centers = _centers(size, outputs, align_corners, scale, number)[:, None]
+    offsets = np.arange(-1, 3, dtype=number)
+    first = np.floor(centers)
+    weights = cubic_weight((centers - first) - offsets, -0.75).astype(number)
+    return Neighbours(np.clip(first + offsets, 0, size - 1).astype(np.int64), weights)
 
 
 def _triangle(distance: Any) -> Any:
@@ -101,7 +125,7 @@ def _lanczos(distance: Any) -> Any:
     return np.where(np.abs(distance) < 3, np.sinc(distance) * np.sinc(distance / 3), 0)
 
 
-# The kernels of `antialiased_matrix`, and how far they reach.
+# The kernels of `antialiased`, and how far they reach.
 _KERNELS: dict[str, tuple[Callable[..., Any], int]] = {
     "linear": (_triangle, 1),
     "cubic": (_smooth_cubic, 2),
@@ -109,10 +133,10 @@ _KERNELS: dict[str, tuple[Callable[..., Any], int]] = {
 }
 
 
-def antialiased_matrix(
+def antialiased(
     size: int, outputs: int, align_corners: bool, scale: Any, number: Any, mode: str
-) -> Matrix:
-    """``(outputs, size)``: kernels as wide as the outputs lie apart, as Pillow has them."""
+) -> Neighbours:
+    """Kernels as wide as the outputs lie apart, as Pillow has them."""
     kernel, reach = _KERNELS[mode]
     step = _step(size, outputs, align_corners, scale, number)
     width = max(step, number(1))
@@ -120,11 +144,11 @@ def antialiased_matrix(
     centers = step * (np.arange(outputs, dtype=number) + number(0.5))
     first = np.maximum((centers - support + number(0.5)).astype(np.int64), 0)
     last = np.minimum((centers + support + number(0.5)).astype(np.int64), size)
-    places = np.arange(size)
+    places = first[:, None] + np.arange((last - first).max())
     weights = kernel((places + number(0.5) - centers[:, None]) / width)
-    inside = (places >= first[:, None]) & (places < last[:, None])
-    weights = np.where(inside, weights, 0)
-    return (weights / weights.sum(1, keepdims=True)).astype(number)
+    weights = np.where(places < last[:, None], weights, 0)
+    weights = (weights / weights.sum(1, keepdims=True)).astype(number)
+    return Neighbours(np.minimum(places, size - 1), weights)
 
 
 def _checked_sizes(input: Any, sizes: tuple[int, ...]) -> None:
@@ -190,13 +214,10 @@ def interpolate_smoothly(
             continue
         arguments = (size, outputs, align_corners, scale, number)
         if antialias:
-            matrix = antialiased_matrix(*arguments, mode)
+            neighbours = antialiased(*arguments, mode)
         else:
-            matrix = linear_matrix(*arguments) if mode == "linear" else cubic_matrix(*arguments)
-        product = lax.dot_general(
-            found, matrix, (((2 + i,), (1,)), ((), ())), precision=lax.Precision.HIGHEST
-        )
-        found = jnp.moveaxis(product, -1, 2 + i)
+            neighbours = (between_two if mode == "linear" else among_four)(*arguments)
+        found = neighbours.summed(found, 2 + i)
     if discrete:
         limits = jnp.iinfo(input.dtype)
         found = jnp.clip(jnp.round(found), limits.min, limits.max)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any, TypeAlias
 
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 Numbers: TypeAlias = tuple[int, ...]
 Borders: TypeAlias = list[tuple[int, int]]
+
+# With more taps than this, their number must not be that of operations: XLA compiles for minutes.
+UNROLLED_TAPS = 64
+# The same where the taps are copied side by side, and for those along one dimension.
+_COPIED_TAPS, _FEW_SLICES = 36, 16
 
 
 def taps(
@@ -35,6 +42,75 @@ def taps(
         stops = tuple(a + (n - 1) * s + 1 for a, n, s in zip(starts, outputs, stride, strict=True))
         found.append(lax.slice(array, (0,) * len(lead) + starts, lead + stops, steps))
     return found
+
+
+def windows(
+    array: Any, kernel: Numbers, outputs: Numbers, stride: Numbers, dilation: Numbers
+) -> Any:
+    """All windows, as ``(..., taps, *outputs)``, the last dimension of the window counting fastest.
+
+    The number of operations does not grow with the kernel. The arguments are those of `taps`.
+    """
+    spatial = len(kernel)
+    lead = array.ndim - spatial
+    if math.prod(kernel) <= _COPIED_TAPS and not are_patches(kernel, stride, dilation):
+        return jnp.stack(taps(array, kernel, outputs, stride, dilation), lead)
+    for i in reversed(range(spatial)):
+        array = windows_along(array, lead + i, kernel[i], outputs[i], stride[i], dilation[i])
+    order = (*range(lead), *range(lead, array.ndim, 2), *range(lead + 1, array.ndim, 2))
+    return array.transpose(order).reshape(*array.shape[:lead], math.prod(kernel), *outputs)
+
+
+def are_patches(kernel: Numbers, stride: Numbers, dilation: Numbers) -> bool:
+    """Whether no two windows share an element."""
+    return max(dilation) == 1 and all(k <= s for k, s in zip(kernel, stride, strict=True))
+
+
+def windows_along(array: Any, axis: int, size: int, count: int, step: int, gap: int) -> Any:
+    """The windows along one dimension, which becomes ``(size, count)``.
+
+    Args:
+        array: Padded.
+        axis: The dimension.
+        size: How many elements a window has.
+        count: How many windows there are.
+        step: From window to window.
+        gap: From element to element of a window.
+    """
+    reach = (count - 1) * step + (size - 1) * gap + 1
+    array = lax.slice_in_dim(array, 0, reach, axis=axis)
+    if gap > 1 or step == 1 or step < size <= _FEW_SLICES:
+        return _shifted(array, axis, size, count, step, gap)
+    # Cut into cells of one stride: a window is a few cells side by side.
+    cells = -(-size // step)
+    room = [(0, 0, 0)] * array.ndim
+    room[axis] = (0, (count + cells - 1) * step - reach, 0)
+    array = lax.pad(array, np.zeros((), array.dtype), room)
+    split = array.reshape(*array.shape[:axis], -1, step, *array.shape[axis + 1 :])
+    found = jnp.moveaxis(_shifted(split, axis, cells, count, 1, 1), axis + 2, axis + 1)
+    found = found.reshape(*array.shape[:axis], cells * step, count, *array.shape[axis + 1 :])
+    return lax.slice_in_dim(found, 0, size, axis=axis)
+
+
+def _shifted(array: Any, axis: int, size: int, count: int, step: int, gap: int) -> Any:
+    """`windows_along` of an array that reaches as far as the windows do."""
+    if count < size:
+        return jnp.swapaxes(_shifted(array, axis, count, size, gap, step), axis, axis + 1)
+    width = (count - 1) * step + 1
+    if size <= _FEW_SLICES:
+        rows = [
+            lax.slice_in_dim(array, at, at + width, step, axis) for at in range(0, size * gap, gap)
+        ]
+        return jnp.stack(rows, axis)
+    # Copies one behind the other, read as rows that are longer by the gap, shift by it.
+    before, length, after = array.shape[:axis], array.shape[axis], array.shape[axis + 1 :]
+    copies = jnp.broadcast_to(jnp.expand_dims(array, axis), (*before, size, length, *after))
+    copies = copies.reshape(*before, size * length, *after)
+    room = [(0, 0, 0)] * array.ndim
+    room[axis] = (0, size * gap, 0)
+    copies = lax.pad(copies, np.zeros((), array.dtype), room)
+    rows = copies.reshape(*before, size, length + gap, *after)
+    return lax.slice_in_dim(rows, 0, width, step, axis + 1)
 
 
 def padded(input: Any, borders: Borders, spread: Numbers | None = None) -> Any:

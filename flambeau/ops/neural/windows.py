@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from flambeau.ops.neural.convolution import per_dimension
-from flambeau.ops.neural.taps import taps
+from flambeau.ops.neural.taps import UNROLLED_TAPS, taps, windows
 
 __all__: list[str] = []
 
@@ -114,19 +114,15 @@ class Windows:
             self.padded(input, value), self.kernel, self.outputs, self.stride, self.dilation
         )
 
+    def all(self, input: Any, value: Any) -> Any:
+        """All windows: ``(..., taps, *outputs)``."""
+        return windows(
+            self.padded(input, value), self.kernel, self.outputs, self.stride, self.dilation
+        )
+
     def gathered(self, input: Any, value: Any) -> Any:
         """All windows, flattened: ``(..., *outputs, taps)``."""
-        padded = self.padded(input, value)
-        for i in range(self.spatial):
-            axis = padded.ndim - self.spatial + i
-            places = self.positions(i) + self.padding[i]
-            padded = jnp.take(padded, places.reshape(-1), axis=axis)
-        lead = padded.shape[: -self.spatial]
-        pairs = itertools.chain(*zip(self.outputs, self.kernel, strict=True))
-        split = padded.reshape(lead + tuple(pairs))
-        n = len(lead)
-        order = (*range(n), *range(n, split.ndim, 2), *range(n + 1, split.ndim, 2))
-        return split.transpose(order).reshape((*lead, *self.outputs, math.prod(self.kernel)))
+        return jnp.moveaxis(self.all(input, value), input.ndim - self.spatial, -1)
 
     def pick(self, input: Any, place: Any) -> Any:
         """From each window the element at its ``place``, a number as `taps` counts them.
@@ -135,6 +131,9 @@ class Windows:
         gradient, reads: each element of the input looks at the windows that it is in. The other
         way round, each window adds to its elements, takes XLA several times as long on the CPU.
         """
+        if math.prod(self.kernel) > UNROLLED_TAPS:
+            found = self.gathered(input, np.zeros((), input.dtype))
+            return jnp.take_along_axis(found, place[..., None], -1)[..., 0]
         lead = input.ndim - self.spatial
         reach = [
             (k - 1) * d // s

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+
 import jax
 import numpy as np
 import pytest
@@ -35,6 +38,19 @@ CONVOLUTIONS = {
     "three dimensions": (
         (2, 4, 5, 6, 7), (4, 4, 2, 3, 2), (2, 1, 2), [(1, 0), (1, 1), (0, 1)], (2, 1, 1), 1,
     ),
+    "patches": ((2, 3, 23, 20), (5, 3, 7, 8), (7, 9), [(0, 0), (0, 3)], (1, 1), 1),
+    "patches of groups": ((2, 6, 20, 20), (6, 2, 10, 10), (10, 10), [(1, -1)] * 2, (1, 1), 3),
+    "patches of volumes": (
+        (1, 2, 9, 8, 10), (3, 2, 4, 4, 5), (4, 4, 5), [(0, 0)] * 3, (1, 1, 1), 1,
+    ),
+    "long strides": ((2, 1, 165), (20, 1, 45), (41,), [(0, 0)], (1,), 1),
+    "as long as half of the rows": ((2, 1, 80), (40, 1, 40), (1,), [(2, 0)], (1,), 1),
+    "long and dilated": ((2, 1, 120), (40, 1, 40), (2,), [(0, 1)], (2,), 1),
+    "long, a group for each channel": ((2, 12, 90), (24, 1, 70), (2,), [(9, 8)], (1,), 12),
+    "long, many groups": ((2, 18, 24, 9), (18, 2, 9, 8), (1, 1), [(4, 4), (4, 3)], (1, 1), 9),
+    "a deep window": (
+        (1, 3, 70, 2, 3), (2, 3, 66, 2, 2), (1, 1, 1), [(0, 0), (0, 1), (0, 0)], (1, 1, 1), 1,
+    ),
 }  # fmt: skip
 TRANSPOSED = {
     "stride divides the kernel": ((2, 3, 5), (3, 4, 4), (2,), [(1, 1)], (1,), 1),
@@ -47,7 +63,11 @@ TRANSPOSED = {
     "three dimensions": (
         (1, 2, 3, 4, 3), (2, 3, 3, 2, 4), (2, 1, 2), [(1, 0), (0, 0), (1, 1)], (1, 1, 1), 1,
     ),
+    "patches": ((2, 3, 2, 3), (3, 4, 9, 8), (9, 8), [(0, 0), (1, 0)], (1, 1), 1),
+    "long, many groups": ((2, 9, 5, 3), (9, 2, 9, 17), (1, 2), [(1, 0), (0, 1)], (1, 1), 9),
 }  # fmt: skip
+# Of how many operations a program may be, with the gradients: those that are unrolled are counted.
+_MOST_OPERATIONS = 3000
 
 
 def _value_and_gradients(function, shapes, arguments):
@@ -103,3 +123,44 @@ def test_windows_are_not_copied_without_measure(channels):
     memory = compiled.memory_analysis()
     kept = memory.argument_size_in_bytes + memory.output_size_in_bytes
     assert memory.temp_size_in_bytes < 15 * kept
+
+
+def _operations(function, shapes, arguments):
+    """How many operations the program for the value and the gradients has."""
+
+    def run(input, weight):
+        result, pull = jax.vjp(lambda x, w: function(x, w, *arguments), input, weight)
+        return pull(jax.numpy.cos(result))
+
+    arrays = (jax.ShapeDtypeStruct(each, np.float32) for each in shapes)
+    return jax.jit(run).lower(*arrays).as_text().count(" = ")
+
+
+def _geometries(spatial, sizes):
+    """Kernels of all ``sizes``, under each way to step over and to see an image."""
+    for size in sizes:
+        for stride in sorted({1, 2, size // 2 or 1, size, size + 3}):
+            for dilation, groups, inputs, outputs in itertools.product(
+                (1, 3), (1, 4, 12), (12, 24), (24, 12, 48)
+            ):
+                # One window, few, and many.
+                for more in (0, 3 * stride, 40):
+                    kernel, extent = (size,) * spatial, dilation * (size - 1) + 1
+                    input = (2, inputs, *(extent + more,) * spatial)
+                    weight = (outputs, inputs // groups, *kernel)
+                    yield input, weight, (stride,) * spatial, (dilation,) * spatial, groups
+
+
+@pytest.mark.parametrize(
+    ("spatial", "sizes"), [(1, (8, 64, 65, 475)), (2, (8, 9, 32)), (3, (4, 5, 16))]
+)
+def test_programs_do_not_grow_with_the_kernel(monkeypatch, spatial, sizes):
+    monkeypatch.setattr(forms, "cpu_forms", lambda: True)
+    cases = list(_geometries(spatial, sizes))
+    for input, weight, stride, dilation, groups in random.Random(spatial).sample(cases, 12):
+        arguments = stride, [(1, 0)] * spatial, dilation, groups
+        count = _operations(forms.convolve, (input, weight), arguments)
+        assert count < _MOST_OPERATIONS, (input, weight, arguments)
+        weight = (input[1], *weight[1:])
+        count = _operations(forms.convolve_transposed, (input, weight), arguments)
+        assert count < _MOST_OPERATIONS, (input, weight, arguments)
