@@ -65,6 +65,15 @@ class TestMeeting:
         found = rendezvous.meeting(f"tcp://{host}:99", 0, 2)
         assert found.bind_address == f"{'127.0.0.1' if host == 'localhost' else host}:99"
 
+    def test_process_0_listens_at_its_address_alone_where_that_is_a_number(self):
+        assert rendezvous.meeting("tcp://127.0.0.1:9", 0, 2).bind_address == "127.0.0.1:9"
+        assert rendezvous.meeting("tcp://192.0.2.1:9", 0, 2).bind_address is None
+        assert rendezvous.meeting("tcp://example.invalid:9", 0, 2).bind_address is None
+
+    def test_an_address_of_ipv6_needs_no_brackets(self, monkeypatch):
+        self.set(monkeypatch, RANK="1", WORLD_SIZE="2", MASTER_ADDR="fe80::2", MASTER_PORT="99")
+        assert rendezvous.meeting(None, -1, -1).address == "[fe80::2]:99"
+
     def test_an_address_says_it_all(self):
         assert rendezvous.meeting("tcp://a:7?rank=1&world_size=3", -1, -1)[:3] == (1, 3, "a:7")
 

@@ -1,12 +1,17 @@
 """Stores of values that processes share; each holds what PyTorch's documentation says of it."""
 
+import contextlib
 import datetime as dt
+import gc
+import json
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -153,16 +158,127 @@ def test_nobody_listens_or_nobody_comes():
         TCPStore("127.0.0.1", 0, 2, is_master=True, timeout=SOON)
 
 
-def test_a_client_that_sends_something_else_harms_nobody():
+def _garbage():
+    """What strangers send to a server: words of other protocols, halves, and random bytes."""
+    random = Random(0)
+    whole = b'["set", ["a"], "x"]'
+    messages = [
+        b"GET / HTTP/1.1\r\n\r\n", b"", b"\0", b"\0\0\0\x05[", b"\xff" * 40,
+        *(
+            struct.pack("!I", len(each)) + each
+            for each in (
+                b"[" * 100_000, b"{\"a\":" * 100_000, b"9" * 10_000, b"17", b"[]", b"{}", b"null",
+                b"\xff\xfe", b'["drop", ["a"]]', b'["set", [], "x"]', b'["set", "a", "x"]',
+                b'["set", [3], "x"]', b'["set", ["a"]]', b'["set", ["a"], 3]',
+                b'["set", ["a"], "x", 4]',
+                b'["set", ["a"], "\\ud800"]', b'["add", ["a"], "1"]', b'["add", ["a"], 1e999]',
+                b'[["set"], ["a"], "x"]', b'["__class__", ["a"]]', b'["compare_set", ["a"], "1"]',
+            )
+        ),
+        struct.pack("!I", (1 << 28) + 1),
+    ]  # fmt: skip
+    for _ in range(40):
+        message = bytearray(struct.pack("!I", len(whole)) + whole)
+        for _ in range(random.randrange(1, 4)):
+            message[random.randrange(len(message))] = random.randrange(256)
+        messages += [random.randbytes(random.randrange(60)), bytes(message)]
+        messages.append(bytes(message)[: random.randrange(len(message))])
+    return messages
+
+
+def test_strangers_harm_nobody(capfd):
+    store = TCPStore("127.0.0.1", 0, is_master=True, timeout=dt.timedelta(seconds=20))
+    store.set("kept", "1")
+    with contextlib.ExitStack() as strangers:
+        for number, message in enumerate(_garbage()):
+            stranger = socket.create_connection(("127.0.0.1", store.port))
+            # Half of them stay, and say no more.
+            strangers.enter_context(stranger)
+            stranger.sendall(message)
+            if number % 2:
+                stranger.close()
+        began = time.monotonic()
+        assert store.get("kept") == b"1"
+        assert TCPStore("127.0.0.1", store.port).add("n", 1) == 1
+        assert time.monotonic() - began < 10
+    assert capfd.readouterr().err == ""
+
+
+def test_a_client_that_reads_no_answers_keeps_nobody_waiting():
     store = TCPStore("127.0.0.1", 0, is_master=True)
+    store.set("long", "x" * (1 << 22))
+    ask = json.dumps(["read", ["long"]]).encode()
     with socket.create_connection(("127.0.0.1", store.port)) as stranger:
-        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
-    other = TCPStore("127.0.0.1", store.port)
-    other._connection.send_bytes(b"17")
-    with pytest.raises(DistNetworkError, match="does not answer any more"):
-        other.get("a")
+        for _ in range(8):
+            stranger.sendall(struct.pack("!I", len(ask)) + ask)
+        began = time.monotonic()
+        assert store.add("n", 1) == 1
+        assert time.monotonic() - began < 10
+
+
+def test_requests_that_fail_say_why_and_leave_the_connection():
+    store = TCPStore("127.0.0.1", 0, is_master=True)
+    store.set("a", "word")
+    with pytest.raises(DistStoreError, match="'a', whose value is no number: b'word'"):
+        store.add("a", 1)
+    with pytest.raises(TypeError, match="keys are str, got int: 3"):
+        store.set(3, "x")
+    assert store.get("a") == b"word"
+
+
+def test_a_server_that_does_not_answer_is_an_error_within_the_timeout():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        began = time.monotonic()
+        with pytest.raises(DistNetworkError, match="does not answer any more: timed out"):
+            TCPStore("127.0.0.1", port, timeout=dt.timedelta(seconds=0.3))
+        assert time.monotonic() - began < 10
+
+
+def test_a_late_answer_is_not_that_of_the_next_question():
+    store = TCPStore("127.0.0.1", 0, is_master=True)
+    with store_that_is_held(store):
+        with pytest.raises(DistNetworkError, match="does not answer any more"):
+            TCPStore("127.0.0.1", store.port, timeout=dt.timedelta(seconds=0.3))
+        store.set_timeout(dt.timedelta(seconds=0.3))
+        with pytest.raises(DistNetworkError, match="does not answer any more"):
+            store.add("n", 5)
+    store.set_timeout(dt.timedelta(seconds=20))
+    store.set("b", "2")
+    assert store.get("b") == b"2"
+    assert store.check(["b"])
+
+
+@contextlib.contextmanager
+def store_that_is_held(store):
+    """A block in which the server of a store gives no answers."""
+    (server,) = (
+        each for each in gc.get_objects() if type(each).__name__ == "_Server"
+        and each.port == store.port
+    )  # fmt: skip
+    with server._store._lock:
+        yield
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1]", "localhost", "127.0.0.1"])
+def test_the_server_listens_at_its_address_alone(host):
+    if ":" in host and not _has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    store = TCPStore(host, 0, is_master=True)
     store.set("a", "1")
-    assert store.get("a") == b"1"
+    assert TCPStore(host, store.port).get("a") == b"1"
+    elsewhere = "127.0.0.1" if ":" in host else "127.0.0.2"
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection((elsewhere, store.port), timeout=5)
+
+
+def _has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
 
 
 def test_the_end_of_the_server_is_an_error():

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
 
 import numpy as np
 from jax.experimental import multihost_utils
 
 from flambeau.core import spanning
 from flambeau.core.modes import no_grad
-from flambeau.distributed.objects import all_gather_object
-from flambeau.distributed.process_group import get_rank, get_world_size, is_initialized
+from flambeau.distributed.process_group import (
+    get_rank,
+    get_world_size,
+    group_or_world,
+    is_initialized,
+)
 from flambeau.distributed.tensor.modules import members
 from flambeau.distributed.tensor.spreading import lies
 from flambeau.nn.module import Module
@@ -30,10 +34,11 @@ def make_alike(module: Module) -> None:
     named = {
         name: each for name, each in members(module) if lies(each) is None and not each.is_meta
     }
-    mine = [(name, [*each.shape], str(each.dtype)) for name, each in named.items()]
-    all_of_them: list[Any] = [None] * get_world_size()
-    all_gather_object(all_of_them, mine)
-    for rank, theirs in enumerate(all_of_them):
+    mine = [[name, [*each.shape], str(each.dtype)] for name, each in named.items()]
+    channel = group_or_world(None).channel
+    said = json.dumps(mine).encode()
+    all_of_them = [said] if channel is None else channel.exchange(said, "make_alike()")
+    for rank, theirs in enumerate(map(json.loads, all_of_them)):
         if theirs != mine:
             other = next((e for e in theirs if e not in mine), f"{len(theirs)} tensors")
             own = next((e for e in mine if e not in theirs), f"{len(mine)} tensors")

@@ -1,4 +1,9 @@
-"""Python objects that processes give each other, by way of the first process's memory."""
+"""Python objects that processes give each other, by way of the first process's memory.
+
+They are pickled, as PyTorch does it: whoever can write to that memory, which is whoever reaches the
+first process's port, runs code in the processes that read them. Nothing else between processes is
+pickled.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +42,8 @@ def all_gather_object(object_list: MutableSequence[Any], obj: Any, group: Any = 
     found = member(group)
     if found is not None:
         check_count(object_list, found.size(), "object_list")
-        object_list[:] = _exchanged(found, obj, "all_gather_object()")
+        given = _exchanged(found, obj, "all_gather_object()")
+        object_list[:] = map(pickle.loads, given)
 
 
 def gather_object(
@@ -67,7 +73,7 @@ def gather_object(
     everything = _exchanged(found, obj, f"gather_object() to {place}")
     if object_gather_list:
         check_count(object_gather_list, found.size(), "object_gather_list")
-        object_gather_list[:] = everything
+        object_gather_list[:] = map(pickle.loads, everything)
 
 
 def broadcast_object_list(
@@ -94,7 +100,7 @@ def broadcast_object_list(
     if found is None:
         return
     mine = [*object_list] if found.rank() == place else None
-    given = _exchanged(found, mine, f"broadcast_object_list() from {place}")[place]
+    given = pickle.loads(_exchanged(found, mine, f"broadcast_object_list() from {place}")[place])
     if len(given) != len(object_list):
         raise ValueError(
             f"object_list has {len(object_list)} places, but process {place} gives {len(given)}"
@@ -130,12 +136,11 @@ def scatter_object_list(
     if is_source:
         check_count(scatter_object_input_list or [], size_of(group), "scatter_object_input_list")
     mine = scatter_object_input_list if is_source else None
-    given = _exchanged(found, mine, f"scatter_object_list() from {place}")[place]
+    given = pickle.loads(_exchanged(found, mine, f"scatter_object_list() from {place}")[place])
     scatter_object_output_list[0] = given[rank_in(group)]
 
 
-def _exchanged(group: ProcessGroup, mine: Any, operation: str) -> list[Any]:
+def _exchanged(group: ProcessGroup, mine: Any, operation: str) -> list[bytes]:
+    """The pickled object of each process; only those that are asked for are read."""
     sent = pickle.dumps(mine)
-    if group.channel is None:
-        return [pickle.loads(sent)]
-    return [pickle.loads(each) for each in group.channel.exchange(sent, operation)]
+    return [sent] if group.channel is None else group.channel.exchange(sent, operation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import pickle
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +21,8 @@ from flambeau.ops.from_data import from_numpy
 
 __all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
 
+# The name of a message's part that says the dtype and the shape, and the longest that is shown.
+_KIND, _LONGEST_KIND = "kind", 100
 # How many tensors have gone each way.
 _sent: dict[str, int] = {}
 _received: dict[str, int] = {}
@@ -54,8 +56,9 @@ def send(
     if place == found.rank():
         raise ValueError("Invalid destination rank: dst is the rank of this process itself")
     key = _next_key(_sent, found, found.rank(), place, tag)
-    elements = array_of(tensor.detach())
-    _store().put(key, pickle.dumps((elements.dtype.name, elements.shape, elements.tobytes())))
+    store = _store()
+    store.set(f"{key}/{_KIND}", _kind(tensor))
+    store.put(key, array_of(tensor.detach()).tobytes())
 
 
 def recv(
@@ -214,22 +217,26 @@ class _Receiving(Work):
         tensor, source, store = self._tensor, self._source, _store()
         assert self._group.channel is not None
         seconds = self._group.channel.seconds if timeout is None else timeout.total_seconds()
+        dtype, shape = tensor.dtype.numpy, tuple(tensor.shape)
+        size = dtype.itemsize * math.prod(shape)
         try:
-            name, shape, content = pickle.loads(store.get(self._key, seconds))
+            kind = store.wait_for(f"{self._key}/{_KIND}", seconds)
+            fits = kind == _kind(tensor)
+            content = store.get(self._key, seconds, size) if fits else b""
         except TimeoutError:
             raise DistBackendError(
                 f"{self._name}: process {source} has sent nothing within {seconds:g} s"
             ) from None
         store.delete(self._key)
         self._is_here = True
-        if (name, shape) != (tensor.dtype.numpy.name, tuple(tensor.shape)):
+        if not fits or len(content) != size:
+            sent = kind.decode(errors="replace")[:_LONGEST_KIND]
             raise DistBackendError(
-                f"{self._name}: process {source} has sent {name}{[*shape]}, but the tensor is "
-                f"{tensor.dtype.numpy.name}{[*tensor.shape]}"
+                f"{self._name}: process {source} has sent {sent}, but the tensor is "
+                f"{_kind(tensor).decode()}"
             )
-        elements = np.frombuffer(content, tensor.dtype.numpy).reshape(shape)
         with no_grad():
-            tensor.detach().copy_(from_numpy(elements.copy()))
+            tensor.detach().copy_(from_numpy(_elements(content, dtype).reshape(shape)))
         return True
 
     def synchronize(self) -> None:
@@ -239,6 +246,18 @@ class _Receiving(Work):
     def is_completed(self) -> bool:
         """Whether the tensor has arrived; then it is written."""
         return self._is_here or (_store().has(f"{self._key}/count") and self.wait())
+
+
+def _kind(tensor: Tensor) -> bytes:
+    """The dtype and the shape, as both sides must have them."""
+    return f"{tensor.dtype.numpy.name}{[*tensor.shape]}".encode()
+
+
+def _elements(content: bytes, dtype: Any) -> Any:
+    if dtype == np.bool_:
+        # A byte of a bool is 0 or 1, whatever was sent.
+        return np.frombuffer(content, np.uint8) != 0
+    return np.frombuffer(content, dtype).copy()
 
 
 def _receiving(

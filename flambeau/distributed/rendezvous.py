@@ -50,17 +50,26 @@ class Meeting(NamedTuple):
     def bind_address(self) -> str | None:
         """The address on which process 0 listens, if not on all networks of its machine."""
         host, _, port = self.address.rpartition(":")
-        if host == "localhost":
-            return f"127.0.0.1:{port}"
-        return self.address if is_loopback(host) else None
+        own = own_address(host)
+        if own is None:
+            return None
+        return f"[{own}]:{port}" if ":" in own else f"{own}:{port}"
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address is that of the machine itself, which no other one reaches."""
+def own_address(host: str) -> str | None:
+    """The address of this machine that a host names as a number; ``None`` for any other host.
+
+    What a name stands for may differ from machine to machine.
+    """
+    bare = "127.0.0.1" if host == "localhost" else host.strip("[]")
     try:
-        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+        address = ipaddress.ip_address(bare)
+        family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+        with socket.socket(family) as probe:
+            probe.bind((bare, 0))
+    except (ValueError, OSError):
+        return None
+    return bare
 
 
 def meeting(
@@ -177,7 +186,10 @@ def _checked(known: dict[str, str | None]) -> Meeting:
         raise ValueError(f"world_size must be positive, got {world}")
     if not 0 <= rank < world:
         raise ValueError(f"rank must be between 0 and {world - 1}, got {rank}")
-    address = "" if alone else f"{known['address']}:{_number('port', known)}"
+    host = known["address"] or ""
+    if ":" in host and not host.startswith("["):
+        host = f"[{host}]"
+    address = "" if alone else f"{host}:{_number('port', known)}"
     shared = (
         os.environ.get("LOCAL_RANK") if os.environ.get("LOCAL_WORLD_SIZE", "1") != "1" else None
     )

@@ -20,6 +20,8 @@ __all__: list[str] = []
 
 #: Bytes of a value that one message carries; JAX's service refuses much larger ones.
 _PIECE = 1 << 20
+#: A number of pieces has fewer digits.
+_DIGITS = 10
 _REFUSED = "refused"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.2
 
@@ -50,14 +52,32 @@ class Store:
             self._client.key_value_set_bytes(f"{key}/{number}", value[start : start + _PIECE])
         self._client.key_value_set_bytes(f"{key}/count", str(len(starts)).encode())
 
-    def get(self, key: str, seconds: float) -> bytes:
+    def get(self, key: str, seconds: float, most: int | None = None) -> bytes:
         """The value that is kept under a key; waits until there is one.
+
+        Args:
+            key: The key.
+            seconds: For how long it waits.
+            most: How many bytes the value has at most.
 
         Raises:
             TimeoutError: There is none within the time.
+            DistBackendError: There is something else than `put` writes, or a longer value.
         """
-        count = int(self.wait_for(f"{key}/count", seconds))
-        return b"".join(self.wait_for(f"{key}/{number}", seconds) for number in range(count))
+        end = time.monotonic() + seconds
+        said = self.wait_for(f"{key}/count", seconds)
+        count = int(said) if said.isdigit() and len(said) < _DIGITS else -1
+        found = bytearray()
+        for number in range(count):
+            found += self.wait_for(f"{key}/{number}", max(0.0, end - time.monotonic()))
+            if most is not None and len(found) > most:
+                break
+        if count < 0 or (most is not None and len(found) > most):
+            raise DistBackendError(
+                f"the value of {key!r} is none that a process has written here, or has more than "
+                f"{most} bytes"
+            )
+        return bytes(found)
 
     def has(self, key: str) -> bool:
         """Whether something is kept under a key, now."""

@@ -8,13 +8,72 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 from flambeau.distributed.errors import DistStoreError
 
 __all__ = ["FileStore", "HashStore", "PrefixStore", "Store"]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.2
+
+
+Values: TypeAlias = dict[str, bytes]
+
+
+def _set(values: Values, keys: Sequence[str], value: bytes) -> None:
+    values[keys[0]] = value
+
+
+def _read(values: Values, keys: Sequence[str]) -> bytes | None:
+    return values.get(keys[0])
+
+
+def _add(values: Values, keys: Sequence[str], amount: int) -> int:
+    known = values.get(keys[0], b"0")
+    try:
+        total = int(known) + amount
+        values[keys[0]] = str(total).encode()
+    except ValueError:
+        raise DistStoreError(
+            f"add() to the key {keys[0]!r}, whose value is no number: {known!r:.80}"
+        ) from None
+    return total
+
+
+def _append(values: Values, keys: Sequence[str], value: bytes) -> None:
+    values[keys[0]] = values.get(keys[0], b"") + value
+
+
+def _compare_set(values: Values, keys: Sequence[str], expected: bytes, desired: bytes) -> bytes:
+    if values.get(keys[0], b"") == expected:
+        values[keys[0]] = desired
+    return values.get(keys[0], expected)
+
+
+def _check(values: Values, keys: Sequence[str]) -> bool:
+    return all(key in values for key in keys)
+
+
+def _delete(values: Values, keys: Sequence[str]) -> bool:
+    return values.pop(keys[0], None) is not None
+
+
+def _count(values: Values, keys: Sequence[str]) -> int:
+    return sum(key.startswith(keys[0]) for key in values)
+
+
+#: What a store does with its values: a function of them, of keys and of further arguments.
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "set": _set,
+    "read": _read,
+    "add": _add,
+    "append": _append,
+    "compare_set": _compare_set,
+    "check": _check,
+    "delete": _delete,
+    "count": _count,
+}
 
 
 class Store:
@@ -27,12 +86,23 @@ class Store:
     def __init__(self) -> None:
         self._timeout = dt.timedelta(seconds=300)
 
-    @contextlib.contextmanager
-    def _values(self, keys: Sequence[str] | None) -> Iterator[dict[str, bytes]]:
-        """The values, at least those under ``keys``; ``None`` means all.
+    def _do(
+        self, name: str, keys: Sequence[str], *arguments: Any, seconds: float | None = None
+    ) -> Any:
+        """The result of one of `OPERATIONS`, during which nobody else changes the values.
 
-        Nobody else changes them in this block, and what the block changes is kept.
+        Args:
+            name: The operation.
+            keys: The keys that it is about.
+            *arguments: Its further arguments.
+            seconds: How long it may take; by default the timeout.
         """
+        with self._values() as values:
+            return OPERATIONS[name](values, keys, *arguments)
+
+    @contextlib.contextmanager
+    def _values(self) -> Iterator[Values]:
+        """All values; nobody else changes them in this block, whose changes are kept."""
         raise NotImplementedError(
             f"{type(self).__name__} keeps no values: use HashStore, FileStore or TCPStore"
         )
@@ -40,8 +110,7 @@ class Store:
 
     def set(self, key: str, value: str | bytes) -> None:
         """Keep a value under a key, in the place of another."""
-        with self._values([key]) as values:
-            values[key] = _bytes(value)
+        self._do("set", [key], _bytes(value))
 
     def get(self, key: str) -> bytes:
         """The value under a key; waits until there is one.
@@ -49,21 +118,19 @@ class Store:
         Raises:
             DistStoreError: There is none within the timeout.
         """
-        self.wait([key])
-        with self._values([key]) as values:
-            return values[key]
+        return self._waited_for("read", [key], self._timeout)
 
     def add(self, key: str, amount: int) -> int:
-        """Add to the number under a key, which is 0 before, and give the sum."""
-        with self._values([key]) as values:
-            total = int(values.get(key, b"0")) + amount
-            values[key] = str(total).encode()
-            return total
+        """Add to the number under a key, which is 0 before, and give the sum.
+
+        Raises:
+            DistStoreError: The value under the key is no number.
+        """
+        return self._do("add", [key], int(amount))
 
     def append(self, key: str, value: str | bytes) -> None:
         """Add to the end of the value under a key."""
-        with self._values([key]) as values:
-            values[key] = values.get(key, b"") + _bytes(value)
+        self._do("append", [key], _bytes(value))
 
     def compare_set(self, key: str, expected_value: str, desired_value: str) -> bytes:
         """Replace the value under a key if it is as expected, or if none is expected and there.
@@ -71,16 +138,11 @@ class Store:
         Returns:
             The value afterwards; the expected value if there is none.
         """
-        expected = _bytes(expected_value)
-        with self._values([key]) as values:
-            if values.get(key, b"") == expected:
-                values[key] = _bytes(desired_value)
-            return values.get(key, expected)
+        return self._do("compare_set", [key], _bytes(expected_value), _bytes(desired_value))
 
     def check(self, keys: Sequence[str]) -> bool:
         """Whether there is a value under each key, now."""
-        with self._values(keys) as values:
-            return all(key in values for key in keys)
+        return self._do("check", [*keys])
 
     def wait(self, keys: Sequence[str], timeout: dt.timedelta | None = None) -> None:
         """Wait until there is a value under each key.
@@ -88,24 +150,29 @@ class Store:
         Raises:
             DistStoreError: There is not within the timeout, by default the store's.
         """
-        seconds = (self._timeout if timeout is None else timeout).total_seconds()
+        self._waited_for("check", [*keys], self._timeout if timeout is None else timeout)
+
+    def _waited_for(self, name: str, keys: Sequence[str], timeout: dt.timedelta) -> Any:
+        """The result of an operation, as soon as there is one."""
+        seconds = timeout.total_seconds()
         end, pause = time.monotonic() + seconds, _FIRST_PAUSE
-        while not self.check(keys):
-            if time.monotonic() > end:
-                missing = [key for key in keys if not self.check([key])]
+        left = seconds
+        while (found := self._do(name, keys, seconds=left)) in (None, False):
+            left = end - time.monotonic()
+            if left <= 0:
+                missing = [key for key in keys if not self._do("check", [key])]
                 raise DistStoreError(f"wait timeout after {seconds:g} s, keys: {missing}")
-            time.sleep(min(pause, max(0.0, end - time.monotonic()) + 0.001))
+            time.sleep(min(pause, left))
             pause = min(2 * pause, _LONGEST_PAUSE)
+        return found
 
     def delete_key(self, key: str) -> bool:
         """Forget the value under a key, and say whether there was one."""
-        with self._values([key]) as values:
-            return values.pop(key, None) is not None
+        return self._do("delete", [key])
 
     def num_keys(self) -> int:
         """The number of values."""
-        with self._values(None) as values:
-            return len(values)
+        return self._do("count", [""])
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
         """`get` of each key."""
@@ -149,7 +216,7 @@ class HashStore(Store):
         self._kept: dict[str, bytes] = {}
 
     @contextlib.contextmanager
-    def _values(self, keys: Sequence[str] | None) -> Iterator[dict[str, bytes]]:
+    def _values(self) -> Iterator[Values]:
         with self._lock:
             yield self._kept
 
@@ -168,11 +235,11 @@ class FileStore(Store):
     def __init__(self, file_name: str, world_size: int = -1) -> None:
         super().__init__()
         self.path = os.fspath(file_name)
-        with self._values([]):
+        with self._values():
             pass
 
     @contextlib.contextmanager
-    def _values(self, keys: Sequence[str] | None) -> Iterator[dict[str, bytes]]:
+    def _values(self) -> Iterator[Values]:
         import fcntl  # There is none on Windows.
 
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -182,7 +249,7 @@ class FileStore(Store):
             try:
                 known = json.loads(text) if text else {}
                 before = {key: value.encode("latin-1") for key, value in known.items()}
-            except (ValueError, AttributeError) as error:
+            except (ValueError, AttributeError, RecursionError) as error:
                 raise DistStoreError(f"{self.path!r} is not the file of a FileStore") from error
             values = dict(before)
             yield values
@@ -207,21 +274,11 @@ class PrefixStore(Store):
         self.underlying_store = store
         self._timeout = store.timeout
 
-    @contextlib.contextmanager
-    def _values(self, keys: Sequence[str] | None) -> Iterator[dict[str, bytes]]:
-        start = f"{self.prefix}/"
-        asked = None if keys is None else [start + key for key in keys]
-        with self.underlying_store._values(asked) as values:
-            inner = {
-                key.removeprefix(start): value
-                for key, value in values.items()
-                if key.startswith(start)
-            }
-            before = dict(inner)
-            yield inner
-            for key in before.keys() - inner.keys():
-                del values[start + key]
-            values.update((start + key, value) for key, value in inner.items())
+    def _do(
+        self, name: str, keys: Sequence[str], *arguments: Any, seconds: float | None = None
+    ) -> Any:
+        longer = [f"{self.prefix}/{key}" for key in keys]
+        return self.underlying_store._do(name, longer, *arguments, seconds=seconds)
 
 
 def _bytes(value: str | bytes) -> bytes:

@@ -5,33 +5,37 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import json
+import socket
+import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from multiprocessing.connection import Client, Connection, Listener
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.distributed.errors import DistNetworkError, DistStoreError
-from flambeau.distributed.rendezvous import is_loopback
-from flambeau.distributed.stores import HashStore, Store
+from flambeau.distributed.rendezvous import own_address
+from flambeau.distributed.stores import OPERATIONS, HashStore, Store
 
 __all__ = ["TCPStore"]
 
 _PAUSE = 0.1
-#: Seconds for which a client may hold the values, which nobody else reads or writes meanwhile.
-_LONGEST_TURN = 30.0
+#: Seconds in which the rest of a message must come, once it has begun.
+_LONGEST_MESSAGE = 30.0
 _WORKERS = "init/"
-#: The most bytes that one client may send at once.
-_LARGEST = 1 << 28
+#: The most bytes of one message, and those that are read at once.
+_LARGEST, _PIECE = 1 << 28, 1 << 16
+_SIZE = struct.Struct("!I")
+#: The further arguments of operations; bytes travel as text.
+_ARGUMENTS = {"set": (str,), "append": (str,), "compare_set": (str, str), "add": (int,)}
 #: The errors of a connection that ends, and of one that sends other data.
-_OF_STRANGERS = (EOFError, OSError, ValueError, TypeError, AttributeError)
+_OF_STRANGERS = (OSError, ValueError, TypeError, LookupError, RecursionError, MemoryError)
 
 
 class TCPStore(Store):
     """A store that one process keeps and others reach by its address.
 
-    Whoever reaches the port may read and write. The server listens on the loopback alone where the
-    address is there.
+    Whoever reaches the port may read and write. The server listens at the address alone where that
+    is a number of this machine's, as of its loopback.
 
     Args:
         host_name: The machine of the process that keeps the values.
@@ -69,9 +73,10 @@ class TCPStore(Store):
         super().__init__()
         self.set_timeout(timeout)
         self.host = host_name
-        self.port = _Server(host_name, port).port if is_master else port
         self._turn = threading.Lock()
-        self._connection = _connected(self.host, self.port, timeout.total_seconds())
+        self._socket: socket.socket | None = None
+        self.port = _Server(host_name, port).port if is_master else port
+        self._socket = _connected(self.host, self.port, timeout.total_seconds())
         count = self.add(_WORKERS, 1)
         if is_master and wait_for_workers and world_size is not None:
             end = time.monotonic() + timeout.total_seconds()
@@ -84,40 +89,62 @@ class TCPStore(Store):
                 time.sleep(_PAUSE)
                 count = self.add(_WORKERS, 0)
 
-    @contextlib.contextmanager
-    def _values(self, keys: Sequence[str] | None) -> Iterator[dict[str, bytes]]:
-        asked = None if keys is None else [*keys]
-        with self._turn:
-            try:
-                self._connection.send_bytes(json.dumps(asked).encode())
-                values = _read(self._connection.recv_bytes())
-                before = dict(values)
-                changes: dict[str, bytes | None] = {}
-                try:
-                    yield values
-                    changes.update(dict.fromkeys(before.keys() - values.keys()))
-                    changes.update({k: v for k, v in values.items() if before.get(k) != v})
-                finally:
-                    self._connection.send_bytes(_written(changes))
-                    self._connection.recv_bytes()
-            except (EOFError, OSError) as error:
-                raise DistNetworkError(
-                    f"the TCPStore at {self.host}:{self.port} does not answer any more: {error}"
-                ) from error
+    def _do(
+        self, name: str, keys: Sequence[str], *arguments: Any, seconds: float | None = None
+    ) -> Any:
+        others = [each for each in keys if not isinstance(each, str)]
+        if others:
+            raise TypeError(f"keys are str, got {type(others[0]).__name__}: {others[0]!r:.80}")
+        limit = self._timeout.total_seconds() if seconds is None else seconds
+        end = time.monotonic() + max(limit, _PAUSE)
+        if not self._turn.acquire(timeout=max(limit, _PAUSE)):
+            raise self._no_answer(f"another thread has waited for {limit:g} s")
+        try:
+            if self._socket is None:
+                self._socket = _connected(self.host, self.port, 0.0)
+            _send(self._socket, [name, [*keys], *map(_as_json, arguments)], end)
+            is_known, answer = _receive(self._socket, end)
+            if isinstance(answer, str) and is_known:
+                answer = answer.encode("latin-1")
+        except _OF_STRANGERS as error:
+            # An answer that comes later must not count as that of the next question.
+            self._close()
+            raise self._no_answer(str(error)) from error
+        except BaseException:
+            self._close()
+            raise
+        finally:
+            self._turn.release()
+        if not is_known:
+            raise DistStoreError(answer)
+        return answer
+
+    def _no_answer(self, why: str) -> DistNetworkError:
+        return DistNetworkError(
+            f"the TCPStore at {self.host}:{self.port} does not answer any more: {why}"
+        )
+
+    def __del__(self) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
 
 
 class _Server:
-    """Keeps the values, and gives each client its turn."""
+    """Keeps the values. Nothing that a client sends, or does not send, keeps others waiting."""
 
     def __init__(self, host: str, port: int) -> None:
         self._store = HashStore()
         try:
-            self._listener = Listener((host if is_loopback(host) else "", port), backlog=128)
+            self._listener = _listening(host, port)
         except OSError as error:
             raise DistNetworkError(
                 f"the TCPStore cannot listen at {host}:{port}: {error}"
             ) from error
-        self.port = int(self._listener.address[1])
+        self.port = int(self._listener.getsockname()[1])
         self._start(self._accept)
 
     def _start(self, function: Callable[..., None], *arguments: Any) -> None:
@@ -127,33 +154,59 @@ class _Server:
 
     def _accept(self) -> None:
         while True:
-            with contextlib.suppress(OSError):
-                self._start(self._serve, self._listener.accept())
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                # There are too many open files, say.
+                time.sleep(_PAUSE)
+                continue
+            try:
+                self._start(self._serve, client)
+            except RuntimeError:
+                # There are too many threads.
+                client.close()
 
-    def _serve(self, connection: Connection) -> None:
+    def _serve(self, client: socket.socket) -> None:
         # A client that ends, or sends something else, loses its connection alone.
-        with connection, contextlib.suppress(*_OF_STRANGERS):
+        with client, contextlib.suppress(*_OF_STRANGERS):
             while True:
-                keys = json.loads(connection.recv_bytes(_LARGEST))
-                with self._store._values(keys) as values:
-                    asked = [*values] if keys is None else keys
-                    known = {key: values[key] for key in asked if key in values}
-                    connection.send_bytes(_written(known))
-                    if not connection.poll(_LONGEST_TURN):
-                        return
-                    for key, value in _read(connection.recv_bytes(_LARGEST)).items():
-                        if value is None:
-                            values.pop(key, None)
-                        else:
-                            values[key] = value
-                connection.send_bytes(b"")
+                name, keys, *arguments = _receive(client)
+                answer = self._answer(name, keys, arguments)
+                _send(client, answer, time.monotonic() + _LONGEST_MESSAGE)
+
+    def _answer(self, name: str, keys: Any, arguments: list[Any]) -> tuple[bool, Any]:
+        """Whether an operation has a result, and the result or the reason."""
+        wanted = _ARGUMENTS.get(name, ())
+        fits = len(arguments) == len(wanted) and all(map(isinstance, arguments, wanted))
+        if name not in OPERATIONS or not fits or not isinstance(keys, list):
+            raise ValueError("not a request")
+        if not all(isinstance(each, str) for each in keys):
+            raise TypeError("not keys")
+        given = (each.encode("latin-1") if isinstance(each, str) else each for each in arguments)
+        try:
+            return True, _as_json(self._store._do(name, keys, *given))
+        except DistStoreError as error:
+            return False, str(error)
 
 
-def _connected(host: str, port: int, seconds: float) -> Connection:
+def _listening(host: str, port: int) -> socket.socket:
+    own = own_address(host)
+    if own:
+        family = socket.AF_INET6 if ":" in own else socket.AF_INET
+        return socket.create_server((own, port), family=family, backlog=128)
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(
+            ("", port), family=socket.AF_INET6, backlog=128, dualstack_ipv6=True
+        )
+    return socket.create_server(("", port), backlog=128)
+
+
+def _connected(host: str, port: int, seconds: float) -> socket.socket:
     end = time.monotonic() + seconds
     while True:
+        left = max(end - time.monotonic(), _PAUSE)
         try:
-            return Client((host.strip("[]"), port))
+            return socket.create_connection((host.strip("[]"), port), timeout=left)
         except OSError as error:
             if time.monotonic() > end:
                 raise DistNetworkError(
@@ -162,10 +215,36 @@ def _connected(host: str, port: int, seconds: float) -> Connection:
         time.sleep(_PAUSE)
 
 
-def _written(values: Mapping[str, bytes | None]) -> bytes:
-    text = {k: None if v is None else v.decode("latin-1") for k, v in values.items()}
-    return json.dumps(text).encode()
+def _send(to: socket.socket, message: Any, end: float) -> None:
+    content = json.dumps(message).encode()
+    if len(content) > _LARGEST:
+        raise ValueError(f"a message of {len(content)} bytes, which is more than {_LARGEST}")
+    to.settimeout(max(end - time.monotonic(), 0.001))
+    to.sendall(_SIZE.pack(len(content)) + content)
 
 
-def _read(text: bytes) -> dict[str, Any]:
-    return {k: v and v.encode("latin-1") for k, v in json.loads(text).items()}
+def _receive(source: socket.socket, end: float | None = None) -> Any:
+    """The next message; without ``end`` it may begin at any time, but not last for ever."""
+    source.settimeout(None if end is None else max(end - time.monotonic(), 0.001))
+    first = source.recv(1)
+    if end is None:
+        end = time.monotonic() + _LONGEST_MESSAGE
+    (size,) = _SIZE.unpack(first + _exactly(source, _SIZE.size - len(first), end))
+    if size > _LARGEST:
+        raise ValueError(f"a message of {size} bytes, which is more than {_LARGEST}")
+    return json.loads(_exactly(source, size, end))
+
+
+def _exactly(source: socket.socket, size: int, end: float) -> bytes:
+    content = bytearray()
+    while len(content) < size:
+        source.settimeout(max(end - time.monotonic(), 0.001))
+        piece = source.recv(min(size - len(content), _PIECE))
+        if not piece:
+            raise ConnectionResetError("the connection has ended")
+        content += piece
+    return bytes(content)
+
+
+def _as_json(value: Any) -> Any:
+    return value.decode("latin-1") if isinstance(value, bytes) else value

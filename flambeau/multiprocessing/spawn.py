@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.connection
-import pickle
 import signal
 import sys
 import tempfile
@@ -81,7 +80,7 @@ def _run(fn: Callable[..., Any], index: int, args: tuple[Any, ...], report: str)
         # The process that started this one got it too.
         pass
     except Exception:  # noqa: BLE001
-        Path(report).write_bytes(pickle.dumps(traceback.format_exc()))
+        Path(report).write_bytes(traceback.format_exc().encode(errors="replace"))
         sys.exit(1)
 
 
@@ -140,7 +139,7 @@ class ProcessContext:
         report = Path(self.error_files[index])
         content = report.read_bytes() if report.exists() else b""
         if content:
-            message = f"process {index} ended with this error:\n{pickle.loads(content)}"
+            message = f"process {index} ended with this error:\n{content.decode(errors='replace')}"
             return ProcessRaisedException(message, index, process.pid)
         code = process.exitcode
         if code < 0:

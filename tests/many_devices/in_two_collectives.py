@@ -2,6 +2,7 @@
 
 import datetime as dt
 import os
+import pickle
 import sys
 
 sys.path.insert(0, os.path.dirname(__file__))
@@ -15,6 +16,7 @@ from flambeau import distributed, nn
 from flambeau.distributed import ReduceOp
 from flambeau.distributed.device_mesh import DeviceMesh, init_device_mesh
 from flambeau.distributed.fsdp import FullyShardedDataParallel
+from flambeau.distributed.process_group import store_of_world
 from flambeau.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from flambeau.nn.parallel import DistributedDataParallel
 from flambeau.utils.data import DataLoader, DistributedSampler
@@ -146,6 +148,71 @@ def both_ways_at_once(rank):
     with pytest.raises(ValueError, match="need to use the same group"):
         other = distributed.P2POp(distributed.isend, x, 1 - rank, distributed.group.WORLD)
         distributed.batch_isend_irecv([operations[0], other])
+
+
+class _Code:
+    """Runs code when it is unpickled."""
+
+    def __reduce__(self):
+        return exec, ("import os; os.environ['FLAMBEAU_WAS_RUN'] = '1'",)
+
+
+def messages_of_others_are_not_run_and_not_believed(rank):
+    code = pickle.dumps(_Code())
+    # The parts of a message that anybody writes who reaches the first process's port.
+    cases = [
+        ({"kind": code, "count": b"1", "0": code}, "has sent "),
+        ({"kind": b"float32[2]", "count": b"1", "0": code}, "has more than 8 bytes"),
+        ({"kind": b"float32[2]", "count": b"1", "0": b"1234"}, r"has sent float32\[2\], but"),
+        ({"kind": b"float32[2]", "count": code, "0": code}, "none that a process has written"),
+        ({"kind": b"float32[2]", "count": b"9" * 200}, "none that a process has written"),
+        ({"kind": b"float32[2]", "count": b"999999999", "0": b"12"}, "has sent nothing within"),
+        ({"kind": b"float32[99999999999]", "count": b"1", "0": b"12"}, "but the tensor is float32"),
+        ({"kind": b"object[2]", "count": b"1", "0": b"12345678"}, "has sent object"),
+        ({"kind": b"\xff" * 4000, "count": b"1", "0": b"12345678"}, "has sent "),
+    ]
+    store, group = store_of_world(), distributed.group.WORLD
+    for tag, (parts, message) in enumerate(cases, 50):
+        key = f"message/{group.group_name}/1/0/{tag}/1"
+        if rank == 1:
+            for name, value in parts.items():
+                store.set(f"{key}/{name}", value)
+        distributed.barrier()
+        if rank == 0:
+            coming = distributed.irecv(flambeau.zeros(2), 1, tag=tag)
+            with pytest.raises(distributed.DistBackendError, match=message) as caught:
+                coming.wait(dt.timedelta(seconds=0.5))
+            assert len(str(caught.value)) < 500
+    if rank == 1:
+        store.set(f"message/{group.group_name}/1/0/70/1/kind", b"bool[2]")
+        store.put(f"message/{group.group_name}/1/0/70/1", b"\x07\x00")
+    else:
+        found = flambeau.zeros(2, dtype=flambeau.bool)
+        distributed.recv(found, 1, tag=70)
+        assert found.numpy().view(np.uint8).tolist() == [1, 0]
+    assert "FLAMBEAU_WAS_RUN" not in os.environ
+
+
+def objects_are_read_only_where_they_are_given(rank):
+    code = _Code()
+    found = [None, None] if rank == 0 else None
+    distributed.gather_object(code if rank == 0 else 1, found)
+    mine = [code] if rank == 0 else [2]
+    distributed.broadcast_object_list(mine, src=1)
+    assert mine == [2]
+    assert rank == 0 or "FLAMBEAU_WAS_RUN" not in os.environ
+
+
+def tensors_of_each_dtype(rank):
+    sent = [
+        flambeau.ones(2, 3, dtype=each)
+        for each in (flambeau.bool, flambeau.bfloat16, flambeau.complex64)
+    ]
+    for tag, x in enumerate([*sent, flambeau.ones(2, 0), flambeau.tensor(5)], 80):
+        y = flambeau.zeros_like(x)
+        distributed.isend(x, 1 - rank, tag=tag)
+        distributed.recv(y, 1 - rank, tag=tag)
+        assert y.tolist() == x.tolist()
 
 
 def groups_of_some_processes(rank):
@@ -287,6 +354,9 @@ if __name__ == "__main__":
             objects,
             one_to_another,
             both_ways_at_once,
+            messages_of_others_are_not_run_and_not_believed,
+            objects_are_read_only_where_they_are_given,
+            tensors_of_each_dtype,
             groups_of_some_processes,
             arguments_that_do_not_fit,
             processes_that_disagree,
