@@ -1,7 +1,8 @@
 """Values that change from call to call: random numbers, clocks, iterators, files.
 
-A function reads them only while it is traced, and its program repeats the values of that moment. So
-each of them gives a warning.
+A program would repeat the values that its trace has met, so a function that uses them has none.
+During a trace, stand-ins replace iterators and functions such as `time.time` and refuse to be used,
+so nothing is used up. Generators of random numbers and files get their positions back.
 """
 
 from __future__ import annotations
@@ -10,26 +11,28 @@ import builtins
 import datetime as dt
 import functools
 import io
-import itertools
-import operator
 import os
 import pickle
 import random
 import select
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
-from types import FrameType, FunctionType, GeneratorType
+from types import BuiltinFunctionType, FrameType, FunctionType, MethodWrapperType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from flambeau.compile import errors
-from flambeau.compile.ownership import STANDARD
+from flambeau.compile.ownership import STANDARD, in_class, is_of_library, is_own
+from flambeau.core.modes import modes
+from flambeau.core.trace import TracedValueError
 
-_ADVICE = (
-    "Draw random numbers with flambeau, as in flambeau.rand(()) < 0.5; get anything else outside "
-    "of the compiled function, and pass it as a tensor"
+_REASON = (
+    "gives something else at each call, and a program would repeat what it gave while it was "
+    "traced. Draw random numbers with flambeau, as in flambeau.rand(()) < 0.5; get anything else "
+    "outside of the compiled function, and pass it as a tensor"
 )
 _CLOCKS = (
     "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns",
@@ -46,9 +49,8 @@ _NAMES: dict[Any, tuple[str, ...]] = {
     np: ("load", "loadtxt", "genfromtxt", "fromfile"),
     select: ("select", "poll", "epoll", "kqueue"),
     socket: ("gethostbyname", "gethostname", "getaddrinfo", "socketpair"),
-    socket.socket: ("recv", "recv_into", "recvfrom", "recvfrom_into", "recvmsg", "accept"),
 }  # fmt: skip
-#: The names of these functions, by their ids.
+# The names of these functions, by their ids.
 _FUNCTIONS = {
     id(getattr(owner, name)): f"{owner.__name__}.{name}()"
     for owner, names in _NAMES.items()
@@ -61,14 +63,17 @@ _WATCHED_ANYWAY: tuple[Any, ...] = tuple(
 )
 # The module of `flambeau.load` and `flambeau.save`.
 _CHECKPOINTS = "flambeau.checkpoint.io"
-_OF_DATES = ("now", "utcnow", "today")
+_OF_DATES = {"now", "utcnow", "today"}
+#: The modules of Python whose attributes are watched for these functions. Reads of NumPy's would
+#: take too long: JAX makes many.
+MODULES = (time, os, os.path, select, socket, io, dt)
 #: Functions written in Python whose results differ from call to call, by module.
 _WRITTEN = {
     "uuid": ("uuid1", "uuid4"),
     "secrets": ("token_bytes", "token_hex", "token_urlsafe", "randbelow", "choice"),
     "pathlib": ("read_text", "read_bytes", "open", "stat", "exists", "iterdir", "glob"),
     "subprocess": (
-        "run", "call", "check_call", "check_output", "getoutput", "getstatusoutput",
+        "__init__", "run", "call", "check_call", "check_output", "getoutput", "getstatusoutput",
         "communicate", "poll", "wait",
     ),
     "socket": ("accept", "create_connection", "readinto"),
@@ -80,6 +85,7 @@ _WRITTEN = {
 # Code that seeds a generator from the system, NumPy's too; and Python's, if it gets no seed.
 _ENTROPY = (random.SystemRandom.getrandbits.__code__, random.SystemRandom.random.__code__)
 _MAKING = random.Random.__init__.__code__
+_BOUND = (BuiltinFunctionType, MethodWrapperType)
 _CACHED = type(functools.lru_cache(lambda: None))
 
 
@@ -88,18 +94,20 @@ class State(NamedTuple):
 
     Attributes:
         get: Gives the position now.
-        set: Restores a position; ``None`` if it cannot be restored.
+        set: Restores a position.
     """
 
     get: Callable[[], Any]
-    set: Callable[[Any], Any] | None = None
+    set: Callable[[Any], Any]
 
 
 class Chance:
     """The sources of changing values that one trace has used."""
 
     def __init__(self) -> None:
+        # The names of used sources for which there is no stand-in, and the classes of dates.
         self._met: dict[str, None] = {}
+        self._dates: set[type] = set()
         # The name and state of each source, and its position before the function ran.
         self._watched: list[tuple[str, State, Any]] = []
         # Functions with cached results, with the number of their hits before.
@@ -112,22 +120,39 @@ class Chance:
         if isinstance(value, random.SystemRandom):
             self._met["random.SystemRandom"] = None
             return
-        name = f"{_article(value)} {type(value).__name__}"
-        if isinstance(value, io.IOBase) and not value.closed and not value.seekable():
-            if value.readable():
-                # A pipe does not tell its position.
-                self._met[name] = None
-            return
         state = _state_of(value)
         if state is not None:
-            self._watch(name, state)
+            self._watch(_name_of(value), state)
+
+    def stand_in(self, value: Any) -> Any:
+        """The replacement for ``value`` during the trace: itself, if it may be used."""
+        name = _function_name(value)
+        if name:
+            return Refusing(value, name)
+        if _is_one_way(type(value)):
+            return RefusingIterator(value, _name_of(value))
+        if isinstance(value, socket.socket) or _is_pipe(value):
+            return RefusingPipe(value, _name_of(value))
+        owner = getattr(value, "__self__", None) if type(value) in _BOUND else None
+        is_pull = _is_one_way(type(owner)) and value.__name__ in ("__next__", "send")
+        return Refusing(value, _name_of(owner)) if is_pull else value
 
     def meet(self, function: Any) -> None:
-        """Note that running code names ``function``."""
-        if id(function) in _FUNCTIONS:
-            self._met[_FUNCTIONS[id(function)]] = None
-        elif isinstance(function, FunctionType) and function.__module__ == _CHECKPOINTS:
-            self._met[f"flambeau.{function.__name__}()"] = None
+        """Note that running code names ``function``, for which there is no stand-in."""
+        name = _function_name(function)
+        if name:
+            self._met[name] = None
+
+    def meet_class(self, cls: type) -> None:
+        """Note that running code reaches a class."""
+        if issubclass(cls, dt.date):
+            self._dates.add(cls)
+
+    def meet_names(self, names: set[str]) -> None:
+        """Note the names in the code that ran."""
+        self._met |= {
+            f"{cls.__name__}.{name}()": None for cls in self._dates for name in _OF_DATES & names
+        }
 
     def meet_cached(self, function: Any) -> None:
         """Watch a function that may return results cached before the trace."""
@@ -136,31 +161,27 @@ class Chance:
             if before.currsize:
                 self._cached.append((function.__name__, function.cache_info, before.hits))
 
-    def meet_date(self, cls: Any, name: str) -> None:
-        """Note that running code reads the attribute ``name`` of a class of dates."""
-        if isinstance(cls, type) and issubclass(cls, dt.date) and name in _OF_DATES:
-            self._met[f"{cls.__name__}.{name}()"] = None
-
     def meet_call(self, frame: FrameType) -> None:
-        """Note that the user's code calls a function of Python's library."""
+        """Refuse a call of a function of Python's library by the user's code, before it runs."""
         code = frame.f_code
         if code in _ENTROPY or (code is _MAKING and frame.f_locals.get("x") is None):
-            self._met["a generator made without a seed"] = None
+            _refuse("a generator made without a seed")
         for module, names in _WRITTEN.items():
             if code.co_name in names and is_written_in(code.co_filename, module):
-                self._met[f"{module}.{code.co_qualname}()"] = None
+                _refuse(f"{module}.{code.co_qualname}()")
 
-    def warn(self) -> None:
-        """Warn of every source that was used."""
-        for name, state, before in self._watched:
-            if state.get() != before:
-                self._met[name] = None
-        if self._met:
-            errors.warn(
-                f"the compiled function draws from {', '.join(self._met)} while it is traced, and "
-                f"will find the same numbers at every call. {_ADVICE}"
-            )
+    def refuse(self) -> None:
+        """Fail if a source was used; warn of results that were cached before.
+
+        Raises:
+            CompileError: A source was used.
+        """
+        moved = [name for name, state, before in self._watched if state.get() != before]
+        if moved or self._met:
+            names = ", ".join([*moved, *self._met])
+            raise errors.CompileError(f"the compiled function draws from {names}, which {_REASON}")
         used = [name for name, count, before in self._cached if count().hits != before]
+        self._cached.clear()
         if used:
             errors.warn(
                 f"the compiled function uses results that {', '.join(used)} had cached before it "
@@ -175,21 +196,10 @@ class Chance:
         return moved or bool(self._met)
 
     def put_back(self) -> None:
-        """Restore the positions of generators and files; warn of those that cannot be restored."""
-        lost = []
-        for name, state, before in self._watched:
-            if state.get() == before:
-                continue
-            if state.set is None:
-                lost.append(name)
-            else:
+        """Restore the positions of generators and files."""
+        for _, state, before in self._watched:
+            if state.get() != before:
                 state.set(before)
-        if lost:
-            errors.warn(
-                f"the compiled function draws from {', '.join(lost)}, and its trace fails after "
-                "that; what it has drawn is lost, and a call that runs eagerly draws again. Draw "
-                "outside of the compiled function, and pass it as an argument"
-            )
 
     def _watch(self, name: str, state: State) -> None:
         self._watched.append((name, state, state.get()))
@@ -232,21 +242,95 @@ def _state_of(value: Any) -> State | None:
             lambda: pickle.dumps(value.get_state(legacy=False)),
             lambda state: value.set_state(pickle.loads(state)),
         )
-    if isinstance(value, GeneratorType):
-        return State(lambda: None if value.gi_frame is None else value.gi_frame.f_lasti)
-    if isinstance(value, io.IOBase):
-        is_read = not value.closed and value.readable() and not value.writable()
-        return State(
-            lambda: None if value.closed else value.tell(), value.seek if is_read else None
-        )
-    if isinstance(value, itertools.count):
-        return State(lambda: repr(value))
-    if isinstance(value, Iterator) and hasattr(value, "__length_hint__"):
-        return State(lambda: operator.length_hint(value, -1))
-    if isinstance(value, enumerate):
-        return State(lambda: value.__reduce__()[1][1])
+    if isinstance(value, io.IOBase) and not value.closed and value.seekable():
+        position = value.tell()
+        is_at_end = value.writable() and value.seek(0, io.SEEK_END) == position
+        value.seek(position)
+
+        def rewind(position: int) -> None:
+            value.seek(position)
+            if is_at_end:
+                value.truncate()
+
+        return State(lambda: None if value.closed else value.tell(), rewind)
     return None
 
 
-def _article(value: Any) -> str:
-    return "an" if type(value).__name__[:1].lower() in "aeiou" else "a"
+def _name_of(value: Any) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+def _function_name(value: Any) -> str:
+    """The name of a function whose results differ from call to call; "" for others."""
+    if isinstance(value, FunctionType) and value.__module__ == _CHECKPOINTS:
+        return f"flambeau.{value.__name__}()"
+    return _FUNCTIONS.get(id(value), "")
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_one_way(cls: type) -> bool:
+    """Whether objects of a class are iterators whose position is not an attribute."""
+    if not issubclass(cls, Iterator) or issubclass(cls, io.IOBase | RefusingIterator):
+        return False
+    step = in_class(cls, "__next__")
+    return not isinstance(step, FunctionType) or is_own(cls)
+
+
+def _refuse(name: str) -> None:
+    raise TracedValueError(f"{name} {_REASON}")
+
+
+class Refusing:
+    """Stands for a function that the traced function must not call.
+
+    Other threads and libraries call the function itself.
+    """
+
+    def __init__(self, raw: Any, name: str) -> None:
+        self.raw, self._name = raw, name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if modes.trace is not None and not is_of_library(sys._getframe(1).f_code):
+            _refuse(self._name)
+        return self.raw(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+
+class RefusingIterator(Refusing):
+    """Stands for an iterator that the traced function must not advance."""
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        if modes.trace is not None:
+            _refuse(self._name)
+        return next(self.raw)
+
+    def send(self, value: Any) -> Any:
+        """Refuse as `__next__` does."""
+        return next(self) if modes.trace is not None else self.raw.send(value)
+
+
+class RefusingPipe(RefusingIterator):
+    """Stands for a pipe or a socket that the traced function must not read from."""
+
+    def __getattr__(self, name: str) -> Any:
+        if modes.trace is not None and name.startswith(("read", "recv", "accept", "makefile")):
+            _refuse(self._name)
+        return getattr(self.raw, name)
+
+    def __enter__(self) -> Any:
+        self.raw.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> Any:
+        return self.raw.__exit__(*exception)
+
+
+def _is_pipe(value: Any) -> bool:
+    """Whether ``value`` is a stream that does not tell its position."""
+    return isinstance(value, io.IOBase) and not (value.closed or value.seekable())

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from jax.core import Tracer
 
 from flambeau.compile.contents import KINDS
 from flambeau.compile.errors import CompileError
+from flambeau.compile.ownership import NO_STATE, state_of
+from flambeau.compile.places import Member, Outside, Returned
 from flambeau.compile.stand_ins import STAND_INS, set_item
 from flambeau.compile.where import Asked, Item
-from flambeau.core.before import Before
+from flambeau.core.before import CHANGEABLE, Before
 from flambeau.core.identity import MISSING
 from flambeau.core.pytree import OWN_PARTS, is_tuple
 from flambeau.core.tensor import Tensor
@@ -46,10 +48,12 @@ class Log:
 
     Args:
         before: Remembers their content.
+        stand_in: Gives the replacement for any other value.
     """
 
-    def __init__(self, before: Before) -> None:
+    def __init__(self, before: Before, stand_in: Callable[[Any], Any]) -> None:
         self.before = before
+        self._stand_in = stand_in
         self.watches: dict[int, Watch] = {}
         self.changes: list[Change] = []
         #: Slots whose value is replaced during the trace, with the old value and the new.
@@ -70,6 +74,10 @@ class Log:
         """``value``, the value of ``slot``, with stand-ins for the containers in it."""
         if type(value) in KINDS:
             return self.watch(value, slot, parent).stand_in
+        if isinstance(value, CHANGEABLE):
+            # Of a class without stand-ins: restored if the trace fails.
+            self.before.note(value)
+            return value
         if is_tuple(value):
             parts = [self.replace(e, Item(slot, i), parent) for i, e in enumerate(value)]
             if any(new is not old for new, old in zip(parts, value, strict=True)):
@@ -79,7 +87,8 @@ class Log:
                     self.tuples[id(value)] = value, copied
                 # The same copy wherever the tuple is found.
                 return self.tuples[id(value)][1]
-        return value
+            return value
+        return self._stand_in(value)
 
     def watch(self, raw: Any, slot: Any, parent: Watch | None = None) -> Watch:
         """The watch over a container, which was found in ``slot``."""
@@ -121,6 +130,19 @@ class Log:
                     "than that name, so no later call can repeat it; use the name, or return the "
                     "tensor"
                 )
+
+    def flushed(self, known: list[Any]) -> Iterator[tuple[Any, Any]]:
+        """The slots whose containers have changed and were then replaced, besides ``known``.
+
+        Their old and new contents may be equal, as after ``self.losses = []``.
+        """
+        done = {name_of(slot) for slot in known}
+        for watch in self.active([]):
+            for slot in watch.slots:
+                is_settable = isinstance(slot, Member | Outside) and not isinstance(slot, Returned)
+                if is_settable and name_of(slot) not in done and slot.get() is not watch.raw:
+                    done.add(name_of(slot))
+                    yield slot, watch.raw
 
     def watches_in(self, value: Any) -> list[Watch]:
         """The watches over a container, or over the containers in a tuple."""
@@ -287,6 +309,17 @@ class Watch:
         if value is MISSING:
             set_item(self.stand_in, key, fresh)
         return dict.get(self.stand_in, key)
+
+
+def name_of(slot: Any) -> Any:
+    """The dictionary and the name of an attribute: the same for all slots that hold it."""
+    if isinstance(slot, Member):
+        return id(vars(slot.module)), slot.place[1]
+    if isinstance(slot, Outside) and slot.key is None and len(slot.attributes) == 1:
+        state = state_of(slot.root)
+        return (slot if state is NO_STATE else id(state)), slot.attributes[0]
+    is_entry = isinstance(slot, Outside) and not slot.attributes
+    return (id(slot.root), slot.key) if is_entry else slot
 
 
 def leaves_in(value: Any, left_out: Iterable[int] = ()) -> list[Any]:

@@ -21,6 +21,11 @@ KINDS = tuple(CHANGES)
 _DEEPEST = 4
 
 
+def is_empty(value: Any) -> bool:
+    """Whether ``value`` is ``None`` or an empty container, as after a flush."""
+    return value is None or (type(value) in (*KINDS, set, tuple) and not value)
+
+
 def objects_in(value: Any, depth: int = 0) -> Iterator[Any]:
     """The objects of dataclasses in ``value``."""
     if is_tuple(value):

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.compile import interception
-from flambeau.compile.chance import Chance
+from flambeau.compile.chance import MODULES, Chance
 from flambeau.compile.errors import CompileError
 from flambeau.compile.own_state import OwnState
 from flambeau.compile.ownership import (
@@ -109,6 +109,14 @@ class Discovery:
         """Whether ``value`` was reached from outside."""
         return id(value) in self._known
 
+    def named_states(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """The dictionaries in `states`, each with the name of the object that has it."""
+        named: list[tuple[str, Mapping[str, Any]]] = []
+        for key, state in self.states.items():
+            value, label = self._known.get(key, (None, "an object"))
+            named.append((label or type(value).__name__, state))
+        return named
+
     def discover(self, value: Any, label: str = "") -> None:
         """Note that ``value`` and the objects in it come from outside."""
         waiting = [(value, label)]
@@ -119,7 +127,6 @@ class Discovery:
                 continue
             check_class(each)
             self._known[id(each)] = each, name
-            self._chance.meet(each)
             inner = [m for m in self._inside(each, name) if type(m) not in _PLAIN_TYPES]
             if not inner:
                 continue
@@ -144,6 +151,7 @@ class Discovery:
             self._note_all(Outside(value, key) for key in held)
             self.states[id(value.keywords)] = value.keywords
             self._find_by_name(value, label)
+            self._chance.meet(value.func)
             return [value.func]
         if isinstance(value, operator.attrgetter | operator.methodcaller):
             self._expect_names()
@@ -156,13 +164,14 @@ class Discovery:
         if isinstance(value, functools.partialmethod):
             return value.func, *value.args, *value.keywords.values()
         if isinstance(value, ModuleType):
-            if not is_of_library_module(value.__name__):
+            if not is_of_library_module(value.__name__) or value in MODULES:
                 self._let_tell(value, label)
                 self._telling.append((value, label))
                 if self._passes_by:
                     self._find_by_name(value, label)
             return ()
         if isinstance(value, type):
+            self._chance.meet_class(value)
             return self._know_class(value)
         if isinstance(value, weakref.ref):
             self._note_and_discover(Returned(value))

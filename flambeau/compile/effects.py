@@ -213,8 +213,8 @@ class Effects:
             self._applying.append(where.setting(page, expression))
         if sets_gradients:
             self._applying.append(f"{page.name(world.bump_gradients)}()")
-        for module in self.recording.trace.switched:
-            name, mode = page.name(module), module.training
+        for module, mode in self.recording.modes.items():
+            name = page.name(module)
             self._applying.append(f"if {name}.training is not {mode}: {name}.training = {mode}")
 
     def _exchange(self, where: Where, exchange: Exchange) -> None:

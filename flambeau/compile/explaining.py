@@ -18,6 +18,7 @@ from flambeau.compile.contents import spec_of
 from flambeau.compile.freezing import freeze
 from flambeau.compile.guard import TRAINING, ModuleSnapshot, face_of, is_of_hooks
 from flambeau.compile.ownership import is_module, is_own
+from flambeau.compile.places import Sizes
 from flambeau.compile.value_text import Plain, text_of, text_of_content, text_of_tensor
 from flambeau.compile.where import Gradient, Itself, Starts, Whole
 from flambeau.core import naming
@@ -194,11 +195,15 @@ def terms(program: Any, leaves: Any = None) -> Iterator[Term]:
     for module in guard.modules:
         yield from _terms_of_module(module, names)
     for place, before in guard.outside.watched.items():
+        if isinstance(place, Sizes):
+            for name, old, new in place.changes():
+                yield Term(name, _present(old), _present(new))
+            continue
         now = guard.outside.found_at(place)
         yield Term(names.of_place(place), before, now, _is_machinery(place, before))
     yield from _terms_of_tensors(guard, names)
-    for owner, snapshot, value in guard.watched:
-        name = f"the state of {type(owner).__name__}"
+    for part, (owner, snapshot, value) in zip(guard.parts, guard.watched, strict=True):
+        name = names.of_part(owner, part)
         yield Term(name, Same(value), Same(value if snapshot() == value else snapshot()), True)
     checks = program.checks
     for slot, spec in checks.specs:
@@ -210,6 +215,10 @@ def terms(program: Any, leaves: Any = None) -> Iterator[Term]:
         yield Term(f"{names.of_slot(slot)} is {names.of_slot(owner)}", Plain(True), is_same, True)
     if leaves is not None:
         yield from _terms_of_arguments(program, leaves)
+
+
+def _present(value: Any) -> Any:
+    return Plain("absent") if value is MISSING else freeze(value)
 
 
 class Names:
@@ -242,6 +251,18 @@ class Names:
     def of_tensor(self, tensor: Any) -> str:
         """The name of a tensor, or its class, dtype and shape."""
         return self.tensors.get(id(tensor)) or text_of_tensor(tensor)
+
+    def of_part(self, owner: Any, part: Any) -> str:
+        """The name of a part of an object whose state is watched."""
+        if is_module(owner) and part is not None:
+            return f"{self.of_module(owner)}.{part}"
+        structure = getattr(owner, "structure", owner)
+        if not hasattr(structure, "owner"):
+            return f"the state of {type(owner).__name__}"
+        optimizer = type(structure.owner).__name__
+        if isinstance(part, tuple):
+            return f"{part[1]} of a group of {optimizer}"
+        return f"the groups of {optimizer}" if part is None else f"{part} of {optimizer}"
 
     def of_place(self, place: Any) -> str:
         """The name of a place outside."""
@@ -288,7 +309,8 @@ def _terms_of_module(module: ModuleSnapshot, names: Names) -> Iterator[Term]:
         if place not in module.ignored:
             before, after = module.entries.get(place, absent), now.get(place, absent)
             if is_of_hooks(module.module, place) and before != after:
-                before, after = Plain("other hooks"), Plain("changed")
+                yield Term(f"{name}.{place[1]}", Same(before), Same(after), True)
+                continue
             # Members of flambeau's own layers, and private registries.
             is_little = bool(place[0]) or place[1].startswith("_") or is_own(module.cls)
             yield Term(f"{name}.{place[1]}", before, after, is_little and place != TRAINING)

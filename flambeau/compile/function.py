@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -32,6 +35,24 @@ UNANSWERED_TRACES = 4
 
 # Run eagerly after this many programs for the same arguments, if calls may run eagerly.
 MOST_SITUATIONS = 8
+
+
+# Threads that call at the same time share one program: they trace one after the other. A traced
+# function may wait for a thread that traces, so each waits at most this long, in seconds.
+_tracing = threading.RLock()
+_LONGEST_WAIT = 60.0
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_tracing._at_fork_reinit)  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    is_held = _tracing.acquire(timeout=_LONGEST_WAIT)
+    try:
+        yield
+    finally:
+        if is_held:
+            _tracing.release()
 
 
 #: The result of `_Recent.run` for a call that takes the slow path.
@@ -190,12 +211,9 @@ class CompiledFunction:
         except TypeError as error:
             self._refuse_arguments(error)
             return self.function(*args, **kwargs)
-        programs = self.programs.get(key)
-        if programs is None:
-            programs = self.programs[key] = []
-            self._warn_if_many()
-        else:
-            self.programs.move_to_end(key)
+        count = self._compilations
+        programs = self.programs.setdefault(key, [])
+        self.programs.move_to_end(key)
         is_other = False
         for i, program in enumerate([*programs]):
             if not program.fits(leaves):
@@ -211,20 +229,33 @@ class CompiledFunction:
             return self.function(*args, **kwargs)
         if is_other and key not in self._learned:
             return self._learn(key, args, kwargs)
-        origin = self._origin(key, leaves)
-        program = self._compiled(key, leaves, structure)
+        with _one_at_a_time():
+            is_made = self._compilations != count
+            program = None if is_made else self._made(key, leaves, structure, programs)
+        if is_made:
+            # Another thread has made a program meanwhile.
+            return self(*args, **kwargs)
         if program is None:
             return self._learn(key, args, kwargs)
-        program.origin = origin
-        self._compilations = origin.number
-        self._eager_calls = 0
-        programs.insert(0, program)
-        self._warn_of_situations(key, len(programs))
-        self._drop_oldest()
         try:
             return self._run(program, args, kwargs, leaves)
         except OtherAnswersError:
             return self._learn(key, args, kwargs)
+
+    def _made(
+        self, key: Any, leaves: list[Any], structure: Any, programs: list[Program]
+    ) -> Program | None:
+        """A new program, first in its list; ``None`` if the call runs eagerly."""
+        origin = self._origin(key, leaves)
+        program = self._compiled(key, leaves, structure)
+        if program is not None:
+            program.origin = origin
+            self._compilations = origin.number
+            self._eager_calls = 0
+            programs.insert(0, program)
+            self._warn_if_many(key, len(programs), origin)
+            self._drop_oldest()
+        return program
 
     def _run(self, program: Program, args: Any, kwargs: Any, leaves: list[Any]) -> Any:
         is_quick = not kwargs and not program.is_guess
@@ -264,8 +295,10 @@ class CompiledFunction:
     def _compiled(self, key: Any, leaves: list[Any], structure: Any) -> Program | None:
         """The program for a call; ``None`` if the call runs eagerly."""
         try:
-            if not self.fullgraph and any(isinstance(each, Iterator) for each in leaves):
-                raise CompileError("an iterator is among the arguments, which a trace would use up")
+            if any(isinstance(each, Iterator) for each in leaves):
+                raise CompileError(
+                    "an iterator is among the arguments, which a trace would use up; pass a list"
+                )
             answers = self._answers.get(key, [])
             if key not in self._counting:
                 answers = [each for each in answers if not each.is_count]
@@ -343,27 +376,27 @@ class CompiledFunction:
             if not oldest:
                 self.programs.popitem(last=False)
 
-    def _warn_if_many(self) -> None:
-        if len(self.programs) == MANY_PROGRAMS + 1:
+    def _warn_if_many(self, key: Any, count: int, origin: Origin) -> None:
+        """Warn if there are many programs, and say what differs from call to call."""
+        reasons = "; ".join(origin.reasons)
+        if count == 1 and len(self.programs) == MANY_PROGRAMS + 1:
             warn(
-                f"{self._name} has been compiled for {MANY_PROGRAMS} kinds of arguments; each new "
-                "shape, dtype and Python number is a new program. Pass numbers that vary as "
-                "Tensors, and pad inputs to a few shapes"
+                f"{self._name} has been compiled for {MANY_PROGRAMS} kinds of arguments, the last "
+                f"time since {reasons}; each new shape, dtype and Python number is a new program. "
+                "Pass numbers that vary as Tensors, and pad inputs to a few shapes"
             )
-
-    def _warn_of_situations(self, key: Any, count: int) -> None:
-        many = (
-            "times for the same arguments: a module that it calls is changed between calls (an "
-            "attribute, a hook, a mode), or a value that it asks for. Keep what varies in a tensor"
+        often = (
+            f"it has been compiled {count} times for the same arguments, the last time since "
+            f"{reasons}. Keep what varies in a tensor"
         )
         if not self.fullgraph and count == MOST_SITUATIONS:
-            self._eager[key] = f"it has been compiled {count} {many}"
+            self._eager[key] = often
             warn(
-                f"{self._name} has been compiled {count} {many}. Other calls like these run "
-                "eagerly; with fullgraph=True they would be compiled again"
+                f"{self._name}: {often}. Other calls like these run eagerly; with fullgraph=True "
+                "they would be compiled again"
             )
         elif count == MANY_PROGRAMS + 1:
-            warn(f"{self._name} has been compiled {count} {many}")
+            warn(f"{self._name}: {often}")
 
     @property
     def _name(self) -> str:
@@ -383,7 +416,8 @@ def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     it enters. In another situation another program runs, or the function is traced again, so the
     result is always the eager one. Parameters, buffers, gradients and optimizer state are read and
     written in place, and tensors that the function stores in lists, dictionaries and attributes
-    are there after each call. Other side effects in Python run only while the function is traced.
+    are there after each call. A call that changes other Python state, such as a counter, or draws
+    random numbers of Python or NumPy cannot become a program.
 
     Args:
         function: A function of Tensors, numbers and containers of them, or a module.
@@ -397,8 +431,9 @@ def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         handle, of a subclass of its class, with the same members and attributes.
 
     Raises:
-        CompileError: At the first call: the function needs a tensor's value in Python, and
-            ``fullgraph`` is true.
+        CompileError: When it is called, and ``fullgraph`` is true: the function needs a tensor's
+            value in Python, changes Python state at each call, or reads a clock, an iterator or
+            random numbers of Python's.
 
     >>> import flambeau
     >>> @flambeau.compile

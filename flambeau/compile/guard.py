@@ -9,11 +9,12 @@ at places outside, classes, and the contents of lists, dictionaries, sets and Nu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from flambeau.compile.freezing import freeze, has_own_kind, sharing_in
+from flambeau.compile.freezing import freeze, sharing_in
 from flambeau.compile.ownership import is_own
 from flambeau.compile.places import Member, Outside, Sizes, check_of
 from flambeau.compile.source import Page
@@ -25,6 +26,11 @@ from flambeau.core.warning import warn
 
 _MEMBERS = ("_parameters", "_buffers")
 _REGISTERS = ("_non_persistent_buffers_set",)
+# The plain attributes of modules that flambeau's own code reads.
+_OF_MODULES = {
+    "training", "forward", "_call_impl", "_compiled_call_impl", "_is_full_backward_hook",
+    *_REGISTERS,
+}  # fmt: skip
 # After this many equal-but-not-identical replacements, compare all places at each call.
 _RENEWALS = 8
 
@@ -43,6 +49,10 @@ class ModuleSnapshot:
 
     Args:
         module: The module, whose ``__dict__`` is compared.
+
+    Attributes:
+        names: The plain attributes that are compared; ``None`` for all. Those of the module
+            system, such as members, hooks and the training mode, are always compared.
     """
 
     def __init__(self, module: Any) -> None:
@@ -54,6 +64,25 @@ class ModuleSnapshot:
             if issubclass(type(value), np.ndarray):
                 _warn_of_size(f"{self.cls.__name__}.{name}", value)
         self.ignored: set[MemberName] = set()
+        self.names: set[str] | None = None
+        self._all: dict[MemberName, Any] = {}
+
+    def restrict(self, names: set[str]) -> None:
+        """Compare, of all plain attributes, ``names`` and those that have changed."""
+        self.names = None
+        entries = self._all = self._all or self.entries
+        self.entries = {place: each for place, each in entries.items() if place not in self.ignored}
+        self.names = names | {slot.place[1] for slot in self.changed()}
+        self.entries = {
+            place: each
+            for place, each in self.entries.items()
+            if self._is_compared(place, self.values[place])
+        }
+
+    def _is_compared(self, place: MemberName, value: Any) -> bool:
+        kind, name = place
+        is_plain = not (kind or name in _OF_MODULES or isinstance(value, Announcing))
+        return not is_plain or self.names is None or name in self.names
 
     def amend(self, name: str, before: Any) -> None:
         """Use the value ``before`` of a plain attribute that the trace has already changed."""
@@ -93,7 +122,8 @@ class ModuleSnapshot:
 
     def now(self) -> dict[MemberName, Any]:
         """The attributes now, frozen."""
-        return _frozen(_values(self.module))
+        values = _values(self.module).items()
+        return _frozen({place: e for place, e in values if self._is_compared(place, e)})
 
     def holds(self) -> bool:
         """Whether the module is unchanged."""
@@ -214,8 +244,8 @@ class OutsideSnapshot:
         self.values: dict[Outside, Any] = {}
         #: Attributes of modules, whose assignments are announced.
         self.members: list[Outside] = []
-        #: Dictionaries that must keep their names.
-        self.states: list[Mapping[str, Any]] = []
+        #: Dictionaries that must keep their names, with the names of the objects that have them.
+        self.states: list[tuple[str, Mapping[str, Any]]] = []
         #: Frozen values of places that are compared at each call, since their objects often change.
         self.unsteady: dict[Outside, tuple[Any, Any]] = {}
         self._exchanged: set[Outside] = set()
@@ -265,9 +295,9 @@ class OutsideSnapshot:
             is_same = now is self.values[place]
             if (is_same and frozen[0] is None) or _freeze_plain(now) == frozen:
                 continue
-            if is_same and has_own_kind(type(now)):
-                # The function changes it, and a program does not: compare its identity only.
-                self.entries[place] = None, Same(now)
+            if self.values[place] is MISSING and isinstance(now, ModuleType):
+                # An import is done once, as in eager code; later calls find the module.
+                self.entries[place], self.values[place] = _freeze_plain(now), now
             else:
                 places.append(place)
         return places
@@ -380,7 +410,9 @@ class Guard:
         self.tensors = [
             (
                 tensor,
-                None if tensor in trace.free else (before.requires_grad, tensor._grad_fn is None),
+                None if tensor in trace.free else (
+                    trace.flags.get(tensor, before.requires_grad), tensor._grad_fn is None,
+                ),
                 None if tensor in trace.loose else before.cell, view_key(tensor._view),
                 tensor._leaf_hooks(),
             )
@@ -396,6 +428,7 @@ class Guard:
             tensor._watched = True
         #: Other objects, with a function that gives their state, and the state during the trace.
         self.watched = [*trace.watched.values()]
+        self.parts = [part for _, part in trace.watched]
         grads = trace.grads_read.items()
         #: Tensors that must not have a gradient.
         self.without_grad = [tensor for tensor, grad in grads if grad is None]

@@ -9,15 +9,17 @@ debuggers tells which functions start: `sys.monitoring`, and `sys.settrace` befo
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from flambeau.core.modes import modes
+from flambeau.core.trace import outside
 
 METHODS = ("__getattribute__", "__setattr__", "__delattr__")
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8
@@ -61,8 +63,9 @@ def tell(cls: type, wanted_by: Any) -> None:
     with _lock:
         if cls not in _telling:
             own = {name: vars(cls)[name] for name in METHODS if name in vars(cls)}
-            methods = {name: _telling_method(name, getattr(cls, name)) for name in METHODS}
-            _telling[cls] = {wanted_by}, own
+            owners = {wanted_by}
+            methods = {name: _telling_method(name, getattr(cls, name), owners) for name in METHODS}
+            _telling[cls] = owners, own
             for name, method in methods.items():
                 type.__setattr__(cls, name, method)
         _telling[cls][0].add(wanted_by)
@@ -112,16 +115,62 @@ def _telling_subclass(cls: type) -> type:
     return type(cls.__name__, (cls,), {"__slots__": (), "__module__": cls.__module__, **methods})
 
 
-def _telling_method(name: str, original: Callable[..., Any]) -> Any:
+def _telling_method(name: str, original: Callable[..., Any], owners: Iterable[Any] = ()) -> Any:
     tells = "before_read" if name == "__getattribute__" else "before_write"
 
     def method(self: Any, attribute: str, *value: Any) -> Any:
         trace = modes.trace
-        if trace is not None and not trace.reads_outside.paused:
+        if trace is None:
+            # The traced function may have started this thread.
+            for reads in [*owners]:
+                reads.elsewhere.add((id(self), attribute))
+        elif not trace.reads_outside.paused:
             getattr(trace.reads_outside, tells)(self, attribute)
         return original(self, attribute, *value)
 
     return functools.wraps(original)(method)
+
+
+def run_imports(wanted_by: Any) -> None:
+    """Let modules that a traced function imports run for real.
+
+    Args:
+        wanted_by: The owner of the watch, as for `stop_running_imports`.
+    """
+    with _lock:
+        _running_imports.add(wanted_by)
+        builtins.__import__ = _import
+
+
+def stop_running_imports(wanted_by: Any) -> None:
+    """Undo `run_imports`; after an interrupt it may be called again."""
+    with _lock:
+        _running_imports.discard(wanted_by)
+        if not _running_imports and builtins.__import__ is _import:
+            builtins.__import__ = _own_import
+
+
+def _import(name: str, *args: Any, **kwargs: Any) -> Any:
+    trace = modes.trace
+    if trace is None or _is_there(name, *args):
+        return _own_import(name, *args, **kwargs)
+    count = len(sys.modules)
+    with trace.paused(), outside():
+        module = _own_import(name, *args, **kwargs)
+    if len(sys.modules) > count:
+        trace.reads_outside.started_again(sys._getframe(1))
+    return module
+
+
+def _is_there(name: str, *args: Any) -> bool:
+    """Whether everything that an ``import`` statement names is imported already."""
+    if len(args) != 4 or args[3] or name not in sys.modules:
+        return False
+    return all(hasattr(sys.modules[name], each) for each in args[2] or ())
+
+
+_own_import = builtins.__import__
+_running_imports: set[Any] = set()
 
 
 class Running:

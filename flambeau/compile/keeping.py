@@ -9,7 +9,6 @@ constants.
 from __future__ import annotations
 
 import copy
-import operator
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from itertools import starmap
@@ -18,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flambeau.compile import making, structure
-from flambeau.compile.containers import Log, Watch, leaves_in
+from flambeau.compile.chance import Refusing
+from flambeau.compile.containers import Log, Watch
 from flambeau.compile.contents import KINDS
 from flambeau.compile.errors import CompileError
 from flambeau.compile.freezing import freeze
@@ -70,8 +70,6 @@ class Writer:
         #: The variables of these containers and objects.
         self.created: list[str] = []
         self.watches: dict[Watch, int] = {}
-        #: The places in which Python numbers are stored.
-        self.numbers_in: dict[str, None] = {}
         self._where: Any = None
         self._arguments = {id(each): i for i, each in enumerate(origin.leaves)}
         # The names of objects by their ids, and the objects, held so that the ids stay theirs.
@@ -104,16 +102,13 @@ class Writer:
         """Note that ``value`` becomes the key of a dictionary."""
         self._hashed.update(map(id, making.hashed_in({value})))
 
-    def note_numbers(self, value: Any, where: Any) -> None:
-        """Note ``where``, in which ``value`` is stored, if there are Python numbers in it."""
-        if any(map(_is_number, leaves_in(value))):
-            self.numbers_in[str(where)] = None
-
     def number_of(self, watch: Watch) -> int:
         """The number of a container from outside."""
         return self.watches.setdefault(watch, len(self.watches))
 
     def _name(self, obj: Any) -> str:
+        if isinstance(obj, Refusing):
+            obj = obj.raw
         if type(obj) in _PLAIN:
             is_short = obj is None or obj is True or obj is False
             return repr(obj) if is_short else self.page.name(obj)
@@ -268,13 +263,11 @@ class Keeping:
         for watch in active:
             if watch.rewritten:
                 slot, content = watch.slots[0], watch.content()
-                writer.note_numbers(content, slot)
                 name, value = f"c{writer.number_of(watch)}", writer.write(content, slot)
                 add = "update" if isinstance(watch.raw, dict) else "extend"
                 self.changes.append([f"{name}.clear()", f"{name}.{add}({value})", "done.append(0)"])
         self.setting: list[str] = []
         for slot, value in assigned:
-            writer.note_numbers(value, slot)
             self.setting.append(slot.setting(writer.page, writer.write(value, slot)))
         self.returned: str = writer.write(returned, "its result")
         self.making, self.created = writer.lines, writer.created
@@ -286,8 +279,6 @@ class Keeping:
 def _replay(writer: Writer, watch: Watch, method: str, args: tuple[Any, ...]) -> Iterator[str]:
     """The lines that change a container as the trace has changed it."""
     slot, number = watch.slots[0], writer.number_of(watch)
-    if method not in ("reach", "__delitem__"):
-        writer.note_numbers(args[-1:], slot)
     if method in ("reach", "__setitem__", "__delitem__"):
         writer.note_key(args[0])
     if method == "reach":
@@ -302,55 +293,31 @@ def _replay(writer: Writer, watch: Watch, method: str, args: tuple[Any, ...]) ->
     yield f"done.extend({writer.page.name(starmap)}(c{number}.{method}, (({values}),)))"
 
 
-def drop_counters(watch: Watch, log: Log) -> list[str]:
-    """Stop following Python numbers that the function counts in a container.
+def counters_in(watch: Watch) -> list[str]:
+    """The places in a container of Python numbers that the function reads and replaces.
 
-    Each call would need another program if one followed a number that the function reads and then
-    replaces. The number stays as the trace leaves it, as other side effects in Python do.
-
-    Returns:
-        The names of the places that are not followed.
+    A program that followed them would fit no other call.
     """
     if isinstance(watch.raw, dict):
-        return [str(_drop_key(watch, log, key)) for key in watch.touched if _counts(watch, key)]
-    content = [*watch.run("__iter__")]
+        slots = [Item(watch.slots[0], key) for key in watch.touched]
+        return [str(slot) for slot in slots if _counts(watch, slot)]
     depends = any(isinstance(each, Asked) for each in watch.asked) or watch.rewritten
-    members = *content, *watch.raw
+    members = *watch.run("__iter__"), *watch.raw
     counts = any(map(_is_number, members)) and not any(map(_is_more, members))
-    if not (watch.changed and depends and counts):
-        return []
-    log.changes = [each for each in log.changes if each.watch is not watch]
-    watch.rewritten = False
-    watch.asked.clear()
-    watch.raw.clear()
-    watch.raw.extend(content)
-    return [str(watch.slots[0])]
+    return [str(watch.slots[0])] if watch.changed and depends and counts else []
 
 
-def _counts(watch: Watch, key: Any) -> bool:
-    before = watch.raw.get(key, MISSING)
-    now = dict.get(watch.stand_in, key, MISSING)
-    asked = Item(watch.slots[0], key) in watch.asked
+def _counts(watch: Watch, slot: Item) -> bool:
+    before = watch.raw.get(slot.key, MISSING)
+    now = dict.get(watch.stand_in, slot.key, MISSING)
     is_plain = not (_is_more(before) or _is_more(now))
-    if not (asked and now is not MISSING and is_plain and freeze(before) != freeze(now)):
+    if slot not in watch.asked or now is MISSING or not is_plain or freeze(before) == freeze(now):
         return False
     factory = getattr(watch.raw, "default_factory", None)
     if before is MISSING and factory is not None and freeze(factory()) == freeze(now):
         # Only the default was inserted.
         return False
     return _is_number(before) or _is_number(now)
-
-
-def _drop_key(watch: Watch, log: Log, key: Any) -> Item:
-    slot = Item(watch.slots[0], key)
-    log.changes = [
-        each for each in log.changes
-        if each.watch is not watch or each.method != "__setitem__" or each.args[0] != key
-    ]  # fmt: skip
-    watch.asked.pop(slot)
-    watch.asked.pop(Asked(watch.slots[0], operator.contains, (key,)), None)
-    watch.raw[key] = dict.get(watch.stand_in, key)
-    return slot
 
 
 def _is_number(value: Any) -> bool:

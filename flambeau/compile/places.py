@@ -6,7 +6,7 @@ import contextlib
 import functools
 import keyword
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CellType, FunctionType, MemberDescriptorType
 from typing import Any, Self
@@ -177,16 +177,35 @@ class Sizes(Outside):
 
     Args:
         root: The dictionaries.
+
+    Attributes:
+        held: The names in each dictionary, with the name of the object that has it.
     """
 
+    held: list[tuple[str, set[str]]]
+
     @staticmethod
-    def of_all(states: list[Mapping[str, Any]]) -> list[Sizes]:
+    def of_all(states: list[tuple[str, Mapping[str, Any]]]) -> list[Sizes]:
         """Places of 256 dictionaries each: Python cannot compile sums of thousands of terms."""
-        return [Sizes(states[i : i + 256]) for i in range(0, len(states), 256)]
+        return [Sizes.of(states[i : i + 256]) for i in range(0, len(states), 256)]
+
+    @staticmethod
+    def of(states: list[tuple[str, Mapping[str, Any]]]) -> Sizes:
+        """The place of dictionaries, each with the name of the object that has it."""
+        place = Sizes([state for _, state in states])
+        place.held = [(label, {*state}) for label, state in states]
+        return place
 
     def get(self, call: Call = ()) -> int:
         """The number now."""
         return sum(map(len, self.root))
+
+    def changes(self) -> Iterator[tuple[str, Any, Any]]:
+        """The attributes that were added or removed, each with its values before and now."""
+        for (label, names), state in zip(self.held, self.root, strict=True):
+            for name in names.symmetric_difference(state):
+                before = MISSING if name in state else "present"
+                yield f"{label}.{name}", before, state.get(name, MISSING)
 
 
 class Returned(Outside):

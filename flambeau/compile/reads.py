@@ -61,6 +61,8 @@ class Reads(ReadsByName):
         self.members: dict[Outside, Any] = {}
         #: Modules' tables of members, by module and name, with their contents.
         self.tables: dict[tuple[int, str], tuple[Any, Any]] = {}
+        #: Attributes that were read in other threads, by the ids of their objects.
+        self.elsewhere: set[tuple[int, str]] = set()
         self._done: set[Any] = set()
 
     def running(self) -> interception.Running:
@@ -104,6 +106,11 @@ class Reads(ReadsByName):
         finally:
             self.paused = False
 
+    def started_again(self, frame: FrameType) -> None:
+        """Note what a function reads by name from modules that it has imported by now."""
+        self._done.discard((frame.f_code, id(frame.f_globals)))
+        self.started(frame)
+
     def before_read(self, value: Any, name: str) -> None:
         """Note that the attribute ``name`` of an object is about to be read."""
         if id(value) not in self._known or (id(value), name) in self._done:
@@ -133,6 +140,22 @@ class Reads(ReadsByName):
         finally:
             self.paused = False
 
+    def has_read(self, value: Any, name: str) -> bool:
+        """Whether the function has read or set the attribute ``name`` of an object by now."""
+        return (id(value), name) in self._done
+
+    def names_in_modules(self) -> dict[int, set[str]]:
+        """The attributes that were read or set, by the ids of the modules' dictionaries.
+
+        Modules of which some reads are not seen are left out.
+        """
+        told = {id(each): id(vars(each)) for each, _ in self.modules if type(each) in self._told}
+        names: dict[int, set[str]] = {state: set() for state in told.values()}
+        for owner, name in (*self._done, *self.elsewhere):
+            if owner in told:
+                names[told[owner]].add(name)
+        return names
+
     def note_absent(self, tensor: Tensor, name: str) -> None:
         """Note the read of an attribute of ``tensor`` that the user has not set."""
         self._note(Outside(vars(tensor), name, (), f"{type(tensor).__name__}.{name}"))
@@ -153,8 +176,6 @@ class Reads(ReadsByName):
         self._note(Outside(cls, None, ("forward",)))
         self._know_kind(cls)
         self._note_way_in(cls)
-        if not is_own(cls):
-            self.states[id(module)] = vars(module)
         if self.knows(module):
             self.discover(module.forward)
         for registry in vars(module).values():
@@ -171,6 +192,7 @@ class Reads(ReadsByName):
             interception.stop_telling(cls, self)
         for module in self._told_of:
             interception.stop_telling_of_module(module, self)
+        interception.stop_running_imports(self)
 
     def settle(self) -> None:
         """Add places that became known late, and drop others, after the function has run."""
@@ -179,21 +201,23 @@ class Reads(ReadsByName):
                 # The package counts in it.
                 self.places.pop(place, None)
         for code, functions in self._functions.items():
-            # Code may have looked for attributes of functions that did not run.
-            if code not in self._ran:
+            # Code may have looked for attributes of functions, by computed names also of those
+            # that ran.
+            if code not in self._ran or self._computes_names:
                 self.states.update({id(each): vars(each) for each in functions})
+            if code not in self._ran:
                 for cls, name in self._of_class.get(code, ()):
-                    if name in self._names:
+                    if name in self.names:
                         self.note_of_class(cls, name)
         described = [*self._classes, *itertools.chain.from_iterable(self._functions.values())]
-        for name in _DESCRIBING & self._names:
+        for name in _DESCRIBING & self.names:
             for each in described:
                 self._note(Outside(each, None, (name,), f"{each.__name__}.{name}"))
-        if "__annotations__" in self._names:
+        if "__annotations__" in self.names:
             for each in described:
                 read = functools.partial(getattr, each, "__annotations__")
                 self._note(Returned(read, label=f"{each.__name__}.__annotations__"))
-        if "__subclasses__" in self._names:
+        if "__subclasses__" in self.names:
             for cls in self._classes:
                 self._note(Returned(functools.partial(type.__subclasses__, cls)))
 
@@ -201,6 +225,8 @@ class Reads(ReadsByName):
         kind, state = type(value), state_of(value)
         is_layer = is_module(value)
         if _is_watched_elsewhere(kind) and not is_layer and _is_own_read():
+            return
+        if is_layer and name in _WHOLE and _is_own_read():
             return
         is_of_library = isinstance(value, ModuleType) and is_of_library_module(value.__name__)
         if is_of_library and _is_library_read():
@@ -213,7 +239,7 @@ class Reads(ReadsByName):
                 self._find_by_name(value, self._known[id(value)][1])
                 if name == "__dict__":
                     self._note_all_globals(state)
-            elif not is_layer or not _is_own_read():
+            else:
                 self._read_whole(value, state)
         elif is_layer and (name in _TABLES or name in state or _is_member(state, name)):
             self._note_member(value, name)

@@ -61,7 +61,7 @@ class ReadsByName(Discovery):
         # Numbers and strings among the globals of packages, with their first values.
         self._settings: dict[Outside, Any] = {}
         # The names in the code that ran, and whether it may have computed others.
-        self._names: set[str] = set()
+        self.names: set[str] = set()
         self._computes_names = False
 
     def _start(self, code: CodeType, namespace: dict[str, Any]) -> None:
@@ -109,9 +109,9 @@ class ReadsByName(Discovery):
                     self._note_and_discover(Outside(namespace, name))
         if names.computes_globals and not is_of_library_module(namespace.get("__name__", "")):
             self._note_all_globals(namespace)
-        new = names.attributes - self._names
+        new = names.attributes - self.names
         if new:
-            self._names |= new
+            self.names |= new
             for value, label in [*self._named]:
                 self._note_named(value, label, new)
         if not _COMPUTING.isdisjoint(names.attributes):
@@ -128,7 +128,7 @@ class ReadsByName(Discovery):
             self._looks_into_functions = True
             for function in [*itertools.chain.from_iterable(self._functions.values())]:
                 self._note_function(function)
-                known = self._names.intersection(function.__globals__)
+                known = self.names.intersection(function.__globals__)
                 self._note_all(Outside(function.__globals__, name) for name in known)
 
     def _note_all_globals(self, namespace: dict[str, Any]) -> None:
@@ -142,7 +142,6 @@ class ReadsByName(Discovery):
         self.looks_into_script = self.looks_into_script or is_script
 
     def _find_builtin(self, name: str) -> None:
-        self._chance.meet(getattr(builtins, name, None))
         self._note_and_discover(Outside(vars(builtins), name))
 
     def _expect_names(self) -> None:
@@ -227,7 +226,6 @@ class ReadsByName(Discovery):
                 self._note(Outside(value, None, (name,), label))
                 return
             else:
-                self._chance.meet_date(value, name)
                 return
             value = in_class(value, name) if isinstance(value, type) else vars(value).get(name)
 
@@ -256,7 +254,7 @@ class ReadsByName(Discovery):
     def _note_named(self, value: Any, label: str, names: frozenset[str] | None = None) -> None:
         """Note the attributes of an object that cannot announce reads."""
         state = named_in(value)
-        read: Iterable[str] = (self._names if names is None else names).intersection(state)
+        read: Iterable[str] = (self.names if names is None else names).intersection(state)
         if self._computes_names and not isinstance(value, ModuleType):
             read = [*state]
         for name in read:

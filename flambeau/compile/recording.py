@@ -11,10 +11,10 @@ from jax.core import Tracer
 
 from flambeau.compile import arguments, errors, exchanging, guard, settings, sharing
 from flambeau.compile.answers import Answer, Telling
-from flambeau.compile.containers import Watch, leaves_in
-from flambeau.compile.contents import KINDS
+from flambeau.compile.containers import Watch, leaves_in, name_of
+from flambeau.compile.contents import KINDS, is_empty
 from flambeau.compile.hidden import hidden_objects
-from flambeau.compile.keeping import Keeping, Origin, Writer, drop_counters
+from flambeau.compile.keeping import Keeping, Origin, Writer, counters_in
 from flambeau.compile.members import notice_attributes, stop_noticing_attributes
 from flambeau.compile.passing import trace_backward
 from flambeau.compile.places import Member, Outside, Returned, Variable
@@ -84,8 +84,9 @@ class Recording(Results):
         self.effects: list[tuple[Where, Any]] = []
         # The slots that must hold the same object, with that object.
         self.staying: list[tuple[Any, Any]] = []
-        # The slots that the function sets, with their new values.
+        # The slots that the function sets, with their new values; modules with their new modes.
         self.assigned: list[tuple[Any, Any]] = []
+        self.modes: dict[Any, bool] = {}
 
     def record(self) -> Any:
         """Trace the function; return the closed jaxpr.
@@ -150,9 +151,10 @@ class Recording(Results):
                 "the compiled function asks for values of tensors, and draws numbers that would "
                 "be the same at every call"
             )
-        settings.warn_of_changes(before)
+        self.trace.refuse_chance()
+        settings.refuse_changes(before)
         self.trace.warn()
-        self._warn_of_arguments(args, kwargs, stand_ins)
+        self._refuse_changed_arguments(args, kwargs, stand_ins)
         self.trace.log.restore()
         active = self._collect_slots(returned)
         self._collect_kept(returned, active, stand_ins)
@@ -179,17 +181,18 @@ class Recording(Results):
             self.trace.devices.give(stand_ins, self.joined.leaves)
         return stand_ins
 
-    def _warn_of_arguments(
+    def _refuse_changed_arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], stand_ins: list[Any]
     ) -> None:
-        """Warn if the function has changed a container among its arguments, which is a copy."""
+        """Fail if the function has changed a container among its arguments, which is a copy."""
         leaves, structure = arguments.flatten(args, kwargs)
         same = structure == self.structure
         if not same or any(a is not b for a, b in zip(leaves, stand_ins, strict=False)):
-            errors.warn(
+            raise errors.SideEffectError(
                 "the compiled function changes a list, a dictionary or another container among its "
-                "arguments; the caller's stays as it was. Let the function find the container "
-                "outside itself, as a global or an attribute, or return what it puts there"
+                "arguments, and a program would leave the caller's as it was. Let the function "
+                "find the container outside itself, as a global or an attribute, or return what it "
+                "puts there"
             )
 
     def _collect_kept(self, returned: Any, active: list[Watch], stand_ins: list[Any]) -> None:
@@ -206,11 +209,6 @@ class Recording(Results):
         stored = [*self.assigned, *self.trace.facts.new_attributes(), *self._sparse_gradients()]
         self.keeping = Keeping(writer, active, stored, returned)
         self._settle_objects(holders)
-        if writer.numbers_in:
-            errors.warn(
-                f"the compiled function leaves Python numbers in {', '.join(writer.numbers_in)}, "
-                "which are those of its trace at every call; leave tensors there"
-            )
 
     def _settle_objects(self, holders: set[int]) -> None:
         """Refuse objects that would keep a tensor of the trace which no call replaces."""
@@ -244,6 +242,7 @@ class Recording(Results):
                 )
             if trace.refused is not None:
                 raise errors.explain(trace.refused)
+            trace.refuse_chance()
             trace.log.restore()
             if self._put_back_after_backward() or written != self._written():
                 raise errors.CompileError(
@@ -264,6 +263,7 @@ class Recording(Results):
                     self.passing.new_leaves[each.tensor] = self.keep(each.tensor)
         finally:
             trace.log.restore()
+            trace.chance.put_back()
 
     def _written(self) -> tuple[Any, ...]:
         trace = self.trace
@@ -290,8 +290,10 @@ class Recording(Results):
         return [*self.trace.all_snapshots(), self.trace.outside, self.trace.members]
 
     def _changed_in(self, snapshot: Any) -> list[Any]:
-        # For a module that was entered and then switched, the mode from outside counts.
-        modes = {Member(module, guard.TRAINING) for module in self.trace.switched}
+        # Each call sets the modes of these modules.
+        switched = self.trace.switched
+        modes: set[Any] = {Member(module, guard.TRAINING) for module in switched}
+        modes |= {Outside(module, None, ("training",)) for module in switched}
         return [slot for slot in snapshot.changed() if slot not in modes]
 
     def _is_known(self, tensor: Tensor) -> bool:
@@ -397,25 +399,29 @@ class Recording(Results):
         log.refuse_strays()
         trace.settle()
         side_effects = []
+        # Each call sets the mode, and the guard compares it as the function has first read it.
+        self.modes = {module: module.training for module in trace.switched}
         trace.ignore_members()
         for snapshot in self._snapshots():
             slots = self._changed_in(snapshot)
-            for slot in slots:
+            known = {name_of(slot) for slot, _ in self.changed}
+            for slot in [each for each in slots if name_of(each) not in known]:
                 self.changed.append((slot, snapshot.before(slot)))
                 side_effects += self._look_at_change(*self.changed[-1])
             snapshot.ignore(slots)
-        active, counted = self._collect_active()
-        side_effects += counted
-        self.staying = objects_that_stay(self, returned)
+        for slot, before in log.flushed([slot for slot, _ in self.changed]):
+            self.changed.append((slot, before))
+            side_effects += self._look_at_change(slot, before)
+            trace.ignore(slot)
+        side_effects += [name for watch in log.watches.values() for name in counters_in(watch)]
         if side_effects:
-            message = (
-                f"the compiled function changes {', '.join(side_effects)} while it is traced; "
-                "Python side effects run once, not at every call. Keep such state in a tensor "
+            raise errors.SideEffectError(
+                f"the compiled function changes {', '.join(dict.fromkeys(side_effects))}, and a "
+                "program would repeat only the change of its trace. Keep such state in a tensor "
                 "(a buffer), or change it outside the compiled function"
             )
-            if not self.fullgraph:
-                raise errors.SideEffectError(message)
-            errors.warn(message)
+        active = self._collect_active()
+        self.staying = objects_that_stay(self, returned)
         return active
 
     def _look_at_change(self, slot: Any, before: Any) -> list[str]:
@@ -424,7 +430,9 @@ class Recording(Results):
         # A container that was found while the function ran may have been created by it.
         is_unknown = type(before) in KINDS and not self.trace.log.watches_in(before)
         holds_tensors = any(isinstance(each, Tensor) for each in leaves_in(value))
-        if is_unknown or not (holds_tensors or self._reaches_trace(value)):
+        is_repeated = holds_tensors or is_empty(value) or self._reaches_trace(value)
+        # Without a stand-in, a container that is changed in place cannot be changed at each call.
+        if is_unknown or not is_repeated or value is before:
             return [str(slot)]
         if isinstance(slot, Returned) and not isinstance(slot, Variable):
             raise errors.CompileError(
@@ -440,23 +448,19 @@ class Recording(Results):
         exchanged = {*map(id, self.trace.exchanged)}
         return reaches_trace(value, self.trace.reads_outside.knows, left_out=exchanged)
 
-    def _collect_active(self) -> tuple[list[Watch], list[str]]:
-        """The watches over containers that change, and the names of those with counters."""
+    def _collect_active(self) -> list[Watch]:
+        """The watches over containers that change."""
         trace, log = self.trace, self.trace.log
-        names: list[str] = []
-        more = [each for _, before in self.slot_before for each in log.watches_in(before)]
-        for watch in [*log.watches.values()]:
-            counted = drop_counters(watch, log)
-            names += counted
-            more += [watch] if counted else []
-        active = log.active(more)
+        active = log.active(
+            [each for _, before in self.slot_before for each in log.watches_in(before)]
+        )
         for slot, value, _ in log.replaced:
             if any(each in active for each in log.watches_in(value)):
                 trace.ignore(slot)
                 self.slot_before.append((slot, value))
         for watch in active:
             self.slot_before += [(each, each.found_in(watch.raw)) for each in watch.asked]
-        return active, names
+        return active
 
     def _restore(self) -> None:
         """Restore the values that the trace replaced, so that no tracer remains.
@@ -482,8 +486,8 @@ class Recording(Results):
         if self.failed:
             for slot, before in self.changed:
                 slot.set(before)
-            for module, mode in trace.switched.items():
-                Member(module, guard.TRAINING).set(mode)
+        for module, mode in trace.switched.items():
+            Member(module, guard.TRAINING).set(mode)
         trace.members.drop_tracers()
         trace.hooks.put_back()
         for tensor, handle in self.tensors_before().items():

@@ -36,16 +36,19 @@ def keep() -> Callable[[], None]:
     return put_back
 
 
-def warn_of_changes(before: dict[str, Any]) -> None:
-    """Warn if the traced function has changed a setting.
+def refuse_changes(before: dict[str, Any]) -> None:
+    """Fail if the traced function has changed a setting.
 
     Args:
         before: The result of `now` before the function ran.
+
+    Raises:
+        SideEffectError: It has.
     """
     changed = [name for name, value in now().items() if value is not before[name]]
     if changed:
-        errors.warn(
-            f"the compiled function leaves {' and '.join(changed)} in another state than it found. "
-            "That happens while it is traced, and at no later call; change it outside of the "
-            "compiled function, or in a `with` block inside"
+        raise errors.SideEffectError(
+            f"the compiled function leaves {' and '.join(changed)} in another state than it found, "
+            "which a program would not repeat; change it outside of the compiled function, or in a "
+            "`with` block inside"
         )

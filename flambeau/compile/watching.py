@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any
 
-from flambeau.compile import errors, guard
+from flambeau.compile import errors, guard, interception
 from flambeau.compile.arguments import have_many_places
 from flambeau.compile.asking import Facts, HookSnapshot, attribute
 from flambeau.compile.chance import Chance
@@ -42,11 +42,13 @@ class WatchingTrace(Trace):
         # The values at their first read; and the values that the guard compares.
         self.seen = OutsideSnapshot()
         self.outside = OutsideSnapshot()
-        self.log = Log(self.before)
+        self.log = Log(self.before, self.chance.stand_in)
         self.facts = Facts()
         self.hooks = HookSnapshot(self.before)
-        # Modules that the function has switched to another training mode, with the mode before.
+        # Modules whose training mode the function has set, with the mode before; and those of them
+        # whose mode it had not read by then, so that any will do.
         self.switched: dict[Any, bool] = {}
+        self.free_modes: set[Any] = set()
         self._settled: set[Outside] = set()
         self.watch(Tensor, tensor_class.replaced)
         #: Where tensors lie, if this machine has several devices.
@@ -81,6 +83,7 @@ class WatchingTrace(Trace):
         """A block in which reads outside are noted."""
         reads = self.reads_outside
         with reads.running():
+            interception.run_imports(reads)
             reads.paused = False
             world.tracing.add(self)
             try:
@@ -88,13 +91,22 @@ class WatchingTrace(Trace):
             finally:
                 world.tracing.discard(self)
                 reads.paused = True
+                interception.stop_running_imports(reads)
 
     def unwatched(self) -> contextlib.AbstractContextManager[None]:
         return self.reads_outside.unwatched()
 
+    def refuse_chance(self) -> None:
+        """Fail if the function has used a value that differs from call to call.
+
+        Raises:
+            CompileError: It has.
+        """
+        self.chance.meet_names(self.reads_outside.names)
+        self.chance.refuse()
+
     def warn(self) -> None:
-        """Warn of values that the program repeats, and of changes that it does not follow."""
-        self.chance.warn()
+        """Warn of changes that the program does not follow."""
         if self.reads_outside.looks_into_script:
             errors.warn(
                 "the compiled function looks into globals() by names that it computes, so its "
@@ -115,7 +127,7 @@ class WatchingTrace(Trace):
         # Several handles on a module share one dictionary.
         key = id(vars(module))
         if renewed or key not in self.snapshots:
-            with self._paused():
+            with self.paused():
                 if renewed:
                     self.seen.renew(module)
                 self.log.restore()
@@ -125,14 +137,16 @@ class WatchingTrace(Trace):
                         name = place.attributes[0] if place.attributes else place.key
                         snapshot.amend(name, self.seen.values[place])
                 self.log.replace_again()
-                if module in self.switched:
-                    # The function has set the mode itself.
+                if module in self.free_modes:
                     snapshot.ignore([Member(module, guard.TRAINING)])
                 self.reads_outside.enter(module)
 
-    def switch(self, module: Any, mode: bool) -> None:
-        """Note that ``module`` is about to leave ``mode``, training (true) or evaluation."""
-        self.switched.setdefault(module, mode)
+    def switch(self, module: Any) -> None:
+        """Note that the function is about to set the training mode of ``module``."""
+        if module not in self.switched:
+            self.switched[module] = vars(module)["training"]
+            if not self._is_entered(module) and not self.reads_outside.has_read(module, "training"):
+                self.free_modes.add(module)
 
     def before_pull(self, run: Any, node: Any, cotangents: list[Any]) -> None:
         """Note the cotangents of the next node, for checkpointed parts."""
@@ -155,7 +169,7 @@ class WatchingTrace(Trace):
         return id(vars(module)) in self.snapshots
 
     @contextlib.contextmanager
-    def _paused(self) -> Iterator[None]:
+    def paused(self) -> Iterator[None]:
         reads = self.reads_outside
         before, reads.paused = reads.paused, True
         try:
@@ -176,16 +190,24 @@ class WatchingTrace(Trace):
             # As a `Member`, as in the snapshot of the module.
             member = Member(place.root, ("", place.attributes[0]))
             self.log.look_at(member, member.get())
+        elif place.attributes and isinstance(place.holder().get(), type):
+            # A stand-in in a class would not be bound as the function is.
+            self.chance.meet(value)
+            if type(value) in KINDS:
+                self.log.look_at(place, value)
         else:
             self.log.look_at(place, value)
 
     def settle(self) -> None:
         """Choose the places that the guard compares, after the function or its backward has run."""
         self.reads_outside.settle()
+        names = self.reads_outside.names_in_modules()
         for key, snapshot in [*self.snapshots.items()]:
             # A changed module that was not reached from outside was created inside.
             if not self.reads_outside.knows(snapshot.module) and snapshot.changed():
                 del self.snapshots[key]
+            elif key in names:
+                snapshot.restrict(names[key])
         members = {
             place: module
             for place, module in self.reads_outside.members.items()
@@ -197,7 +219,11 @@ class WatchingTrace(Trace):
         modules = {id(module): module for module in members.values()}
         entered = {each for each, module in modules.items() if self._is_entered(module)}
         for place, module in members.items():
-            if id(module) not in entered and module not in self.switched:
+            if id(module) not in entered:
+                if module not in self.free_modes or place.attributes != ("training",):
+                    self.outside.take([place], self.seen)
+            elif not place.attributes:
+                # Absent: only its name can appear without an announcement.
                 self.outside.take([place], self.seen)
             elif place in self.seen.entries and self._can_change_silently(place, module):
                 self.outside.members.append(place)
@@ -209,12 +235,12 @@ class WatchingTrace(Trace):
                 self.watched[id(module), "__class__"] = module, _kind_of(module), kind
         # Members of Tensor that the function itself replaces are expected from now on.
         self.watched[id(Tensor), None] = Tensor, tensor_class.replaced, tensor_class.replaced()
-        self.outside.states = [*self.reads_outside.states.values()]
+        self.outside.states = self.reads_outside.named_states()
 
     def _can_change_silently(self, place: Outside, module: Any) -> bool:
         """Whether an attribute of a module that was entered must be compared at each call."""
         # Flambeau's layers announce changes, and the function may switch the training mode.
-        return place.attributes not in ((), ("training",)) and not is_own(type(module))
+        return place.attributes != ("training",) and not is_own(type(module))
 
     def ignore(self, slot: Any) -> None:
         """Stop watching ``slot``."""
@@ -229,14 +255,14 @@ class WatchingTrace(Trace):
             self.watched.pop((id(slot.root), slot.key), None)
 
     def note_setting(self, read: Callable[[], Any]) -> None:
-        with self._paused():
+        with self.paused():
             self.reads_outside.note_setting(read)
 
     def watch(self, owner: Any, snapshot: Callable[[], Any], name: Any = None) -> bool:
         """See `Trace.watch`; hooks for all modules come from outside."""
         is_new = super().watch(owner, snapshot, name)
         if is_new and hasattr(type(owner), "announces_changes"):
-            with self._paused():
+            with self.paused():
                 for registry in snapshot():
                     for _, hook in registry:
                         self.reads_outside.discover(hook)
@@ -249,7 +275,7 @@ class WatchingTrace(Trace):
         if tensor not in self.tensors and self.is_outside(tensor):
             tensor._follow_base()
             super().note(tensor)
-            with self._paused():
+            with self.paused():
                 self.reads_outside.discover(tensor)
 
     def touch(self, table: Any) -> None:
@@ -268,19 +294,19 @@ class WatchingTrace(Trace):
         if tensor in self.facts.given:
             self.facts.show(tensor)
         elif not self.reads_outside.paused and self.is_outside(tensor):
-            with self._paused():
+            with self.paused():
                 self.reads_outside.note_attributes(tensor)
 
     def change_class(self, cls: type, name: str) -> None:
         """Note that the function itself replaces a member of a class of tensors."""
-        with self._paused():
+        with self.paused():
             self.reads_outside.note_of_class(cls, name)
 
     def ask(self, tensor: Tensor, question: Callable[..., Any], *args: Any) -> Any:
         if tensor in self.facts.given:
             return self.facts.ask(tensor, question, *args)
         if question is attribute and not self.reads_outside.paused and self.is_outside(tensor):
-            with self._paused():
+            with self.paused():
                 self.reads_outside.note_absent(tensor, *args)
         return question(tensor, *args)
 

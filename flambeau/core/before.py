@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from flambeau.core.announcing import Announcing
 from flambeau.core.identity import MISSING
 
 __all__: list[str] = []
 
-_KINDS: tuple[Any, ...] = (OrderedDict, dict, list, deque, set)
+_OF_BYTES = (bytearray, array, np.ndarray)
+#: The containers that can be remembered.
+CHANGEABLE: tuple[Any, ...] = (OrderedDict, dict, list, deque, set, *_OF_BYTES)
 
 # Gives the container that an owner has.
 Content = Callable[[Any], Any]
@@ -63,12 +69,16 @@ class Before:
 
 
 def _copy(container: Any) -> Any:
+    if isinstance(container, _OF_BYTES):
+        return copy.copy(container)
     if isinstance(container, dict):
         return dict(_items(container))
     return set(container) if isinstance(container, set) else [*container]
 
 
 def _ids(container: Any) -> Any:
+    if isinstance(container, _OF_BYTES):
+        return bytes(container)
     if isinstance(container, dict):
         return [(id(key), id(value)) for key, value in _items(container)]
     return {*map(id, container)} if isinstance(container, set) else [*map(id, container)]
@@ -82,7 +92,10 @@ def _items(container: Any) -> Any:
 
 def _fill(container: Any, content: Any) -> None:
     """Replace the members of a container, without the conversions that its class makes."""
-    kind = next(each for each in _KINDS if isinstance(container, each))
+    kind = next(each for each in CHANGEABLE if isinstance(container, each))
+    if kind in _OF_BYTES:
+        container[... if kind is np.ndarray else slice(None)] = content
+        return
     kind.clear(container)
     if isinstance(content, dict):
         for name, value in content.items():

@@ -59,6 +59,9 @@ class History:
     def requires_grad(self, value: bool) -> None:
         if not isinstance(value, bool):
             raise RuntimeError(f"requires_grad must be True or False, got {value!r:.80}")
+        if modes.trace is not None:
+            # Before the reads below, which are not the user's.
+            modes.trace.set_flag(self)
         if value and not (self.is_floating_point() or self.is_complex()):
             raise RuntimeError(
                 "only tensors of floating point and complex dtype can require gradients, "
@@ -74,12 +77,8 @@ class History:
                     "requires_grad can be changed on leaf tensors only; this one is the result of "
                     f"{self._grad_fn.name()}: use detach() to take it off the tape"
                 )
-            if modes.trace is not None:
-                modes.trace.set_flag(self)
             self._requires_grad = value
             world.bump()
-        elif modes.trace is not None:
-            modes.trace.set_flag(self)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         """Set `requires_grad` and return this tensor."""

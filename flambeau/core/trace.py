@@ -114,7 +114,7 @@ class Trace(Block):
         tensors: Tensors from outside that took part, as they were.
         derived: Views and aliases that were made inside, perhaps on Cells from outside.
         flags: Tensors from outside whose ``requires_grad`` was set, with the flag before.
-        free: Those of them that had not taken part before, so that any flag will do.
+        free: Those of them whose flag had not been read before, so that any flag will do.
         exchanged: Those of them that got another Cell, view or class.
         loose: Those of them to whose Cells the program is not bound.
         looked_at: Tensors from outside whose properties matter, without their elements.
@@ -313,7 +313,7 @@ class Trace(Block):
         """Note that the ``requires_grad`` of ``tensor`` is about to be set."""
         if tensor not in self.flags and self.is_outside(tensor):
             self.flags[tensor] = tensor._requires_grad
-            if tensor not in self.tensors:
+            if tensor not in self.tensors and tensor not in self.looked_at:
                 self.free.add(tensor)
 
     def watch(self, owner: Any, snapshot: Callable[[], Any], name: Any = None) -> bool:

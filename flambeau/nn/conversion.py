@@ -26,7 +26,7 @@ class Conversion(Traversal):
         if not isinstance(mode, bool):
             raise ValueError(f"the training mode is True or False, but got {mode!r}")
         if modes.trace is not None:
-            modes.trace.switch(self, self.training)
+            modes.trace.switch(self)
         self.training = mode
         for module in self.children():
             module.train(mode)

@@ -1,7 +1,9 @@
-"""What differs from call to call by itself is met while a function is traced only: a warning."""
+"""Values that differ from call to call have no program: an error, or calls run eagerly."""
 
 import datetime as dt
+import functools
 import itertools
+import logging
 import os
 import pathlib
 import queue
@@ -10,6 +12,7 @@ import secrets
 import socket
 import subprocess
 import sys
+import threading
 import time
 import uuid
 import warnings
@@ -19,7 +22,7 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.compile.errors import CompileWarning
+from flambeau.compile.errors import CompileError
 
 X = flambeau.ones(2)
 
@@ -51,9 +54,36 @@ def of_numbers():
 
 
 def of_the_machine():
+    closed_over, dates, kept, held = time, dt, time.time, {"clock": [time.time]}
+
+    def imports(x):
+        import time as local
+
+        return x * local.monotonic()
+
+    def imports_the_name(x):
+        from time import process_time
+
+        return x * process_time()
+
+    def imports_dates(x):
+        from datetime import datetime
+
+        return x * datetime.now(dt.UTC).microsecond
+
     return {
         "time": lambda x: x * time.time(),
         "imported name": lambda x: x * clock(),
+        "closure": lambda x: x * closed_over.perf_counter(),
+        "function in a closure": lambda x: x * kept(),
+        "function in a container": lambda x: x * held["clock"][0](),
+        "computed name": lambda x: x * getattr(time, "ti" + "me")(),
+        "static method": lambda x: x * Clocks.read(),
+        "default": lambda x, read=time.time: x * read(),
+        "import inside": imports,
+        "import of a name inside": imports_the_name,
+        "import of dates inside": imports_dates,
+        "dates in a closure": lambda x: x * dates.datetime.now(dt.UTC).microsecond,
         "now": lambda x: x * dt.datetime.now(dt.UTC).microsecond,
         "uuid4": lambda x: x * (uuid.uuid4().int % 7),
         "token_bytes": lambda x: x * len(secrets.token_bytes(2)),
@@ -65,6 +95,10 @@ def of_the_machine():
         "popen": lambda x: x * len(_read(os.popen("echo 3"))),
         "communicate": lambda x: x * len(_process().communicate()[0]),
     }
+
+
+class Clocks:
+    read = staticmethod(time.time)
 
 
 _ECHO = (sys.executable, "-c", "print(3)")
@@ -84,14 +118,52 @@ def _length_of_this():
         return len(file.read())
 
 
+REFUSED = "something else at each call"
+
+
 @pytest.mark.parametrize("name", [*of_numbers(), *of_the_machine()])
-def test_a_warning_says_so(name):
+def test_no_program_repeats_them(name):
     function = {**of_numbers(), **of_the_machine()}[name]
-    with pytest.warns(CompileWarning, match="the same numbers at every call"):
+    with pytest.raises(CompileError, match=REFUSED):
         flambeau.compile(function)(X)
 
 
-def test_what_is_only_there_is_not_warned_of():
+# Each call of `of_numbers` begins anew, but for the generators of the process.
+@pytest.mark.parametrize("name", [each for each in of_numbers() if "made inside" not in each])
+def test_calls_run_eagerly_and_draw_as_eager_calls_do(name):
+    drawn = []
+    for make in (lambda function: function, functools.partial(flambeau.compile, fullgraph=False)):
+        random.seed(0)
+        np.random.seed(0)  # noqa: NPY002
+        function = make(of_numbers()[name])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            drawn.append([function(X).tolist() for _ in range(2)])
+    assert drawn[0] == drawn[1]
+
+
+def test_the_error_names_the_line_and_nothing_is_used_up():
+    listed = iter([1.0, 2.0])
+    with pytest.raises(CompileError, match=r"test_chance.py, line \d+, in .*next\(listed\)"):
+        flambeau.compile(lambda x: x * next(listed))(X)
+    with pytest.raises(CompileError, match="a list_iterator gives something else"):
+        flambeau.compile(lambda x: x * _or_none(lambda: next(listed)))(X)
+    assert [*listed] == [1.0, 2.0]
+
+
+def _or_none(function):
+    try:
+        return function()
+    except RuntimeError:
+        return 0.0
+
+
+def test_iterators_are_no_arguments():
+    with pytest.raises(CompileError, match="an iterator is among the arguments"):
+        flambeau.compile(lambda x, other: x * next(other))(X, iter([1.0]))
+
+
+def test_what_is_only_there_is_not_refused():
     generator, listed = np.random.default_rng(0), iter([1.0])
     held = [generator, listed, random.Random(0), time, sys.stdout]
 
@@ -110,29 +182,60 @@ def test_a_branch_that_is_not_taken_draws_nothing():
     def function(x):
         return x * generator.random() if verbose else x
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        flambeau.compile(function)(X)
+    assert flambeau.compile(function)(X).tolist() == [1.0, 1.0]
+    assert flambeau.compile(lambda x: x * time.time() if verbose else x)(X).tolist() == [1.0, 1.0]
 
 
-def test_pipes_and_sockets_that_are_read_from_are_told_of():
+def test_libraries_and_other_threads_read_the_clock():
+    read = []
+
+    def function(x):
+        thread = threading.Thread(target=lambda: read.append(time.time()))
+        thread.start()
+        thread.join()
+        logging.getLogger("flambeau.test").debug("a record has the time")
+        return x * len(read[:1])
+
+    assert flambeau.compile(function, fullgraph=False)(X).tolist() == [1.0, 1.0]
+    assert type(time.time) is type(len)
+
+
+def test_a_trace_takes_nothing_from_pipes_and_sockets():
     process, (near, far) = _process(), socket.socketpair()
     with process, near, far:
         far.send(b"0123")
         functions = (
             (lambda x: x * len(process.stdout.readline()), "BufferedReader"),
-            (lambda x: x * len(near.recv(1)), "recv"),
-            (lambda x: x * len(_read(near.makefile("rb", 0), 1)), "readinto"),
+            (lambda x: x * len(near.recv(1)), "socket"),
+            (lambda x: x * len(_read(near.makefile("rb", 0), 1)), "socket"),
         )
         for function, name in functions:
-            with pytest.warns(CompileWarning, match=f"{name}.*the same numbers at every call"):
+            with pytest.raises(CompileError, match=f"{name}.*{REFUSED}"):
                 flambeau.compile(function)(X)
+        assert (process.stdout.readline(), near.recv(4)) == (b"3\n", b"0123")
 
 
-def test_queues_are_told_of():
+@pytest.mark.parametrize("mode", ["w", "a", "r+"])
+def test_what_a_trace_has_written_to_a_file_is_taken_back(tmp_path, mode):
+    path = tmp_path / "log"
+    path.write_text("before\n" if mode == "a" else "")
+    with path.open(mode) as file:
+
+        def step(x):
+            file.write("a step\n")
+            return x * 2
+
+        run = flambeau.compile(step, fullgraph=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for _ in range(2):
+                run(X)
+    assert path.read_text().removeprefix("before\n") == "a step\n" * 2
+
+
+def test_queues_keep_what_they_hold():
     filled = queue.Queue()
     filled.put(2.0)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with pytest.raises(CompileError, match=r"Queue.get\(\)"):
         flambeau.compile(lambda x: x * filled.get())(X)
-    assert any("Queue.get()" in str(each.message) for each in told)
+    assert filled.qsize() == 1

@@ -73,7 +73,7 @@ def test_modules_and_their_tensors_are_named_by_the_way_from_where_the_function_
     assert reasons(step) == ["model.0.weight.requires_grad was True, and is False"]
     model[0].register_forward_hook(lambda *given: None)
     step(X)
-    assert reasons(step) == ["model.0._forward_hooks was other hooks, and is changed"]
+    assert reasons(step) == ["model.0._forward_hooks has changed"]
 
 
 def test_a_gradient_that_is_there_now_is_named():
@@ -176,3 +176,30 @@ def test_a_call_that_fails_leaves_no_program_behind():
 def test_what_is_not_compiled_is_refused():
     with pytest.raises(TypeError, match=r"explain\(\) needs what flambeau.compile\(\) returned"):
         flambeau.compiler.explain(len)
+
+
+def test_attributes_that_appear_are_named(capsys):
+    model = nn.Linear(2, 2)
+    step = flambeau.compile(lambda x: model(x) * len(vars(model)))
+    step(X)
+    model.note = "new"
+    step(X)
+    assert reasons(step) == ["model.note was absent, and is 'new'"]
+    flambeau.compiler.explain(step)
+    assert "list is" not in capsys.readouterr().out
+
+
+def test_the_groups_of_an_optimizer_are_named():
+    model = nn.Linear(2, 2)
+    optimizer = flambeau.optim.SGD([model.weight], lr=0.1)
+
+    @flambeau.compile
+    def step(x):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+
+    step(X)
+    optimizer.add_param_group({"params": [model.bias]})
+    step(X)
+    assert "the groups of SGD has changed" in reasons(step)

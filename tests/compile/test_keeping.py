@@ -9,8 +9,9 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.compile.errors import CompileError, CompileWarning
+from flambeau.compile.errors import CompileError
 from flambeau.compile.program import Program
+from tests.compile.following import check_refused
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -519,13 +520,13 @@ def test_a_leaf_that_is_made_inside_and_kept_gets_its_gradient():
         assert kept[-1].grad.tolist() == [3.0, 3.0]
 
 
-def test_numbers_that_are_kept_are_told():
-    kept = []
-    run = flambeau.compile(lambda x: kept.append((x * 2, 0.5)))
-    with pytest.warns(CompileWarning, match="leaves Python numbers in kept"):
-        run(flambeau.ones(1))
+def test_numbers_are_kept_at_every_call():
+    kept, rate = [], [0.5]
+    run = flambeau.compile(lambda x: kept.append((x * 2, rate[0])))
     run(flambeau.ones(1))
-    assert [number for _, number in kept] == [0.5, 0.5]
+    rate[0] = 0.25
+    run(flambeau.ones(1))
+    assert [number for _, number in kept] == [0.5, 0.25]
 
 
 class Output:
@@ -578,14 +579,14 @@ def test_what_hooks_of_gradients_keep_needs_backward_inside(scene):
     assert not kept
 
 
-def test_a_change_of_an_argument_is_told():
+def test_a_change_of_an_argument_reaches_the_caller_or_is_refused():
     def run(x, batch):
-        return x * batch.pop("scale")
+        batch["count"] += 1
+        return x * batch["count"]
 
-    batch = {"scale": 2.0}
-    with pytest.warns(CompileWarning, match="among its arguments"):
-        flambeau.compile(run)(flambeau.ones(1), batch)
-    assert batch == {"scale": 2.0}
+    batch = {"count": 0}
+    check_refused(run, "among its arguments", flambeau.ones(1), batch)
+    assert batch == {"count": 2}
 
 
 class Keeping(flambeau.nn.Module):

@@ -7,7 +7,7 @@ import pytest
 
 import flambeau
 from flambeau import nn
-from flambeau.compile.errors import CompileWarning
+from flambeau.compile.errors import CompileError, CompileWarning
 from tests.compile.following import check
 
 
@@ -153,7 +153,8 @@ def test_a_world_that_changes_at_every_call_is_warned_of():
         net.first.offset = float(n)
         compiled(X)
     net.first.offset = 16.0
-    with pytest.warns(CompileWarning, match="17 times"):
+    match = r"17 times.*since net\.first\.offset was 15\.0, and is 16\.0"
+    with pytest.warns(CompileWarning, match=match):
         compiled(X)
 
 
@@ -361,19 +362,27 @@ def test_state_of_a_hook_is_seen():
     assert run(x).item() == 5.0
 
 
-def test_what_the_function_itself_changes_is_told_and_not_watched():
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_a_number_that_the_function_counts_is_never_stale(fullgraph):
     calls = Settings()
     calls.rate = 0
 
     def f(x):
         calls.rate += 1
-        return x
+        return x * calls.rate
 
-    run = flambeau.compile(f)
-    with pytest.warns(CompileWarning, match=r"calls\.rate"):
-        run(flambeau.ones(1))
-    run(flambeau.ones(1))
-    assert (run.program_count, calls.rate) == (1, 1)
+    run = flambeau.compile(f, fullgraph=fullgraph)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run(flambeau.ones(1)).item() == 1
+        calls.rate = 41
+        assert run(flambeau.ones(1)).item() == 42
+        if fullgraph:
+            with pytest.raises(CompileError, match=r"changes calls\.rate"):
+                run(flambeau.ones(1))
+        else:
+            assert run(flambeau.ones(1)).item() == 43
+    assert calls.rate == 43 - fullgraph
 
 
 def test_an_optimizer_and_a_model_outside_need_one_program():

@@ -198,3 +198,16 @@ def test_a_process_that_is_forked_during_a_step_has_all_values():
     step.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert weight.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_threads_that_call_first_at_once_share_one_program():
+    model, gate, results = nn.Linear(4, 3), threading.Barrier(4), []
+    run = flambeau.compile(lambda x: model(x))
+
+    def work():
+        gate.wait()
+        results.append(run(flambeau.ones(2, 4)))
+
+    together(4, work)
+    assert len(results) == 4
+    assert run.program_count == 1

@@ -7,8 +7,10 @@ import warnings
 import pytest
 
 import flambeau
+from flambeau.compile import arguments
 from flambeau.compile.discovery import MANY
-from flambeau.compile.errors import CompileWarning
+from flambeau.compile.errors import CompileWarning, SideEffectError
+from flambeau.compile.program import Program
 from flambeau.core.modes import modes
 from tests.compile.following import X
 
@@ -120,14 +122,17 @@ def same_settings():
 
 @pytest.mark.usefixtures("same_settings")
 @pytest.mark.parametrize("name", SETTINGS)
-def test_a_setting_that_is_left_changed_is_warned_of(name):
+def test_a_setting_that_is_left_changed_is_refused(name):
     def leave(x):
         result = x + 1
         SETTINGS[name]()
         return result
 
-    with pytest.warns(CompileWarning, match=f"leaves .*{name}.*in another state"):
-        flambeau.compile(leave)(X)
+    leaves, structure = arguments.flatten((X,), {})
+    with pytest.raises(SideEffectError, match=f"leaves .*{name}.*in another state"):
+        Program(leave, leaves, structure)
+    assert flambeau.is_grad_enabled()
+    assert flambeau.get_default_dtype() is flambeau.float32
 
 
 @pytest.mark.parametrize("inner", [flambeau.no_grad, flambeau.enable_grad, flambeau.inference_mode])

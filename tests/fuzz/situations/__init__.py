@@ -20,6 +20,7 @@ from tests.fuzz.situations.documented import documented
 from tests.fuzz.situations.modules import modules
 from tests.fuzz.situations.names import names
 from tests.fuzz.situations.protocols import protocols
+from tests.fuzz.situations.restoring import restoring
 from tests.fuzz.situations.running import SituationReport, run_all
 from tests.fuzz.situations.situation import Situation
 from tests.fuzz.situations.training import hooks, optimizers
@@ -45,7 +46,7 @@ def every() -> tuple[Situation, ...]:
     """The situations with a name of their own, in order."""
     found = (
         *systematic(), *names(), *callables(), *protocols(),
-        *modules(), *hooks(), *optimizers(), *chance(), *documented(),
+        *modules(), *hooks(), *optimizers(), *chance(), *restoring(), *documented(),
     )  # fmt: skip
     return (*{each.name: each for each in found}.values(),)
 

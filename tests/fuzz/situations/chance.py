@@ -1,6 +1,6 @@
 """What differs from call to call by itself: random draws, clocks, files, iterators.
 
-A trace can only take the value of its own call, so a `CompileWarning` must be given there.
+No program can repeat them, so each must be refused, and calls that may run eagerly must do so.
 """
 
 from __future__ import annotations
@@ -112,8 +112,6 @@ _FILE = (
     "pathlib.Path(path).write_text('2.0')\n\ndef clean():\n    folder.cleanup()\n\n"
 )
 _REWRITE = "pathlib.Path(path).write_text('{}')"
-# What may be seen and carried out at each call instead of being warned of.
-_COUNTS = ("count in", "pop")
 _HOLDERS = {
     "direct": "def f(x):\n    return x * VALUE",
     "helper": "def draw():\n    return VALUE\n\ndef f(x):\n    return x * draw()",
@@ -135,5 +133,5 @@ def chance() -> Iterator[Situation]:
                 f"{around}\n\n{_HOLDERS[holder].replace('VALUE', value)}",
                 _REWRITE.format(3.0) if "folder" in around else "pass",
                 _REWRITE.format(2.0) if "folder" in around else "pass",
-                demand="either" if name.startswith(_COUNTS) else "warning",
+                demand="refused",
             )

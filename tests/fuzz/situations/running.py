@@ -24,6 +24,8 @@ from tests.fuzz.situations.situation import Situation
 #: What is done between calls: nothing, the change, the change back.
 _STEPS = ("", "", "", "change", "", "", "back", "", "")
 _MODULE = "situation"
+# The types of errors that refuse a function.
+_REFUSALS = ("CompileError", "SideEffectError")
 
 
 @dataclass
@@ -105,8 +107,10 @@ def judge(situation: Situation) -> Verdict:
     compiled = _outcome(situation, compiled=True)
     if isinstance(eager.results[0], str):
         return Verdict(situation, "vacuous", f"eager gives {eager.shown}")
-    if situation.demand != "equal":
+    if situation.demand == "warning":
         return _judge_warning(situation, eager, compiled)
+    if situation.demand == "refused":
+        return _judge_refusal(situation, eager, compiled)
     if situation.matters and len({*map(repr, eager.results)}) == 1:
         return Verdict(situation, "vacuous", f"eager gives {eager.shown}")
     for i, (mine, due) in enumerate(zip(compiled.results, eager.results, strict=True)):
@@ -131,15 +135,29 @@ def _traces_again(situation: Situation, eager: Outcome, counts: list[int]) -> bo
     return False
 
 
+def _judge_refusal(situation: Situation, eager: Outcome, compiled: Outcome) -> Verdict:
+    """Results must be eager's up to a first `CompileError`, and all with ``fullgraph=False``."""
+    for i, (mine, due) in enumerate(zip(compiled.results, eager.results, strict=True)):
+        if mine in _REFUSALS:
+            break
+        if mine != due:
+            detail = f"call {i + 1}: {compiled.shown[i]} instead of {eager.shown[i]}"
+            return Verdict(situation, "stale", detail)
+    again = _outcome(situation, compiled=False)
+    lenient = _outcome(situation, compiled=True, fullgraph=False)
+    # Clocks give no call the same results.
+    if again.results == eager.results and lenient.results != eager.results:
+        return Verdict(situation, "stale", f"{lenient.shown} instead of {eager.shown}")
+    return Verdict(situation, "equal", "; ".join(compiled.told))
+
+
 def _judge_warning(situation: Situation, eager: Outcome, compiled: Outcome) -> Verdict:
-    if situation.demand == "either" and compiled.results == eager.results:
-        return Verdict(situation, "equal", "; ".join(compiled.told))
     if compiled.warned:
         return Verdict(situation, "warned", "; ".join(compiled.told))
     return Verdict(situation, "unwarned", f"{compiled.shown} instead of {eager.shown}")
 
 
-def _outcome(situation: Situation, compiled: bool) -> Outcome:
+def _outcome(situation: Situation, compiled: bool, fullgraph: bool = True) -> Outcome:
     outcome = Outcome()
     module = types.ModuleType(_MODULE)
     file = f"/situations/{situation.name}.py"
@@ -152,7 +170,9 @@ def _outcome(situation: Situation, compiled: bool) -> Outcome:
     sys.modules[_MODULE] = module
     try:
         exec(compile(source, file, "exec"), vars(module))
-        run = flambeau.compile(module.target) if compiled else module.target
+        run = module.target
+        if compiled:
+            run = flambeau.compile(module.target, fullgraph=fullgraph)
         for i, step in enumerate(_STEPS):
             with warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("always")
@@ -170,6 +190,7 @@ def _outcome(situation: Situation, compiled: bool) -> Outcome:
     finally:
         if "clean" in vars(module):
             module.clean()
+        flambeau.set_grad_enabled(True)
         os.environ.clear()
         os.environ.update(environment)
         sys.modules.pop(_MODULE, None)

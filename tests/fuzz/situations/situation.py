@@ -8,7 +8,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import Literal
 
-Demand = Literal["equal", "warning", "either"]
+Demand = Literal["equal", "warning", "refused"]
 
 _IMPORTS = {
     "np": "import numpy as np",
@@ -39,8 +39,9 @@ class Situation:
         local: Whether the world is the body of a function, so that its names are closure cells.
         target: The expression that is compiled.
         call: The expression that calls ``run``, the compiled function, on ``x``.
-        demand: That compiled results are ``"equal"`` to eager's; or, for what the documentation
-            says cannot be seen, a ``"warning"`` at the trace; or ``"either"`` of them.
+        demand: That compiled results are ``"equal"`` to eager's; or ``"refused"``: equal up to a
+            `CompileError`, if there is one, and throughout with ``fullgraph=False``; or, for what
+            the documentation says cannot be seen, a ``"warning"`` at the trace.
         matters: Whether the change changes what eager gives; otherwise it may or may not.
         settles: How many calls in an unchanged world may trace: 2 where the first makes something
             that lives on.
