@@ -21,7 +21,7 @@ BELOW = {
     "nn": {"core", "ops", "autograd", "compile", "return_types", "sparse"},
     "optim": {"core", "ops", "autograd", "compile", "nn"},
     "amp": {"core", "ops"},
-    "checkpoint": {"core", "ops", "nn"},
+    "checkpoint": {"core", "ops", "nn", "sparse"},
     "fx": {"core", "ops", "nn", "rare"},
     "distributed": {"core", "ops", "autograd", "nn", "checkpoint"},
     "distributions": {"core", "ops", "autograd"},

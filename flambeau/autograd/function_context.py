@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from flambeau.core import packing, tape
 from flambeau.core.dual import restore_tangents
+from flambeau.core.layout import strided
 from flambeau.core.modes import modes
 from flambeau.core.node import Node
 from flambeau.core.saved_values import hooks_again
@@ -34,7 +35,7 @@ class FunctionCtx:
         self.to_save: tuple[Tensor | None, ...] = ()
         self.dirty_tensors: tuple[Tensor, ...] = ()
         self.non_differentiable: tuple[Tensor, ...] = ()
-        self._packed: tuple[_Packed | _Hooked | None, ...] | None = ()
+        self._packed: tuple[_Packed | _Hooked | _Sparse | None, ...] | None = ()
         self.saved_for_forward: tuple[Tensor | None, ...] | None = None
         self._saved_in_jvp: tuple[Tensor | None, ...] | None = None
         self._node: weakref.ref[Node] | None = None
@@ -143,15 +144,8 @@ class FunctionCtx:
                 f"{'the function' if node is None else node.name()}: its saved tensors were freed "
                 "by an earlier backward"
             )
-        each = packed[place]
-        if isinstance(each, _Hooked):
-            raise hooks_again()
-        if each is not None:
-            is_output = each.tensor is None
-            # Not the output itself, which would keep its node.
-            tensor = each.unpack(None if is_output else node)
-            number = each.output_nr if is_output else None
-            packed[place] = _Hooked(packing.Packed(hooks, tensor), each.edge, number)
+        if packed[place] is not None:
+            packed[place] = _hooked(packed[place], hooks, node)
             self._packed = tuple(packed)
 
     def _free(self) -> None:
@@ -194,6 +188,22 @@ class _Packed(NamedTuple):
         return tape.saved_tensor(self.array, self.edge)
 
 
+class _Sparse(NamedTuple):
+    """A saved sparse tensor.
+
+    Attributes:
+        tensor: The tensor, for its positions.
+        values: Its values.
+    """
+
+    tensor: Any
+    values: _Packed | _Hooked
+
+    def unpack(self, node: Node | None) -> Tensor:
+        """The tensor as it was; ``node`` is the function's own."""
+        return self.tensor.with_values(self.values.unpack(node))
+
+
 class _Hooked(NamedTuple):
     """A saved tensor in the form that `saved_tensors_hooks` has given it.
 
@@ -215,7 +225,23 @@ class _Hooked(NamedTuple):
         return tape.saved_tensor(self.packed.array(), edge)
 
 
-def _packed(tensor: Tensor, numbers: dict[int, int]) -> _Packed | _Hooked:
+def _hooked(each: Any, hooks: packing.Hooks, node: Node | None) -> _Hooked | _Sparse:
+    """A saved tensor in the form that hooks give it; of a sparse one, the values."""
+    if isinstance(each, _Sparse):
+        return each._replace(values=_hooked(each.values, hooks, node))  # type: ignore[arg-type]
+    if isinstance(each, _Hooked):
+        raise hooks_again()
+    is_output = each.tensor is None
+    # Not the output itself, which would keep its node.
+    tensor = each.unpack(None if is_output else node)
+    number = each.output_nr if is_output else None
+    return _Hooked(packing.Packed(hooks, tensor), each.edge, number)
+
+
+def _packed(tensor: Tensor, numbers: dict[int, int]) -> _Packed | _Hooked | _Sparse:
+    if tensor.layout is not strided:
+        values: Any = _packed(tensor._values_, numbers)  # type: ignore[attr-defined]
+        return _Sparse(tensor.detach(), values)
     number = numbers.get(id(tensor))
     hooks = packing.hooks()
     if hooks is not None:

@@ -1,4 +1,4 @@
-"""The names of dtypes and of arrays in PyTorch's files.
+"""The names of dtypes, layouts and arrays in PyTorch's files.
 
 Arrays of the older dtypes have a class for each, such as ``torch.FloatStorage``; those of newer
 dtypes are bytes, and the dtype stands beside them.
@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.dtype import ALL_DTYPES, dtype
+from flambeau.core import layout as layouts
+from flambeau.core.dtype import ALL_DTYPES, complex32, dtype
+from flambeau.core.layout import layout, memory_format
 
 __all__: list[str] = []
 
-DTYPES: dict[str, dtype] = {each.name: each for each in ALL_DTYPES}
+DTYPES: dict[str, dtype] = {each.name: each for each in (*ALL_DTYPES, complex32)}
+_OTHERS: list[Any] = list(vars(layouts).values())
+LAYOUTS: dict[str, layout] = {each.name: each for each in _OTHERS if isinstance(each, layout)}
+MEMORY_FORMATS: dict[str, memory_format] = {
+    each.name: each for each in _OTHERS if isinstance(each, memory_format)
+}
 
 _CLASSES = {
     "bool": "BoolStorage",

@@ -22,11 +22,19 @@ from flambeau.checkpoint.numpy_pickles import (
     reconstructed,
 )
 from flambeau.checkpoint.pickled import DAMAGE, NamedFunction, PlainUnpickler, shown
-from flambeau.checkpoint.torch_names import DTYPE_OF, DTYPES, UNTYPED, are_versions
+from flambeau.checkpoint.torch_names import (
+    DTYPE_OF,
+    DTYPES,
+    LAYOUTS,
+    MEMORY_FORMATS,
+    UNTYPED,
+    are_versions,
+)
 from flambeau.checkpoint.torch_tensors import Storage, Tensors
 from flambeau.core import naming
 from flambeau.core.device import device
 from flambeau.core.dtype import dtype
+from flambeau.core.layout import layout
 from flambeau.core.tensor import Size, Tensor
 from flambeau.nn.registry import HookRegistry, Registry
 
@@ -35,6 +43,8 @@ __all__ = ["Pickles", "dtype_of", "refused_names"]
 # Where the classes of arrays are, and the functions that make tensors.
 _OF_STORAGES = ("torch", "torch.storage", "torch.cuda")
 _OF_TENSORS = ("torch._utils", "torch._tensor")
+# Where flambeau's files name layouts and memory formats that were pickled by Python alone.
+_OLDER_LAYOUTS = naming.module_of(layout)
 
 
 class _Class(NamedTuple):
@@ -110,6 +120,13 @@ def _device(reader: _Plain, kind: str, index: int | None = None) -> device:
         raise RefusedContentError(f"{error!s:.300}") from None
 
 
+def _layout(reader: _Plain, name: str) -> layout:
+    found = LAYOUTS.get(name.removeprefix("torch.")) if type(name) is str else None
+    if found is None:
+        raise RefusedContentError(f"a layout called {shown(name)}, which is none here")
+    return found
+
+
 _ANSWERS: dict[tuple[str, str], Callable[..., Any]] = {
     ("collections", "OrderedDict"): partial(_dict, OrderedDict),
     ("collections", "Counter"): partial(_dict, Counter),
@@ -131,6 +148,7 @@ _ANSWERS: dict[tuple[str, str], Callable[..., Any]] = {
     ("numpy._core.multiarray", "_reconstruct"): reconstructed,
     ("torch", "Size"): _size,
     ("torch", "device"): _device,
+    ("torch.serialization", "_get_layout"): _layout,
 }
 # Named as what a tensor is, and of no consequence.
 _KINDS = {("torch", "Tensor"), ("torch._tensor", "Tensor"), ("torch.nn.parameter", "Parameter")}
@@ -173,6 +191,10 @@ class _Names:
             return NamedFunction(self._tensors.answers[name])
         if module == "torch" and name in DTYPES:
             return DTYPES[name]
+        if module == "torch" and name in MEMORY_FORMATS:
+            return MEMORY_FORMATS[name]
+        if module == _OLDER_LAYOUTS and name in LAYOUTS | MEMORY_FORMATS:
+            return (LAYOUTS | MEMORY_FORMATS)[name]
         if (module, name) in _KINDS or (module in _OF_STORAGES and name.endswith("Storage")):
             return _Class(name)
         raise RefusedContentError(_refusal(module, name))

@@ -13,6 +13,7 @@ from flambeau.checkpoint.elements import array_from, checked_shape, strides_of, 
 from flambeau.checkpoint.errors import RefusedContentError
 from flambeau.checkpoint.limits import HANDLE, TENSOR, Budget
 from flambeau.checkpoint.pickled import NamedFunction, set_attributes, shown
+from flambeau.checkpoint.sparse_tensors import put_together
 from flambeau.core.convert import place
 from flambeau.core.device import META, device
 from flambeau.core.dtype import FLOATING, dtype
@@ -104,6 +105,7 @@ class Tensors:
             "_rebuild_parameter": self.rebuild_parameter,
             "_rebuild_parameter_with_state": self.rebuild_parameter,
             "_rebuild_from_type_v2": self.rebuild_from_type,
+            "_rebuild_sparse_tensor": self.rebuild_sparse,
         }
 
     def rebuild(
@@ -146,6 +148,11 @@ class Tensors:
         shape = checked_shape(size, _checked_dtype(of).itemsize)
         found = np.broadcast_to(np.zeros((), of.numpy), shape)
         return self._leaf(Tensor._wrap(place(found, META)), requires_grad)
+
+    def rebuild_sparse(self, kind: Any, parts: Any) -> Tensor:
+        """A sparse tensor of a layout and its parts."""
+        self.budget.take(HANDLE)
+        return put_together(kind, parts)
 
     def rebuild_parameter(
         self, data: Tensor, requires_grad: bool, hooks: Any, state: Any = None

@@ -16,11 +16,14 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 from flambeau.checkpoint.elements import at_one_moment, bytes_of, elements_of, unexpanded
+from flambeau.checkpoint.sparse_tensors import parts_of
 from flambeau.checkpoint.torch_names import CLASS_OF, UNTYPED
 from flambeau.core.device import device
-from flambeau.core.dtype import dtype
+from flambeau.core.dtype import NamedOnly, dtype
+from flambeau.core.layout import layout, memory_format
 from flambeau.core.tensor import Size, Tensor
 from flambeau.nn.parameter import Parameter
+from flambeau.sparse.tensor import SparseTensor
 
 __all__ = ["write_archive"]
 
@@ -65,9 +68,11 @@ _UNTYPED = _Global("torch.storage", UNTYPED)
 _TENSOR = _Global("torch", "Tensor")
 _SIZE = _Global("torch", "Size")
 _DEVICE = _Global("torch", "device")
+_LAYOUT = _Global("torch.serialization", "_get_layout")
 _REBUILD = _Global("torch._utils", "_rebuild_tensor_v2")
 _REBUILD_WITH_DTYPE = _Global("torch._utils", "_rebuild_tensor_v3")
 _REBUILD_META = _Global("torch._utils", "_rebuild_meta_tensor_no_storage")
+_REBUILD_SPARSE = _Global("torch._utils", "_rebuild_sparse_tensor")
 _REBUILD_PARAMETER = _Global("torch._utils", "_rebuild_parameter")
 _REBUILD_PARAMETER_WITH_STATE = _Global("torch._utils", "_rebuild_parameter_with_state")
 _REBUILD_WITH_STATE = _Global("torch._tensor", "_rebuild_from_type_v2")
@@ -108,22 +113,22 @@ class _Pickler(pickle._Pickler):
             return _SIZE, (tuple(obj),)
         if kind is device:
             return _DEVICE, (obj.type,) if obj.index is None else (obj.type, obj.index)
-        if isinstance(obj, Tensor) and obj.is_sparse:
-            raise pickle.PicklingError(
-                "save() does not take sparse tensors; save their indices(), values() and shape"
-            )
+        if kind is layout:
+            return _LAYOUT, (f"torch.{obj.name}",)
+        if isinstance(obj, SparseTensor):
+            return _REBUILD_SPARSE, (obj.layout, parts_of(obj))
         return NotImplemented
 
     def _save_name(self: Any, obj: _Global) -> None:
         self.write(pickle.GLOBAL + f"{obj.module}\n{obj.name}\n".encode())
         self.memoize(obj)
 
-    def _save_dtype(self: Any, obj: dtype) -> None:
+    def _save_constant(self: Any, obj: Any) -> None:
         self.write(pickle.GLOBAL + f"torch\n{obj.name}\n".encode())
         self.memoize(obj)
 
     dispatch[_Global] = _save_name
-    dispatch[dtype] = _save_dtype
+    dispatch[dtype] = dispatch[NamedOnly] = dispatch[memory_format] = _save_constant
 
     def _reduced_tensor(self, tensor: Tensor) -> tuple[Any, ...]:
         plain = self._elements(tensor, tensor.requires_grad)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from flambeau.nn.parameter import is_lazy
 
 # Comparing names costs about a millisecond per hundred candidates.
 _MOST_HINTS = 20
+# Of a whole checkpoint.
+_MOST_KEYS = 6
+_USUAL_NAMES = ("model", "state_dict", "model_state_dict", "module", "net")
 
 
 def load_error(
     module: Any,
-    state_dict: Iterable[str],
+    state_dict: Mapping[str, Any],
     missing: Sequence[str],
     unexpected: Sequence[str],
     problems: Sequence[str],
@@ -23,13 +26,23 @@ def load_error(
 
     Args:
         module: The model.
-        state_dict: All keys that were given.
+        state_dict: The given state.
         missing: Keys that the model has and the state dict has not.
         unexpected: Keys that the state dict has and the model has not.
         problems: The problems with the values of keys that both have.
     """
     given, known = list(state_dict), [name for name, _ in _saved_members(module)]
     lines = [f"Error(s) in loading state_dict for {type(module).__name__}; nothing was changed:"]
+    reason = _whole_checkpoint(state_dict, known) if unexpected else None
+    explained = _renamed(missing, unexpected) if reason is None else (reason, missing, unexpected)
+    if explained is not None:
+        reason, found, strange = explained
+        lines.append(
+            f"Missing key(s) in state_dict ({len(found)}) and Unexpected key(s) in state_dict "
+            f"({len(strange)}): {reason}"
+        )
+        missing = [name for name in missing if name not in found]
+        unexpected = [name for name in unexpected if name not in strange]
     if missing:
         lines.append(f"Missing key(s) in state_dict ({len(missing)}):")
         lines += _with_hints(missing, [unexpected, given], "the state dict has")
@@ -38,6 +51,62 @@ def load_error(
         lines += _with_hints(unexpected, [missing, known], "the model has")
     lines += problems
     return "\n\t".join(lines)
+
+
+def _whole_checkpoint(state_dict: Mapping[str, Any], known: Sequence[str]) -> str | None:
+    """The reason, if an entry is the state dict that was meant."""
+    nested = {key: each for key, each in state_dict.items() if isinstance(each, Mapping)}
+    if not nested:
+        return None
+    fits = {key: len({*each}.intersection(known)) for key, each in nested.items()}
+    best = max(nested, key=lambda key: (fits[key], key in _USUAL_NAMES))
+    if not fits[best] and best not in _USUAL_NAMES:
+        return None
+    keys = ", ".join(f"{key!r}" for key in [*state_dict][:_MOST_KEYS])
+    return f"this is a whole checkpoint, with the keys {keys}; load its entry {best!r}"
+
+
+def _renamed(
+    missing: Sequence[str], unexpected: Sequence[str]
+) -> tuple[str, set[str], set[str]] | None:
+    """The reason why most names differ, and the names that it explains, if it is one for all."""
+    plain = {name.replace("_orig_mod.", ""): name for name in unexpected}
+    found = plain.keys() & {*missing}
+    if 2 * len(found) > len(missing) > 0:
+        reason = (
+            "the names of the state dict have '_orig_mod.', as PyTorch's compile() gives them; "
+            "load it into the compiled module, or load "
+            "{name.replace('_orig_mod.', ''): each for name, each in state_dict.items()}"
+        )
+        return reason, found, {plain[name] for name in found}
+    for longer, shorter, owner, other, change in (
+        (unexpected, missing, "the state dict", "the model", "name.removeprefix({!r})"),
+        (missing, unexpected, "the model", "the state dict", "{!r} + name"),
+    ):
+        prefix = _common_prefix(longer, shorter)
+        if prefix:
+            reason = (
+                f"the names of {owner} begin with {prefix!r}, and those of {other} do not; load "
+                f"{{{change.format(prefix)}: each for name, each in state_dict.items()}}"
+            )
+            names = {name for name in shorter if prefix + name in longer}
+            with_prefix = {prefix + name for name in names}
+            pair = (names, with_prefix) if longer is unexpected else (with_prefix, names)
+            return reason, *pair
+    return None
+
+
+def _common_prefix(longer: Sequence[str], shorter: Sequence[str]) -> str | None:
+    """The prefix that most names in ``shorter`` have in ``longer``."""
+    name = min(shorter, key=len, default="")
+    names = {*longer}
+    for each in longer if name else ():
+        prefix = each.removesuffix(name)
+        if prefix == each or not prefix.endswith("."):
+            continue
+        if 2 * sum(prefix + other in names for other in shorter) > len(shorter):
+            return prefix
+    return None
 
 
 def _saved_members(module: Any) -> Iterable[tuple[str, Any]]:
@@ -93,6 +162,15 @@ def kind_mismatch(key: str, given: Any, expected: Any) -> str:
     return (
         f"dtype mismatch for {key}: the state dict has {given.dtype}, the model has "
         f"{expected.dtype}, which would lose the imaginary parts; assign=True takes the dtype of "
+        "the state dict"
+    )
+
+
+def layout_mismatch(key: str, given: Any, expected: Any) -> str:
+    """The problem of a sparse value for a dense tensor, or the other way round."""
+    return (
+        f"layout mismatch for {key}: the state dict has {given.layout}, the model has "
+        f"{expected.layout}; to_dense() and to_sparse() convert, assign=True takes the layout of "
         "the state dict"
     )
 

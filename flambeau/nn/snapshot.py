@@ -9,6 +9,7 @@ from typing import Any
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
 from flambeau.nn.registry import TABLES
+from flambeau.sparse.tensor import SparseTensor
 
 
 @contextmanager
@@ -44,6 +45,9 @@ class _Snapshot:
             ]
             self.attributes += [(state, name, tensor) for name, tensor in tensors]
             for _, tensor in (*tensors, *module._parameters.items(), *module._buffers.items()):
+                if isinstance(tensor, SparseTensor):
+                    # Only its values can change.
+                    tensor = tensor._values_
                 if tensor is not None and id(tensor) not in self.values:
                     self.values[id(tensor)] = _Value(tensor)
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from itertools import chain
 from typing import Any, NamedTuple
 
-from flambeau.core import meshes
 from flambeau.core.handle import RemovableHandle
-from flambeau.core.modes import no_grad
-from flambeau.core.tensor import Tensor
 from flambeau.core.warning import warn
 from flambeau.nn import load_report
 from flambeau.nn.hooks import BoundHook, add_hook
-from flambeau.nn.parameter import Parameter, is_lazy
+from flambeau.nn.loading import OwnNames, load_members, tied
 from flambeau.nn.registry import ModuleState
 from flambeau.nn.snapshot import all_or_nothing
 
@@ -133,10 +131,11 @@ class Persistence(ModuleState):
         """Load a state that `state_dict` returned. If anything does not fit, nothing is changed.
 
         Args:
-            state_dict: Tensors by dotted path.
+            state_dict: Tensors by dotted path; those of a compiled module may also have the name
+                ``_orig_mod.`` that PyTorch gives it there.
             strict: Every key of the model must be given, and no other.
             assign: Let the given tensors themselves take the places of the model's, with their
-                dtype and device, instead of copying into those.
+                dtype and device, instead of copying into those. Tied weights stay tied.
 
         Returns:
             ``missing_keys`` and ``unexpected_keys``.
@@ -151,9 +150,10 @@ class Persistence(ModuleState):
             raise TypeError(
                 f"load_state_dict() takes a dictionary, but got a {type(state_dict).__name__}"
             )
-        load = _Load(getattr(state_dict, "_metadata", None), assign)
-        with all_or_nothing(self):
-            load.visit(self, load.copy(state_dict), "")
+        names = OwnNames(self, state_dict)
+        load = _Load(names.of_metadata(getattr(state_dict, "_metadata", None)), assign)
+        with all_or_nothing(self), tied(self) if assign else nullcontext():
+            load.visit(self, load.copy(names.of_state(state_dict)), "")
             keys = _IncompatibleKeys(load.missing_keys, load.unexpected_keys)
             if load.error_msgs or (strict and any(keys)):
                 missing, unexpected = keys if strict else ([], [])
@@ -190,7 +190,7 @@ class Persistence(ModuleState):
         members = saved_members(self)
         if members:
             assign = local_metadata.get("assign_to_params_buffers", False)
-            missing, problems = _load_members(self, members, state_dict, prefix, assign)
+            missing, problems = load_members(self, members, state_dict, prefix, assign)
             error_msgs += problems
             missing_keys += missing if strict else []
         _load_extra_state(self, state_dict, prefix, strict, missing_keys, unexpected_keys)
@@ -272,89 +272,6 @@ def saved_members(module: Persistence) -> dict[str, Any]:
     buffers = ((name, each) for name, each in module._buffers.items() if name not in unsaved)
     members = chain(module._parameters.items(), buffers)
     return {name: each for name, each in members if each is not None}
-
-
-def _load_members(
-    module: Persistence, members: dict[str, Any], state_dict: Any, prefix: str, assign: bool
-) -> tuple[list[str], list[str]]:
-    """Load the tensors of ``module``; return missing keys, and the problems of others."""
-    missing, problems = [], []
-    with no_grad():
-        for name, member in members.items():
-            key = prefix + name
-            if key in state_dict:
-                problem = _load_member(module, name, member, key, state_dict[key], assign)
-                if problem is not None:
-                    problems.append(problem)
-            else:
-                missing.append(key)
-    return missing, problems
-
-
-def _load_member(
-    module: Persistence, name: str, member: Any, key: str, given: Any, assign: bool
-) -> str | None:
-    """Load one tensor; return its problem, if there is one."""
-    if not isinstance(given, Tensor) and not hasattr(type(given), "__torch_function__"):
-        return load_report.not_a_tensor(key, given)
-    if is_lazy(member) or is_lazy(given):
-        return _load_uninitialized(module, name, member, key, given, assign)
-    shape = member.shape
-    if given.shape != shape:
-        if shape or tuple(given.shape) != (1,):
-            return load_report.size_mismatch(key, given, member)
-        # Scalars were once saved as vectors of one element.
-        given = given.reshape(())
-    if given.is_complex() and not member.is_complex() and not assign:
-        return load_report.kind_mismatch(key, given, member)
-    if member.is_meta and not given.is_meta and not assign:
-        warn(
-            f"{key} is on the meta device and has no elements to load into: use assign=True to "
-            "take the given tensors over, or to_empty() first",
-        )
-    try:
-        if assign:
-            setattr(module, name, _in_place_of(member, given))
-        else:
-            member.copy_(given)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it joins the report
-        return load_report.failed_write(key, given, member, error)
-    return None
-
-
-def _load_uninitialized(
-    module: Persistence, name: str, member: Any, key: str, given: Any, assign: bool
-) -> str | None:
-    """Load one tensor if one of the two has no shape yet; return its problem, if any."""
-    if not is_lazy(given) or not is_lazy(member):
-        return load_report.uninitialized(key, given)
-    # Neither has elements: there is nothing to copy.
-    if assign:
-        setattr(module, name, given)
-    return None
-
-
-def _in_place_of(member: Any, given: Any) -> Any:
-    """``given`` as the new ``member`` of a module."""
-    if meshes.in_use:
-        given = _on_its_mesh(member, given)
-    if not isinstance(member, Parameter):
-        return given
-    if isinstance(given, Parameter):
-        return given.requires_grad_(member.requires_grad)
-    return Parameter(given, requires_grad=member.requires_grad)
-
-
-def _on_its_mesh(member: Any, given: Any) -> Any:
-    """``given``, divided as ``member`` is, or as it was to be while it is on the meta device."""
-    array = given._read()
-    placed = meshes.lying_as(array, member._cell.array)
-    if placed is array:
-        return given
-    moved = Tensor._wrap(placed)
-    if isinstance(given, Parameter):
-        return Parameter(moved, requires_grad=given.requires_grad)
-    return moved.requires_grad_(given.requires_grad)
 
 
 def _load_extra_state(

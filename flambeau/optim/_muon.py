@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 
 from flambeau.core.tensor import Tensor
-from flambeau.optim.checks import at_least_zero, one_element
+from flambeau.optim.checks import at_least_zero, check_initialized, one_element
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.rule import Entry, Named, RuleOptimizer, like
 
@@ -85,6 +85,7 @@ class Muon(RuleOptimizer):
 
     def _check_params(self, params: list[Any]) -> None:
         super()._check_params(params)
+        check_initialized("Muon", params)
         for param in params:
             if param.ndim != 2:
                 raise ValueError(

@@ -7,7 +7,12 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 
 from flambeau.core.tensor import Tensor
-from flambeau.optim.checks import at_least_zero, check_implementation, one_element
+from flambeau.optim.checks import (
+    at_least_zero,
+    check_implementation,
+    check_initialized,
+    one_element,
+)
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.precision import number
 from flambeau.optim.rule import Entry, Named, RuleOptimizer, like, scalar
@@ -75,6 +80,7 @@ class Adagrad(RuleOptimizer):
         super().__init__(params, defaults)
         for group in self.param_groups:
             options = dict(group)
+            check_initialized("Adagrad", options["params"])
             for param in options["params"]:
                 self._make_state(param, options)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from flambeau.core.tensor import Tensor
+from flambeau.nn.parameter import is_lazy
 
 _MEANING = {
     "lr": "learning rate", "eps": "epsilon", "momentum": "momentum", "weight_decay": "weight decay",
@@ -80,6 +82,15 @@ def check_tensor_lr(lr: Any, foreach: bool | None, capturable: bool, name: str =
     one_element(**{name: lr})
     if isinstance(lr, Tensor) and foreach and not capturable:
         raise ValueError(f"{name} as a Tensor is not supported with foreach=True, capturable=False")
+
+
+def check_initialized(name: str, params: Iterable[Any]) -> None:
+    """Fail if a parameter has no shape yet, where an optimizer needs it from the beginning."""
+    if any(map(is_lazy, params)):
+        raise ValueError(
+            f"Attempted to use an uninitialized parameter in {name}, which needs its shape: call "
+            "the lazy module once, with a batch, before the optimizer is made"
+        )
 
 
 def check_implementation(foreach: bool | None, fused: bool | None, differentiable: bool) -> None:

@@ -63,6 +63,7 @@ def check_and_convert(
                 f"parameter group {i} of the loaded state dict has {len(numbers)} parameters, "
                 f"the optimizer's has {len(params)}"
             )
+        numbers = _in_own_order(numbers, options, group, i)
         if "param_names" in group:
             options.setdefault("param_names", group["param_names"])
         options["params"] = list(params)
@@ -94,6 +95,23 @@ def check_and_convert(
             )
         state[param] = _convert(entries, param, key, shapes)
     return Loaded(state, new_groups)
+
+
+def _in_own_order(numbers: list[Any], options: Any, group: Any, position: int) -> list[Any]:
+    """The numbers of the saved parameters that have the names of the optimizer's, in its order."""
+    saved, own = options.get("param_names"), group.get("param_names")
+    if not saved or not own or {*saved}.isdisjoint(own):
+        return numbers  # Without common names, their order says which is which.
+    by_name = dict(zip(saved, numbers, strict=True))
+    if {*by_name} != {*own} or len(by_name) != len(own):
+        here, there = sorted({*own}.difference(saved)), sorted({*saved}.difference(own))
+        raise ValueError(
+            f"parameter group {position}: only the optimizer has {here}, only the loaded state "
+            f"dict {there}, and parameters with names are matched by name; rename them in its "
+            "'param_names', or delete that entry to match by order"
+        )
+    options["param_names"] = list(own)
+    return [by_name[name] for name in own]
 
 
 def _plain(group: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import weakref
 
@@ -12,6 +13,7 @@ import pytest
 import flambeau
 from flambeau import func
 from flambeau.autograd import Function
+from flambeau.autograd.graph import save_on_cpu
 
 
 class Sevenfold(Function):
@@ -260,3 +262,29 @@ def test_a_saved_output_is_differentiated_again_by_jax():
 
     slope = jax.grad(as_jax(lambda x: Exp.apply(x) * 2))
     assert jnp.allclose(jax.grad(jax.grad(slope))(jnp.asarray(1.0)), 2 * jnp.exp(1.0))
+
+
+def test_a_sparse_matrix_is_saved_for_backward():
+    class Product(Function):
+        @staticmethod
+        def forward(ctx, values, dense):
+            positions = flambeau.tensor([[0, 1], [1, 0]])
+            matrix = flambeau.sparse_coo_tensor(positions, values, (2, 2))
+            ctx.save_for_backward(matrix, dense)
+            return matrix @ dense
+
+        @staticmethod
+        def backward(ctx, grad):
+            matrix, dense = ctx.saved_tensors
+            assert matrix.is_sparse
+            return (grad @ dense.t())[[0, 1], [1, 0]], matrix.t() @ grad
+
+    values = flambeau.tensor([2.0, 3.0], requires_grad=True)
+    dense = flambeau.ones(2, 2, requires_grad=True)
+    for hooks in (contextlib.nullcontext(), save_on_cpu()):
+        values.grad = dense.grad = None
+        with hooks:
+            result = Product.apply(values, dense)
+        result.sum().backward()
+        assert values.grad.tolist() == [2, 2]
+        assert dense.grad.tolist() == [[3, 3], [2, 2]]

@@ -229,3 +229,32 @@ def test_a_program_of_torchscript_is_refused() -> None:
         torch.jit.save(torch.jit.script(torch.nn.Linear(1, 1)), stream)
     with pytest.raises(pickle.UnpicklingError, match="TorchScript"):
         load(io.BytesIO(stream.getvalue()))
+
+
+SPARSE = {
+    "coalesced": lambda lib: lib.eye(3).to_sparse(),
+    "repeated": lambda lib: lib.sparse_coo_tensor(lib.tensor([[0, 0]]), lib.ones(2, 2), (4, 2)),
+    "rows": lambda lib: lib.eye(3)[:2].to_sparse_csr(),
+    "columns": lambda lib: lib.eye(3)[:2].to_sparse_csc(),
+    "empty": lambda lib: lib.zeros(2, 2).to_sparse(),
+}
+
+
+@formats
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("case", SPARSE)
+def test_sparse_tensors_are_read_on_both_sides(case: str, zipped: bool) -> None:
+    ours, theirs = SPARSE[case](flambeau), SPARSE[case](torch)
+    for found in (theirs_read_here(theirs, zipped), ours_read_there(ours)):
+        assert str(found.layout).split(".")[1] == str(theirs.layout).split(".")[1]
+        assert found.to_dense().tolist() == theirs.to_dense().tolist()
+        if case in ("coalesced", "repeated", "empty"):
+            assert found.is_coalesced() == theirs.is_coalesced()
+
+
+@formats
+@pytest.mark.parametrize("name", ["strided", "sparse_coo", "sparse_bsr", "jagged", "complex32"])
+def test_layouts_and_dtypes_are_read_on_both_sides(name: str, zipped: bool) -> None:
+    theirs, ours = getattr(torch, name), getattr(flambeau, name)
+    assert theirs_read_here({"constant": theirs}, zipped)["constant"] is ours
+    assert ours_read_there({"constant": ours})["constant"] is theirs

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from collections import OrderedDict
 
 import pytest
 
@@ -167,3 +168,36 @@ def test_what_is_compiled_already_can_be_compiled(layer):
     twice = flambeau.compile(flambeau.compile(layer))
     assert flambeau.allclose(twice(X), layer(X))
     assert twice.program_count == 1
+
+
+def test_names_that_pytorch_gives_compiled_modules_are_taken():
+    model = nn.Sequential(nn.Linear(2, 1), nn.BatchNorm1d(1))
+    saved = model.state_dict()
+    for part, prefix in ((model, "_orig_mod."), (model[0], "0._orig_mod.")):
+        other = nn.Sequential(nn.Linear(2, 1), nn.BatchNorm1d(1))
+        loaded = {}
+        for name, each in saved.items():
+            is_part = part is model or name.startswith("0.")
+            loaded[prefix + name[0 if part is model else 2 :] if is_part else name] = each + 1
+        with pytest.raises(RuntimeError, match=r"have '_orig_mod\.', as PyTorch's compile"):
+            other.load_state_dict(loaded)
+        if part is model:
+            other = flambeau.compile(other)
+        else:
+            other[0] = flambeau.compile(other[0])
+        assert not any(other.load_state_dict(loaded))
+        assert flambeau.equal(other[0].weight, saved["0.weight"] + 1)
+        assert not any(other.load_state_dict(saved))
+        # The own name comes first.
+        with pytest.raises(RuntimeError, match=r'Unexpected.*\n.*"(0\.)?_orig_mod\.'):
+            other.load_state_dict({**saved, **loaded})
+
+
+def test_versions_of_compiled_modules_are_those_of_the_modules():
+    norm = nn.BatchNorm1d(1)
+    loaded = OrderedDict((f"_orig_mod.{name}", each) for name, each in norm.state_dict().items())
+    del loaded["_orig_mod.num_batches_tracked"]
+    for version in (1, 2):
+        loaded._metadata = {"": {"version": 1}, "_orig_mod": {"version": version}}
+        missing = flambeau.compile(norm).load_state_dict(loaded, strict=False).missing_keys
+        assert missing == (["num_batches_tracked"] if version == 2 else [])

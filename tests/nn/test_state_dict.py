@@ -307,3 +307,31 @@ def test_hook_that_removes_itself_runs_once(register):
     for _ in range(2):
         layer.load_state_dict(layer.state_dict())
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_assigned_tied_weights_stay_tied(shared):
+    def model():
+        layers = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.BatchNorm1d(2))
+        layers[1].weight = layers[0].weight
+        layers[2].bias = layers[0].bias
+        return layers
+
+    one, other, copied = model(), model(), model()
+    state = {name: each.clone() for name, each in one.state_dict().items()}
+    if shared:
+        state["1.weight"] = state["0.weight"]
+    else:
+        state["1.weight"] = state["0.weight"] + 1
+    assert not any(other.load_state_dict(state, assign=True))
+    copied.load_state_dict(state)
+    assert other[1].weight is other[0].weight
+    assert other[2].bias is other[0].bias
+    assert len([*other.parameters()]) == 4
+    # Where the given tensors differ, the last one counts, as it does when they are copied.
+    for name, each in copied.state_dict().items():
+        assert flambeau.equal(each, other.state_dict()[name])
+    part = {"0.weight": state["0.weight"] + 2}
+    other.load_state_dict(part, assign=True, strict=False)
+    assert other[1].weight is other[0].weight
+    assert flambeau.equal(other[1].weight, part["0.weight"])

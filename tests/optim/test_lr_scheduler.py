@@ -184,3 +184,113 @@ def test_a_plateau_with_a_list_of_lowest_rates_asks_for_one_more():
     scheduler.step(1.0)
     with pytest.raises(RuntimeError, match="min_lrs"):
         scheduler.step(1.0)
+
+
+SCHEDULERS = {
+    "lambda": lambda o: lr_scheduler.LambdaLR(o, lambda epoch: 0.5**epoch),
+    "product": lambda o: lr_scheduler.MultiplicativeLR(o, lambda epoch: 0.5),
+    "constant": lambda o: lr_scheduler.ConstantLR(o, 0.5, 3),
+    "restarts": lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 2, 2),
+    "cycles": lambda o: lr_scheduler.CyclicLR(o, 0.1, 1, 2, 3, mode="exp_range", gamma=0.9),
+    "one cycle": lambda o: lr_scheduler.OneCycleLR(o, 1.0, 12),
+    "plateau": lambda o: lr_scheduler.ReduceLROnPlateau(o, patience=0, cooldown=1),
+    "sequence": lambda o: lr_scheduler.SequentialLR(
+        o,
+        [
+            lr_scheduler.ConstantLR(o, 0.1, 2),
+            lr_scheduler.CosineAnnealingWarmRestarts(o, 2),
+            lr_scheduler.CyclicLR(o, 0.1, 1, 2),
+        ],
+        [2, 5],
+    ),
+    "chain": lambda o: lr_scheduler.ChainedScheduler(
+        [lr_scheduler.LinearLR(o, 0.1, 1, 3), lr_scheduler.CosineAnnealingWarmRestarts(o, 2)]
+    ),
+}
+
+
+def schedule(optimizer, scheduler, first, last):
+    """The rates and momenta of the steps from ``first`` to ``last``."""
+    found = []
+    for i in range(first, last):
+        optimizer.step()
+        is_plateau = isinstance(scheduler, lr_scheduler.ReduceLROnPlateau)
+        scheduler.step(*[[3, 2, 2, 1, 2, 2, 2, 2, 2, 2][i]] * is_plateau)
+        found.append([(group["lr"], group["momentum"]) for group in optimizer.param_groups])
+    return found
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_resuming_in_any_order_continues_the_schedule(name):
+    make = SCHEDULERS[name]
+    for steps in range(7):
+        optimizer = sgd(groups=2, momentum=0.9)
+        scheduler = make(optimizer)
+        schedule(optimizer, scheduler, 0, steps)
+        saved = copy.deepcopy((optimizer.state_dict(), scheduler.state_dict()))
+        expected = schedule(optimizer, scheduler, steps, steps + 3)
+        for order in ("make optimizer scheduler", "make scheduler optimizer",
+                      "optimizer make scheduler", "make used optimizer scheduler"):  # fmt: skip
+            other = sgd(groups=2, momentum=0.9)
+            for word in order.split():
+                if word == "make":
+                    resumed = make(other)
+                elif word == "used":
+                    schedule(other, resumed, 0, 2)
+                else:
+                    owner, state = (other, saved[0]) if word == "optimizer" else (resumed, saved[1])
+                    owner.load_state_dict(copy.deepcopy(state))
+            assert resumed.get_last_lr() == rates(other)
+            assert schedule(other, resumed, steps, steps + 3) == expected
+
+
+def test_a_rate_that_was_set_by_hand_stays():
+    optimizer = sgd()
+    scheduler = SCHEDULERS["constant"](optimizer)
+    optimizer.param_groups[0]["lr"] = 0.25
+    saved = copy.deepcopy((optimizer.state_dict(), scheduler.state_dict()))
+    other = sgd()
+    resumed = SCHEDULERS["constant"](other)
+    other.load_state_dict(saved[0])
+    resumed.load_state_dict(saved[1])
+    assert rates(other) == [0.25]
+
+
+def test_the_state_of_another_scheduler_is_refused():
+    scheduler = SCHEDULERS["restarts"](sgd())
+    with pytest.raises(ValueError, match="'T_0', which a StepLR does not have"):
+        lr_scheduler.StepLR(sgd(), 2).load_state_dict(scheduler.state_dict())
+
+
+@pytest.mark.parametrize("name", ["lambda", "product", "restarts", "constant"])
+def test_a_group_that_was_added_begins_at_its_own_rate(name):
+    optimizer = sgd()
+    scheduler = SCHEDULERS[name](optimizer)
+    optimizer.step()
+    scheduler.step()
+    before = rates(optimizer)[0]
+    optimizer.add_param_group({"params": [flambeau.ones(1, requires_grad=True)], "lr": 3 * before})
+    optimizer.step()
+    scheduler.step()
+    first, second = rates(optimizer)
+    # Schedules of the first rate take that of the new group for it.
+    of_first = {"lambda": 3 * before * 0.25, "restarts": 3 * before}
+    assert second == pytest.approx(of_first.get(name, 3 * first))
+    state = copy.deepcopy(scheduler.state_dict())
+    scheduler.load_state_dict(state)
+
+
+def test_a_group_without_a_function_or_bounds_is_named():
+    for make in (SCHEDULERS["cycles"], SCHEDULERS["one cycle"]):
+        optimizer = sgd(momentum=0.9)
+        scheduler = make(optimizer)
+        optimizer.add_param_group({"params": [flambeau.ones(1, requires_grad=True)]})
+        optimizer.step()
+        with pytest.raises(ValueError, match=r"has bounds for 1 parameter groups, but .* has 2"):
+            scheduler.step()
+    optimizer = sgd()
+    scheduler = lr_scheduler.LambdaLR(optimizer, [lambda epoch: 0.5])
+    optimizer.add_param_group({"params": [flambeau.ones(1, requires_grad=True)]})
+    optimizer.step()
+    with pytest.raises(ValueError, match=r"1 functions, but the optimizer has 1 parameter groups"):
+        scheduler.step()

@@ -540,3 +540,45 @@ def test_a_wrapper_shares_groups_and_state_with_the_optimizer_it_wraps():
     wrapper.param_groups[0]["lr"] = 0.0
     wrapper.step()
     assert param.tolist() == [each - 2.0 for each in before]
+
+
+def test_states_of_named_parameters_are_matched_by_name():
+    def optimizer(order):
+        params = {name: nn.Parameter(flambeau.ones(2)) for name in "abc"}
+        made = optim.Adam([(name, params[name]) for name in order])
+        for i, name in enumerate("abc"):
+            params[name].grad = flambeau.full((2,), float(i))
+        return made, params
+
+    one, params = optimizer("abc")
+    one.step()
+    other, theirs = optimizer("cab")
+    other.load_state_dict(one.state_dict())
+    for name in "abc":
+        assert flambeau.equal(
+            other.state[theirs[name]]["exp_avg"], one.state[params[name]]["exp_avg"]
+        )
+    assert other.param_groups[0]["param_names"] == ["c", "a", "b"]
+    state = one.state_dict()
+    state["param_groups"][0]["param_names"] = ["a", "b", "d"]
+    with pytest.raises(ValueError, match=r"only the optimizer has \['c'\], only .* \['d'\]"):
+        other.load_state_dict(state)
+
+
+def test_a_state_that_does_not_fit_is_refused():
+    weight = nn.Parameter(flambeau.ones(2))
+    weight.grad = flambeau.ones(2)
+    adam, momentum = optim.Adam([weight]), optim.SGD([weight], momentum=0.9)
+    adam.step()
+    state = adam.state_dict()
+    with pytest.raises(ValueError, match="state of parameter 0 lacks 'momentum_buffer' and has"):
+        momentum.load_state_dict({**momentum.state_dict(), "state": state["state"]})
+    with pytest.raises(ValueError, match="a state of parameter 1, which none of its groups has"):
+        adam.load_state_dict({**state, "state": {1: state["state"][0]}})
+
+
+@pytest.mark.parametrize("name", ["Adagrad", "Muon"])
+def test_lazy_parameters_are_refused_where_shapes_are_needed(name):
+    lazy = nn.LazyLinear(2)
+    with pytest.raises(ValueError, match=f"Attempted to use an uninitialized parameter in {name}"):
+        getattr(flambeau.optim, name)(lazy.parameters())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from flambeau.core.modes import modes, no_grad
@@ -121,8 +122,41 @@ class LRScheduler:
         return {name: value for name, value in vars(self).items() if name != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state that `state_dict` returned."""
-        vars(self).update(state_dict)
+        """Load a state that `state_dict` returned.
+
+        The optimizer gets the saved rates back if it has those that this scheduler has set: where
+        a scheduler is made after its optimizer was loaded, it has overwritten the loaded ones.
+
+        Raises:
+            ValueError: It is the state of another scheduler.
+        """
+        # Users' schedulers may set attributes later.
+        is_known = type(self).__module__.partition(".")[0] in ("flambeau", "torch")
+        unknown = [name for name in state_dict if name not in vars(self)]
+        if is_known and unknown:
+            raise ValueError(
+                f"the loaded state has {unknown[0]!r}, which a {type(self).__name__} does not "
+                "have: it is another scheduler's"
+            )
+        with self._rates_again():
+            vars(self).update(state_dict)
+
+    @contextmanager
+    def _rates_again(self) -> Iterator[None]:
+        """A block that loads a state; afterwards the rates are set as they were when it was saved.
+
+        They stay if somebody else has set them, as the optimizer's ``load_state_dict`` does.
+        """
+        own = [*map(float, getattr(self, "_last_lr", ()))]
+        is_own = own == [float(each) for each in current(self.optimizer)]
+        yield
+        if is_own:
+            self._set_again()
+
+    def _set_again(self) -> None:
+        """Set what the last step has set."""
+        for group, rate in zip(self.optimizer.param_groups, self._last_lr, strict=False):
+            assign(group, "lr", rate)
 
     def get_last_lr(self) -> list[Rate]:
         """The rates that were last set, one per group."""
@@ -156,7 +190,14 @@ class LRScheduler:
         closed = epoch is not None and hasattr(self, "_get_closed_form_lr")
         self._set(self._within_step(self._get_closed_form_lr if closed else self.get_lr))
 
+    def _take_new_groups(self) -> None:
+        """Let the schedule of groups that were added to the optimizer begin at their own rates."""
+        for group in self.optimizer.param_groups[len(self.base_lrs) :]:
+            group.setdefault("initial_lr", snapshot(group["lr"]))
+            self.base_lrs = [*self.base_lrs, snapshot(group["initial_lr"])]
+
     def _within_step(self, compute: Callable[[], list[Rate]]) -> list[Rate]:
+        self._take_new_groups()
         self._get_lr_called_within_step = True
         try:
             return compute()

@@ -6,10 +6,19 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.optim.lr_scheduler.base import LRScheduler, assign, current, refuse_in_trace
+from flambeau.optim.lr_scheduler.base import (
+    LRScheduler,
+    assign,
+    current,
+    refuse_in_trace,
+    snapshot,
+)
 from flambeau.optim.lr_scheduler.plateau import ReduceLROnPlateau
 from flambeau.optim.lr_scheduler.undoing import whole
 from flambeau.optim.optimizer import Optimizer
+
+# The options of groups that schedulers set.
+_SET = ("lr", "momentum", "betas")
 
 
 class _Combined(LRScheduler):
@@ -43,12 +52,19 @@ class _Combined(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a state that `state_dict` returned."""
+        """Load a state that `state_dict` returned; see `LRScheduler.load_state_dict`."""
         rest = dict(state_dict)
         states = rest.pop("_schedulers")
-        super().load_state_dict(rest)
-        for scheduler, state in zip(self._schedulers, states, strict=True):
-            scheduler.load_state_dict(state)
+        with self._rates_again():
+            groups = self.optimizer.param_groups
+            before = [{key: snapshot(group.get(key)) for key in _SET} for group in groups]
+            for scheduler, state in zip(self._schedulers, states, strict=True):
+                scheduler.load_state_dict(state)
+            # The parts may have set the rates of their own last steps.
+            for group, options in zip(groups, before, strict=True):
+                for key in [key for key in _SET if key in group]:
+                    assign(group, key, options[key])
+            vars(self).update(rest)
 
 
 class SequentialLR(_Combined):
@@ -121,6 +137,10 @@ class SequentialLR(_Combined):
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()
 
+    def _set_again(self) -> None:
+        self._schedulers[bisect_right(self._milestones, self.last_epoch)]._set_again()
+        super()._set_again()
+
 
 class ChainedScheduler(_Combined):
     """Several schedulers that all step, each from the rates that the one before has set.
@@ -153,3 +173,8 @@ class ChainedScheduler(_Combined):
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = current(self.optimizer)
+
+    def _set_again(self) -> None:
+        for scheduler in self._schedulers:
+            scheduler._set_again()
+        super()._set_again()

@@ -43,6 +43,19 @@ class _WithMomentum(LRScheduler):
                 group["base_momentum"] = low
         return lowest, largest
 
+    def _take_new_groups(self) -> None:
+        groups = len(self.optimizer.param_groups)
+        if groups != len(self.base_lrs):
+            raise ValueError(
+                f"{type(self).__name__} has bounds for {len(self.base_lrs)} parameter groups, but "
+                f"the optimizer has {groups}: make another scheduler after add_param_group()"
+            )
+
+    def _set_again(self) -> None:
+        # Momentum follows from the place in the cycle.
+        self._within_step(self.get_lr)
+        super()._set_again()
+
     def _set_momentum(self, group: dict[str, Any], value: float) -> None:
         if self.use_beta1:
             group["betas"] = (value, *group["betas"][1:])
@@ -173,10 +186,11 @@ class CyclicLR(_WithMomentum):
         """Load a state that `state_dict` returned."""
         rest = dict(state_dict)
         attributes = rest.pop("_scale_fn_custom")
-        super().load_state_dict(rest)
-        if attributes is not None:
-            vars(self._scale_fn_custom).update(attributes)
-        self._init_scale_fn()
+        with self._rates_again():
+            super().load_state_dict(rest)
+            if attributes is not None:
+                vars(self._scale_fn_custom).update(attributes)
+            self._init_scale_fn()
 
 
 def _full_height(x: float) -> float:

@@ -20,6 +20,7 @@ class _WithFunctions(LRScheduler):
         self, optimizer: Optimizer, lr_lambda: Factor | list[Factor], last_epoch: int = -1
     ) -> None:
         count = len(optimizer.param_groups)
+        self._is_for_all = not isinstance(lr_lambda, list | tuple)
         if not isinstance(lr_lambda, list | tuple):
             lr_lambda = [lr_lambda] * count
         if len(lr_lambda) != count:
@@ -35,12 +36,21 @@ class _WithFunctions(LRScheduler):
         self.lr_lambdas: list[Factor] = list(lr_lambda)
         super().__init__(optimizer, last_epoch)
 
+    def _take_new_groups(self) -> None:
+        super()._take_new_groups()
+        more = len(self.optimizer.param_groups) - len(self.lr_lambdas)
+        if more > 0 and not self._is_for_all:
+            raise ValueError(
+                f"lr_lambda has {len(self.lr_lambdas)} functions, but the optimizer has {more} "
+                "parameter groups more: append theirs to the scheduler's lr_lambdas"
+            )
+        self.lr_lambdas = [*self.lr_lambdas, *self.lr_lambdas[-1:] * more]
+
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimizer; of the functions, the attributes of callable objects."""
-        return {
-            **super().state_dict(),
-            "lr_lambdas": list(map(state_of_function, self.lr_lambdas)),
-        }
+        state = super().state_dict()
+        state.pop("_is_for_all")
+        return {**state, "lr_lambdas": list(map(state_of_function, self.lr_lambdas))}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a state that `state_dict` returned."""

@@ -1,0 +1,67 @@
+"""Sparse tensors in PyTorch's files: a layout, and the dense tensors that they are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flambeau.checkpoint.errors import RefusedContentError
+from flambeau.core.layout import layout, sparse_coo, sparse_csc, sparse_csr
+from flambeau.core.tensor import Size, Tensor
+from flambeau.sparse.compressed import CompressedTensor, sparse_compressed_tensor
+from flambeau.sparse.creation import sparse_coo_tensor
+from flambeau.sparse.tensor import SparseTensor, host, is_known
+
+__all__: list[str] = []
+
+
+def parts_of(tensor: SparseTensor) -> tuple[Any, ...]:
+    """The parts of a sparse tensor as files hold them."""
+    if not isinstance(tensor, CompressedTensor):
+        return tensor._indices_, tensor._values_, tensor.shape, tensor.is_coalesced()
+    plain = tensor._indices_[1 if tensor.layout is sparse_csr else 0].clone()
+    return tensor._starts_, plain, tensor._values_, tensor.shape
+
+
+def put_together(kind: Any, parts: Any) -> SparseTensor:
+    """The sparse tensor of parts in a file, which are checked.
+
+    Args:
+        kind: Its layout.
+        parts: As `parts_of` gives them; older files do not say whether a tensor is coalesced.
+
+    Raises:
+        RefusedContentError: The layout is none here, or the parts do not fit each other.
+        TypeError: They are other things than tensors and sizes.
+    """
+    if type(kind) is not layout or type(parts) is not tuple:
+        raise TypeError("a sparse tensor is described by a layout and its parts")
+    if kind not in (sparse_coo, sparse_csr, sparse_csc):
+        raise RefusedContentError(f"a tensor of layout {kind}, which no tensor here can have")
+    count = 2 if kind is sparse_coo else 3
+    *tensors, size = parts[: count + 1]
+    if not all(type(each) is Tensor for each in tensors) or not isinstance(size, Size | tuple):
+        raise TypeError("the parts of a sparse tensor are dense tensors and sizes")
+    try:
+        if kind is not sparse_coo:
+            return sparse_compressed_tensor(*tensors, size, layout=kind)
+        found = sparse_coo_tensor(*tensors, size)
+        coalesced = parts[3:] == (True,)
+        if coalesced and is_known(found._indices_) and not _in_order(host(found._indices_)):
+            raise RefusedContentError("the positions of a coalesced sparse tensor are not in order")
+        return SparseTensor.of(found._indices_, found._values_, found._size_, coalesced)
+    except RefusedContentError:
+        raise
+    except (RuntimeError, ValueError, IndexError) as error:
+        raise RefusedContentError(f"the parts of a sparse tensor do not fit: {error}") from None
+
+
+def _in_order(positions: np.ndarray) -> bool:
+    """Whether each position comes after the one before it."""
+    before, after = positions[:, :-1], positions[:, 1:]
+    differ = before != after
+    if not before.size:
+        return before.shape[1] == 0
+    first = differ.argmax(0), np.arange(before.shape[1])
+    return bool((differ.any(0) & (before[first] < after[first])).all())

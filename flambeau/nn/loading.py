@@ -1,0 +1,177 @@
+"""Loading the tensors of one module, and what concerns a whole tree of them: ties, and names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from flambeau.core import meshes
+from flambeau.core.modes import no_grad
+from flambeau.core.tensor import Tensor
+from flambeau.core.warning import warn
+from flambeau.nn import load_report
+from flambeau.nn.parameter import Parameter, is_lazy
+from flambeau.sparse.tensor import SparseTensor
+
+__all__ = ["OwnNames", "load_members", "tied"]
+
+# PyTorch's name for the module in a compiled one.
+_COMPILED = "_orig_mod"
+
+
+def load_members(
+    module: Any, members: dict[str, Any], state_dict: Any, prefix: str, assign: bool
+) -> tuple[list[str], list[str]]:
+    """Load the tensors of ``module``; return missing keys, and the problems of others."""
+    missing, problems = [], []
+    with no_grad():
+        for name, member in members.items():
+            key = prefix + name
+            if key in state_dict:
+                problem = _load_member(module, name, member, key, state_dict[key], assign)
+                if problem is not None:
+                    problems.append(problem)
+            else:
+                missing.append(key)
+    return missing, problems
+
+
+def _load_member(
+    module: Any, name: str, member: Any, key: str, given: Any, assign: bool
+) -> str | None:
+    """Load one tensor; return its problem, if there is one."""
+    if not isinstance(given, Tensor) and not hasattr(type(given), "__torch_function__"):
+        return load_report.not_a_tensor(key, given)
+    if is_lazy(member) or is_lazy(given):
+        return _load_uninitialized(module, name, member, key, given, assign)
+    shape = member.shape
+    if given.shape != shape:
+        if shape or tuple(given.shape) != (1,):
+            return load_report.size_mismatch(key, given, member)
+        # Scalars were once saved as vectors of one element.
+        given = given.reshape(())
+    is_sparse = isinstance(member, SparseTensor)
+    if given.layout is not member.layout and not assign:
+        return load_report.layout_mismatch(key, given, member)
+    if given.is_complex() and not member.is_complex() and not assign:
+        return load_report.kind_mismatch(key, given, member)
+    if member.is_meta and not given.is_meta and not assign:
+        warn(
+            f"{key} is on the meta device and has no elements to load into: use assign=True to "
+            "take the given tensors over, or to_empty() first",
+        )
+    try:
+        if assign:
+            setattr(module, name, _in_place_of(member, given))
+        elif is_sparse:
+            # The positions of a sparse tensor never change, so another takes its place.
+            copied = given.detach().to(member.device, member.dtype, copy=True)
+            setattr(module, name, copied.requires_grad_(member.requires_grad))
+        else:
+            member.copy_(given)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it joins the report
+        return load_report.failed_write(key, given, member, error)
+    return None
+
+
+def _load_uninitialized(
+    module: Any, name: str, member: Any, key: str, given: Any, assign: bool
+) -> str | None:
+    """Load one tensor if one of the two has no shape yet; return its problem, if any."""
+    if not is_lazy(given) or not is_lazy(member):
+        return load_report.uninitialized(key, given)
+    # Neither has elements: there is nothing to copy.
+    if assign:
+        setattr(module, name, given)
+    return None
+
+
+def _in_place_of(member: Any, given: Any) -> Any:
+    """``given`` as the new ``member`` of a module."""
+    if meshes.in_use and not isinstance(given, SparseTensor):
+        given = _on_its_mesh(member, given)
+    if not isinstance(member, Parameter):
+        return given
+    if isinstance(given, Parameter):
+        return given.requires_grad_(member.requires_grad)
+    return Parameter(given, requires_grad=member.requires_grad)
+
+
+def _on_its_mesh(member: Any, given: Any) -> Any:
+    """``given``, divided as ``member`` is, or as it was to be while it is on the meta device."""
+    array = given._read()
+    placed = meshes.lying_as(array, member._cell.array)
+    if placed is array:
+        return given
+    moved = Tensor._wrap(placed)
+    if isinstance(given, Parameter):
+        return Parameter(moved, requires_grad=given.requires_grad)
+    return moved.requires_grad_(given.requires_grad)
+
+
+@contextmanager
+def tied(root: Any) -> Iterator[None]:
+    """Let names of one tensor be names of one tensor after the block, which replaces some.
+
+    The last one that the block has put in its place takes the place of all, as the last copy would.
+    """
+    places: dict[int, list[tuple[Any, str, Any]]] = {}
+    for module in root.modules():
+        for name, each in (*module._parameters.items(), *module._buffers.items()):
+            if each is not None:
+                places.setdefault(id(each), []).append((module, name, each))
+    yield
+    for several in places.values():
+        found = [
+            module._parameters.get(name, module._buffers.get(name)) for module, name, _ in several
+        ]
+        new = [
+            each
+            for each, (_, _, old) in zip(found, several, strict=True)
+            if each is not None and each is not old
+        ]
+        for (module, name, _), each in zip(several, found, strict=True):
+            if new and each is not None and each is not new[-1]:
+                setattr(module, name, new[-1])
+
+
+class OwnNames:
+    """The names of entries without ``_orig_mod``, PyTorch's name for a module that is compiled.
+
+    Args:
+        module: The root of the tree.
+        state_dict: The state to load.
+    """
+
+    def __init__(self, module: Any, state_dict: Mapping[str, Any]) -> None:
+        self.compiled: set[str] = set()
+        if any(_COMPILED in key for key in state_dict if isinstance(key, str)):
+            self.compiled = {
+                path
+                for path, each in module.named_modules(remove_duplicate=False)
+                # An attribute of the class, and no submodule of this name.
+                if hasattr(type(each), _COMPILED)
+            }
+
+    def of_state(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The state by own names; an entry whose own name is another's keeps its name."""
+        if not self.compiled:
+            return state
+        owns = {key: self._own(key) for key in state}
+        return {
+            key if own != key and own in state else own: state[key] for key, own in owns.items()
+        }
+
+    def of_metadata(self, metadata: Any) -> Any:
+        """The versions of modules by own names: those of the modules, not of their wrappers."""
+        if not self.compiled or metadata is None:
+            return metadata
+        return metadata | {self._own(key): each for key, each in metadata.items()}
+
+    def _own(self, key: str) -> str:
+        path: list[str] = []
+        for part in key.split("."):
+            if part != _COMPILED or ".".join(path) not in self.compiled:
+                path.append(part)
+        return ".".join(path)
