@@ -228,7 +228,7 @@ class _Hooked(NamedTuple):
 def _hooked(each: Any, hooks: packing.Hooks, node: Node | None) -> _Hooked | _Sparse:
     """A saved tensor in the form that hooks give it; of a sparse one, the values."""
     if isinstance(each, _Sparse):
-        return each._replace(values=_hooked(each.values, hooks, node))  # type: ignore[arg-type]
+        return each._replace(values=_hooked(each.values, hooks, node))
     if isinstance(each, _Hooked):
         raise hooks_again()
     is_output = each.tensor is None

@@ -40,13 +40,16 @@ def put_together(kind: Any, parts: Any) -> SparseTensor:
     if kind not in (sparse_coo, sparse_csr, sparse_csc):
         raise RefusedContentError(f"a tensor of layout {kind}, which no tensor here can have")
     count = 2 if kind is sparse_coo else 3
-    *tensors, size = parts[: count + 1]
-    if not all(type(each) is Tensor for each in tensors) or not isinstance(size, Size | tuple):
+    *tensors, size = parts[: count + 1] or (None,)
+    fits = len(tensors) == count and all(type(each) is Tensor for each in tensors)
+    if not fits or not isinstance(size, Size | tuple):
         raise TypeError("the parts of a sparse tensor are dense tensors and sizes")
     try:
         if kind is not sparse_coo:
-            return sparse_compressed_tensor(*tensors, size, layout=kind)
-        found = sparse_coo_tensor(*tensors, size)
+            starts, plain, values = tensors
+            return sparse_compressed_tensor(starts, plain, values, size, layout=kind)
+        indices, values = tensors
+        found = sparse_coo_tensor(indices, values, size)
         coalesced = parts[3:] == (True,)
         if coalesced and is_known(found._indices_) and not _in_order(host(found._indices_)):
             raise RefusedContentError("the positions of a coalesced sparse tensor are not in order")

@@ -24,6 +24,7 @@ from flambeau.core.host import HostAccess
 from flambeau.core.inside import transformation, writer
 from flambeau.core.layout import strided
 from flambeau.core.modes import modes
+from flambeau.core.owners import owner_of
 from flambeau.core.strides import contiguous_strides, is_in_order, offset_of, strides_of
 from flambeau.core.tensor_class import TensorMeta
 from flambeau.core.tracers import constant
@@ -432,8 +433,9 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
             return memo[id(self)]
         if not self.is_leaf:
             raise RuntimeError(
-                "only leaf tensors can be deep-copied; use detach() or clone() on this one, "
-                f"the result of {self.grad_fn.name()}"
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                f"protocol at the moment; this one{owner_of(self)} is the result of "
+                f"{self.grad_fn.name()}: use detach() or clone(), or delete it where it is kept"
             )
         # Arrays are immutable, so two Cells can share one until either is written.
         copied = handle_on(Cell(self._read()), type(self))
@@ -445,13 +447,19 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
         vars(copied).update(copy.deepcopy(self._shown_attributes(), memo))
         return copied
 
+    def __copy__(self) -> Any:
+        """A leaf of the tape on the same elements."""
+        copied = self._constant(type(self))
+        copied._requires_grad = self.requires_grad
+        vars(copied).update(self._shown_attributes())
+        return copied
+
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        if not self.is_leaf:
-            raise RuntimeError("only leaf tensors can be pickled; use detach() first")
+        # Its history is lost: it comes back as a leaf.
         if naming.reduced is not None:
             return naming.reduced(self)
         return self._rebuild, (
-            type(self), *self._pickled_value(), self._requires_grad, self._shown_attributes(),
+            type(self), *self._pickled_value(), self.requires_grad, self._shown_attributes(),
         )  # fmt: skip
 
     def _pickled_value(self) -> tuple[Any, str]:

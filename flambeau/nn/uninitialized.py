@@ -6,6 +6,7 @@ shape and turns it into an ordinary parameter or tensor.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -84,12 +85,13 @@ class UninitializedTensorMixin:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
+    def __copy__(self) -> Any:
+        copied = self.emptied()
+        vars(copied).update(self._shown_attributes())
+        return copied
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        if id(self) not in memo:
-            copied = self.emptied()
-            vars(copied).update(self._shown_attributes())
-            memo[id(self)] = copied
-        return memo[id(self)]
+        return memo.setdefault(id(self), copy.copy(self))
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         arguments = (self.requires_grad, str(self.device), self.dtype)

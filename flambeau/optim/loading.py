@@ -104,10 +104,10 @@ def _in_own_order(numbers: list[Any], options: Any, group: Any, position: int) -
         return numbers  # Without common names, their order says which is which.
     by_name = dict(zip(saved, numbers, strict=True))
     if {*by_name} != {*own} or len(by_name) != len(own):
-        here, there = sorted({*own}.difference(saved)), sorted({*saved}.difference(own))
+        new, old = sorted({*own}.difference(saved)), sorted({*saved}.difference(own))
         raise ValueError(
-            f"parameter group {position}: only the optimizer has {here}, only the loaded state "
-            f"dict {there}, and parameters with names are matched by name; rename them in its "
+            f"parameter group {position}: only the optimizer has {new}, only the loaded state "
+            f"dict {old}, and parameters with names are matched by name; rename them in its "
             "'param_names', or delete that entry to match by order"
         )
     options["param_names"] = list(own)

@@ -267,6 +267,9 @@ class SparseTensor(WithoutFields, Tensor, parts=_PARTS):
     def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor:
         return memo.setdefault(id(self), self.with_values(copy.deepcopy(self._values_, memo)))
 
+    def __copy__(self) -> SparseTensor:
+        return self.with_values(copy.copy(self._values_))
+
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         if naming.package == "torch":
             rebuild = import_module("torch._utils")._rebuild_sparse_tensor
