@@ -273,6 +273,8 @@ def _register_assigned(module: Module, name: str, value: Any) -> bool:
     elif isinstance(value, Module):
         if "_modules" not in state:
             raise _not_initialized(module, "module", name)
+        if name not in state["_modules"] and _is_plain_in_class(type(module), name):
+            raise _taken(module, "module", name)
         if name in state or name in state["_parameters"] or name in state["_buffers"]:
             with _displaced(module, name, "_parameters", "_buffers"):
                 _put_module(module, name, value)
@@ -339,14 +341,29 @@ def _check_name(module: Module, kind: str, name: str, own: dict[str, Any]) -> No
     if not isinstance(name, str):
         raise TypeError(f"the name of a {kind} must be a string, but got a {type(name).__name__}")
     if name == "":
-        raise KeyError(f"the name of a {kind} must not be empty")
+        raise KeyError(f"{kind} name can't be empty string")
     if "." in name:
-        raise KeyError(f"the name of a {kind} must not contain a dot, but got '{name}'")
+        raise KeyError(f"{kind} name can't contain a dot, but got '{name}'")
     if name not in own and _is_taken(module, name):
-        raise KeyError(
-            f"cannot register the {kind} '{name}': {type(module).__name__} already has an "
-            "attribute of that name"
-        )
+        raise _taken(module, kind, name)
+
+
+def _taken(module: Module, kind: str, name: str) -> KeyError:
+    return KeyError(
+        f"cannot register the {kind} '{name}': attribute '{name}' already exists in "
+        f"{type(module).__name__}"
+    )
+
+
+def _is_plain_in_class(cls: type, name: str) -> bool:
+    """Whether a class has a value of this name, such as None, which would hide a submodule.
+
+    Properties may read the submodule, and methods hide it in PyTorch too.
+    """
+    for each in cls.__mro__:
+        if name in each.__dict__:
+            return not hasattr(type(each.__dict__[name]), "__get__")
+    return False
 
 
 def _is_taken(module: Module, name: str) -> bool:

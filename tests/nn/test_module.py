@@ -207,3 +207,30 @@ def test_a_module_shows_the_attributes_that_its_class_names():
 
     assert repr(Layer(1.0)) == "Layer((2, 3), mode='sum', bias=False)"
     assert repr(Layer(2.0)) == "Layer((2, 3), mode='sum', bias=False, scale=2.0)"
+
+
+def test_a_value_of_the_class_does_not_hide_a_submodule():
+    class Projecting(nn.Module):
+        proj = None
+        act = nn.ReLU()
+
+        @property
+        def head(self):
+            return self._modules["head"]
+
+    module = Projecting()
+    for name in ("proj", "act"):
+        with pytest.raises(KeyError, match=f"attribute '{name}' already exists in Projecting"):
+            setattr(module, name, nn.Linear(1, 1))
+    assert not [*module.children()]
+    module.head = nn.Linear(1, 1)
+    assert module.head is next(module.children())
+
+
+@pytest.mark.parametrize("name", ["type", "keys", "training", "update"])
+def test_a_dictionary_of_modules_refuses_names_of_its_attributes(name):
+    modules = nn.ModuleDict()
+    for add in (modules.__setitem__, modules.add_module, lambda n, m: modules.update({n: m})):
+        with pytest.raises(KeyError, match=f"attribute '{name}' already exists in ModuleDict"):
+            add(name, nn.ReLU())
+    assert not modules

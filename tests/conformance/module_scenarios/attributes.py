@@ -275,13 +275,18 @@ def a_parameter_over_a_property(lib, kit):
 
 
 @scenario
-def a_module_over_a_class_attribute(lib, kit):
+def a_module_over_a_method_or_a_property(lib, kit):
     class Model(lib.nn.Module):
-        child = None
+        def child(self):
+            return "method"
+
+        @property
+        def other(self):
+            return "property"
 
     model = Model()
-    model.child = kit.Scale()
-    return model.child, places(model, "child")
+    model.child = model.other = kit.Scale()
+    return model.child(), model.other, places(model, "child"), places(model, "other")
 
 
 @scenario("weight")

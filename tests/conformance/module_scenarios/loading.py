@@ -163,17 +163,6 @@ def assigning_a_buffer_of_another_dtype(lib, kit):
 
 
 @scenario
-def assigning_to_tied_parameters_unties_them(lib, kit):
-    module = lib.nn.Module()
-    module.a = kit.Scale()
-    module.b = kit.Scale()
-    module.b.weight = module.a.weight
-    state = module.state_dict()
-    found = load(module, state, assign=True)
-    return found, module.a.weight is module.b.weight
-
-
-@scenario
 def assigning_forgets_gradients(lib, kit):
     module = kit.Scale()
     module.weight.grad = lib.ones(2)
