@@ -18,6 +18,7 @@ import numpy as np
 
 from flambeau.core import dtype as dtypes
 from flambeau.core import errors
+from flambeau.core.casting import cast
 from flambeau.core.dtype import BOOLEAN, COMPLEX, FLOATING, INTEGER, dtype, from_numpy_dtype
 
 _ZEROS = {BOOLEAN: False, INTEGER: 0, FLOATING: 0.0, COMPLEX: 0j}
@@ -170,7 +171,12 @@ def promote(*operands: Any) -> tuple[Any, ...]:
     """
     _check(operands)
     to = result_dtype(operands).numpy
-    return tuple(jnp.asarray(operand, to) for operand in operands)
+    return tuple(_converted(operand, to) for operand in operands)
+
+
+def _converted(operand: Any, to: Any) -> Any:
+    is_mask = getattr(operand, "dtype", None) == np.bool_
+    return cast(operand, to) if is_mask else jnp.asarray(operand, to)
 
 
 def promote_to_float(*operands: Any) -> tuple[Any, ...]:
@@ -179,7 +185,7 @@ def promote_to_float(*operands: Any) -> tuple[Any, ...]:
     common = result_dtype(operands)
     if common.category < FLOATING:
         common = dtypes.get_default_dtype()
-    return tuple(jnp.asarray(operand, common.numpy) for operand in operands)
+    return tuple(_converted(operand, common.numpy) for operand in operands)
 
 
 def can_cast(from_: dtype, to: dtype) -> bool:

@@ -5,6 +5,7 @@ Where a step starts is data, not structure: ``x[i]`` for a thousand different ``
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -85,12 +86,22 @@ class Expand:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One dimension of a `Slice`."""
+    """One dimension of a `Slice`.
+
+    Attributes:
+        dim: The dimension.
+        size: How many positions are taken.
+        stride: The step between them.
+        squeeze: Whether the dimension disappears; ``size`` is 1 then.
+        computed: Whether the program computes the start. A position out of range is then the
+            dimension's size, where reading gives NaN (the least integer, True) and writing nothing.
+    """
 
     dim: int
     size: int
     stride: int
     squeeze: bool
+    computed: bool = False
 
     @property
     def span(self) -> int:
@@ -136,7 +147,10 @@ class Slice:
     def read(self, array: jax.Array, starts: Any) -> jax.Array:
         """The viewed part of ``array``."""
         _, block = self._block(array, starts)
-        return lax.squeeze(block[self._strides(array.ndim)], self._squeezed)
+        part = lax.squeeze(block[self._strides(array.ndim)], self._squeezed)
+        if not self._is_computed:
+            return part
+        return jnp.where(self._is_inside(array, starts), part, missing(array.dtype))
 
     def write(self, array: jax.Array, starts: Any, part: jax.Array) -> jax.Array:
         """``array`` with the viewed part replaced."""
@@ -144,7 +158,28 @@ class Slice:
         part = lax.expand_dims(part, self._squeezed)
         if any(cut.stride > 1 for cut in self.cuts):
             part = block.at[self._strides(array.ndim)].set(part)
+        if self._is_computed:
+            part = jnp.where(self._is_inside(array, starts), part, block)
         return lax.dynamic_update_slice(array, part, positions)
+
+    @property
+    def _is_computed(self) -> bool:
+        return any(cut.computed for cut in self.cuts)
+
+    def _is_inside(self, array: jax.Array, starts: Any) -> Any:
+        pairs = zip(self.cuts, starts, strict=True)
+        found = [start < array.shape[cut.dim] for cut, start in pairs if cut.computed]
+        return functools.reduce(jnp.logical_and, found)
+
+
+def missing(dtype: Any) -> Any:
+    """The value that positions out of range have."""
+    if jnp.issubdtype(dtype, jnp.inexact):
+        return np.asarray(np.nan, dtype)
+    if dtype == np.bool_:
+        return np.True_
+    limits = np.iinfo(dtype)
+    return np.asarray(limits.min or limits.max, dtype)
 
 
 @dataclass(frozen=True, slots=True)

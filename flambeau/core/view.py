@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau.core import exhaustion, plan
+from flambeau.core.casting import cast
 from flambeau.core.cell import abstract
 from flambeau.core.generations import remembered
 from flambeau.core.programs import compiled
@@ -74,13 +75,7 @@ def write_fitted(steps: tuple[Step, ...], array: jax.Array, starts: Any, part: A
 
 def fitted(value: Any, shape: tuple[int, ...], numpy_dtype: Any) -> jax.Array:
     """A number or array as ``numpy_dtype`` and broadcast, leading dimensions of 1 left out."""
-    value = jnp.asarray(value)
-    if jnp.iscomplexobj(value) and not jnp.issubdtype(numpy_dtype, jnp.complexfloating):
-        value = jnp.real(value)
-    if jnp.issubdtype(value.dtype, jnp.floating) and jnp.issubdtype(numpy_dtype, jnp.integer):
-        # PyTorch wraps around where XLA would saturate.
-        value = value.astype(jnp.int64)
-    value = value.astype(numpy_dtype)
+    value = cast(jnp.asarray(value), numpy_dtype)
     if value.ndim > len(shape):
         value = value.reshape(value.shape[value.ndim - len(shape) :])
     return jnp.broadcast_to(value, shape)

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau.core import errors
+from flambeau.core.casting import cast
 from flambeau.core.dtype import (
     BOOLEAN,
     COMPLEX,
     FLOATING,
     INTEGER,
-    dtype,
     from_numpy_dtype,
     get_default_dtype,
 )
@@ -144,12 +144,5 @@ def floating(*arrays: Any) -> tuple[Any, ...]:
     """
     default = get_default_dtype().numpy
     return tuple(
-        each if jnp.issubdtype(each.dtype, jnp.inexact) else each.astype(default) for each in arrays
+        each if jnp.issubdtype(each.dtype, jnp.inexact) else cast(each, default) for each in arrays
     )
-
-
-def cast_real(array: Any, to: dtype) -> Any:
-    """``array`` as ``to``; the real part of complex values for a dtype that is not complex."""
-    if jnp.iscomplexobj(array) and not to.is_complex:
-        array = jnp.real(array)
-    return array.astype(to.numpy)

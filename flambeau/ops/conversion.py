@@ -6,10 +6,9 @@ import builtins
 from types import NoneType
 from typing import Any
 
-import jax.numpy as jnp
-
 from flambeau.core import dtype as dtypes
 from flambeau.core import naming, plan, tape
+from flambeau.core.casting import cast
 from flambeau.core.convert import place
 from flambeau.core.device import as_device, device
 from flambeau.core.dual import tangent_of
@@ -33,19 +32,12 @@ def clone(input: Array, *, memory_format: object = None) -> Array:
 
 @op(node="ToCopyBackward0", linear=True)
 def _cast(input: Array, dtype: dtypes.dtype) -> Array:
-    if jnp.iscomplexobj(input) and not dtype.is_complex:
-        input = jnp.real(input)
-    if dtype.category == dtypes.INTEGER and jnp.issubdtype(input.dtype, jnp.floating):
-        # PyTorch wraps around where XLA would saturate.
-        return input.astype(jnp.int64).astype(dtype.numpy)
-    return input.astype(dtype.numpy)
+    return cast(input, dtype.numpy)
 
 
 @op(node="CopyBackwards", linear=True)
 def _copied(input: Array, src: Array) -> Array:
-    if jnp.iscomplexobj(src) and not jnp.iscomplexobj(input):
-        src = jnp.real(src)
-    return spread(src.astype(input.dtype), input.shape)
+    return spread(cast(src, input.dtype), input.shape)
 
 
 class _ToDeviceBackward(tape.Node):

@@ -19,6 +19,7 @@ from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_floating, wrap_dim
 from flambeau.ops.known import is_traced, known_values
+from flambeau.ops.placement import inside
 from flambeau.ops.values import concrete_values
 
 __all__ = ["bincount", "histc", "unique", "unique_consecutive"]
@@ -197,8 +198,7 @@ def _bincount(input: Array, weights: Array | None, length: int) -> Array:
         )
     else:
         amounts = weights if weights.dtype == np.float32 else weights.astype(np.float64)
-    places = jnp.where(input < 0, length, input.astype(np.int64))
-    return jnp.zeros(length, amounts.dtype).at[places].add(amounts, mode="drop")
+    return jnp.zeros(length, amounts.dtype).at[inside(input, length)].add(amounts, mode="drop")
 
 
 @op(name="histc", differentiable=False)

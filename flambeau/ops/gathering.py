@@ -23,7 +23,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.derivatives import moved
 from flambeau.ops.known import present_values
-from flambeau.ops.placement import check_positions, first_outside, needs_integers
+from flambeau.ops.placement import check_positions, first_outside, inside, needs_integers
 from flambeau.ops.selections.selection import coordinates
 from flambeau.ops.shape import atleast_1d, broadcast_shapes, stack
 from flambeau.ops.subscript import as_unknown, picked, positions_in
@@ -39,14 +39,15 @@ def _gather(input: Array, dim: int, index: Array) -> Array:
     if not index.size:
         return jnp.zeros(index.shape, input.dtype)
     if not input.ndim or not index.ndim:
-        return _at_flat(input, index)
+        return _at_flat(input, index, wraps=False)
     part = tuple(slice(None) if d == dim else slice(n) for d, n in enumerate(index.shape))
     along = functools.partial(jnp.take_along_axis, axis=dim, mode="fill")
-    return moved(along, input[part], index)
+    return moved(along, input[part], inside(index, input.shape[dim]))
 
 
-def _at_flat(input: Any, index: Any) -> Any:
-    return moved(lambda flat, index: flat.at[index].get(mode="fill"), input.reshape(-1), index)
+def _at_flat(input: Any, index: Any, *, wraps: bool) -> Any:
+    places = inside(index, input.size, wraps=wraps)
+    return moved(lambda flat, index: flat.at[index].get(mode="fill"), input.reshape(-1), places)
 
 
 def check_gathering(input: Any, dim: Any, index: Any, name: str) -> int:
@@ -130,8 +131,9 @@ def _wrapped(index: Array, size: int) -> Array:
 @op(name="index_select", linear=True)
 def _index_select(input: Array, dim: int, index: Array) -> Array:
     if not input.ndim:
-        return input
-    return moved(functools.partial(jnp.take, axis=dim, mode="fill"), input, index.reshape(-1))
+        return _at_flat(input, index.reshape(()), wraps=False)
+    places = inside(index.reshape(-1), input.shape[dim])
+    return moved(functools.partial(jnp.take, axis=dim, mode="fill"), input, places)
 
 
 @function(method=True)
@@ -161,7 +163,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Any:
 
 @op(name="take", linear=True)
 def _take(input: Array, index: Array) -> Array:
-    return _at_flat(input, index)
+    return _at_flat(input, index, wraps=True)
 
 
 @function(method=True)

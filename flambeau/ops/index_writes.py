@@ -28,7 +28,7 @@ from flambeau.core.viewing import node_name_of_view
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.gathering import check_flat
 from flambeau.ops.known import is_unknown
-from flambeau.ops.placement import along, check_positions, needs_integers, overwrite
+from flambeau.ops.placement import along, check_positions, inside, needs_integers, overwrite
 from flambeau.ops.scattering import combined
 from flambeau.ops.slicing import diagonal_step, select_step, slice_step
 
@@ -102,8 +102,8 @@ def _size(input: Tensor, dim: int) -> int:
     return input.shape[dim] if input.ndim else 1
 
 
-def _at(dim: int, index: Any) -> tuple[Any, ...]:
-    return (*(slice(None),) * dim, index.reshape(-1))
+def _at(dim: int, places: Any) -> tuple[Any, ...]:
+    return (*(slice(None),) * dim, places)
 
 
 def _as_slices(array: Any, dim: int, index: Any, source: Any) -> tuple[Any, Any]:
@@ -117,7 +117,8 @@ def _as_slices(array: Any, dim: int, index: Any, source: Any) -> tuple[Any, Any]
 def _index_add(input: Array, dim: int, index: Array, source: Array, alpha: Operand) -> Array:
     array, source = _as_slices(input, dim, index, source)
     source = jnp.asarray(alpha, input.dtype) * source
-    return array.at[_at(dim, index)].add(source, mode="drop").reshape(input.shape)
+    places = inside(index.reshape(-1), array.shape[dim])
+    return array.at[_at(dim, places)].add(source, mode="drop").reshape(input.shape)
 
 
 @_in_place_too
@@ -142,7 +143,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 @op(name="index_copy", linear=True)
 def _index_copy(input: Array, dim: int, index: Array, source: Array) -> Array:
     array, source = _as_slices(input, dim, index, source)
-    written: Any = overwrite((dim,), array, source, index.reshape(-1))
+    places = inside(index.reshape(-1), array.shape[dim])
+    written: Any = overwrite((dim,), array, source, places)
     return written.reshape(input.shape)
 
 
@@ -165,7 +167,8 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
 def _index_fill(input: Array, dim: int, index: Array, value: Operand) -> Array:
     array = input if input.ndim else jnp.reshape(input, 1)
     value = jnp.asarray(value, input.dtype)
-    return array.at[_at(dim, index)].set(value, mode="drop").reshape(input.shape)
+    places = inside(index.reshape(-1), array.shape[dim], wraps=True)
+    return array.at[_at(dim, places)].set(value, mode="drop").reshape(input.shape)
 
 
 def _check_number(name: str, value: Any) -> None:
@@ -255,10 +258,11 @@ def index_reduce(
 
 @op(name="put", widen=True, linear=True)
 def _put(input: Array, index: Array, source: Array, accumulate: bool) -> Array:
-    flat, index, source = input.reshape(-1), index.reshape(-1), source.reshape(-1)
+    flat, source = input.reshape(-1), source.reshape(-1)
+    places = inside(index.reshape(-1), flat.size, wraps=True)
     if accumulate:
-        return flat.at[index].add(source, mode="drop").reshape(input.shape)
-    written: Any = overwrite((0,), flat, source, index)
+        return flat.at[places].add(source, mode="drop").reshape(input.shape)
+    written: Any = overwrite((0,), flat, source, places)
     return written.reshape(input.shape)
 
 

@@ -23,7 +23,7 @@ from flambeau.core.tensor import PLAIN_TYPES, Tensor, method
 from flambeau.core.viewing import make_view, unrecorded_view
 from flambeau.core.writing import assign, put
 from flambeau.ops.derivatives import moved
-from flambeau.ops.placement import full_subscript, overwrite
+from flambeau.ops.placement import all_inside, full_subscript, overwrite
 from flambeau.ops.selections.selection import coordinates, is_selected_by, select
 from flambeau.ops.slicing import wrap_index
 from flambeau.ops.subscript import (
@@ -111,7 +111,8 @@ def _index_kernel(dims: Dims) -> Kernel:
         return moved(picked, array, *indices)
 
     def picked(array: Any, *indices: Any) -> Any:
-        return array.at[full_subscript(array.ndim, dims, indices)].get(mode="fill")
+        places = all_inside(array.shape, dims, indices, wraps=True)
+        return array.at[full_subscript(array.ndim, dims, places)].get(mode="fill")
 
     return Kernel(index, "index", "IndexBackward0", linear=True)
 
@@ -250,7 +251,8 @@ def _same_for_all(value: Any, trailing: int) -> bool:
 @remembered
 def _put_kernel(dims: Dims, accumulate: bool) -> Kernel:
     def index_put(array: Any, value: Any, *indices: Any) -> Any:
-        return _scattered(array, _prepared(value, array, dims, indices), dims, accumulate, indices)
+        places = all_inside(array.shape, dims, indices, wraps=True)
+        return _scattered(array, _prepared(value, array, dims, places), dims, accumulate, places)
 
     return Kernel(index_put, "index_put", "IndexPutBackward0", linear=True)
 

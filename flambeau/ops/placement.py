@@ -11,12 +11,52 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau.core.kinds import SIZES
+from flambeau.core.steps import missing
 from flambeau.core.tensor import Tensor
 from flambeau.ops.known import is_unknown
 
 __all__: list[str] = []
 
 Dims: TypeAlias = Annotated[tuple[int, ...], SIZES]
+
+
+def inside(index: Any, size: int, *, wraps: bool = False) -> Any:
+    """Positions for XLA to read or write at, where those out of range read NaN or write nothing.
+
+    All positions out of range become ``size``, which the modes "fill" and "drop" leave out. As they
+    are given, those modes would count negative ones from the end, and would cut 64 bits to 32.
+
+    Args:
+        index: Integers of any dtype.
+        size: How many positions there are.
+        wraps: Whether negative positions, down to ``-size``, count from the end.
+    """
+    narrow = np.int32 if size <= np.iinfo(np.int32).max else np.int64
+    # A number that the index's own dtype cannot hold would wrap around.
+    index = index.astype(jnp.promote_types(index.dtype, narrow))
+    if wraps:
+        index = jnp.where(index < 0, index + size, index)
+    is_outside = (index < 0) | (index >= size)
+    return jnp.where(is_outside, narrow(size), index.astype(narrow))
+
+
+def all_inside(
+    shape: tuple[int, ...], dims: Dims, indices: tuple[Any, ...], *, wraps: bool = False
+) -> tuple[Any, ...]:
+    """`inside` for index arrays of several dimensions of an array of this shape."""
+    pairs = zip(dims, indices, strict=True)
+    return tuple(inside(index, shape[dim], wraps=wraps) for dim, index in pairs)
+
+
+def nan_unless(is_inside: Any, values: Any) -> Any:
+    """``values``, and NaN where an index that they depend on is out of range; its gradient too."""
+    factor = jnp.where(is_inside, np.ones((), values.dtype), np.asarray(np.nan, values.dtype))
+    return values * factor
+
+
+def or_missing(is_inside: Any, values: Any) -> Any:
+    """``values``, and NaN (the least integer, True) where an index is out of range."""
+    return jnp.where(is_inside, values, missing(values.dtype))
 
 
 def full_subscript(ndim: int, dims: Dims, indices: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -57,14 +97,15 @@ def along(
             the new vector of ``array``.
         dim: The dimension that the vectors lie along.
         array: Any shape.
-        index: No larger than ``array`` in the other dimensions; the rest of ``array`` stays.
+        index: Positions from 0 on, no larger than ``array`` in the other dimensions; the rest of
+            ``array`` stays.
         src: No smaller than ``index``; the rest of it is not used.
     """
     if not array.ndim:
         src = src if src is None else src.reshape(-1)
         return along(function, 0, array.reshape(1), index.reshape(-1), src).reshape(())
     part = tuple(slice(None) if d == dim else slice(n) for d, n in enumerate(index.shape))
-    operands = [array[part], index]
+    operands = [array[part], inside(index, array.shape[dim])]
     if src is not None:
         operands.append(src[tuple(slice(n) for n in index.shape)])
     operands = [jnp.moveaxis(each, dim, -1) for each in operands]

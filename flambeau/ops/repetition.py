@@ -17,7 +17,8 @@ from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import wrap_dim
 from flambeau.ops.derivatives import moved
 from flambeau.ops.dims import as_int, sizes_of
-from flambeau.ops.known import known_values
+from flambeau.ops.known import is_unknown, known_values
+from flambeau.ops.placement import or_missing
 
 __all__ = ["repeat_interleave", "tile"]
 
@@ -67,7 +68,8 @@ def _repeat_kernel(dim: int, total: int) -> Kernel:
     def repeat_interleave(array: Any, repeats: Any) -> Any:
         repeats = jnp.broadcast_to(repeats, (array.shape[dim],))
         each = functools.partial(jnp.repeat, axis=dim, total_repeat_length=total)
-        return moved(each, array, repeats)
+        fits = jnp.all(repeats >= 0) & (jnp.sum(repeats) == total)
+        return or_missing(fits, moved(each, array, repeats))
 
     name = "RepeatInterleaveBackward0"
     return Kernel(repeat_interleave, "repeat_interleave", name, linear=True)
@@ -83,7 +85,8 @@ def repeat_interleave(
         repeats: How often: an integer, or a tensor with a number for each position. With a single
             argument, ``input`` is that tensor and the positions themselves are repeated.
         dim: The dimension; by default the flattened elements.
-        output_size: The sum of the repeats, which a compiled program needs.
+        output_size: The sum of the repeats, which a compiled program needs. There, the result is
+            NaN (the least integer, True) if it is not their sum or repeats are negative.
 
     Raises:
         RuntimeError: Repeats are negative, or not as many as positions; or ``output_size`` is not
@@ -106,8 +109,14 @@ def repeat_interleave(
     if dim is None:
         input, dim = input.reshape(-1), 0
     _check_repeats(repeats, input.shape[dim], dim)
-    if output_size is None:
-        output_size = _total(repeats, input.shape[dim])
+    if output_size is None or not is_unknown(repeats._read()):
+        total = _total(repeats, input.shape[dim])
+        output_size = total if output_size is None else output_size
+        if output_size != total:
+            raise RuntimeError(
+                f"repeat_interleave(): output_size={output_size} must be the sum of repeats, "
+                f"{total}"
+            )
     repeats = repeats.to(input.device)
     return run_with_constants(_repeat_kernel(dim, output_size), (input, repeats), ())
 

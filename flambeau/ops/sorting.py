@@ -16,6 +16,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.ops.checks import needs_ordered, wrap_dim
 from flambeau.ops.extremum import of_scalar, picked
 from flambeau.ops.ordering import sorting_order
+from flambeau.ops.placement import inside
 from flambeau.ops.values import concrete_values
 
 __all__ = [
@@ -190,7 +191,8 @@ def _searchsorted(
                 f"searchsorted(): a sorter of shape {list(sorter.shape)} for sequences of shape "
                 f"{list(sorted_sequence.shape)}"
             )
-        sorted_sequence = jnp.take_along_axis(sorted_sequence, sorter, -1)
+        places = inside(sorter, sorted_sequence.shape[-1])
+        sorted_sequence = jnp.take_along_axis(sorted_sequence, places, -1)
     boundaries, values = _comparable("searchsorted", sorted_sequence, input)
     found = _found(boundaries, values, right or side == "right")
     return found.astype(jnp.int32 if out_int32 else jnp.int64)

@@ -24,7 +24,7 @@ from flambeau.core.steps import Cut, Reshape, Slice, Step
 from flambeau.core.tensor import Tensor
 from flambeau.core.trace import AskedCountError
 from flambeau.core.warning import warn
-from flambeau.ops.placement import first_outside
+from flambeau.ops.placement import first_outside, inside
 from flambeau.ops.slicing import slice_bounds, wrap_index
 
 __all__: list[str] = []
@@ -193,14 +193,14 @@ class _Reader:
             self.indices[len(self.sizes)] = item.reshape(1)
             self._insert()
         else:
-            self._select(_wrapped(item, self.shape[self.dim]))
+            self._select(inside(item, self.shape[self.dim], wraps=True), computed=True)
 
     def _insert(self) -> None:
         self.sizes.append(1)
         self.inserted, self.name = True, "unsqueeze"
 
-    def _select(self, start: Any) -> None:
-        self.cuts.append(Cut(self.dim, 1, 1, True))
+    def _select(self, start: Any, computed: bool = False) -> None:
+        self.cuts.append(Cut(self.dim, 1, 1, True, computed))
         self.starts.append(start)
         self.dim += 1
         self.name = "select"
@@ -240,12 +240,6 @@ class _Reader:
         if self.inserted:
             steps.append((Reshape(tuple(self.sizes)), self.name, None))
         return steps
-
-
-def _wrapped(index: Any, size: int) -> Any:
-    """A traced integer counted from the front; one out of bounds reads the nearest position."""
-    index = jnp.asarray(index, np.int64)
-    return jnp.where(index < 0, index + size, index)
 
 
 def without_masks(indices: dict[int, Any]) -> dict[int, Any]:

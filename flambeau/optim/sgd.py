@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 
 from flambeau.core.tensor import Tensor
+from flambeau.ops.placement import inside
 from flambeau.optim.checks import at_least_zero, check_implementation, one_element
 from flambeau.optim.fused import Fused, by_kernel
 from flambeau.optim.optimizer import Parameters
@@ -103,9 +104,10 @@ class SGD(RuleOptimizer):
         cls, param: Any, grad: Any, state: Named, hyper: Named, flags: Named
     ) -> tuple[Any, Named]:
         """One step that touches some rows only, unless momentum or weight decay change all."""
+        rows = inside(grad.rows, param.shape[0])
         if hyper["momentum"] is None and hyper["weight_decay"] is None:
-            return param.at[grad.rows].add(-hyper["lr"] * grad.values, mode="drop"), {}
-        whole = jnp.zeros_like(param).at[grad.rows].add(grad.values, mode="drop")
+            return param.at[rows].add(-hyper["lr"] * grad.values, mode="drop"), {}
+        whole = jnp.zeros_like(param).at[rows].add(grad.values, mode="drop")
         return cls.rule(param, whole, state, hyper, flags)
 
     def first_step_differs(self, group: Named) -> bool:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core.tensor import Tensor
+from flambeau.ops.placement import inside
 from flambeau.optim.checks import check_betas, one_element
 from flambeau.optim.optimizer import Parameters
 from flambeau.optim.precision import number
@@ -89,7 +90,7 @@ class SparseAdam(RuleOptimizer):
         """One step for the rows that have a gradient."""
         beta1, beta2 = hyper["betas"]
         step = state["step"] + 1
-        rows, values = _summed(grad.rows, grad.values, param.shape[0])
+        rows, values = _summed(inside(grad.rows, param.shape[0]), grad.values, param.shape[0])
         old, old_square = (
             each.at[rows].get(mode="fill", fill_value=0)
             for each in (state["exp_avg"], state["exp_avg_sq"])

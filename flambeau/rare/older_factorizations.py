@@ -21,7 +21,9 @@ from flambeau.ops.matrices.factorization import (
     lu_factor_ex,
     product_of_reflections,
 )
+from flambeau.ops.matrices.solving import are_pivots, check_pivots
 from flambeau.ops.matrices.solving import lu_solve as linalg_lu_solve
+from flambeau.ops.placement import or_missing
 from flambeau.ops.sampling import randn
 
 __all__ = [
@@ -57,7 +59,8 @@ def _permutation(input: Array, pivots: Array) -> Array:
     """The permutation matrices of exchanges of rows, in the dtype of ``input``."""
     rows = input.shape[-2]
     order = lax.linalg.lu_pivots_to_permutation(pivots - 1, rows)
-    return (order[..., None, :] == jnp.arange(rows)[:, None]).astype(input.dtype)
+    found = (order[..., None, :] == jnp.arange(rows)[:, None]).astype(input.dtype)
+    return or_missing(are_pivots(pivots, rows), found)
 
 
 @function
@@ -76,10 +79,13 @@ def lu_unpack(
         ``P, L, U`` of ``(..., m, m)``, ``(..., m, k)`` and ``(..., k, n)`` for ``k = min(m, n)``.
 
     Raises:
-        RuntimeError: The pivots are not int32.
+        RuntimeError: The pivots are not int32, or out of range. In compiled functions, P is NaN
+            for pivots out of range.
     """
     if unpack_pivots and str(LU_pivots.dtype).rpartition(".")[2] != "int32":
         raise RuntimeError(f"lu_unpack(): pivots must be int32, got {LU_pivots.dtype}")
+    if unpack_pivots:
+        check_pivots("lu_unpack", LU_data, LU_pivots)
     empty = LU_data.new_empty(0)
     lower, upper = _triangles(LU_data) if unpack_data else (empty, empty)
     permutation = _permutation(LU_data, LU_pivots) if unpack_pivots else empty

@@ -12,7 +12,7 @@ from flambeau.core.dtype import FLOATING
 from flambeau.core.kinds import Array
 from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
-from flambeau.ops.placement import is_unknown, needs_integers
+from flambeau.ops.placement import is_unknown, nan_unless, needs_integers
 from flambeau.ops.scattering import combined
 
 __all__ = ["segment_reduce"]
@@ -58,8 +58,8 @@ def segment_reduce(
 
     Raises:
         RuntimeError: There are neither ``lengths`` nor ``offsets``, their shape does not fit,
-            lengths are negative or do not add up to the size of the dimension, or ``reduce`` is
-            none of these.
+            lengths are negative or do not add up to the size of the dimension (the result is NaN
+            for such lengths in compiled functions), or ``reduce`` is none of these.
         NotImplementedError: ``data`` is not of floating-point numbers, or lengths are no integers.
 
     >>> import flambeau
@@ -94,7 +94,9 @@ def segment_reduce(
         )
     if offsets is None and not unsafe:
         _check_lengths(given._read(), data.shape[axis])
-    return _segment_reduce(data, _REDUCTIONS[reduce], given, axis, offsets is not None, initial)
+    return _segment_reduce(
+        data, _REDUCTIONS[reduce], given, axis, offsets is not None, initial, unsafe
+    )
 
 
 def _check_lengths(lengths: Any, size: int) -> None:
@@ -113,8 +115,9 @@ def _check_lengths(lengths: Any, size: int) -> None:
 
 @op(name="segment_reduce")
 def _segment_reduce(
-    data: Array, reduce: str, given: Array, axis: int, are_offsets: bool, initial: float | None
-) -> Array:
+    data: Array, reduce: str, given: Array, axis: int, are_offsets: bool, initial: float | None,
+    unsafe: bool,
+) -> Array:  # fmt: skip
     batch, size, rest = data.shape[:axis], data.shape[axis], data.shape[axis + 1 :]
     bounds = given
     if not are_offsets:
@@ -132,7 +135,10 @@ def _segment_reduce(
 
     of_rows = jax.vmap(of_column, in_axes=(1, None), out_axes=1)
     found = jax.vmap(of_rows)(flat, bounds.reshape(-1, count + 1))
-    return found.reshape(*batch, count, *rest)
+    found = found.reshape(*batch, count, *rest)
+    if are_offsets or unsafe:
+        return found
+    return nan_unless(jnp.all(given >= 0) & jnp.all(jnp.sum(given, -1) == size), found)
 
 
 def _combined(column: Any, index: Any, count: int, reduce: str, initial: float | None) -> Any:

@@ -18,6 +18,7 @@ from flambeau.ops.creation import empty, zeros
 from flambeau.ops.factory import checked_dtype
 from flambeau.ops.from_data import tensor
 from flambeau.ops.known import known_values
+from flambeau.ops.placement import all_inside
 from flambeau.sparse.tensor import SparseTensor, host, is_known
 
 __all__ = ["sparse_coo_tensor"]
@@ -126,7 +127,7 @@ def _check_positions(indices: Tensor, size: tuple[int, ...]) -> None:
 @op(name="sparse_to_dense", node="ToDenseBackward0", linear=True)
 def _to_dense(values: Array, indices: Array, size: tuple[int, ...]) -> Array:
     start = jnp.zeros(size, values.dtype)
-    named = start.at[tuple(indices)]
+    named = start.at[all_inside(size, tuple(range(len(indices))), tuple(indices))]
     # The sum of bools is their disjunction.
     return (named.max if values.dtype == np.bool_ else named.add)(values, mode="drop")
 

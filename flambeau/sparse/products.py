@@ -14,6 +14,7 @@ from flambeau.core.tensor import Tensor
 from flambeau.ops.creation import zeros
 from flambeau.ops.known import known_values
 from flambeau.ops.matrices.linalg import mm as dense_mm
+from flambeau.ops.placement import inside
 from flambeau.ops.shape import stack
 from flambeau.sparse.creation import coalesce, flat_positions, indices_like
 from flambeau.sparse.selecting import spread
@@ -26,6 +27,7 @@ __all__ = ["addmm", "mm", "spmm"]
 def _product(
     values: Array, dense: Array, rows: Array, columns: Array, count: int, in_order: bool
 ) -> Array:
+    rows, columns = inside(rows, count), inside(columns, dense.shape[0])
     taken = dense.at[columns].get(mode="fill", fill_value=0)
     parts = values.reshape(-1, *(1,) * (dense.ndim - 1)) * taken
     return jax.ops.segment_sum(parts, rows, count, indices_are_sorted=in_order, mode="drop").astype(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from flambeau.core.convert import make, to_numpy
 from flambeau.core.dtype import int64
 from flambeau.core.modes import modes
 from flambeau.core.overrides import asks
 from flambeau.core.tensor import Tensor
 from flambeau.ops.neural import ctc as ops
+from flambeau.ops.values import concrete_values
 
 __all__ = ["ctc_loss"]
 
@@ -38,7 +41,8 @@ def ctc_loss(
         zero_infinity: Count targets that are too long for their input as 0.
 
     Raises:
-        RuntimeError: Shapes or lengths do not match, or ``blank`` is no class.
+        RuntimeError: Shapes or lengths do not match, or ``blank`` or a label is no class. In
+            compiled functions, wrong lengths and labels make the loss NaN instead.
         ValueError: ``reduction`` is unknown.
     """
     unbatched = log_probs.dim() == 2
@@ -60,6 +64,7 @@ def ctc_loss(
             f"ctc_loss(): targets one after the other must have sum(target_lengths) = {total} "
             f"elements, got {targets.numel()}"
         )
+    _check_labels(targets, target_lengths, log_probs.shape[2])
     losses = ops.ctc_loss(
         log_probs,
         targets,
@@ -75,7 +80,7 @@ def ctc_loss(
 
 def _check_lengths(name: str, lengths: Lengths, batch: int, limit: int) -> int | None:
     """The greatest length, where it is known."""
-    if isinstance(lengths, Tensor) and (modes.trace is not None or lengths.is_meta):
+    if _unknown(lengths):
         return None
     found = to_numpy(lengths).reshape(-1)
     if found.dtype.kind not in "iu" and len(found):
@@ -87,6 +92,25 @@ def _check_lengths(name: str, lengths: Lengths, batch: int, limit: int) -> int |
     if len(found) and not 0 <= found.min() <= found.max() <= limit:
         raise RuntimeError(f"ctc_loss(): {name} must be from 0 to {limit}, got {found.tolist()}")
     return int(found.max(initial=0))
+
+
+def _check_labels(targets: Tensor, target_lengths: Lengths, classes: int) -> None:
+    """Raise RuntimeError if a label is no class, where labels and lengths are known."""
+    labels = concrete_values(targets)
+    if labels is None or _unknown(target_lengths):
+        return
+    if labels.ndim == 2:
+        ends = to_numpy(target_lengths).reshape(-1, 1)
+        labels = labels[np.arange(labels.shape[1]) < ends]
+    if labels.size and not 0 <= labels.min() <= labels.max() < classes:
+        raise RuntimeError(
+            f"ctc_loss(): targets must be classes from 0 to {classes - 1}, got {labels.min()} to "
+            f"{labels.max()}"
+        )
+
+
+def _unknown(lengths: Lengths) -> bool:
+    return isinstance(lengths, Tensor) and (modes.trace is not None or lengths.is_meta)
 
 
 def _as_tensor(lengths: Lengths, like: Tensor) -> Tensor:

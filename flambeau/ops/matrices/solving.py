@@ -20,6 +20,7 @@ from flambeau.ops.matrices.factorization import (
     needs_finite,
 )
 from flambeau.ops.matrices.linalg import one_dtype
+from flambeau.ops.placement import first_outside, nan_unless
 from flambeau.ops.values import concrete_values
 
 __all__ = ["cholesky_inverse", "cholesky_solve", "inverse", "pinverse", "triangular_solve"]
@@ -159,10 +160,10 @@ def triangular_solve(
     return return_types.triangular_solve(found, A.clone())
 
 
-@op(name="linalg_lu_solve")
+@function
 def lu_solve(
-    LU: Array, pivots: Array, B: Array, *, left: bool = True, adjoint: bool = False
-) -> Array:
+    LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
+) -> Any:
     """The solution of equations whose matrix is given by its `linalg.lu_factor`.
 
     Args:
@@ -171,11 +172,37 @@ def lu_solve(
         B: ``(..., n, k)``.
         left: On which side the matrix stands.
         adjoint: Solve with the conjugate transpose of the matrix.
+
+    Raises:
+        RuntimeError: Shapes do not match, or a pivot is out of range. In compiled functions, such a
+            pivot makes the solution NaN.
     """
+    check_pivots("lu_solve", LU, pivots)
+    return _lu_solve(LU, pivots, B, left, adjoint)
+
+
+def check_pivots(name: str, LU: Tensor, pivots: Tensor) -> None:
+    """Raise RuntimeError if known pivots are no rows of ``LU``, counted from 1."""
+    rows = LU.shape[-2] if LU.ndim > 1 else 0
+    outside = first_outside(pivots._read(), 1, rows + 1)
+    if outside is not None and rows:
+        raise RuntimeError(
+            f"{name}(): pivots must be from 1 to {rows}, as lu_factor() gives them, got {outside}"
+        )
+
+
+def are_pivots(pivots: Any, rows: int) -> Any:
+    """``(..., 1, 1)``: whether the pivots of each matrix are in range."""
+    return jnp.all((pivots >= 1) & (pivots <= rows), -1)[..., None, None]
+
+
+@op(name="linalg_lu_solve")
+def _lu_solve(LU: Array, pivots: Array, B: Array, left: bool, adjoint: bool) -> Array:
     check_matrix("lu_solve", LU, square=True)
     if not LU.size:
         batch = jnp.broadcast_shapes(LU.shape[:-2], B.shape[:-2])
         return jnp.zeros((*batch, *B.shape[-2:]), B.dtype)
+    LU = nan_unless(are_pivots(pivots, LU.shape[-1]), LU)
     permutation = jax.lax.linalg.lu_pivots_to_permutation(pivots - 1, LU.shape[-1])
     right = B if left else jnp.swapaxes(B, -1, -2)
     # From the right, the matrix itself is solved for as its transpose, and the reverse.

@@ -33,7 +33,7 @@ def takes(scores: Any, axis: int) -> bool:
 def cross_entropy(scores: Any, index: Any) -> Any:
     """The negative logarithm of the softmax of scores ``(..., C)`` at ``index``, ``(...)``.
 
-    NaN where the index is beyond the row.
+    NaN where the index is C.
     """
     return _losses(scores, index, *_log_sums(scores))
 
@@ -66,8 +66,7 @@ def _losses(scores: Any, index: Any, greatest: Any, logarithm: Any) -> Any:
 def _cross_entropy_jvp(primals: Any, tangents: Any) -> Any:
     scores, index = primals
     found = _log_sums(scores)
-    is_inside = (index >= 0) & (index < scores.shape[-1])
-    places = jnp.where(is_inside, index.astype(jnp.int32), -1)
+    places = jnp.where(index < scores.shape[-1], index.astype(jnp.int32), -1)
     (moved,) = _DERIVATIVE((scores, *found, places), tangents[:1])
     return _losses(scores, index, *found), moved
 

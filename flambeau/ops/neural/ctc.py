@@ -16,6 +16,7 @@ from flambeau.core import errors
 from flambeau.core.kinds import Array
 from flambeau.core.op import op
 from flambeau.ops.checks import needs_floating
+from flambeau.ops.placement import inside, nan_unless
 
 __all__: list[str] = []
 
@@ -36,7 +37,9 @@ def ctc_loss(
     _, batch, classes = log_probs.shape
     if not 0 <= blank < classes:
         raise RuntimeError(f"ctc_loss(): blank={blank} is not one of the {classes} classes")
+    fits = (target_lengths >= 0) & (input_lengths >= 0) & (input_lengths <= log_probs.shape[0])
     if targets.ndim == 1:
+        fits &= jnp.sum(target_lengths) == targets.size
         targets = _padded(targets, target_lengths, longest)
     if targets.ndim != 2 or targets.shape[0] != batch:
         raise RuntimeError(
@@ -46,6 +49,9 @@ def ctc_loss(
     targets = targets[:, :longest]
     labels = _with_blanks(targets, blank)
     losses = -_log_likelihood(log_probs, labels, input_lengths, 2 * target_lengths + 1, blank)
+    is_label = (targets >= 0) & (targets < classes) | _is_behind(targets, target_lengths)
+    fits &= (target_lengths <= targets.shape[1]) & jnp.all(is_label, 1)
+    losses = nan_unless(fits, losses)
     impossible = jnp.isinf(losses)
     if zero_infinity:
         losses = jnp.where(impossible, jnp.zeros_like(losses), losses)
@@ -68,6 +74,11 @@ def _padded(targets: Any, lengths: Any, longest: int) -> Any:
     return jnp.take(targets, jnp.minimum(places, targets.size - 1), mode="clip")
 
 
+def _is_behind(targets: Any, lengths: Any) -> Any:
+    """Whether a place of padded targets is behind the end of its target."""
+    return jnp.arange(targets.shape[1]) >= lengths[:, None]
+
+
 def _with_blanks(targets: Any, blank: int) -> Any:
     """``(N, 2 * S + 1)``: a blank before, between and after the labels."""
     batch, count = targets.shape
@@ -82,8 +93,8 @@ def _log_likelihood(
     """The log-probability of all alignments of ``labels``, by the forward recursion."""
     steps, batch, _ = log_probs.shape
     width = labels.shape[1]
-    index = jnp.broadcast_to(labels, (steps, batch, width))
-    emitted = jnp.take_along_axis(log_probs, index.astype(jnp.int64), 2)
+    index = jnp.broadcast_to(inside(labels, log_probs.shape[2]), (steps, batch, width))
+    emitted = jnp.take_along_axis(log_probs, index, 2)
     # A blank may be skipped, unless it separates equal labels; a label never, between two blanks.
     before = jnp.pad(labels, ((0, 0), (2, 0)), constant_values=blank)[:, :width]
     skips = labels != before

@@ -12,6 +12,7 @@ from flambeau.core.kinds import Array
 from flambeau.core.op import op
 from flambeau.core.single_precision import single
 from flambeau.ops.derivatives import moved, where_chosen, with_derivatives
+from flambeau.ops.placement import inside, nan_unless
 
 __all__: list[str] = []
 
@@ -35,14 +36,16 @@ def _with_gradient_where(array: Any, taking: Any) -> Any:
 
 
 def _rows(weight: Any, input: Any) -> Any:
-    return moved(functools.partial(jnp.take, axis=0, mode="fill"), weight, input)
+    places = inside(input, weight.shape[0])
+    return moved(functools.partial(jnp.take, axis=0, mode="fill"), weight, places)
 
 
 def _divided_by_counts(rows: Any, weight: Any, input: Any) -> Any:
     # Half precision cannot count beyond 2048.
     dtype = jnp.promote_types(rows.dtype, jnp.float32)
-    counts = jnp.zeros(weight.shape[0], dtype).at[input].add(1)
-    return scale_gradient(rows, (1 / counts[input])[..., None].astype(rows.dtype))
+    places = inside(input, weight.shape[0])
+    counts = jnp.zeros(weight.shape[0], dtype).at[places].add(1, mode="drop")
+    return scale_gradient(rows, (1 / counts[places])[..., None].astype(rows.dtype))
 
 
 @op(node="EmbeddingBackward0")
@@ -71,7 +74,8 @@ def embedding_renorm(input: Array, weight: Array, max_norm: float, norm_type: fl
             f"embedding(): max_norm needs floating point rows, got a weight of {weight.dtype}"
         )
     norms = jnp.linalg.norm(weight, norm_type, axis=1)
-    named = jnp.zeros(weight.shape[0], bool).at[input.reshape(-1)].set(True)
+    places = inside(input.reshape(-1), weight.shape[0])
+    named = jnp.zeros(weight.shape[0], bool).at[places].set(True, mode="drop")
     scale = jnp.where(named & (norms > max_norm), max_norm / (norms + 1e-7), 1.0)
     return weight * scale[:, None].astype(weight.dtype)
 
@@ -117,7 +121,10 @@ def embedding_bag(
         found = jnp.where(sizes > 0, _greatest(rows, counted[:, None], bag_of, bags), 0)
     else:
         found = jax.ops.segment_sum(jnp.where(counted[:, None], rows, 0), bag_of, bags)
-    return (found / jnp.maximum(sizes, 1) if mode == "mean" else found).astype(weight.dtype)
+    found = found / jnp.maximum(sizes, 1) if mode == "mean" else found
+    if offsets is not None:
+        found = nan_unless(_are_bags(offsets, input.size), found)
+    return found.astype(weight.dtype)
 
 
 def _greatest(rows: Any, counted: Any, bag_of: Any, bags: int) -> Any:
@@ -138,3 +145,10 @@ def _bags(input: Any, offsets: Any, include_last_offset: bool) -> tuple[int, Any
     bags = offsets.size - include_last_offset
     places = jnp.arange(input.size)
     return bags, jnp.searchsorted(offsets[:bags], places, side="right") - 1
+
+
+def _are_bags(offsets: Any, count: int) -> Any:
+    """Whether offsets begin with 0, never fall, and end within ``count`` rows."""
+    if not offsets.size:
+        return True
+    return (offsets[0] == 0) & jnp.all(jnp.diff(offsets) >= 0) & (offsets[-1] <= count)

@@ -14,6 +14,7 @@ from flambeau.core.kinds import Array, Operand, TensorOperand
 from flambeau.core.op import op
 from flambeau.ops.checks import floating, needs_floating, same_dtype
 from flambeau.ops.native import cross_entropy as native
+from flambeau.ops.placement import inside, nan_unless
 
 __all__: list[str] = []
 
@@ -152,16 +153,21 @@ def weighted_mean(losses: Any, shares: Any) -> Any:
 def likelihood_losses(
     scores: Scores, target: Any, weight: Any, ignore_index: int, label_smoothing: float, axis: int
 ) -> tuple[Any, Any]:
-    """The negative log-likelihood of each target, and its share in the mean."""
+    """The negative log-likelihood of each target, and its share in the mean.
+
+    Losses of targets that are no class are NaN, and so are the gradients of their scores.
+    """
     counts = target != ignore_index
-    index = jnp.expand_dims(jnp.where(counts, target, 0), axis)
+    classes = scores.shifted.shape[axis]
+    places = inside(jnp.where(counts, target, 0), classes)
+    index = jnp.expand_dims(places, axis)
     if label_smoothing:
         # `_spread` needs what XLA's operators compute of all scores.
         scores = scores._replace(logits=None)
-    losses = scores.losses(index, axis)
+    losses = nan_unless(places < classes, scores.losses(index, axis))
     shares = jnp.ones((), losses.dtype)
     if weight is not None:
-        shares = jnp.take(weight, jnp.squeeze(index, axis), mode="fill").astype(losses.dtype)
+        shares = jnp.take(weight, places, mode="fill").astype(losses.dtype)
         losses = losses * shares
     if label_smoothing:
         losses = (1 - label_smoothing) * losses + label_smoothing * _spread(scores, weight, axis)
@@ -171,7 +177,7 @@ def likelihood_losses(
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
 def _pick(input: Any, index: Any, axis: int) -> Any:
-    """The elements at ``index``, one along ``axis``, which is dropped; NaN outside the range."""
+    """The elements at ``index``, one along ``axis``, which is dropped; NaN beyond the classes."""
     return jnp.squeeze(jnp.take_along_axis(input, index, axis, mode="fill"), axis)
 
 
@@ -180,7 +186,9 @@ def _pick_jvp(axis: int, primals: Any, tangents: Any) -> Any:
     # A choice rather than another gather, so that the transpose is no scatter: XLA fuses it into
     # the gradient of the softmax.
     input, index = primals
+    # Beyond the classes, all scores get the cotangent, which is NaN there.
     chosen = jax.lax.broadcasted_iota(index.dtype, input.shape, axis) == index
+    chosen |= index >= input.shape[axis]
     tangent = jnp.where(chosen, tangents[0], jnp.zeros_like(tangents[0]))
     return _pick(input, index, axis), jnp.sum(tangent, axis)
 

@@ -13,6 +13,7 @@ from flambeau.core.op import op
 from flambeau.ops.checks import floating, needs_floating
 from flambeau.ops.neural.distance import norm_of
 from flambeau.ops.neural.loss import reduced
+from flambeau.ops.placement import inside, nan_unless
 from flambeau.ops.selection import at_least
 
 __all__: list[str] = []
@@ -118,14 +119,16 @@ def multi_margin_loss(
         raise RuntimeError(
             f"multi_margin_loss(): weight must have shape [{classes}], got {list(weight.shape)}"
         )
-    index = target.reshape(-1, 1)
+    index = inside(target.reshape(-1, 1), classes)
     own = jnp.take_along_axis(rows, index, 1, mode="fill")
     lacking = margin - own + rows
-    costs = jnp.where(lacking > 0, lacking if p == 1 else jnp.square(lacking), 0)
+    counts = (lacking > 0) | (index >= classes)
+    costs = jnp.where(counts, lacking if p == 1 else jnp.square(lacking), 0)
     costs = jnp.where(jnp.arange(classes) == index, jnp.zeros_like(costs), costs)
     if weight is not None:
         costs = costs * weight[index]
-    return reduced((jnp.sum(costs, 1) / classes).reshape(target.shape), reduction)
+    losses = nan_unless(index[:, 0] < classes, jnp.sum(costs, 1) / classes)
+    return reduced(losses.reshape(target.shape), reduction)
 
 
 @op(widen=True, node="MultilabelMarginLossBackward0")
@@ -135,13 +138,14 @@ def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean")
     classes = input.shape[-1] if input.ndim else 1
     rows, targets = input.reshape(-1, classes), target.reshape(-1, classes)
     counts = jnp.cumprod(targets >= 0, 1).astype(bool)
-    index = jnp.where(counts, targets, 0)
+    index = inside(jnp.where(counts, targets, 0), classes)
     named = jax.nn.one_hot(index, classes, dtype=jnp.int32) * counts[..., None]
     is_target = jnp.sum(named, 1) > 0
     own = jnp.take_along_axis(rows, index, 1, mode="fill")
     lacking = 1 - own[:, :, None] + rows[:, None, :]
     taken = counts[:, :, None] & ~is_target[:, None, :] & (lacking > 0)
     costs = jnp.sum(jnp.where(taken, lacking, jnp.zeros_like(lacking)), (1, 2)) / classes
+    costs = nan_unless(jnp.all((targets >= -1) & (targets < classes), 1), costs)
     return reduced(costs.reshape(input.shape[:-1]), reduction)
 
 

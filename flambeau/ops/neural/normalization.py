@@ -13,10 +13,10 @@ import numpy as np
 from jax import lax
 
 from flambeau.core import errors
-from flambeau.core.dtype import from_numpy_dtype
+from flambeau.core.casting import cast
 from flambeau.core.kinds import LISTED, SIZES, Array, Number
 from flambeau.core.op import op
-from flambeau.ops.checks import cast_real, floating, needs_floating, needs_inexact, wrap_dims
+from flambeau.ops.checks import floating, needs_floating, needs_inexact, wrap_dims
 from flambeau.ops.derivatives import magnitude
 from flambeau.ops.matrices.norms import norm_of_magnitudes
 from flambeau.ops.native import channels as native_channels
@@ -58,7 +58,7 @@ def _scaled(normalized: Any, weight: Any, bias: Any, dtype: Any) -> Any:
         normalized = normalized * weight
     if bias is not None:
         normalized = normalized + bias
-    return cast_real(normalized, from_numpy_dtype(dtype))
+    return cast(normalized, np.dtype(dtype))
 
 
 @op(node="NativeBatchNormBackward0")

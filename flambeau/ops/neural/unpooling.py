@@ -15,6 +15,7 @@ from flambeau.ops.checks import floating
 from flambeau.ops.derivatives import magnitude
 from flambeau.ops.neural.convolution import Sizes, per_dimension
 from flambeau.ops.neural.pooling import average_pool
+from flambeau.ops.placement import inside
 
 __all__: list[str] = []
 
@@ -74,8 +75,9 @@ def max_unpool(input: Array, indices: Array, spatial: int, output_size: tuple[in
     lead = input.shape[:-spatial]
     planes = math.prod(lead)
     elements = math.prod(input.shape[-spatial:])
-    places = indices.reshape(planes, elements)
-    filled = _placed(math.prod(output_size), input.reshape(planes, elements), places)
+    size = math.prod(output_size)
+    places = inside(indices.reshape(planes, elements), size)
+    filled = _placed(size, input.reshape(planes, elements), places)
     return filled.reshape((*lead, *output_size))
 
 
@@ -83,7 +85,9 @@ def max_unpool(input: Array, indices: Array, spatial: int, output_size: tuple[in
 def _placed(size: int, values: Any, places: Any) -> Any:
     """Rows of ``size`` zeros, with the values of each row assigned to its places."""
     rows = jnp.arange(values.shape[0])[:, None]
-    return jnp.zeros((values.shape[0], size), values.dtype).at[rows, places].set(values)
+    return (
+        jnp.zeros((values.shape[0], size), values.dtype).at[rows, places].set(values, mode="drop")
+    )
 
 
 @_placed.defjvp
@@ -92,7 +96,7 @@ def _placed_jvp(size: int, primals: Any, tangents: Any) -> Any:
     rows = jnp.arange(values.shape[0])[:, None]
     # The gradient reaches all who share a place, as PyTorch's does.
     zeros = jnp.zeros((values.shape[0], size), values.dtype)
-    return _placed(size, values, places), zeros.at[rows, places].add(tangents[0])
+    return _placed(size, values, places), zeros.at[rows, places].add(tangents[0], mode="drop")
 
 
 @op(node="FractionalMaxPool2DBackward0")
