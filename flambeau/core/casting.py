@@ -7,24 +7,30 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from flambeau.core.dtype import BOOLEAN, dtype
 from flambeau.core.warning import warn
+
+
+def warn_of_lost_part(source: dtype, to: dtype) -> None:
+    """Warn if elements of the dtype ``source`` lose their imaginary parts as ``to``."""
+    if source.is_complex and not to.is_complex and to.category != BOOLEAN:
+        warn("Casting complex values to real discards the imaginary part; take x.real for that")
 
 
 def cast(array: Any, to: Any) -> Any:
     """An array as the NumPy dtype ``to``.
 
     Bools of numbers are whether they are not 0. Of complex numbers, a real dtype keeps the real
-    parts, with a warning; floating point numbers beyond an integer dtype wrap around.
+    parts; floating point numbers beyond an integer dtype wrap around.
     """
     if array.dtype == to:
         return array
     if to == np.bool_:
         return array != 0
     if array.dtype == np.bool_ and jnp.issubdtype(to, jnp.inexact):
-        # XLA takes a product with a converted bool for a choice, which makes 0 of 0 times NaN.
+        # XLA would take a product with a converted bool for a choice; see `opaque`.
         return jnp.where(array, np.ones((), to), np.zeros((), to))
     if jnp.iscomplexobj(array) and not jnp.issubdtype(to, jnp.complexfloating):
-        warn("Casting complex values to real discards the imaginary part; take x.real for that")
         array = jnp.real(array)
     if jnp.issubdtype(array.dtype, jnp.floating) and jnp.issubdtype(to, jnp.integer):
         # XLA would saturate.

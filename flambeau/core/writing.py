@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core import finishing, forward, view
+from flambeau.core.casting import warn_of_lost_part
 from flambeau.core.cell import Cell
 from flambeau.core.dispatch import run, run_with_constants
 from flambeau.core.dtype import FLOATING, INTEGER
@@ -181,6 +182,8 @@ def assign(target: Tensor, value: Any, name: str) -> None:
         return
     is_tensor = isinstance(value, Tensor)
     check_fits(value, target, name)
+    if is_tensor:
+        warn_of_lost_part(value.dtype, target.dtype)
     base = target._history_base()
     recorded = modes.grad_enabled and (base.requires_grad or (is_tensor and value.requires_grad))
     # Integers take no part in gradients, whatever is written to them.

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from flambeau.core.dtype import BOOLEAN, FLOATING, INTEGER
 from flambeau.core.kinds import Array, Number, Operand, TensorOperand
 from flambeau.core.op import function, make_in_place, op
+from flambeau.core.opaque import opaque
 from flambeau.core.promotion import check_broadcast, promote, promote_to_float, result_dtype
 from flambeau.core.python_operators import operand
 from flambeau.core.tensor import Tensor, method
@@ -48,7 +49,7 @@ def _scaled(name: str, alpha: Any, to: Any) -> Any:
 )  # fmt: skip
 def _add(input: Operand, other: Operand) -> Array:
     """The sum of two tensors, or of a tensor and a number."""
-    return input + other
+    return _unless_tensors(input + other, input, other)
 
 
 @op(name="add", widen=True, numbers=True, linear=True)
@@ -73,6 +74,11 @@ def add(input: Tensor | complex, other: Any, *, alpha: Any = 1) -> Any:
     return _add(input, other) if _is_one(alpha) else add_scaled(input, other, alpha)
 
 
+def _unless_tensors(result: Any, input: Any, other: Any) -> Any:
+    """A result of a number, which XLA is not to join with the number of the next operator."""
+    return result if jnp.ndim(input) and jnp.ndim(other) else opaque(result)
+
+
 def _subtraction(*operands: Any) -> None:
     if any(category(each) == BOOLEAN for each in operands):
         raise RuntimeError(
@@ -86,7 +92,7 @@ def _sub(input: Operand, other: Operand) -> Array:
     """The difference of two tensors, or of a tensor and a number."""
     _subtraction(input, other)
     left, right = promote(input, other)
-    return left - right
+    return _unless_tensors(left - right, input, other)
 
 
 @op(name="sub", widen=True, numbers=True, linear=True)
@@ -113,7 +119,7 @@ def _rsub(input: TensorOperand, other: Operand) -> Array:
     """``other - input``: what ``1 - tensor`` computes."""
     _subtraction(input, other)
     left, right = promote(input, other)
-    return right - left
+    return _unless_tensors(right - left, input, other)
 
 
 @op(
@@ -169,7 +175,7 @@ def mul(input: Operand, other: Operand) -> Array:
         RuntimeError: The shapes do not broadcast.
     """
     left, right = promote(input, other)
-    return left * right
+    return _unless_tensors(left * right, input, other)
 
 
 @op(
@@ -205,10 +211,10 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> 
 @with_derivatives(
     lambda tangent, result, left, right: tangent / right,
     # Not by the square of the divisor, which may be infinite or 0 where the quotient is neither.
-    lambda tangent, result, left, right: -(tangent / right) * result,
+    lambda tangent, result, left, right: -opaque(tangent / right) * result,
 )
 def _divided(left: Any, right: Any) -> Any:
-    return left / right
+    return opaque(left / right)
 
 
 def _floor_divided(left: Any, right: Any) -> Any:
@@ -280,7 +286,7 @@ def _truncated_remainder(left: Any, right: Any) -> Any:
 @op(method=True, inplace=True, promote="float", widen=True)
 def reciprocal(input: Operand) -> Array:
     """One divided by each element."""
-    return 1 / input
+    return opaque(1 / input)
 
 
 @op(method=True, inplace=True, node="PowBackward0")

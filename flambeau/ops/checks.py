@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from flambeau.core import errors
-from flambeau.core.casting import cast
+from flambeau.core.casting import cast, warn_of_lost_part
 from flambeau.core.dtype import (
     BOOLEAN,
     COMPLEX,
@@ -146,3 +146,9 @@ def floating(*arrays: Any) -> tuple[Any, ...]:
     return tuple(
         each if jnp.issubdtype(each.dtype, jnp.inexact) else cast(each, default) for each in arrays
     )
+
+
+def cast_first(array: Any, to: Any) -> Any:
+    """``array`` in the dtype that an operator is asked to compute in."""
+    warn_of_lost_part(from_numpy_dtype(array.dtype), to)
+    return cast(array, to.numpy)

@@ -43,7 +43,7 @@ def lt(input: TensorOperand, other: Operand) -> Array:
 def le(input: TensorOperand, other: Operand) -> Array:
     """Where ``input <= other``, as a bool tensor."""
     needs_ordered("le", input)
-    return jnp.less_equal(input, other)
+    return _at_least(other, input)
 
 
 @op(method=True, inplace=True, operator="gt", promote="type", differentiable=False)
@@ -57,7 +57,17 @@ def gt(input: TensorOperand, other: Operand) -> Array:
 def ge(input: TensorOperand, other: Operand) -> Array:
     """Where ``input >= other``, as a bool tensor."""
     needs_ordered("ge", input)
-    return jnp.greater_equal(input, other)
+    return _at_least(input, other)
+
+
+def _at_least(greater: Any, less: Any) -> Any:
+    """``greater >= less``.
+
+    As one comparison with 0, XLA would take it for true of squares and magnitudes, of NaN too.
+    """
+    if jnp.issubdtype(greater.dtype, jnp.inexact):
+        return jnp.greater(greater, less) | jnp.equal(greater, less)
+    return jnp.greater_equal(greater, less)
 
 
 @op(name="isclose", differentiable=False)

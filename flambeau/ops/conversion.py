@@ -8,7 +8,7 @@ from typing import Any
 
 from flambeau.core import dtype as dtypes
 from flambeau.core import naming, plan, tape
-from flambeau.core.casting import cast
+from flambeau.core.casting import cast, warn_of_lost_part
 from flambeau.core.convert import place
 from flambeau.core.device import as_device, device
 from flambeau.core.dual import tangent_of
@@ -136,6 +136,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         if not _same_place(self.device, where):
             result = _moved(result, where)
     if to is not None and to is not result.dtype:
+        warn_of_lost_part(result.dtype, to)
         result = _cast(result, to)
     return clone(result) if copy and result is self else result
 
@@ -263,6 +264,7 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Any:
     if not (recorded or modes.dual) and src.shape == self.shape and src.dtype is self.dtype:
         self._store(src._read())
         return self
+    warn_of_lost_part(src.dtype, self.dtype)
     return put(self, _copied(self, src), "copy_")
 
 

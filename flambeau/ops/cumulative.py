@@ -13,11 +13,11 @@ import jax.numpy as jnp
 
 from flambeau import return_types
 from flambeau.core import dtype as dtypes
-from flambeau.core.casting import cast
 from flambeau.core.compiler import cpu_forms
 from flambeau.core.kinds import Array
 from flambeau.core.op import op
 from flambeau.ops.checks import (
+    cast_first,
     category,
     needs_floating,
     needs_ordered,
@@ -35,7 +35,7 @@ def _accumulated(compute: Any, input: Any, dim: int, dtype: dtypes.dtype | None)
     if dtype is dtypes.bool:
         raise NotImplementedError("a running sum or product does not exist for bool; use int64")
     if dtype is not None:
-        input = cast(input, dtype.numpy)
+        input = cast_first(input, dtype)
     elif category(input) <= dtypes.INTEGER:
         input = input.astype(jnp.int64)
     if input.ndim == 0:

@@ -12,6 +12,7 @@ from flambeau.core import dtype as dtypes
 from flambeau.core.dtype import FLOATING, INTEGER, from_numpy_dtype
 from flambeau.core.kinds import Array, Operand
 from flambeau.core.op import function, make_in_place, op
+from flambeau.core.opaque import opaque
 from flambeau.core.promotion import promote
 from flambeau.core.python_operators import operand
 from flambeau.core.tensor import Tensor, method
@@ -36,7 +37,7 @@ _SPECIAL: dict[float, Any] = {
     2: lambda x: x * x,
     3: lambda x: x * x * x,
     -0.5: _reciprocal_root,
-    -1: lambda x: 1 / x,
+    -1: lambda x: opaque(1 / x),
     -2: lambda x: jax.lax.integer_pow(x, -2),
 }
 
@@ -104,7 +105,7 @@ def _by_exponent(tangent: Any, result: Any, base: Any, exponent: Any) -> Any:
 
 @with_derivatives(_by_base, _by_exponent)
 def _real_power(base: Any, exponent: Any) -> Any:
-    return jnp.power(base, exponent)
+    return opaque(jnp.power(base, exponent))
 
 
 def _integers(base: Any, exponent: Any) -> Any:

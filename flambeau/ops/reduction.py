@@ -11,13 +11,12 @@ import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
 from flambeau.core import errors
-from flambeau.core.casting import cast
 from flambeau.core.dtype import FLOATING, INTEGER, from_numpy_dtype
 from flambeau.core.kinds import Array
 from flambeau.core.op import function, op
 from flambeau.core.single_precision import single
 from flambeau.core.tensor import Tensor
-from flambeau.ops.checks import Dims, category, needs_ordered, wrap_dims
+from flambeau.ops.checks import Dims, cast_first, category, needs_ordered, wrap_dims
 from flambeau.ops.derivatives import where_chosen, with_derivatives
 
 __all__ = [
@@ -29,7 +28,7 @@ __all__ = [
 def _summable(input: Any, dtype: Any) -> Any:
     """``input`` as ``dtype``; without one, bools and integers as int64."""
     if dtype is not None:
-        return cast(input, dtype.numpy)
+        return cast_first(input, dtype)
     return input.astype(dtypes.int64.numpy) if category(input) <= INTEGER else input
 
 
@@ -85,7 +84,7 @@ def averaged(name: str, input: Any, dtype: Any) -> Any:
             f"{name}() of {target.name}: the result would not be an integer; pass a floating point "
             "dtype or convert the tensor with float()"
         )
-    return cast(input, target.numpy)
+    return cast_first(input, target)
 
 
 @op(

@@ -9,11 +9,10 @@ import jax
 import jax.numpy as jnp
 
 from flambeau.core import dtype as dtypes
-from flambeau.core.casting import cast
 from flambeau.core.dtype import COMPLEX, FLOATING, from_numpy_dtype, get_default_dtype
 from flambeau.core.kinds import Array
 from flambeau.core.op import op
-from flambeau.ops.checks import Dims, category, needs_floating, wrap_dim, wrap_dims
+from flambeau.ops.checks import Dims, cast_first, category, needs_floating, wrap_dim, wrap_dims
 from flambeau.ops.cpu_forms.linear_maps import LinearMap
 from flambeau.ops.native import rows as native
 
@@ -23,7 +22,7 @@ __all__ = ["log_softmax", "logsumexp", "softmax"]
 def _widened(name: str, input: Any, dtype: Any) -> tuple[Any, Any]:
     """``input`` in at least single precision, and the NumPy dtype of the result."""
     if dtype is not None:
-        input = cast(input, dtype.numpy)
+        input = cast_first(input, dtype)
     needs_floating(name, input)
     wide = input.astype(jnp.float32) if input.dtype.itemsize == 2 else input
     return wide, input.dtype
