@@ -49,7 +49,8 @@ def pack_padded_sequence(
     Args:
         input: ``(T, N, ...)``, or ``(N, T, ...)`` with ``batch_first``.
         lengths: The N lengths, each from 1 to T. In a compiled function a list is a part of the
-            program, while a Tensor may have other values at each call; nothing can check them then.
+            program, while a Tensor may have other values at each call. Nothing can check them then,
+            so a sequence of another length has a single step, which is NaN.
         batch_first: See ``input``.
         enforce_sorted: The sequences must come in the order of their lengths, the longest first;
             otherwise they are sorted, and the recurrent layers and `pad_packed_sequence` give
@@ -62,8 +63,9 @@ def pack_padded_sequence(
     longest, count = input.size(1 if batch_first else 0), input.size(0 if batch_first else 1)
     if isinstance(lengths, Tensor) and is_traced(lengths):
         _check_count(input, tuple(lengths.shape), count)
-        layout = Layout(lengths.to(input.device, dtypes.int64, copy=True), None, enforce_sorted)
-        steps = longest
+        lengths = lengths.to(input.device, dtypes.int64, copy=True)
+        input, lengths = in_range(input, lengths, batch_first)
+        layout, steps = Layout(lengths, None, enforce_sorted), longest
     else:
         known = _known_lengths("pack_padded_sequence", lengths)
         _check_count(input, known.shape, count)

@@ -21,7 +21,11 @@ from flambeau.ops.derivatives import magnitude
 from flambeau.ops.matrices.norms import norm_of_magnitudes
 from flambeau.ops.native import channels as native_channels
 from flambeau.ops.native import rows as native
-from flambeau.ops.neural.standardization import standardized_groups, standardized_rows
+from flambeau.ops.neural.standardization import (
+    inverse_deviation,
+    standardized_groups,
+    standardized_rows,
+)
 
 __all__ = ["rms_norm"]
 
@@ -122,7 +126,7 @@ def _by_own_moments(input: Any, weight: Any, bias: Any, eps: float) -> tuple[Any
 
 
 def _by_moments(input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps: float) -> Any:
-    scale = lax.rsqrt(variance + jnp.asarray(eps, variance.dtype))
+    scale = inverse_deviation(variance, eps)
     if weight is not None:
         scale = scale * weight
     centered = input - _channels(mean, input.ndim)
@@ -254,7 +258,7 @@ def rms_norm(
     wide = _widened(input)
     epsilon = jnp.finfo(wide.dtype).eps if eps is None else eps
     square = jnp.mean(jnp.square(wide), axes, keepdims=True)
-    normalized = wide * lax.rsqrt(square + jnp.asarray(epsilon, wide.dtype))
+    normalized = wide * inverse_deviation(square, epsilon)
     return _scaled(normalized, weight, None, input.dtype)
 
 
@@ -361,7 +365,7 @@ def _by_running_statistics(
     mean = _channels(running_mean.astype(wide.dtype), input.ndim)
     variance = _channels(running_var.astype(wide.dtype), input.ndim)
     return _scaled(
-        (wide - mean) * lax.rsqrt(variance + jnp.asarray(eps, wide.dtype)),
+        (wide - mean) * inverse_deviation(variance, eps),
         None if weight is None else _channels(weight, input.ndim),
         None if bias is None else _channels(bias, input.ndim),
         input.dtype,

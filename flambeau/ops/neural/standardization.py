@@ -19,6 +19,7 @@ from jax import lax
 from flambeau.core.compiler import cores
 from flambeau.ops.cpu_forms.fused_sum import fused_row_sums
 from flambeau.ops.cpu_forms.linear_maps import LinearMap
+from flambeau.ops.derivatives import with_derivatives
 
 # How many elements of rows are summed at a time, and from how many of them on where there are
 # several cores, of which the loop over blocks uses one.
@@ -26,8 +27,17 @@ _BLOCK = 1 << 15
 _LEAST_FOR_SEVERAL_CORES = 1 << 20
 
 
-def _inverse_deviation(variance: Any, eps: float) -> Any:
-    return lax.rsqrt(variance + jnp.asarray(eps, variance.dtype))
+def inverse_deviation(variance: Any, eps: Any) -> Any:
+    """``1 / sqrt(variance + eps)``."""
+    return _reciprocal_root(variance + jnp.asarray(eps, variance.dtype))
+
+
+@with_derivatives(
+    # Factor by factor: the inverse of the third power of a deviation above 1e12 would be 0.
+    lambda tangent, result, square: -0.5 * (tangent * result * result * result)
+)
+def _reciprocal_root(square: Any) -> Any:
+    return lax.rsqrt(square)
 
 
 def _affine(normalized: Any, weight: Any, bias: Any) -> Any:
@@ -54,7 +64,7 @@ def _row_statistics(rows: Any, eps: float) -> tuple[Any, Any]:
     """The mean and the inverse deviation of each row: ``(N, 1)`` both."""
     mean = jnp.mean(rows, 1, keepdims=True)
     (squares,) = fused_row_sums(jnp.square(rows - mean))
-    return mean, _inverse_deviation(squares[:, None] / rows.shape[1], eps)
+    return mean, inverse_deviation(squares[:, None] / rows.shape[1], eps)
 
 
 @standardized_rows.defjvp

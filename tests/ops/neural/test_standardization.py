@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import flambeau
+import flambeau.nn.functional as F
 from flambeau.ops.neural import standardization
 from flambeau.ops.neural.standardization import standardized_groups, standardized_rows
 
@@ -97,3 +99,26 @@ def test_what_is_not_finite_stays_in_its_row(monkeypatch):
     assert np.isnan(by_rows).all(1).tolist() == [False, False, False, True, False, False, False]
     assert np.isfinite(by_rows[:3]).all()
     assert np.isnan(by_weight).all()
+
+
+NORMS = {
+    "batch_norm": lambda x: F.batch_norm(x, None, None, training=True, eps=1e-20),
+    "instance_norm": lambda x: F.instance_norm(x, eps=1e-20),
+    "group_norm": lambda x: F.group_norm(x, 1, eps=1e-20),
+    "layer_norm": lambda x: F.layer_norm(x, (4,), eps=1e-20),
+    "rms_norm": lambda x: F.rms_norm(x, (4,), eps=1e-20),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_gradients_of_large_numbers_are_those_of_small_ones_divided(name):
+    def gradient(x, cotangent):
+        x = x.detach().requires_grad_()
+        return flambeau.autograd.grad(NORMS[name](x), x, cotangent)[0]
+
+    gradient = flambeau.compile(gradient)
+    x, cotangent = (flambeau.tensor(rng.standard_normal((5, 2, 4)).astype("f")) for _ in "ab")
+    expected = gradient(x, cotangent)
+    for scale in (2.0**-20, 2.0**30, 2.0**50, 2.0**55):
+        found = gradient(x * scale, cotangent) * scale
+        np.testing.assert_allclose(found, expected, 1e-4, 1e-5, err_msg=str(scale))
