@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.autograd import function_vmap
+from flambeau.autograd.function_again import Again, needs_history
 from flambeau.autograd.function_context import FunctionCtx
 from flambeau.autograd.function_jax import is_transformed, known_to_jax
 from flambeau.autograd.function_jvp import Marks, push_tangents
@@ -265,8 +267,24 @@ class _Call:
             self.ctx, self.edges, inputs, tuple([Form.of(each) for each in results])
         )
         outputs = [self._output(node, number, each) for number, each in enumerate(results)]
-        self.ctx._pack(results, outputs, node)
+
+        def again(place: int, tensor: Tensor) -> tape.Edge:
+            if _contains(results, tensor) or not needs_history(tensor, self.args):
+                return None
+            needs = self.ctx.needs_input_grad
+            forward = functools.partial(_saved_by, self.cls, self.separate, needs)
+            args = [self._kept(each, results) for each in self.args]
+            return Again(self.cls.__name__, forward, args, self.edges, place, tensor._read()), 0
+
+        self.ctx._pack(results, outputs, node, again)
         return outputs
+
+    def _kept(self, arg: Any, results: Sequence[Any]) -> Any:
+        """An argument; a reference to one that the call does not save, or that would keep it."""
+        if not isinstance(arg, Tensor):
+            return arg
+        is_saved = _contains(self.ctx.to_save, arg) and not _contains(results, arg)
+        return arg if is_saved else weakref.ref(arg)
 
     def _output(self, node: Node, number: int, result: Any) -> Any:
         """The tensor that the caller gets for one result of forward."""
@@ -287,7 +305,19 @@ class _Call:
         return result
 
 
-def _contains(tensors: tuple[Any, ...], tensor: Any) -> bool:
+def _saved_by(
+    cls: type[Function], separate: bool, needs: tuple[bool, ...], args: Sequence[Any]
+) -> tuple[Tensor | None, ...]:
+    """The tensors that forward saves for these arguments."""
+    ctx = FunctionCtx(needs)
+    if separate:
+        cls.setup_context(ctx, tuple(args), cls.forward(*args))
+    else:
+        cls.forward(ctx, *args)
+    return ctx.to_save
+
+
+def _contains(tensors: Sequence[Any], tensor: Any) -> bool:
     # `in` would compare elements.
     return any(each is tensor for each in tensors)
 

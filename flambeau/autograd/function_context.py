@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from flambeau.core import packing, tape
@@ -111,13 +111,21 @@ class FunctionCtx:
         finally:
             self._saved_in_jvp = None
 
-    def _pack(self, results: Sequence[Any], outputs: Sequence[Any], node: Node) -> None:
+    def _pack(
+        self,
+        results: Sequence[Any],
+        outputs: Sequence[Any],
+        node: Node,
+        again: Callable[[int, Tensor], tape.Edge],
+    ) -> None:
         """Keep the arrays of the tensors to save, as they are at the end of forward.
 
         Args:
             results: What forward returned.
             outputs: What the caller gets for each of them.
             node: The node of the call.
+            again: Where the gradient goes of a tensor to save, by its place among them, that is no
+                output and has no history; ``None`` for one that takes no gradient.
         """
         self._node = weakref.ref(node)
         numbers = {
@@ -126,7 +134,10 @@ class FunctionCtx:
             if isinstance(output, Tensor) and output._grad_fn is node
         }
         self._packed = tuple(
-            [None if each is None else _packed(each, numbers) for each in self.to_save]
+            [
+                None if each is None else _packed(each, numbers, again(place, each))
+                for place, each in enumerate(self.to_save)
+            ]
         )
         # An output that is kept as a tensor would keep its node, and the node this context.
         self.to_save = self.dirty_tensors = self.non_differentiable = ()
@@ -170,12 +181,14 @@ class _Packed(NamedTuple):
         tensor: The tensor itself; ``None`` for an output of the function.
         edge: Where the gradient of ``tensor`` goes.
         output_nr: Which output it is.
+        again: Where the gradient goes of a tensor that forward computed, in a recorded backward.
     """
 
     array: Any
     tensor: Tensor | None = None
     edge: tape.Edge = None
     output_nr: int = 0
+    again: tape.Edge = None
 
     def unpack(self, node: Node | None) -> Tensor:
         """The tensor as it was; ``node`` is the function's own."""
@@ -183,6 +196,8 @@ class _Packed(NamedTuple):
         if tensor is None:
             edge = None if node is None else (node, self.output_nr)
             return tape.saved_tensor(self.array, edge)
+        if self.again is not None and modes.grad_enabled:
+            return tape.saved_tensor(self.array, self.again)
         if tensor._read() is self.array and tape.edge_of(tensor) == self.edge:
             return tensor
         return tape.saved_tensor(self.array, self.edge)
@@ -216,10 +231,11 @@ class _Hooked(NamedTuple):
     packed: packing.Packed
     edge: tape.Edge
     output_nr: int | None
+    again: tape.Edge = None
 
     def unpack(self, node: Node | None) -> Tensor:
         """The tensor as it was; ``node`` is the function's own."""
-        edge = self.edge
+        edge = self.again if self.again is not None and modes.grad_enabled else self.edge
         if self.output_nr is not None and node is not None:
             edge = (node, self.output_nr)
         return tape.saved_tensor(self.packed.array(), edge)
@@ -235,10 +251,12 @@ def _hooked(each: Any, hooks: packing.Hooks, node: Node | None) -> _Hooked | _Sp
     # Not the output itself, which would keep its node.
     tensor = each.unpack(None if is_output else node)
     number = each.output_nr if is_output else None
-    return _Hooked(packing.Packed(hooks, tensor), each.edge, number)
+    return _Hooked(packing.Packed(hooks, tensor), each.edge, number, each.again)
 
 
-def _packed(tensor: Tensor, numbers: dict[int, int]) -> _Packed | _Hooked | _Sparse:
+def _packed(
+    tensor: Tensor, numbers: dict[int, int], again: tape.Edge = None
+) -> _Packed | _Hooked | _Sparse:
     if tensor.layout is not strided:
         values: Any = _packed(tensor._values_, numbers)  # type: ignore[attr-defined]
         return _Sparse(tensor.detach(), values)
@@ -248,7 +266,7 @@ def _packed(tensor: Tensor, numbers: dict[int, int]) -> _Packed | _Hooked | _Spa
         # Not the output itself, which would keep its node.
         given = tensor if number is None else tensor.detach()
         edge = tape.edge_of(tensor) if number is None else None
-        return _Hooked(packing.Packed(hooks, given), edge, number)
+        return _Hooked(packing.Packed(hooks, given), edge, number, again)
     if number is not None:
         return _Packed(tensor._read(), output_nr=number)
-    return _Packed(tensor._read(), tensor, tape.edge_of(tensor))
+    return _Packed(tensor._read(), tensor, tape.edge_of(tensor), again=again)

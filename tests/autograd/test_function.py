@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import weakref
 
 import jax
@@ -288,3 +289,73 @@ def test_a_sparse_matrix_is_saved_for_backward():
         result.sum().backward()
         assert values.grad.tolist() == [2, 2]
         assert dense.grad.tolist() == [[3, 3], [2, 2]]
+
+
+def _exponential(kind: str) -> type[flambeau.autograd.Function]:
+    """``x * exp(x)``, whose forward saves what it computes."""
+
+    class Exponential(flambeau.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, power):
+            e, mask = x.exp(), (x > 0).to(x.dtype)
+            if kind == "noise":
+                e = e * flambeau.rand(1, dtype=x.dtype)
+            if kind == "constant noise":
+                mask = mask + 0 * flambeau.rand(1, dtype=x.dtype)
+            ctx.save_for_backward(*(() if kind == "gone" else (x,)), e, mask)
+            return x * e * mask
+
+        @staticmethod
+        def backward(ctx, g):
+            e, mask = ctx.saved_tensors[-2:]
+            x = 0 if kind == "gone" else ctx.saved_tensors[0]
+            return g * (e + x * e) * mask, None
+
+    return Exponential
+
+
+def _derivatives(function, of=lambda x: x) -> list[float]:
+    x = flambeau.tensor([1.0], dtype=flambeau.float64, requires_grad=True)
+    found = of(x)
+    y, values = function.apply(found, 2).sum(), []
+    del found
+    for _ in range(3):
+        (y,) = flambeau.autograd.grad(y.sum(), x, create_graph=True)
+        values.append(y.item())
+    return values
+
+
+@pytest.mark.parametrize("kind", ["", "constant noise"])
+@pytest.mark.parametrize("of", [lambda x: x, lambda x: x * 1])
+def test_second_derivatives_follow_what_forward_computes_and_saves(kind, of):
+    e = math.e
+    assert _derivatives(_exponential(kind), of) == pytest.approx([2 * e, 3 * e, 4 * e])
+
+
+def test_second_derivatives_follow_saved_intermediates_in_compiled_functions():
+    function = _exponential("")
+
+    @flambeau.compile
+    def second(x):
+        x = x.detach().requires_grad_()
+        (g,) = flambeau.autograd.grad(function.apply(x, 2).sum(), x, create_graph=True)
+        return flambeau.autograd.grad(g.sum(), x)[0]
+
+    x = flambeau.tensor([1.0], dtype=flambeau.float64)
+    assert second(x).item() == pytest.approx(3 * math.e)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"), [("noise", "other numbers"), ("gone", "not there any more")]
+)
+def test_a_saved_intermediate_that_cannot_be_computed_again_is_an_error(kind, reason):
+    with pytest.raises(RuntimeError, match=rf"Exponential.*saved tensor \d of shape.*{reason}"):
+        _derivatives(_exponential(kind), lambda x: x * 1)
+
+
+def test_a_function_that_saves_intermediates_is_freed_with_its_result():
+    x = flambeau.ones(3, requires_grad=True)
+    y = _exponential("").apply(x, 2)
+    node = weakref.ref(y.grad_fn)
+    del y
+    assert node() is None

@@ -21,6 +21,7 @@ from flambeau.ops.neural.packed_sequences import (
     Layout,
     batch_steps,
     fill_behind,
+    in_range,
     pad_all,
     rounded,
     steps_for,

@@ -57,3 +57,28 @@ def test_the_layout_of_packed_steps_is_that_of_the_batch(lengths):
 )
 def test_long_padding_is_cut_by_half(padded, longest, expected):
     assert steps_for(padded, longest) == expected
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_a_compiled_length_out_of_range_makes_its_sequence_nan_and_no_other(batch_first):
+    rnn = flambeau.nn.utils.rnn
+    layer = flambeau.nn.GRU(2, 3, batch_first=batch_first)
+    batch = flambeau.randn(3, STEPS, 2) if batch_first else flambeau.randn(STEPS, 3, 2)
+
+    def run(batch, lengths):
+        packed = rnn.pack_padded_sequence(batch, lengths, batch_first, enforce_sorted=False)
+        out, hidden = layer(packed)
+        out, _ = rnn.pad_packed_sequence(out, batch_first)
+        return hidden[0], out if batch_first else out.transpose(0, 1)
+
+    compiled = flambeau.compile(run)
+    expected, outputs = run(batch, flambeau.tensor([2, STEPS, 1]))
+    for bad in (0, -1, STEPS + 1):
+        lengths = flambeau.tensor([2, STEPS, bad])
+        with pytest.raises(RuntimeError, match="lengths"):
+            run(batch, lengths)
+        hidden, found = compiled(batch, lengths)
+        np.testing.assert_allclose(hidden[:2].detach(), expected[:2].detach(), 1e-5)
+        np.testing.assert_allclose(found[:2].detach(), outputs[:2].detach(), 1e-5)
+        assert hidden[2].isnan().all()
+        assert found[2, 0].isnan().all()

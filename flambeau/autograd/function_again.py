@@ -1,0 +1,102 @@
+"""Second derivatives through the tensors that a custom Function's forward computes and saves.
+
+Nothing in forward is recorded, so such a tensor would be a constant to a backward that is recorded
+itself. When a gradient reaches it there, forward is computed once more, recorded.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from flambeau.autograd.backward import grad
+from flambeau.core import tape
+from flambeau.core.kernel import INEXACT
+from flambeau.core.layout import strided
+from flambeau.core.modes import enable_grad
+from flambeau.core.node import Edge, Node
+from flambeau.core.tensor import Tensor
+from flambeau.ops.known import is_unknown
+from flambeau.random import fork_rng
+
+
+class Again(Node):
+    """The node of a tensor that forward computed and saved.
+
+    Args:
+        name: The Function's name, for messages.
+        forward: Gives what forward saves for arguments like the call's.
+        args: The arguments of the call, of Tensors that it does not keep otherwise a reference.
+        edges: Where the gradient of each Tensor among them goes.
+        place: Which of the saved tensors it is.
+        array: Its elements.
+    """
+
+    __slots__ = ("args", "array", "forward", "function", "place")
+
+    def __init__(
+        self,
+        name: str,
+        forward: Callable[[Sequence[Any]], Sequence[Any]],
+        args: Sequence[Any],
+        edges: tuple[Edge, ...],
+        place: int,
+        array: Any,
+    ) -> None:
+        super().__init__(edges)
+        self.function, self.forward, self.place, self.array = name, forward, place, array
+        self.args = args
+
+    def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
+        """See `Node.pull`."""
+        (cotangent,) = cotangents
+        if cotangent is None:
+            return [None] * len(self.edges)
+        with enable_grad(), fork_rng():
+            args = [each.clone() if isinstance(each, Tensor) else each for each in self._args()]
+            saved = self.forward(args)[self.place]
+            inputs = [each for each in args if isinstance(each, Tensor)]
+            if not isinstance(saved, Tensor) or not saved.requires_grad:
+                # It does not depend on the arguments.
+                return [None] * len(self.edges)
+            self._check(saved)
+            wanted = [each for each in inputs if each.requires_grad]
+            given = cotangent if as_tensors else Tensor._wrap(cotangent)
+            found = iter(grad(saved, wanted, given, create_graph=as_tensors, allow_unused=True))
+        pulled = [next(found) if each.requires_grad else None for each in inputs]
+        return pulled if as_tensors else [each if each is None else each._read() for each in pulled]
+
+    def _args(self) -> list[Any]:
+        args = [each() if isinstance(each, weakref.ref) else each for each in self.args]
+        tensors = [each for each in args if isinstance(each, Tensor)]
+        # As many as there were, and none written to.
+        if [tape.edge_of(each) for each in tensors] != [*self.edges]:
+            raise self._error("an argument of forward is not there any more, or was written to")
+        return args
+
+    def _check(self, saved: Tensor) -> None:
+        array = saved._read()
+        if is_unknown(array) or is_unknown(self.array):
+            return
+        if not np.array_equal(np.asarray(array), np.asarray(self.array), equal_nan=True):
+            raise self._error("forward computes other numbers when it runs again")
+
+    def _error(self, reason: str) -> RuntimeError:
+        return RuntimeError(
+            f"{self.function}: a second derivative depends on saved tensor {self.place} of shape "
+            f"{list(self.array.shape)}, which forward computed without recording it, and {reason}; "
+            "return it from forward too, compute it in backward from saved arguments, or detach() "
+            "it there if it is a constant"
+        )
+
+
+def needs_history(tensor: Tensor, args: Sequence[Any]) -> bool:
+    """Whether a tensor that forward saves may depend on the arguments without a history."""
+    if tensor.layout is not strided or tape.edge_of(tensor) is not None:
+        return False
+    if tensor._cell.array.dtype not in INEXACT:
+        return False
+    return not any(each is tensor for each in args)
