@@ -24,6 +24,7 @@ from tests.autograd.test_operator_gradients import is_run
 from tests.fuzz import report as reports
 from tests.fuzz.number_cases import Case, elementwise, reductions
 from tests.fuzz.number_differences import difference_of
+from tests.fuzz.number_edges import edges
 from tests.fuzz.number_inputs import DTYPES, HALVES
 from tests.fuzz.number_layers import layers, losses
 from tests.fuzz.number_matrices import matrices
@@ -42,7 +43,7 @@ TOLERANCE = {
     "float64": 1e-11, "float32": 1e-5, "float16": 1.1e-3, "bfloat16": 8.5e-3, "complex64": 2e-5,
     "complex128": 1e-11,
 }  # fmt: skip
-TABLES = (elementwise, reductions, losses, moving, shapes, layers, matrices, networks)
+TABLES = (elementwise, reductions, losses, moving, shapes, layers, matrices, networks, edges)
 COTANGENTS = ("plain", "zero", "nan", "inf", "some nan")
 
 

@@ -21,11 +21,11 @@ from flambeau.ops.neural.packed_sequences import (
     Layout,
     batch_steps,
     fill_behind,
-    in_range,
     pad_all,
     rounded,
     steps_for,
 )
+from flambeau.ops.selection import where
 
 __all__ = [
     "PackedSequence",
@@ -65,16 +65,18 @@ def pack_padded_sequence(
     if isinstance(lengths, Tensor) and is_traced(lengths):
         _check_count(input, tuple(lengths.shape), count)
         lengths = lengths.to(input.device, dtypes.int64, copy=True)
-        input, lengths = in_range(input, lengths, batch_first)
-        layout, steps = Layout(lengths, None, enforce_sorted), longest
+        fits = (lengths >= 1) & (lengths <= longest)
+        layout = Layout(where(fits, lengths, 1), None, enforce_sorted)
+        steps = longest
     else:
+        fits = None
         known = _known_lengths("pack_padded_sequence", lengths)
         _check_count(input, known.shape, count)
         _check_lengths(known, longest, enforce_sorted)
         layout = Layout.of_lengths(known, enforce_sorted, input.device)
         greatest = int(known.max())
         steps = greatest if is_traced(input) else steps_for(longest, greatest)
-    padded = batch_steps(input, layout.lengths, steps, batch_first)
+    padded = batch_steps(input, layout.lengths, steps, batch_first, fits)
     return PackedSequence._of_padded(padded, layout)
 
 

@@ -24,25 +24,14 @@ from flambeau.core.trace import outside
 from flambeau.ops.from_data import from_numpy
 from flambeau.ops.known import is_traced, is_unknown, known_values
 from flambeau.ops.placement import or_missing
-from flambeau.ops.selection import where
 
 __all__: list[str] = []
 
 
-def in_range(input: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Tensor, Tensor]:
-    """Padded sequences with lengths from 1 to T: others become 1, and their sequences NaN."""
-    fits = (lengths >= 1) & (lengths <= input.size(1 if batch_first else 0))
-    return _nan_unless(input, fits, batch_first), where(fits, lengths, 1)
-
-
-@op(name="pack_padded_sequence", node="PackPaddedSequenceBackward0", linear=True)
-def _nan_unless(input: Array, fits: Array, batch_first: bool) -> Array:
-    shape = (-1, 1) if batch_first else (1, -1)
-    return or_missing(fits.reshape(*shape, *(1,) * (input.ndim - 2)), input)
-
-
 @op(node="PackPaddedSequenceBackward0", linear=True)
-def batch_steps(input: Array, lengths: Array, steps: int, batch_first: bool) -> Array:
+def batch_steps(
+    input: Array, lengths: Array, steps: int, batch_first: bool, fits: Array | None = None
+) -> Array:
     """Padded sequences as ``(steps, N, ...)``, with zeros behind each.
 
     What padding held, NaN perhaps, would reach the gradients of weights otherwise.
@@ -52,8 +41,11 @@ def batch_steps(input: Array, lengths: Array, steps: int, batch_first: bool) -> 
         lengths: ``(N,)``.
         steps: How many steps to keep, or to pad to.
         batch_first: See ``input``.
+        fits: ``(N,)``, False for a sequence that is to be NaN.
     """
     padded = _resized(jnp.swapaxes(input, 0, 1) if batch_first else input, steps)
+    if fits is not None:
+        padded = or_missing(fits.reshape(1, -1, *(1,) * (padded.ndim - 2)), padded)
     return jnp.where(_is_within(lengths, padded), padded, jnp.zeros((), input.dtype))
 
 
