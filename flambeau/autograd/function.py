@@ -15,7 +15,7 @@ from flambeau.autograd.function_jax import is_transformed, known_to_jax
 from flambeau.autograd.function_jvp import Marks, push_tangents
 from flambeau.autograd.function_node import BackwardCFunction, Form
 from flambeau.autograd.function_vmap import defines_vmap
-from flambeau.core import dual, tape
+from flambeau.core import dual, packing, tape
 from flambeau.core.kernel import INEXACT
 from flambeau.core.modes import enable_grad, modes, no_grad
 from flambeau.core.node import Node
@@ -268,23 +268,23 @@ class _Call:
         )
         outputs = [self._output(node, number, each) for number, each in enumerate(results)]
 
-        def again(place: int, tensor: Tensor) -> tape.Edge:
+        def again(place: int, tensor: Tensor) -> Again | None:
             if _contains(results, tensor) or not needs_history(tensor, self.args):
                 return None
             needs = self.ctx.needs_input_grad
             forward = functools.partial(_saved_by, self.cls, self.separate, needs)
             args = [self._kept(each, results) for each in self.args]
-            return Again(self.cls.__name__, forward, args, self.edges, place, tensor._read()), 0
+            return Again(self.cls.__name__, forward, args, self.edges, place)
 
         self.ctx._pack(results, outputs, node, again)
         return outputs
 
     def _kept(self, arg: Any, results: Sequence[Any]) -> Any:
-        """An argument; a reference to one that the call does not save, or that would keep it."""
+        """An argument; a reference to one that the call does not keep, or that would keep it."""
         if not isinstance(arg, Tensor):
             return arg
-        is_saved = _contains(self.ctx.to_save, arg) and not _contains(results, arg)
-        return arg if is_saved else weakref.ref(arg)
+        is_kept = _contains(self.ctx.to_save, arg) and packing.hooks() is None
+        return arg if is_kept and not _contains(results, arg) else weakref.ref(arg)
 
     def _output(self, node: Node, number: int, result: Any) -> Any:
         """The tensor that the caller gets for one result of forward."""

@@ -32,7 +32,9 @@ class Again(Node):
         args: The arguments of the call, of Tensors that it does not keep otherwise a reference.
         edges: Where the gradient of each Tensor among them goes.
         place: Which of the saved tensors it is.
-        array: Its elements.
+
+    Attributes:
+        array: Its elements, once they have been unpacked.
     """
 
     __slots__ = ("args", "array", "forward", "function", "place")
@@ -44,11 +46,10 @@ class Again(Node):
         args: Sequence[Any],
         edges: tuple[Edge, ...],
         place: int,
-        array: Any,
     ) -> None:
         super().__init__(edges)
-        self.function, self.forward, self.place, self.array = name, forward, place, array
-        self.args = args
+        self.function, self.forward, self.place, self.args = name, forward, place, args
+        self.array: Any = None
 
     def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:
         """See `Node.pull`."""
@@ -91,6 +92,11 @@ class Again(Node):
             "return it from forward too, compute it in backward from saved arguments, or detach() "
             "it there if it is a constant"
         )
+
+    def tensor(self, array: Any) -> Tensor:
+        """The saved tensor, with this as its history."""
+        self.array = array
+        return tape.saved_tensor(array, (self, 0))
 
 
 def needs_history(tensor: Tensor, args: Sequence[Any]) -> bool:

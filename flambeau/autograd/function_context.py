@@ -116,7 +116,7 @@ class FunctionCtx:
         results: Sequence[Any],
         outputs: Sequence[Any],
         node: Node,
-        again: Callable[[int, Tensor], tape.Edge],
+        again: Callable[[int, Tensor], Any],
     ) -> None:
         """Keep the arrays of the tensors to save, as they are at the end of forward.
 
@@ -124,8 +124,8 @@ class FunctionCtx:
             results: What forward returned.
             outputs: What the caller gets for each of them.
             node: The node of the call.
-            again: Where the gradient goes of a tensor to save, by its place among them, that is no
-                output and has no history; ``None`` for one that takes no gradient.
+            again: Gives the `function_again.Again` of a tensor to save, by its place among them;
+                ``None`` for one that has a history or needs none.
         """
         self._node = weakref.ref(node)
         numbers = {
@@ -181,14 +181,15 @@ class _Packed(NamedTuple):
         tensor: The tensor itself; ``None`` for an output of the function.
         edge: Where the gradient of ``tensor`` goes.
         output_nr: Which output it is.
-        again: Where the gradient goes of a tensor that forward computed, in a recorded backward.
+        again: The `function_again.Again` of a tensor that forward computed, its history in a
+            recorded backward.
     """
 
     array: Any
     tensor: Tensor | None = None
     edge: tape.Edge = None
     output_nr: int = 0
-    again: tape.Edge = None
+    again: Any = None
 
     def unpack(self, node: Node | None) -> Tensor:
         """The tensor as it was; ``node`` is the function's own."""
@@ -197,7 +198,7 @@ class _Packed(NamedTuple):
             edge = None if node is None else (node, self.output_nr)
             return tape.saved_tensor(self.array, edge)
         if self.again is not None and modes.grad_enabled:
-            return tape.saved_tensor(self.array, self.again)
+            return self.again.tensor(self.array)
         if tensor._read() is self.array and tape.edge_of(tensor) == self.edge:
             return tensor
         return tape.saved_tensor(self.array, self.edge)
@@ -231,11 +232,13 @@ class _Hooked(NamedTuple):
     packed: packing.Packed
     edge: tape.Edge
     output_nr: int | None
-    again: tape.Edge = None
+    again: Any = None
 
     def unpack(self, node: Node | None) -> Tensor:
         """The tensor as it was; ``node`` is the function's own."""
-        edge = self.again if self.again is not None and modes.grad_enabled else self.edge
+        if self.again is not None and modes.grad_enabled:
+            return self.again.tensor(self.packed.array())
+        edge = self.edge
         if self.output_nr is not None and node is not None:
             edge = (node, self.output_nr)
         return tape.saved_tensor(self.packed.array(), edge)
@@ -255,7 +258,7 @@ def _hooked(each: Any, hooks: packing.Hooks, node: Node | None) -> _Hooked | _Sp
 
 
 def _packed(
-    tensor: Tensor, numbers: dict[int, int], again: tape.Edge = None
+    tensor: Tensor, numbers: dict[int, int], again: Any = None
 ) -> _Packed | _Hooked | _Sparse:
     if tensor.layout is not strided:
         values: Any = _packed(tensor._values_, numbers)  # type: ignore[attr-defined]

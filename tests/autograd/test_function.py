@@ -359,3 +359,8 @@ def test_a_function_that_saves_intermediates_is_freed_with_its_result():
     node = weakref.ref(y.grad_fn)
     del y
     assert node() is None
+
+
+def test_second_derivatives_follow_intermediates_that_hooks_move():
+    with save_on_cpu():
+        assert _derivatives(_exponential(""))[1] == pytest.approx(3 * math.e)
