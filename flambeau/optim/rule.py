@@ -124,7 +124,11 @@ class RuleOptimizer(Optimizer):
         has_shape = not (is_lazy(param) or param.is_sparse)
         if not has_shape or not param.requires_grad or self.first_step_differs(group):
             return {}
-        return {name: _start(each, param) for name, each in self.entries(param, group).items()}
+        entries = self.entries(param, group)
+        if entries != self.entries(param, {**group, "lr": float(group["lr"]) + 1}):
+            # A scheduler may change the rate until the first step, which the state starts from.
+            return {}
+        return {name: _start(each, param) for name, each in entries.items()}
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters that have a gradient.

@@ -134,3 +134,9 @@ def test_the_next_save_removes_what_killed_ones_have_left(tmp_path):
         (tmp_path / f"{name}.{token}.tmp").touch()
     checkpoint.save({"w": flambeau.ones(3)}, checkpoint_id=tmp_path)
     assert sorted(each.suffix for each in tmp_path.iterdir()) == [".json", ".safetensors"]
+
+
+def test_a_state_that_starts_from_the_rate_is_left_to_the_first_step():
+    for make in (flambeau.optim.ASGD, flambeau.optim.Rprop):
+        model, optimizer = trained(lambda model, make=make: make(model.parameters()), steps=0)
+        assert not get_state_dict(model, optimizer)[1]["state"]
