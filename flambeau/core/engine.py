@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from flambeau.core import anomaly, exhaustion, gradient_hooks
+from flambeau.core import anomaly, exhaustion, gradient_hooks, headroom
 from flambeau.core import kernel as kernels
 from flambeau.core.accumulated import Change, this_thread, undo
 from flambeau.core.lazy_cotangent import value_of
@@ -95,6 +95,7 @@ class Backward:
 
     def run(self) -> list[Any]:
         """Run, and give the cotangents of the targets in order, ``None`` where none arrived."""
+        headroom.look()
         nodes, waiting = self._reachable()
         if self.goals is not None:
             nodes = self._choose(nodes)

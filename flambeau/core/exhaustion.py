@@ -9,8 +9,8 @@ import jax
 
 __all__ = ["OutOfMemoryError"]
 
-# The text of JAX's errors, whatever the device.
-_PHRASE = "RESOURCE_EXHAUSTED"
+# The texts of JAX's errors: whatever the device, and of programs whose arguments have failed so.
+_PHRASES = "RESOURCE_EXHAUSTED", "Out of memory allocating"
 
 _ON_CPU = "DefaultCPUAllocator: can't allocate memory"
 
@@ -32,7 +32,7 @@ def named(error: BaseException) -> BaseException:
     text = str(error)
     if isinstance(error, MemoryError):
         return OutOfMemoryError(f"{_ON_CPU}. {text}")
-    if not text.startswith(_PHRASE):
+    if not any(each in text for each in _PHRASES):
         return error
     is_gpu = jax.default_backend() in ("cuda", "gpu", "rocm")
     return OutOfMemoryError(f"{'CUDA out of memory' if is_gpu else _ON_CPU}. {text}")

@@ -27,6 +27,8 @@ from itertools import starmap
 from operator import attrgetter
 from typing import Any
 
+from flambeau.core import headroom
+
 #: Held while values are replaced by others computed from them: by steps of optimizers, compiled
 #: functions that write, and gradients that accumulate. Who holds it reads values of one moment.
 lock: Any = threading.RLock()
@@ -90,6 +92,7 @@ def run(
         The result of ``write``.
     """
     global _flight
+    headroom.look()
     flight = _Flight(cells)
     is_inner, taken, results = flight.is_inner, flight.taken, flight.results
     try:
@@ -125,6 +128,7 @@ def run_beside(
     Returns:
         The result of ``write``, or the results.
     """
+    headroom.look()
     flight = _Flight(())
     try:
         arguments = alone(read)

@@ -107,6 +107,24 @@ def text_of(traced: Any, lowered: Any) -> str | None:
     return f"{kept} {lowered.out_tree} {traced.jaxpr.out_avals} {lowered.as_text()}"
 
 
+def need_of(program: jax.stages.Compiled) -> tuple[int, ...]:
+    """The bytes that a program takes when it runs: for itself, and for results.
+
+    Results in the memory of arguments that it overwrites do not count.
+    """
+    try:
+        found = program.memory_analysis()
+        return found.temp_size_in_bytes, found.output_size_in_bytes - found.alias_size_in_bytes
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return ()  # Not every device tells.
+
+
+def settings() -> tuple[Any, ...]:
+    """`context` as a key that is quickly made, for this process only."""
+    others = (jax.config.values.get(each) for each in _OF_THE_COMPILER)
+    return (*jax_private.trace_context(), *others)
+
+
 def context() -> str:
     """JAX's settings that a program depends on: precision, wide types, a user's contexts."""
     texts = [*map(_text_of_setting, jax_private.trace_context())]

@@ -27,7 +27,7 @@ def programs_at_once() -> int:
     Linux ends a process that has more maps than ``vm.max_map_count``, 65,530 unless it was changed
     it, and each program needs a few.
     """
-    fitting = min(_maps() // 2 // _MAPS, _memory() // 8 // _BYTES)
+    fitting = min(_maps() // 2 // _MAPS, memory() // 8 // _BYTES)
     return max(_LEAST, min(_MOST, fitting))
 
 
@@ -55,7 +55,7 @@ def _maps() -> int:
     return _number_in("/proc/sys/vm/max_map_count") or 65_530
 
 
-def _memory() -> int:
+def memory() -> int:
     """The bytes of memory that the process may use."""
     limits = [
         _number_in("/sys/fs/cgroup/memory.max"),

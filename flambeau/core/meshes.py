@@ -129,6 +129,22 @@ def check_devices(leaves: list[Any]) -> None:
         raise errors.on_purpose(DifferentDevicesError(text))
 
 
+def take_turns(leaves: list[Any]) -> bool:
+    """Whether a program on these must end before the next one begins.
+
+    XLA's CPU devices share one pool of as many threads as there are devices. Programs whose parts
+    wait for each other need all of them, but a device that has 32 programs to do makes the next one
+    wait in such a thread.
+    """
+    return any(
+        type(each) is ArrayImpl
+        and type(each.sharding) is NamedSharding
+        and _width(each) > 1
+        and each.platform() == "cpu"
+        for each in leaves
+    )
+
+
 def _width(array: Any) -> int:
     return len(array.sharding.device_set)
 

@@ -16,10 +16,11 @@ import itertools
 import os
 import pickle
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -27,7 +28,7 @@ from jax.sharding import NamedSharding, SingleDeviceSharding
 from jaxlib import lapack
 
 from flambeau.core import dtype as dtypes
-from flambeau.core import jit_core, meshes, spanning
+from flambeau.core import headroom, jit_core, meshes, spanning
 from flambeau.core.compiler import cores, cpu_forms, cuda_capability
 from flambeau.core.description import IndescribableError, describe
 from flambeau.core.device import available_devices
@@ -46,9 +47,6 @@ from flambeau.core.store import Store, note_for, store
 # While as many programs are made as there is room for, what was traced for them is forgotten, and
 # memory given back, this often.
 _CLEARINGS = 4
-# A function keeps this many programs for arguments that are copied to a mesh at each call.
-_MOST_GATHERED = 64
-
 _found = itertools.count(1)
 
 
@@ -120,15 +118,49 @@ def _cache() -> Any:
 
 def alive() -> int:
     """The number of programs in memory."""
-    return _cache().size()
+    return _cache().size() + len(_watched)
+
+
+class Loaded(NamedTuple):
+    """A program in memory.
+
+    Attributes:
+        program: The program.
+        need: The bytes that it takes when it runs, block by block.
+    """
+
+    program: jax.stages.Compiled
+    need: tuple[int, ...]
+
+
+class _Call(NamedTuple):
+    """A program as `_Misses` calls it: the C++ call, and `Loaded.need`."""
+
+    call: Any
+    need: tuple[int, ...]
+
+
+# Programs that are called through Python, by function and arguments, the least recently used first.
+_watched: OrderedDict[Any, _Call] = OrderedDict()
+
+
+def _forget() -> None:
+    _cache().clear()
+
+
+headroom.forget = _forget
 
 
 class _Misses:
-    """The slow path of a function: arguments that it has no program for in memory."""
+    """The slow path of a function: arguments that it has no program for in memory.
+
+    It is also the way of programs that are watched while they run: C++ keeps no call of them. These
+    are programs over several devices where an argument must be copied first, or the devices are the
+    CPU's; see `meshes.take_turns`; and programs whose memory may be refused; see `headroom`.
+    """
 
     __slots__ = (
-        "__weakref__", "_description", "_gathered", "_traced", "donate", "function", "like", "name",
-        "options",
+        "__weakref__", "_description", "_traced", "donate", "function", "like", "name", "options",
     )  # fmt: skip
 
     def __init__(
@@ -144,8 +176,6 @@ class _Misses:
         self.donate = donated(donate)
         self.options = options
         self.like = like
-        # Programs for arguments that had to be brought together first.
-        self._gathered: dict[Any, Any] = {}
         self._description: str | None = None
         self._traced: Any = None
 
@@ -157,45 +187,64 @@ class _Misses:
         leaves, tree = jax.tree.flatten(arguments)
         gathered = meshes.together(leaves)
         if gathered is not None:
-            return self._run_gathered(gathered, tree, leaves)
-        call = self._call(leaves, tree, arguments)
-        if call is None:
+            return self._run_watched(gathered, tree, leaves)
+        if headroom.look() or meshes.take_turns(leaves):
+            return self._run_watched(leaves, tree)
+        found = self._call(leaves, tree, arguments)
+        if found is None:
             if any(map(meshes.mesh_of, leaves)):
-                return self._run_gathered(leaves, tree)
+                return self._run_watched(leaves, tree)
             return self.traced()(*arguments), None, False
+        call, need = found
+        if headroom.may_lack(need):
+            return self._run_watched(leaves, tree, found=found)
         # Nothing has been overwritten until here, and what has been is not lost from here on.
         return (
             shielded(call._cache_miss, arguments) if self.donate else call._cache_miss(*arguments)
         )
 
-    def _run_gathered(self, leaves: list[Any], tree: Any, given: list[Any] | None = None) -> Any:
-        """The results for arguments that JAX's C++ finds no program for, whatever it has kept.
+    def _run_watched(
+        self,
+        leaves: list[Any],
+        tree: Any,
+        given: list[Any] | None = None,
+        found: _Call | None = None,
+    ) -> Any:
+        """The results for arguments that C++ finds no program for, whatever it has kept.
 
         Args:
             leaves: The arguments.
             tree: Their structure.
             given: What they were before they were brought together.
+            found: The program, if it has been looked up.
         """
         meshes.check_devices(leaves)
         arguments = tree.unflatten(leaves)
-        key = (tree, jit_core.context(), *map(_facts, leaves))
-        call = self._gathered.get(key)
+        key = (self, tree, jit_core.settings(), *map(_facts, leaves))
         spanning_one = next(filter(spanning.spans, leaves), None)
         with meshes.surroundings():
-            if call is None and spanning_one is not None:
-                call = self._compiled_by_all(arguments, given or [])
-            elif call is None:
-                call = self._call(leaves, tree, arguments) or self._jitted(arguments)
-            if key not in self._gathered:
-                if len(self._gathered) >= _MOST_GATHERED:
-                    self._gathered.clear()
-                self._gathered[key] = call
+            found = _watched.pop(key, None) or found
+            if found is None and spanning_one is not None:
+                found = _Call(self._compiled_by_all(arguments, given or []), ())
+            elif found is None:
+                found = self._call(leaves, tree, arguments) or _Call(self._jitted(arguments), ())
+            _watched[key] = found
+            while len(_watched) > programs_at_once():
+                _watched.popitem(last=False)
+            call, need = found
+            waits = headroom.may_lack(need)
 
             def run(*given: Any) -> Any:
-                if spanning_one is None:
-                    return call(*given), None, False
-                processes = spanning.processes_of(spanning_one.sharding)
-                return spanning.run(call, given, self.name, processes), None, False
+                if spanning_one is not None:
+                    processes = spanning.processes_of(spanning_one.sharding)
+                    results = spanning.run(call, given, self.name, processes)
+                elif waits:
+                    results = headroom.carefully(call, given, need if self.donate else ())
+                else:
+                    results = call(*given)
+                    if meshes.take_turns(leaves):
+                        jax.block_until_ready(results)
+                return results, None, False
 
             return shielded(run, arguments) if self.donate else run(*arguments)
 
@@ -211,13 +260,15 @@ class _Misses:
             statistics.add(statistics.compiled, self.name, began)
             return jit_core.call_of(found) or found
 
-    def _call(self, leaves: list[Any], tree: Any, arguments: tuple[Any, ...]) -> Any:
+    def _call(self, leaves: list[Any], tree: Any, arguments: tuple[Any, ...]) -> _Call | None:
         """The call of the program for arguments; ``None`` where JAX must look itself."""
         place = _place(leaves)
         if place is None:
             return None
         with statistics.working(self.name):
-            return jit_core.call_of(self._find(place, leaves, tree, arguments))
+            loaded = self._find(place, leaves, tree, arguments)
+            call = jit_core.call_of(loaded.program)
+            return None if call is None else _Call(call, loaded.need)
 
     def unwatched(self) -> contextlib.AbstractContextManager[None]:
         """A block in which a trace does not watch which functions run, if none can be the user's.
@@ -252,7 +303,7 @@ class _Misses:
 
     def _find(
         self, place: Any, leaves: list[Any], tree: Any, arguments: tuple[Any, ...]
-    ) -> jax.stages.Compiled:
+    ) -> Loaded:
         """The program for these arguments: from the disk, or compiled."""
         count = next(_found)
         if count % (programs_at_once() // _CLEARINGS) == 0:
@@ -281,7 +332,8 @@ class _Misses:
             return found
         assert lowered is not None
         with jit_core.tracing():
-            found = lowered.compile()
+            program = lowered.compile()
+        found = Loaded(program, jit_core.need_of(program))
         statistics.add(statistics.compiled, self.name, began)
         if kept is not None and key and (program := _serialized(found)) is not None:
             kept.put(key, program)
@@ -385,7 +437,7 @@ def _code() -> str:
     return digest_of(root, None if store() is None else note_for(root))
 
 
-def _known(kept: Store, key: str, place: Any) -> jax.stages.Compiled | None:
+def _known(kept: Store, key: str, place: Any) -> Loaded | None:
     """The program that is kept under ``key``: loaded ahead, or now."""
     ahead = _ahead(kept)
     if ahead is not None and place is _first_device():
@@ -413,7 +465,7 @@ def _first_device() -> Any:
     return jax.local_devices()[0]
 
 
-def _load(kept: Store, key: str, place: Any) -> jax.stages.Compiled | None:
+def _load(kept: Store, key: str, place: Any) -> Loaded | None:
     """The program that is kept under ``key``, for the device that it was compiled for."""
     program = kept.get(key)
     if program is None:
@@ -425,19 +477,21 @@ def _load(kept: Store, key: str, place: Any) -> jax.stages.Compiled | None:
         if b"lapack_" in program:
             # JAX looks LAPACK up when it traces a call; without that a loaded program crashes.
             lapack.prepare_lapack_call("getrf", np.float32)
-        return deserialize_and_load(
-            *pickle.loads(program), backend=devices[0].client, execution_devices=devices
+        need, *parts = pickle.loads(program)
+        return Loaded(
+            deserialize_and_load(*parts, backend=devices[0].client, execution_devices=devices),
+            need,
         )
     except Exception:  # noqa: BLE001 - whatever is wrong with it, it can be compiled again.
         kept.discard(key)
         return None
 
 
-def _serialized(program: jax.stages.Compiled) -> bytes | None:
+def _serialized(found: Loaded) -> bytes | None:
     """The bytes of a program; ``None`` for one that cannot leave this process."""
     from jax.experimental.serialize_executable import serialize
 
     try:
-        return pickle.dumps(serialize(program))
+        return pickle.dumps((found.need, *serialize(found.program)))
     except Exception:  # noqa: BLE001 - JAX has many for it: callbacks, constants, results that are functions.
         return None
