@@ -15,10 +15,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from flambeau.core import private_files
+
 # Files that have changed within this many nanoseconds may change once more without another ctime.
 _UNSETTLED = 2 * 10**9
 
 _DIGEST = 20
+
+# A note is shorter.
+_MOST = 1024
 
 
 def digest_of(root: str, note: Path | None) -> str:
@@ -67,8 +72,8 @@ def _facts(root: str, files: list[os.DirEntry[str]]) -> str | None:
 def _noted(note: Path, facts: str) -> str | None:
     """The digest that is noted for these facts."""
     try:
-        noted, known = note.read_text().split()
-    except (OSError, ValueError):
+        noted, known = (private_files.read(note, _MOST) or b"").decode().split()
+    except ValueError:
         return None
     return known if noted == facts and len(known) == 2 * _DIGEST else None
 

@@ -11,6 +11,7 @@ import re
 import tempfile
 from pathlib import Path
 
+from flambeau.core import private_files
 from flambeau.core.compiler import cores
 from flambeau.core.warning import warn
 
@@ -32,8 +33,8 @@ class Store:
     """A folder of programs, least recently used first out.
 
     A file is written under another name and then renamed, so that no reader meets half of one, and
-    begins with a digest of its key and content: one that is damaged, or is another key's,
-    counts as missing, and is replaced.
+    begins with a digest of its key and content: one that is damaged, or is another key's or
+    another user's, counts as missing, and is replaced.
     Processes may share a folder. What cannot be written is not kept, which one warning says.
 
     Args:
@@ -50,15 +51,10 @@ class Store:
     def get(self, key: str) -> bytes | None:
         """The program kept under ``key``; ``None`` if there is none, or it is damaged."""
         path = self.folder / f"{key}{_SUFFIX}"
-        try:
-            content = path.read_bytes()
-        except OSError:
-            return None
-        if _digest(key, content[_DIGEST:]) != content[:_DIGEST]:
+        content = private_files.read(path, self.size)
+        if content is None or _digest(key, content[_DIGEST:]) != content[:_DIGEST]:
             self.discard(key)
             return None
-        with contextlib.suppress(OSError):
-            os.utime(path)  # It has been used now.
         return content[_DIGEST:]
 
     def put(self, key: str, program: bytes) -> None:
@@ -68,7 +64,7 @@ class Store:
         content = _digest(key, program) + program
         path = self.folder / f"{key}{_SUFFIX}"
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_files.prepare(self.folder)
             handle, name = tempfile.mkstemp(dir=self.folder, prefix="writing-")
             try:
                 with os.fdopen(handle, "wb") as file:
@@ -94,7 +90,7 @@ class Store:
     def size_of(self, key: str) -> int:
         """The size in bytes of the program under ``key``; 0 if there is none."""
         try:
-            return (self.folder / f"{key}{_SUFFIX}").stat().st_size
+            return (self.folder / f"{key}{_SUFFIX}").lstat().st_size
         except OSError:
             return 0
 
@@ -109,7 +105,7 @@ class Store:
         with os.scandir(self.folder) as entries:
             for each in entries:
                 with contextlib.suppress(OSError):
-                    facts = each.stat()
+                    facts = each.stat(follow_symlinks=False)
                     found.append((facts.st_mtime, facts.st_size, each.path))
         return found
 
@@ -143,14 +139,15 @@ def store() -> Store | None:
     """The user's store of programs; ``None`` if nothing is to be kept.
 
     ``FLAMBEAU_CACHE=0`` keeps nothing, ``FLAMBEAU_CACHE_SIZE`` (bytes, or such as ``500MB``) says
-    how large the folder may grow. Where there is no folder to write to, nothing is kept, and a
-    warning says so.
+    how large the folder may grow. Where there is no folder to write to, or it is another user's,
+    nothing is kept, and a warning says so.
     """
     if os.environ.get("FLAMBEAU_CACHE") == "0":
         return None
     try:
         chosen = folder()
-        chosen.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for each in (chosen.parent, chosen):
+            private_files.prepare(each)
         if not os.access(chosen, os.W_OK):
             raise PermissionError(f"{chosen} is read-only")
     except (OSError, RuntimeError) as error:
