@@ -17,7 +17,6 @@ from typing import Any
 
 import jax
 
-from flambeau.core import exhaustion
 from flambeau.core.limits import memory
 
 try:
@@ -54,22 +53,20 @@ def may_lack(need: Need) -> bool:
 
 
 def carefully(call: Callable[..., Any], arguments: Sequence[Any], claimed: Need) -> Any:
-    """The results of a program, once they are there; its own errors and those of its arguments.
+    """The results of a program, once they are there, or its error, or that of an argument.
 
     Args:
         call: The program.
         arguments: Its arguments.
-        claimed: What to have ready before it begins, if it overwrites arguments.
+        claimed: What it takes, if it overwrites arguments. Nothing is overwritten unless there is
+            so much memory.
 
     Raises:
-        OutOfMemoryError: There is no memory. If the claim fails, nothing has been overwritten.
+        MemoryError: There is not.
     """
-    try:
-        jax.block_until_ready(arguments)
-        _claim(claimed)
-        return jax.block_until_ready(call(*arguments))
-    except exhaustion.FAILURES as error:
-        raise exhaustion.named(error) from error.__cause__
+    jax.block_until_ready(arguments)
+    _claim(claimed)
+    return jax.block_until_ready(call(*arguments))
 
 
 def _claim(need: Need) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from jax.core import Tracer
 
 from flambeau.core import dtype as dtypes
-from flambeau.core import exhaustion, spanning
+from flambeau.core import spanning
 from flambeau.core.addresses import address_of, pointer
 from flambeau.core.cell import is_abstract
 from flambeau.core.modes import modes
@@ -88,11 +88,7 @@ class HostAccess:
             if modes.trace is not None:
                 modes.trace.refuse_value(is_question)
             check_alive(array)
-        try:
-            return spanning.elements(array)
-        except jax.errors.JaxRuntimeError as error:
-            # Of a GPU's computation that found no memory, which ends after the call.
-            raise exhaustion.named(error) from error.__cause__
+        return spanning.elements(array)
 
     def is_shared(self) -> bool:
         """Always false: see `share_memory_`."""

@@ -89,6 +89,10 @@ REPLACEMENTS: dict[str, tuple[str, str]] = {
         "the client of JAX's coordination service: barriers with a timeout, and values by key",
         "an error of `distributed.init_process_group` for several processes",
     ),
+    "jax._src.xla_bridge.backends_are_initialized": (
+        "whether JAX has started its threads, which a forked process lacks",
+        "nothing: a process that is forked before JAX has started them is refused as well",
+    ),
     "jax.stages.Compiled._executable": (
         "the `MeshExecutable` of a compiled program",
         "goes together with `MeshExecutable`",
@@ -151,6 +155,12 @@ _ir = _private("jaxlib.mlir.ir")
 
 _get_compile_options = _private("jax._src.compiler.get_compile_options")
 _global_state = _private("jax._src.distributed.global_state")
+_is_started = _private("jax._src.xla_bridge.backends_are_initialized")
+
+
+def is_started() -> bool:
+    """Whether JAX has devices, and so threads."""
+    return _is_started is None or _is_started()
 
 
 def coordination_client() -> Any:

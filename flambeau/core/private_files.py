@@ -59,14 +59,16 @@ def read(path: Path, most: int) -> bytes | None:
         closed = os.name != "posix" or not found.st_mode & _OTHERS_WRITE
         if not (stat.S_ISREG(found.st_mode) and _is_own(found) and closed):
             return None
+        if found.st_size > most:
+            return None
         with open(handle, "rb", buffering=0, closefd=False) as file:
-            content = file.read(most + 1)
+            content = file.read(found.st_size)
         os.utime(handle if os.utime in os.supports_fd else path)
     except OSError:
         return None
     finally:
         os.close(handle)
-    return content if len(content) <= most else None
+    return content
 
 
 def _is_own(found: os.stat_result) -> bool:

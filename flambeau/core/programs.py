@@ -28,7 +28,7 @@ from jax.sharding import NamedSharding, SingleDeviceSharding
 from jaxlib import lapack
 
 from flambeau.core import dtype as dtypes
-from flambeau.core import headroom, jit_core, meshes, spanning
+from flambeau.core import exhaustion, forks, headroom, jit_core, meshes, spanning
 from flambeau.core.compiler import cores, cpu_forms, cuda_capability
 from flambeau.core.description import IndescribableError, describe
 from flambeau.core.device import available_devices
@@ -148,7 +148,7 @@ def _forget() -> None:
     _cache().clear()
 
 
-headroom.forget = _forget
+headroom.forget = forks.forget = _forget
 
 
 class _Misses:
@@ -184,6 +184,14 @@ class _Misses:
         if not jit_core.is_outside():
             with self.unwatched():
                 return self.traced()(*arguments), None, False
+        forks.check()
+        try:
+            return self._run(arguments)
+        except exhaustion.FAILURES as error:
+            raise exhaustion.named(error) from error.__cause__
+
+    def _run(self, arguments: tuple[Any, ...]) -> Any:
+        """`__call__`, outside of JAX's transformations."""
         leaves, tree = jax.tree.flatten(arguments)
         gathered = meshes.together(leaves)
         if gathered is not None:

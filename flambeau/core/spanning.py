@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
+from flambeau.core import exhaustion
 from flambeau.core.donation import put
 from flambeau.core.jax_private import ArrayImpl
 
@@ -71,7 +72,11 @@ def elements(array: Any) -> np.ndarray:
             "full_tensor(), called by all processes, gives all"
         )
     if found is array:
-        return np.asarray(array)
+        try:
+            return np.asarray(array)
+        except exhaustion.FAILURES as error:
+            # Of a computation that found no memory, which ends after the call.
+            raise exhaustion.named(error) from error.__cause__
     # Where programs run beside Python, this is where it waits for them.
     processes, number = processes_of(array.sharding), next(_waits)
     count, last = begun.get(len(processes), (0, ""))

@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
-from flambeau.core import spanning
+from flambeau.core import forks, spanning
 from flambeau.core.cell import abstract, is_abstract
 from flambeau.core.jax_private import batched_device_put
 from flambeau.core.modes import modes
@@ -27,6 +27,7 @@ def upload(array: np.ndarray, where: Any) -> jax.Array:
         array: May share its memory with the result, so it must not be written to afterwards.
         where: The JAX device.
     """
+    forks.check()
     if batched_device_put is None:
         # An array that was drawn outside of a transformation may be read first inside it.
         with jax.ensure_compile_time_eval():

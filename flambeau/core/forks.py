@@ -1,0 +1,51 @@
+"""A forked process has none of JAX's threads: values can be read there, and nothing computed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+
+import jax
+
+from flambeau.core.jax_private import is_started
+
+#: Forgets the programs that are called without Python; `programs` sets it.
+forget: Callable[[], None] = lambda: None  # noqa: E731
+
+_is_forked = False
+
+
+def check() -> None:
+    """Fail where a computation would wait for threads that are not there.
+
+    Raises:
+        RuntimeError: This process was forked after JAX had started.
+    """
+    if _is_forked:
+        raise RuntimeError(
+            "Cannot compute in a forked process: JAX had started its threads before os.fork(), "
+            "which does not copy them. To use flambeau with multiprocessing, you must use the "
+            "'spawn' start method, or 'forkserver'; or fork before the first tensor is made. "
+            "Values that the parent had can be read here"
+        )
+
+
+def _before() -> None:
+    """Wait for all values: the threads that compute them are not there in the child."""
+    if _is_forked or not is_started():
+        return
+    for each in jax.live_arrays():
+        with contextlib.suppress(Exception):  # It has failed, or a program has taken its memory.
+            each.block_until_ready()
+
+
+def _in_child() -> None:
+    global _is_forked
+    if is_started():
+        _is_forked = True
+        forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_child=_in_child)
