@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 from collections.abc import Callable
 
 import jax
 
-from flambeau.core.jax_private import is_started
+from flambeau.core.jax_private import is_started, mlir_threads
 
 #: Forgets the programs that are called without Python; `programs` sets it.
 forget: Callable[[], None] = lambda: None  # noqa: E731
@@ -42,9 +43,14 @@ def _before() -> None:
 
 def _in_child() -> None:
     global _is_forked
-    if is_started():
-        _is_forked = True
-        forget()
+    if _is_forked or not is_started():
+        return
+    _is_forked = True
+    # At the end Python would destroy what has threads, which waits for them: it lives for ever.
+    devices = (*jax.local_devices(), *jax.local_devices(backend="cpu"))
+    for each in (*{each.client for each in devices}, mlir_threads):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
+    forget()
 
 
 if hasattr(os, "register_at_fork"):

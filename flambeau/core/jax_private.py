@@ -93,6 +93,10 @@ REPLACEMENTS: dict[str, tuple[str, str]] = {
         "whether JAX has started its threads, which a forked process lacks",
         "nothing: a process that is forked before JAX has started them is refused as well",
     ),
+    "jax._src.interpreters.mlir.global_thread_pool": (
+        "the threads with which JAX lowers, which a forked process must not wait for as it ends",
+        "nothing: such a process may then wait for ever at its end, unless by `os._exit`",
+    ),
     "jax.stages.Compiled._executable": (
         "the `MeshExecutable` of a compiled program",
         "goes together with `MeshExecutable`",
@@ -155,6 +159,7 @@ _ir = _private("jaxlib.mlir.ir")
 
 _get_compile_options = _private("jax._src.compiler.get_compile_options")
 _global_state = _private("jax._src.distributed.global_state")
+mlir_threads = _private("jax._src.interpreters.mlir.global_thread_pool")
 _is_started = _private("jax._src.xla_bridge.backends_are_initialized")
 
 
