@@ -246,7 +246,7 @@ class Program:
                 return self._call(read, write)
             with jax.default_device(self.alone_on.jax_device):
                 return self._call(read, write)
-        except jax.errors.JaxRuntimeError as error:
+        except exhaustion.FAILURES as error:
             raise exhaustion.named(error) from error.__cause__
 
     def _call(self, read: Callable[..., list[Any]], write: Callable[[Any], Any]) -> Any:

@@ -291,7 +291,7 @@ def _computed(kernel: Kernel, arrays: list[Any], forward: Callable[..., Any] | N
         return forward(*arrays)
     except FAILURES as error:
         raise _reason(kernel, arrays, error) from None
-    except jax.errors.JaxRuntimeError as error:
+    except (jax.errors.JaxRuntimeError, MemoryError) as error:
         raise exhaustion.named(error) from error.__cause__
 
 
@@ -299,6 +299,9 @@ def _reason(kernel: Kernel, arrays: list[Any], error: Exception) -> Exception:
     """The failure of a kernel, explained."""
     if isinstance(error, jax.errors.UnexpectedTracerError):
         return no_longer_known()
+    named = exhaustion.named(error)
+    if named is not error:
+        return named
     places = {
         min(each.devices(), key=lambda d: d.id)
         for each in arrays

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
-import jax
-
 from flambeau.core import anomaly, exhaustion, gradient_hooks, headroom
 from flambeau.core import kernel as kernels
 from flambeau.core.accumulated import Change, this_thread, undo
@@ -124,9 +122,10 @@ class Backward:
                         each()
         except BaseException as error:
             undo(self.changes, count)
-            if isinstance(error, jax.errors.JaxRuntimeError):
-                raise exhaustion.named(error) from error.__cause__
-            raise
+            named = exhaustion.named(error)
+            if named is error:
+                raise
+            raise named from error.__cause__
         finally:
             this_thread.backward = outer
         return self.captured

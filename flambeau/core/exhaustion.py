@@ -23,12 +23,14 @@ class OutOfMemoryError(RuntimeError):
     """
 
 
-#: The errors of JAX at run time, and of NumPy for arrays that are too large.
-FAILURES = (jax.errors.JaxRuntimeError, MemoryError)
+#: The errors of JAX at run time, of its calls from C++, and of NumPy for arrays that are too large.
+FAILURES = (jax.errors.JaxRuntimeError, ValueError, MemoryError)
 
 
 def named(error: BaseException) -> BaseException:
-    """One of `FAILURES` as `OutOfMemoryError` where memory has run out, or else as it is."""
+    """One of `FAILURES` as `OutOfMemoryError` where memory has run out; any other as it is."""
+    if not isinstance(error, FAILURES):
+        return error
     text = str(error)
     if isinstance(error, MemoryError):
         return OutOfMemoryError(f"{_ON_CPU}. {text}")

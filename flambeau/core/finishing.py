@@ -217,7 +217,10 @@ def shielded(call: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         finally:
             ended.release()
 
-    started.extend(starmap(_thread.start_new_thread, ((work, ()),)))
+    try:
+        started.extend(starmap(_thread.start_new_thread, ((work, ()),)))
+    except RuntimeError as error:
+        raise MemoryError(f"{error}: there is no memory for its stack") from None
     with ended:
         pass
     if errors:

@@ -20,12 +20,15 @@ import jax
 from flambeau.core.limits import memory
 
 try:
-    from resource import RLIM_INFINITY, RLIMIT_AS, RLIMIT_DATA, getrlimit
+    import resource
 except ImportError:  # Windows: no limits, and no way to ask for a block.
-    getrlimit = None
+    resource = None
 
 #: The bytes that a program takes when it runs, block by block.
 Need = Sequence[int]
+
+# XLA ends the process where it finds no memory for a program itself, as it loads or compiles one.
+_TO_LOAD, _TO_COMPILE = 2**23, 2**25
 
 # A program takes a little more than XLA says: alignment, tables, and what its parts take meanwhile.
 _SLACK = 2**20
@@ -65,13 +68,29 @@ def carefully(call: Callable[..., Any], arguments: Sequence[Any], claimed: Need)
         MemoryError: There is not.
     """
     jax.block_until_ready(arguments)
-    _claim(claimed)
+    claim(claimed)
     return jax.block_until_ready(call(*arguments))
 
 
-def _claim(need: Need) -> None:
-    """Take memory and give it back, as the program that runs next does."""
-    if getrlimit is None or not any(need):
+def claim_to_load() -> None:
+    """Have the memory to load a program, where memory is limited."""
+    if limited:
+        claim((_TO_LOAD,))
+
+
+def claim_to_compile() -> None:
+    """Have the memory to compile a program, where memory is limited."""
+    if limited:
+        claim((_TO_COMPILE,))
+
+
+def claim(need: Need) -> None:
+    """Take memory and give it back, so that it is there for what follows.
+
+    Raises:
+        MemoryError: There is not so much.
+    """
+    if resource is None or not any(need):
         return
     malloc, free = _allocator()
     blocks = []
@@ -97,12 +116,10 @@ def _allocator() -> tuple[Any, Any]:
 
 
 def _has_limit() -> bool:
-    if getrlimit is None:
+    if resource is None:
         return False
-    infinite = RLIM_INFINITY
-    return (
-        getrlimit(RLIMIT_AS)[0] != infinite or getrlimit(RLIMIT_DATA)[0] != infinite or _is_strict()
-    )
+    limits = map(resource.getrlimit, (resource.RLIMIT_AS, resource.RLIMIT_DATA))
+    return any(soft != resource.RLIM_INFINITY for soft, _ in limits) or _is_strict()
 
 
 @functools.cache

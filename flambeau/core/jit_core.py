@@ -113,7 +113,7 @@ def need_of(program: jax.stages.Compiled) -> tuple[int, ...]:
     Results in the memory of arguments that it overwrites do not count.
     """
     try:
-        found = program.memory_analysis()
+        found: Any = program.memory_analysis()
         return found.temp_size_in_bytes, found.output_size_in_bytes - found.alias_size_in_bytes
     except (AttributeError, NotImplementedError, RuntimeError):
         return ()  # Not every device tells.

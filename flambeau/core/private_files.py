@@ -5,6 +5,7 @@ Whoever writes to the folder of compiled programs decides what code this process
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from pathlib import Path
@@ -27,10 +28,8 @@ def prepare(folder: Path) -> None:
     if not os.path.lexists(folder):
         if not folder.parent.exists():
             prepare(folder.parent)
-        try:
+        with contextlib.suppress(FileExistsError):  # Another process was quicker.
             folder.mkdir(mode=0o700)
-        except FileExistsError:
-            pass  # Another process was quicker.
     found = folder.lstat()
     if stat.S_ISLNK(found.st_mode):
         raise PermissionError(f"{folder} is a link, and may lead to another user's files")

@@ -133,22 +133,14 @@ class Loaded(NamedTuple):
     need: tuple[int, ...]
 
 
-class _Call(NamedTuple):
-    """A program as `_Misses` calls it: the C++ call, and `Loaded.need`."""
-
-    call: Any
-    need: tuple[int, ...]
-
+#: The C++ call of a program, and `Loaded.need`.
+_Call = tuple[Any, tuple[int, ...]]
 
 # Programs that are called through Python, by function and arguments, the least recently used first.
 _watched: OrderedDict[Any, _Call] = OrderedDict()
 
 
-def _forget() -> None:
-    _cache().clear()
-
-
-headroom.forget = forks.forget = _forget
+headroom.forget = forks.forget = lambda: _cache().clear()
 
 
 class _Misses:
@@ -233,9 +225,9 @@ class _Misses:
         with meshes.surroundings():
             found = _watched.pop(key, None) or found
             if found is None and spanning_one is not None:
-                found = _Call(self._compiled_by_all(arguments, given or []), ())
+                found = self._compiled_by_all(arguments, given or []), ()
             elif found is None:
-                found = self._call(leaves, tree, arguments) or _Call(self._jitted(arguments), ())
+                found = self._call(leaves, tree, arguments) or (self._jitted(arguments), ())
             _watched[key] = found
             while len(_watched) > programs_at_once():
                 _watched.popitem(last=False)
@@ -276,7 +268,7 @@ class _Misses:
         with statistics.working(self.name):
             loaded = self._find(place, leaves, tree, arguments)
             call = jit_core.call_of(loaded.program)
-            return None if call is None else _Call(call, loaded.need)
+            return None if call is None else (call, loaded.need)
 
     def unwatched(self) -> contextlib.AbstractContextManager[None]:
         """A block in which a trace does not watch which functions run, if none can be the user's.
@@ -309,9 +301,7 @@ class _Misses:
             compiler_options=self.options,
         )
 
-    def _find(
-        self, place: Any, leaves: list[Any], tree: Any, arguments: tuple[Any, ...]
-    ) -> Loaded:
+    def _find(self, place: Any, leaves: list[Any], tree: Any, arguments: tuple[Any, ...]) -> Loaded:
         """The program for these arguments: from the disk, or compiled."""
         count = next(_found)
         if count % (programs_at_once() // _CLEARINGS) == 0:
@@ -322,6 +312,7 @@ class _Misses:
             put_aside()
         began = time.perf_counter()
         signature = f"{tree} {','.join(map(_text, leaves))} on {place!r}"
+        headroom.claim_to_load()
         kept = store()
         found, key, lowered = None, "", None
         if kept is not None and _is_plain(tree) and (description := self._described()):
@@ -339,6 +330,7 @@ class _Misses:
             statistics.add(statistics.loaded, self.name, began)
             return found
         assert lowered is not None
+        headroom.claim_to_compile()
         with jit_core.tracing():
             program = lowered.compile()
         found = Loaded(program, jit_core.need_of(program))

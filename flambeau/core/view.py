@@ -210,7 +210,7 @@ class View:
             return reader(self.steps)(array, self.starts)
         except jax.errors.UnexpectedTracerError:
             raise no_longer_known() from None
-        except jax.errors.JaxRuntimeError as error:
+        except exhaustion.FAILURES as error:
             raise exhaustion.named(error) from error.__cause__
 
     def write(self, array: Any, part: Any) -> Any:

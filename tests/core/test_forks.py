@@ -1,4 +1,4 @@
-"""A forked process can read values, ends when it is done, and says at once that it cannot compute."""
+"""A forked process can read values, ends, and says at once that it cannot compute."""
 
 from __future__ import annotations
 
@@ -71,7 +71,12 @@ print(bool((flambeau.load(sys.argv[1])["weight"] == weight).all()), bool(compile
 """
 )
 
-BEFORE_USE = BEGIN + "in_child(lambda: print(float(flambeau.ones(4, 7).cumsum(1).sum()), flush=True))"
+BEFORE_USE = (
+    BEGIN
+    + """
+in_child(lambda: print(float(flambeau.ones(4, 7).cumsum(1).sum()), flush=True))
+"""
+)
 
 
 def output_of(program, *arguments):

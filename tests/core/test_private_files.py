@@ -87,30 +87,24 @@ def test_no_programs_are_kept_in_the_folder_of_another_user_and_a_line_says_so(
     assert len(warnings) == 1
 
 
-def of_another(path, monkeypatch):
-    user = os.geteuid()
-    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
-
-
 STRANGE = {
-    "a link to a device without an end": lambda path, _: path.symlink_to("/dev/zero"),
-    "a pipe": lambda path, _: os.mkfifo(path),
-    "a link to a pipe": lambda path, _: (os.mkfifo(f"{path}.pipe"), path.symlink_to(f"{path}.pipe")),
-    "a link to itself": lambda path, _: path.symlink_to(path),
-    "a folder": lambda path, _: path.mkdir(),
-    "a file without an end": lambda path, _: (path.touch(), os.truncate(path, 2**40)),
-    "a file that others can write to": lambda path, _: (path.touch(), path.chmod(0o666)),
+    "a link to a device without an end": lambda path: path.symlink_to("/dev/zero"),
+    "a pipe": lambda path: os.mkfifo(path),
+    "a link to itself": lambda path: path.symlink_to(path),
+    "a folder": lambda path: path.mkdir(),
+    "a file without an end": lambda path: (path.touch(), os.truncate(path, 2**40)),
+    "a file that others can write to": lambda path: (path.touch(), path.chmod(0o666)),
 }
 
 
 @pytest.mark.parametrize("kind", STRANGE)
-def test_strange_files_count_as_missing_and_are_replaced(monkeypatch, tmp_path, kind):
+def test_strange_files_count_as_missing_and_are_replaced(tmp_path, kind):
     kept = Store(tmp_path, 10**6)
     kept.put("key", b"program")
     path = tmp_path / "key.program"
     moved = tmp_path / "moved"
     path.rename(moved)
-    STRANGE[kind](path, monkeypatch)
+    STRANGE[kind](path)
     if kind == "a file that others can write to":
         path.write_bytes(moved.read_bytes())
     assert kept.size_of("key") <= 2**40
@@ -123,8 +117,9 @@ def test_strange_files_count_as_missing_and_are_replaced(monkeypatch, tmp_path, 
 def test_a_file_of_another_user_counts_as_missing(tmp_path, monkeypatch):
     kept = Store(tmp_path, 10**6)
     kept.put("key", b"program")
+    user = os.geteuid()
     with monkeypatch.context() as patch:
-        of_another(tmp_path, patch)
+        patch.setattr(os, "geteuid", lambda: user + 1)
         assert private_files.read(tmp_path / "key.program", 100) is None
     assert private_files.read(tmp_path / "key.program", 100)
 

@@ -7,7 +7,8 @@ import pytest
 import flambeau
 from flambeau import nn, optim
 from flambeau.distributed.device_mesh import init_device_mesh
-from flambeau.distributed.tensor import Replicate, Shard
+from flambeau.distributed.fsdp import fully_shard
+from flambeau.distributed.tensor import Replicate, Shard, distribute_tensor
 
 ALL = sorted(
     name
@@ -116,3 +117,30 @@ def test_a_compiled_step_copies_the_numbers_of_an_optimizer_to_its_devices_once(
     assert [each.program_count for each in steps] == [1, 1]
     for one, many in zip(*(net.parameters() for net in nets), strict=True):
         assert flambeau.allclose(one, many.full_tensor(), rtol=1e-5)
+
+
+def test_programs_that_are_called_at_once_all_end():
+    mesh = init_device_mesh("cpu", (8,))
+    flambeau.manual_seed(0)
+    net = nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 8))
+    fully_shard(net, mesh=mesh)
+    optimizer = optim.LBFGS(net.parameters(), lr=0.01)
+    x = distribute_tensor(flambeau.randn(16, 32), mesh, [Shard(0)])
+
+    def closure():
+        optimizer.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        return loss
+
+    first, *_, last = [float(optimizer.step(closure)) for _ in range(3)]
+    assert last < first
+
+
+def test_a_program_over_several_cpu_devices_has_ended_when_it_returns():
+    # XLA's devices would wait for each other with more than 32 of them.
+    mesh = init_device_mesh("cpu", (8,))
+    x = distribute_tensor(flambeau.ones(800, 400), mesh, [Shard(0)])
+    for _ in range(40):
+        y = (x @ x.t()).sum()
+        assert y.jax().is_ready()
