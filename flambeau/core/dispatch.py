@@ -300,7 +300,7 @@ def _reason(kernel: Kernel, arrays: list[Any], error: Exception) -> Exception:
     if isinstance(error, jax.errors.UnexpectedTracerError):
         return no_longer_known()
     named = exhaustion.named(error)
-    if named is not error:
+    if isinstance(named, exhaustion.OutOfMemoryError):
         return named
     places = {
         min(each.devices(), key=lambda d: d.id)
