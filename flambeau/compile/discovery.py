@@ -12,6 +12,7 @@ import functools
 import gc
 import operator
 import os
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -51,8 +52,8 @@ _STAND_INS = {*STAND_INS.values()}
 _USED_BY_PYTHON = ("__call__", "_call_impl", "__getattr__")
 #: Inspect at most this many objects in a container.
 MANY = 4096
-# The package of flambeau's objects, besides modules, whose attributes users read.
-_TELLING_PACKAGE = "flambeau.optim"
+# The packages of flambeau's objects, besides modules, whose attributes users read and set.
+_TELLING_PACKAGES = ("flambeau.optim", "flambeau.distributions")
 # Packages whose objects hold no state of the user's.
 _MACHINERY = ("flambeau", "jax", "jaxlib", "numpy", "functools", "typing", "abc")
 
@@ -210,7 +211,7 @@ class Discovery:
             self._chance.meet_cached(value)
         if is_own(kind) and not is_module(value):
             self.own.know(value)
-            if naming.module_of(kind).startswith(_TELLING_PACKAGE):
+            if naming.module_of(kind).startswith(_TELLING_PACKAGES):
                 if hasattr(kind, "step"):
                     # Users derive from optimizers and schedulers, and replace their methods.
                     self._note(Outside(kind, None, ("step",)))
@@ -309,7 +310,10 @@ class Discovery:
     def _find_by_name(self, value: Any, label: str) -> None:
         """Watch those attributes of an object that code names, as it cannot announce reads."""
         self._named.append((value, label))
-        if not isinstance(value, Tensor):
+        if isinstance(value, threading.local):
+            # Each thread has a dictionary of its own.
+            self._note(Returned(functools.partial(_names_in, value), label=f"names in {label}"))
+        elif not isinstance(value, Tensor):
             self.states[id(value)] = named_in(value)
         self._note_named(value, label)
 
@@ -371,6 +375,10 @@ def _is_plain_tensor(value: Any) -> bool:
 def named_in(value: Any) -> Mapping[str, Any]:
     """The attributes of an object that cannot announce reads."""
     return value._user_attributes() if isinstance(value, Tensor) else state_of(value)
+
+
+def _names_in(value: Any) -> tuple[str, ...]:
+    return tuple(state_of(value))
 
 
 def defaults_of(function: FunctionType) -> list[Outside]:

@@ -12,6 +12,7 @@ import contextlib
 import functools
 import itertools
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from types import FrameType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any
@@ -42,8 +43,8 @@ from flambeau.core.tensor_class import is_own_frame
 
 # Attributes that give the whole state of an object.
 _WHOLE = ("__dict__", "__reduce__", "__reduce_ex__", "__getstate__", "__dir__")
-# The methods of schedulers read for the user.
-_SCHEDULERS = "flambeau.optim.lr_scheduler"
+# The methods of schedulers and distributions read for the user.
+_READING = ("flambeau.optim.lr_scheduler", "flambeau.distributions")
 # Descriptions of classes and functions, which cannot announce reads.
 _DESCRIBING = {"__name__", "__qualname__", "__doc__", "__module__"}
 _STABLE = (FunctionType, staticmethod, classmethod, property, MemberDescriptorType)
@@ -271,7 +272,8 @@ class Reads(ReadsByName):
             if not (is_plain and name in state):
                 place = Outside(kind, None, (name, *more), f"{kind.__name__}.{name}")
                 self._note_and_discover(place)
-        if name in state or (member is not MISSING and _is_slot(member)):
+        is_of_thread = issubclass(kind, threading.local)
+        if is_of_thread or name in state or (member is not MISSING and _is_slot(member)):
             self._note_at(value, name)
         elif hasattr(value, "__dict__"):
             place = Outside(state, name, (), self._label(value, name))
@@ -341,7 +343,7 @@ def _is_slot(member: Any) -> bool:
 def _is_watched_elsewhere(kind: type) -> bool:
     """Whether reads of these objects by flambeau's own code need no note."""
     return any(
-        is_own(cls) and not naming.module_of(cls).startswith(_SCHEDULERS) for cls in kind.__mro__
+        is_own(cls) and not naming.module_of(cls).startswith(_READING) for cls in kind.__mro__
     )
 
 

@@ -137,3 +137,19 @@ def test_what_a_property_keeps_is_put_back_by_a_call_that_fails():
     assert counting.number == 0
     flambeau.compile(function, fullgraph=False)(flambeau.ones(2))
     assert counting.number == 1
+
+
+def test_a_parameter_of_a_distribution_that_is_replaced_is_seen():
+    prior = flambeau.distributions.Normal(flambeau.zeros(2), flambeau.ones(2))
+
+    def density(x):
+        return prior.log_prob(x).sum() + prior.loc.sum() + prior.stddev.sum()
+
+    run, x = flambeau.compile(density), flambeau.ones(2)
+    for _ in range(2):
+        assert flambeau.allclose(run(x), density(x))
+        prior.loc = flambeau.ones(2) * 3
+    prior.loc.add_(1)
+    assert flambeau.allclose(run(x), density(x))
+    prior.scale = flambeau.ones(2) * 2
+    assert flambeau.allclose(run(x), density(x))

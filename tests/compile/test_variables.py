@@ -1,6 +1,7 @@
 """Context variables that a compiled function sets are set at each call, and by no trace."""
 
 import contextvars
+import threading
 
 import pytest
 
@@ -54,3 +55,19 @@ def test_a_trace_that_fails_sets_nothing(variable):
     with pytest.raises(CompileError):
         run(X)
     assert variable.get("unset") == "unset"
+
+
+def test_each_thread_has_its_own_attributes():
+    local, found = threading.local(), []
+    local.scale = 2.0
+    run = flambeau.compile(lambda x: x * getattr(local, "scale", 10.0))
+    assert run(flambeau.ones(())).item() == 2
+    thread = threading.Thread(target=lambda: found.append(run(flambeau.ones(())).item()))
+    thread.start()
+    thread.join()
+    assert found == [10]
+    assert run(flambeau.ones(())).item() == 2
+    del local.scale
+    assert run(flambeau.ones(())).item() == 10
+    local.scale = 3.0
+    assert run(flambeau.ones(())).item() == 3
