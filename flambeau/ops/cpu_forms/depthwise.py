@@ -8,6 +8,7 @@ mirrored filters; and the gradient of the filters is one loop for each place.
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -19,6 +20,9 @@ from flambeau.ops.cpu_forms.trilinear import trilinear
 from flambeau.ops.neural.taps import taps
 
 Numbers = tuple[int, ...]
+
+# The gradient of filters with more taps than this is a loop.
+_COMPILED_TAPS = 25
 
 
 class Geometry(NamedTuple):
@@ -76,10 +80,39 @@ def _filter_gradient(cotangent: Any, input: Any, geometry: Geometry) -> Any:
     # Along a dimension that is not the last, so that neighbours are summed side by side.
     axis = cotangent.ndim - 2 if cotangent.ndim > 3 else 0
     input = lax.optimization_barrier(input)
-    sums = jnp.stack([fused_sum(shifted * cotangent, axis) for shifted in geometry.taps(input)])
+
+    def sums_of(input: Any, part: Geometry) -> Any:
+        return jnp.stack([fused_sum(shifted * cotangent, axis) for shifted in part.taps(input)])
+
+    sums = _along_the_longest(sums_of, input, geometry)
     channels = 2 if axis > 0 else 1
     others = tuple(each for each in range(1, sums.ndim) if each != channels)
     return jnp.sum(sums, others).T.reshape(geometry.right)
+
+
+def _along_the_longest(sums_of: Any, input: Any, geometry: Geometry) -> Any:
+    """The sums for all taps; with many taps, in a loop along the longest side of the filter.
+
+    XLA compiles each tap for a tenth of a second, and may compute the cotangent anew for each.
+    """
+    kernel = geometry.right[1:]
+    if math.prod(kernel) <= _COMPILED_TAPS:
+        return sums_of(input, geometry)
+    size = max(kernel)
+    side = kernel.index(size)
+    reach = (geometry.counts[side] - 1) * geometry.stride[side] + 1
+    line = geometry._replace(
+        right=(geometry.right[0], *(1 if each == side else k for each, k in enumerate(kernel)))
+    )
+
+    def of_line(start: Any) -> Any:
+        return sums_of(lax.dynamic_slice_in_dim(input, start, reach, side + 2), line)
+
+    starts = geometry.dilation[side] * np.arange(size, dtype=np.int32)
+    found = lax.map(of_line, jnp.asarray(starts))
+    # As the taps count: the longest side in its place among the others.
+    shape = (size, *line.right[1:], *found.shape[2:])
+    return jnp.moveaxis(found.reshape(shape), 0, side).reshape(-1, *found.shape[2:])
 
 
 depthwise: Any = trilinear("depthwise", _output, _output, _input_gradient, _filter_gradient)

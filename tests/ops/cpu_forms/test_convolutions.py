@@ -46,6 +46,10 @@ CONVOLUTIONS = {
     "long strides": ((2, 1, 165), (20, 1, 45), (41,), [(0, 0)], (1,), 1),
     "as long as half of the rows": ((2, 1, 80), (40, 1, 40), (1,), [(2, 0)], (1,), 1),
     "long and dilated": ((2, 1, 120), (40, 1, 40), (2,), [(0, 1)], (2,), 1),
+    "many taps, a group for each channel": (
+        (2, 3, 11, 13), (3, 1, 4, 7), (2, 1), [(3, 2), (3, 3)], (1, 2), 3,
+    ),
+    "one row of taps for each channel": ((2, 4, 70), (4, 1, 30), (2,), [(9, 8)], (1,), 4),
     "long, a group for each channel": ((2, 12, 90), (24, 1, 70), (2,), [(9, 8)], (1,), 12),
     "long, many groups": ((2, 18, 24, 9), (18, 2, 9, 8), (1, 1), [(4, 4), (4, 3)], (1, 1), 9),
     "a deep window": (
