@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import mmap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -75,13 +76,23 @@ def carefully(call: Callable[..., Any], arguments: Sequence[Any], claimed: Need)
 def claim_to_load() -> None:
     """Have the memory to load a program, where memory is limited."""
     if limited:
-        claim((_TO_LOAD,))
+        _claim_maps(_TO_LOAD)
 
 
 def claim_to_compile() -> None:
     """Have the memory to compile a program, where memory is limited."""
     if limited:
-        claim((_TO_COMPILE,))
+        _claim_maps(_TO_COMPILE)
+
+
+def _claim_maps(size: int) -> None:
+    # Programs lie in maps of their own, and not in what the C library has kept.
+    if resource is None:
+        return
+    try:
+        mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    except OSError:
+        raise MemoryError(f"Out of memory allocating {size} bytes for a program's code") from None
 
 
 def claim(need: Need) -> None:

@@ -119,3 +119,9 @@ def test_a_program_beyond_the_memory_of_the_machine_may_lack_it(monkeypatch):
     assert not headroom.may_lack((100, 100))
     assert not headroom.may_lack(())
     assert headroom.may_lack((100, 2**60))
+
+
+def test_without_memory_for_its_code_no_program_is_loaded(monkeypatch, scarce):
+    monkeypatch.setattr(headroom, "_TO_LOAD", 2**60)
+    with pytest.raises(OutOfMemoryError, match="a program's code"):
+        programs.compiled(lambda x: x + 4, "add_four")(jnp.ones(3))
