@@ -142,7 +142,8 @@ class ReadsByName(Discovery):
         self.looks_into_script = self.looks_into_script or is_script
 
     def _find_builtin(self, name: str) -> None:
-        self._note_and_discover(Outside(vars(builtins), name))
+        if name != "__import__":  # `interception` replaces it during the trace.
+            self._note_and_discover(Outside(vars(builtins), name))
 
     def _expect_names(self) -> None:
         if not self._computes_names:

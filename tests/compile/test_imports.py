@@ -68,6 +68,13 @@ def test_names_are_imported_too(module):
     assert step(X).tolist() == [5.0, 6.0, 7.0]
 
 
+def test_the_function_behind_an_import_is_no_global_that_changes():
+    run = flambeau.compile(lambda x: x * __import__("math").pi)
+    run(X)
+    run(X)
+    assert run.program_count == 1
+
+
 def test_an_import_that_fails_may_be_caught():
     def step(x):
         try:

@@ -172,7 +172,8 @@ def _outcome(situation: Situation, compiled: bool, fullgraph: bool = True) -> Ou
         exec(compile(source, file, "exec"), vars(module))
         run = module.target
         if compiled:
-            run = flambeau.compile(module.target, fullgraph=fullgraph)
+            options = {} if fullgraph else {"fullgraph": False}
+            run = flambeau.compile(module.target, **options)
         for i, step in enumerate(_STEPS):
             with warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("always")
