@@ -93,7 +93,7 @@ def _filter_gradient(cotangent: Any, input: Any, geometry: Geometry) -> Any:
 def _along_the_longest(sums_of: Any, input: Any, geometry: Geometry) -> Any:
     """The sums for all taps; with many taps, in a loop along the longest side of the filter.
 
-    XLA compiles each tap for a tenth of a second, and may compute the cotangent anew for each.
+    XLA compiles each tap for a tenth of a second, and may compute the cotangent again for each.
     """
     kernel = geometry.right[1:]
     if math.prod(kernel) <= _COMPILED_TAPS:
