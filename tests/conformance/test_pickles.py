@@ -86,7 +86,8 @@ def show(name, x):
         numbers = [round(float(each.detach().sum()), 5) for each in x.parameters()]
         found = x(INPUTS[name]) if name in INPUTS else 0
         found = found[0] if isinstance(found, tuple) else found
-        total = round(float(found.sum()), 4) if name in INPUTS else 0
+        # A sum that is zero but for rounding may have either sign.
+        total = round(float(found.sum()), 4) + 0.0 if name in INPUTS else 0
         return type(x), str(x), x.training, numbers, total
     if isinstance(x, torch.Tensor):
         shown = None if x.is_meta else (x.to_dense() if x.is_sparse else x).tolist()
