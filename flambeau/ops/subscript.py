@@ -193,7 +193,10 @@ class _Reader:
             self.indices[len(self.sizes)] = item.reshape(1)
             self._insert()
         else:
-            self._select(inside(item, self.shape[self.dim], wraps=True), computed=True)
+            size = self.shape[self.dim]
+            if not size:
+                raise IndexError(f"an index is out of bounds for dimension {self.dim} with size 0")
+            self._select(inside(item, size, wraps=True), computed=True)
 
     def _insert(self) -> None:
         self.sizes.append(1)

@@ -311,6 +311,11 @@ def test_pivots_lengths_and_repeats_out_of_range_make_results_nan() -> None:
         assert compiled(bad).isnan().all()
 
 
+def test_a_number_that_indexes_nothing_is_an_error_in_compiled_functions_too() -> None:
+    with pytest.raises(IndexError, match="size 0"):
+        flambeau.compile(lambda x, i: x[i])(flambeau.zeros(0, 2), flambeau.tensor(0))
+
+
 def test_unpooling_leaves_out_positions_out_of_range() -> None:
     x = _source()[:1, :2]
     unpooled = flambeau.compile(_with_gradient(lambda x, i: F.max_unpool1d(x, i, 2)))
