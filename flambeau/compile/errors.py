@@ -69,7 +69,7 @@ def user_line(trace: TracebackType | None, otherwise: str | None = None) -> str:
         if not frame.filename.startswith((*OWN_FOLDERS, "<frozen")):
             code = f": {frame.line}" if frame.line else ""
             return f"{frame.filename}, line {frame.lineno}, in {frame.name}{code}"
-    return otherwise or "in the compiled function"
+    return "in the compiled function" if otherwise is None else otherwise
 
 
 def explain(error: Exception, may_try_again: bool = True) -> CompileError:
@@ -97,6 +97,17 @@ def explain(error: Exception, may_try_again: bool = True) -> CompileError:
     if isinstance(explained, UnansweredError):
         explained.is_count = isinstance(error, AskedCountError)
     return explained
+
+
+def without_frames(error: Exception) -> Exception:
+    """``error`` without references to the tensors of a trace; a note tells the user's line."""
+    if line := user_line(error.__traceback__, ""):
+        error.add_note(f"in a compiled function: {line}")
+    cause: BaseException | None = error
+    while cause is not None:
+        cause.__traceback__ = None
+        cause = cause.__cause__ or cause.__context__
+    return error
 
 
 def interrupt_in(error: BaseException) -> BaseException | None:

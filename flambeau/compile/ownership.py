@@ -27,8 +27,8 @@ STANDARD = tuple(
     {os.path.join(each, "") for each in (sysconfig.get_path("stdlib"), Path(os.__file__).parent)}
 )
 _LIBRARIES = (*OWN_FOLDERS, *STANDARD, *_PACKAGES, "<frozen")
-# Packages that compiled functions are built on, without settings of the user's.
-_MACHINERY = ("absl", "chex", "flambeau", "jax", "jaxlib", "ml_dtypes", "numpy", "optax", "scipy")
+#: Packages that compiled functions are built on, without settings of the user's.
+MACHINERY = ("absl", "chex", "flambeau", "jax", "jaxlib", "ml_dtypes", "numpy", "optax", "scipy")
 _LAYERS = os.path.join(OWN_FOLDERS[0], "nn", "")
 # The flag of classes that can be changed; Python's own cannot.
 _HEAP = 1 << 9
@@ -44,13 +44,13 @@ def is_of_user_or_layers(file: str) -> bool:
 def is_of_package(file: str) -> bool:
     """Whether code in a file belongs to an installed package that may have settings."""
     folder = next((each for each in _PACKAGES if file.startswith(each)), None)
-    return folder is not None and file[len(folder) :].partition(os.sep)[0] not in _MACHINERY
+    return folder is not None and file[len(folder) :].partition(os.sep)[0] not in MACHINERY
 
 
 def is_of_machinery(code: CodeType, namespace: dict[str, Any]) -> bool:
     """Whether code without a file, such as a dataclass's method, belongs to JAX or flambeau."""
     home = str(namespace.get("__name__", "")).partition(".")[0]
-    return code.co_filename == "<string>" and home in _MACHINERY
+    return code.co_filename == "<string>" and home in MACHINERY
 
 
 def is_of_library(code: CodeType) -> bool:

@@ -19,6 +19,7 @@ from flambeau.compile.effects import Effects
 from flambeau.compile.errors import CompileError, UnansweredError
 from flambeau.compile.explaining import Origin, source_of
 from flambeau.compile.guard import Guard
+from flambeau.compile.leftovers import let_go
 from flambeau.compile.passing import Arrival, PassedGradients, Source
 from flambeau.compile.recomputation import expanded
 from flambeau.compile.recording import Recording
@@ -73,9 +74,6 @@ class Program:
         effects = Effects(recording, slot_of, read, unset, self.gradients, self.places)
         self.look, self.write, self.changes = effects.look, effects.write, effects.changes
         self.page = recording.page
-        trace.release()
-        # The arguments of the traced call would live as long as the program.
-        recording.joined.leaves.clear()
         #: Whether the fast path may run it: it looks up nothing but the arrays of its arguments.
         self.is_simple = not (
             any(isinstance(each, Where) for each in recording.writes)
@@ -83,6 +81,11 @@ class Program:
             or self.checks.facts
             or self.checks.joined.owners
         )
+        # The arguments of the traced call would live as long as the program.
+        recording.joined.leaves.clear()
+        settle = let_go(recording, closed)
+        del recording, trace, effects, slot_of
+        settle()
 
     def _bind(self, recording: Recording, closed: Any, slot_of: dict[Cell, Where]) -> None:
         """Match the jaxpr's constants to the Cells that they were read from, and compile it."""
@@ -282,6 +285,9 @@ def _record(
         if owners.items() <= joined.owners.items():
             return recording, closed
         joined = Joined(leaves, owners, recording.trace.tensors)
+        settle = let_go(recording, closed)
+        del recording
+        settle()
 
 
 def _as_written(

@@ -177,10 +177,13 @@ class Reads(ReadsByName):
         self._note(Outside(cls, None, ("forward",)))
         self._know_kind(cls)
         self._note_way_in(cls)
-        if self.knows(module):
+        is_known = self.knows(module)
+        if is_known:
             self.discover(module.forward)
-        for registry in vars(module).values():
-            if hasattr(type(registry), "announces_changes"):
+        for name, registry in vars(module).items():
+            # The children of a module that the function has created are its own too.
+            is_of_outside = is_known or name != "_modules"
+            if is_of_outside and hasattr(type(registry), "announces_changes"):
                 for hook in registry.values():
                     self.discover(hook)
 

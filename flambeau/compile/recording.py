@@ -15,6 +15,7 @@ from flambeau.compile.containers import Watch, leaves_in, name_of
 from flambeau.compile.contents import KINDS, is_empty
 from flambeau.compile.hidden import hidden_objects
 from flambeau.compile.keeping import Keeping, Origin, Writer, counters_in
+from flambeau.compile.leftovers import Leftovers
 from flambeau.compile.members import notice_attributes, stop_noticing_attributes
 from flambeau.compile.passing import trace_backward
 from flambeau.compile.places import Member, Outside, Returned, Variable
@@ -139,6 +140,7 @@ class Recording(Results):
         self._restore()
 
     def _run(self, *tracers: Any) -> list[Any]:
+        self.leftovers = Leftovers()
         stand_ins = self._make_stand_ins(tracers)
         args, kwargs = arguments.unflatten(self.structure, stand_ins)
         before = settings.now()
@@ -253,7 +255,7 @@ class Recording(Results):
         except errors.VALUE_ERRORS as error:
             self.passing.refusal = errors.explain(error)
         except Exception as error:  # noqa: BLE001 (raised when the gradient is asked for)
-            self.passing.refusal = error
+            self.passing.refusal = errors.without_frames(error)
         else:
             arrivals = [each for each in arrivals if self._is_known(each.tensor)]
             self.passing.arrivals = arrivals

@@ -96,7 +96,7 @@ class _Evaluation:
         if equation.primitive is _placeholder():
             return [self.cotangents.setdefault(equation.params["number"], _Later())]
         if all(type(each) is not _Later for each in operands):
-            results = _bind(equation, operands)
+            results = bind(equation, operands)
             known = [*map(self.in_steps, operands)]
             if not equation.effects and not any(isinstance(each, Tracer) for each in known):
                 # The backward computes a constant again instead of keeping it.
@@ -121,7 +121,7 @@ class _Evaluation:
         return self._constants.get(id(value), (value, value))[1]
 
 
-def _bind(equation: Any, operands: list[Any]) -> Sequence[Any]:
+def bind(equation: Any, operands: list[Any]) -> Sequence[Any]:
     """The results of one operation."""
     parameters = equation.primitive.get_bind_params(equation.params)
     with equation.ctx.manager:
@@ -214,7 +214,7 @@ class Split:
             return values[operand] if type(operand) is _Later else operand
 
         for equation, operands, results in self._steps:
-            values.update(zip(results, _bind(equation, [*map(value_of, operands)]), strict=True))
+            values.update(zip(results, bind(equation, [*map(value_of, operands)]), strict=True))
         return tuple(map(value_of, self._gradients))
 
     def _run(self, evaluation: _Evaluation, inputs: Sequence[Any]) -> list[Any]:

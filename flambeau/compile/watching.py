@@ -15,6 +15,7 @@ from flambeau.compile.contents import KINDS
 from flambeau.compile.devices import Devices
 from flambeau.compile.discovery import MANY
 from flambeau.compile.guard import ModuleSnapshot, OutsideSnapshot
+from flambeau.compile.leftovers import empty_caches
 from flambeau.compile.members import MemberSnapshot
 from flambeau.compile.ownership import is_own
 from flambeau.compile.places import Member, Outside, Returned
@@ -203,8 +204,13 @@ class WatchingTrace(Trace):
         self.reads_outside.settle()
         names = self.reads_outside.names_in_modules()
         for key, snapshot in [*self.snapshots.items()]:
-            # A changed module that was not reached from outside was created inside.
-            if not self.reads_outside.knows(snapshot.module) and snapshot.changed():
+            # A module that was not reached from outside, and changed or has new tensors, was
+            # created inside.
+            is_new = snapshot.changed() or any(
+                isinstance(each, Tensor) and not self.is_outside(each)
+                for each in snapshot.values.values()
+            )
+            if is_new and not self.reads_outside.knows(snapshot.module):
                 del self.snapshots[key]
             elif key in names:
                 snapshot.restrict(names[key])
@@ -335,6 +341,7 @@ class WatchingTrace(Trace):
         self.log.restore()
         self.before.put_all_back()
         self.chance.put_back()
+        empty_caches()
 
     def all_snapshots(self) -> list[ModuleSnapshot]:
         """The snapshots of all entered modules."""

@@ -66,8 +66,12 @@ REPLACEMENTS: dict[str, tuple[str, str]] = {
         "`jax.extend.core`, which `core/jax_core.py` imports then",
     ),
     "jax._src.core.trace_ctx": (
-        "JAX's running transformation, which is put back after an interrupt while it ended",
-        "nothing: JAX would go on tracing after such an interrupt, one in some thousand",
+        "JAX's running transformation, to put it back after an interrupt and to find its tensors",
+        "nothing: JAX goes on tracing after one such interrupt in a thousand; caches keep tracers",
+    ),
+    "jax._src.interpreters.partial_eval.DynamicJaxprTracer.val": (
+        "the variable of a tracer in its jaxpr, to compute constants that outlive a trace",
+        "a `CompileError` where a compiled function leaves such constants in a cache",
     ),
     "jaxlib.mlir.ir": (
         "`Context`, `Location`, `InsertionPoint`: those that an interrupt has left entered",
@@ -194,6 +198,19 @@ def keep_transformations() -> Callable[[], None]:
         set_axis_env(axis_env)
 
     return put_back
+
+
+def running_trace() -> Any:
+    """The transformation of JAX that is running; ``None`` if JAX hides it."""
+    return getattr(_trace_ctx, "trace", None)
+
+
+def variable_of(tracer: Any) -> Any:
+    """The variable, or the literal, that a tracer stands for; ``None`` if JAX hides it."""
+    try:
+        return tracer.val
+    except AttributeError:
+        return None
 
 
 def leave_mlir() -> Callable[[], None]:

@@ -7,20 +7,30 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell
+
+# Values that are no arrays of JAX's, and no objects by which JAX marks leaves.
+_PLAIN: tuple[type, ...] = (
+    tuple, list, dict, str, bool, int, float, complex, type(None), type, np.dtype, np.ndarray,
+    np.generic,
+)  # fmt: skip
 
 
 def register(cls: type[Any]) -> None:
     """Make the tensors of class ``cls`` nodes of JAX's trees, each with its array as only child.
 
     A tensor that is put together again is a leaf of the tape, and requires grad if it was a leaf
-    that did.
+    that did. A shape, a number or a NumPy array that a function gives for its array, as in
+    ``jax.tree.map(lambda a: a.shape, parameters)``, takes its place in the tree.
     """
 
     def unflatten(requires_grad: bool, children: Any) -> Any:
         (array,) = children
+        if isinstance(array, _PLAIN):
+            return array
         tensor = handle_on(Cell(array), cls)
         if requires_grad:
             tensor._requires_grad = True

@@ -245,7 +245,7 @@ class AccumulateGrad(Node):
     def converted(self, cotangent: Any) -> Any:
         """A cotangent in the dtype that the leaf's gradient is to have."""
         variable, trace = self.variable, modes.trace
-        if trace is not None:
+        if trace is not None and trace.is_outside(variable):
             trace.watch(variable, lambda: variable._grad_dtype, "grad_dtype")
         wanted = variable._grad_dtype
         if wanted is SAME_DTYPE or cotangent is None:

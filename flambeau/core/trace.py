@@ -203,10 +203,6 @@ class Trace(Block):
         is_known = isinstance(array, Tracer) or cell not in self.reads
         return array if is_known else jnp.array(array, copy=True)
 
-    def release(self) -> None:
-        """Let go of the arrays that were read, so that the program may overwrite them."""
-        self.reads = dict.fromkeys(self.reads)
-
     def _make_own(self, cell: Cell, array: Any) -> Any:
         # Two Cells may hold the same array (a clone does); the program must tell them apart.
         with jax.ensure_compile_time_eval():

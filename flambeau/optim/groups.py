@@ -219,8 +219,8 @@ class ParameterState(_AnnouncedDict):
 
     def _before_change(self) -> None:
         # A program that is traced then makes the change at each call.
-        if modes.trace is not None:
-            modes.trace.touch(self)
+        if self.structure.trace is not None:
+            self.structure.trace.touch(self)
 
     def __setitem__(self, name: Any, value: Any) -> None:
         is_traced = isinstance(value, Tensor) and isinstance(value._cell.array, Tracer)

@@ -5,7 +5,6 @@ import random
 import types
 import warnings
 
-import jax
 import numpy as np
 import pytest
 

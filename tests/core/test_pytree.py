@@ -84,3 +84,13 @@ def test_shapes_can_be_evaluated():
 def test_a_tensor_on_the_meta_device_is_its_own_shape():
     (leaf,) = jax.tree.leaves(flambeau.ones(2, device="meta"))
     assert leaf.dtype == jnp.float32
+
+
+def test_plain_values_take_the_place_of_tensors():
+    state = dict(nn.Linear(2, 1).state_dict())
+    shapes = {"weight": (1, 2), "bias": (1,)}
+    assert jax.tree.map(lambda array: array.shape, state) == shapes
+    assert jax.tree.map(lambda array: array.ndim, state) == {"weight": 2, "bias": 1}
+    assert type(jax.device_get(state)["weight"]) is np.ndarray
+    run = flambeau.compile(lambda x: (jax.tree.map(lambda array: array.shape, state), x * 2))
+    assert run(flambeau.ones(2))[0] == shapes

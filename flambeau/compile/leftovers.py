@@ -1,0 +1,201 @@
+"""Tensors of a trace that outlive it, for example in a cache.
+
+Each call of a program creates the tensors that the function returns or stores. A tensor of the
+trace that is kept in another way, such as by `functools.lru_cache`, would never have a value. If it
+depends on no input, as a mask does, it gets its value; otherwise the trace is refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType, GeneratorType
+from typing import Any
+
+import jax
+from jax.core import Tracer
+
+from flambeau.compile.errors import CompileError
+from flambeau.compile.ownership import MACHINERY, is_own, state_of
+from flambeau.compile.reaching import reaches_trace
+from flambeau.compile.split import bind
+from flambeau.core import jax_private, naming
+from flambeau.core.cell import Cell
+from flambeau.core.jax_core import jax_core
+from flambeau.core.tensor import Tensor
+
+_CACHED = type(functools.lru_cache(lambda: None))
+# Look for a holder with a name at most this many references away.
+_FAR = 5
+# The modules of objects that a program consists of.
+_OF_PROGRAMS = ("flambeau.compile", "flambeau.core.identity")
+
+
+class Leftovers:
+    """The tensors that one trace of JAX leaves; made while it runs."""
+
+    def __init__(self) -> None:
+        trace = jax_private.running_trace()
+        self._trace: Callable[[], Any] = (lambda: None) if trace is None else weakref.ref(trace)
+
+    def settle(self, closed: Any, read: set[int]) -> None:
+        """Give the tensors their values, after everything else of the trace was released.
+
+        Args:
+            closed: The jaxpr of the trace.
+            read: The ids of those of its constants that are inputs of the program.
+
+        Raises:
+            CompileError: A tensor depends on the inputs of the program.
+        """
+        if self._trace() is None:
+            return
+        # Only references from elsewhere count, not those of garbage.
+        gc.collect()
+        if self._trace() is None:
+            return
+        constants = _Constants(closed, read)
+        cells, place = self._cells(), ""
+        while cells and not place:
+            # Taken out, so that the list does not count as a holder.
+            cell = cells.pop()
+            place = "" if _settled(cell, constants) else _place_of(cell)
+        if place:
+            empty_caches()
+            raise CompileError(
+                f"the compiled function leaves a tensor in {place}, where no later call replaces "
+                "it; return the tensor, set it as an attribute, or call the function that keeps "
+                "it once before"
+            )
+
+    def _cells(self) -> list[Cell]:
+        """The Cells that hold tracers of the trace."""
+        tracers = [each for each in gc.get_referrers(self._trace()) if isinstance(each, Tracer)]
+        holders = gc.get_referrers(*tracers) if tracers else []
+        return [each for each in holders if type(each) is Cell]
+
+
+def let_go(recording: Any, closed: Any) -> Callable[[], None]:
+    """Release a finished trace; return a function that settles its tensors elsewhere.
+
+    Args:
+        recording: The trace.
+        closed: Its jaxpr.
+    """
+    trace = recording.trace
+    read = {*map(id, trace.reads.values())}
+    settle = functools.partial(recording.leftovers.settle, closed, read)
+    for each in (trace.facts, trace, recording):
+        vars(each).clear()
+    return settle
+
+
+def empty_caches() -> None:
+    """Empty the caches of `functools` that hold a tensor of a trace, which has ended."""
+    for cache in gc.get_referrers(_CACHED):
+        if type(cache) is not _CACHED or not cache.cache_info().currsize:
+            continue
+        home = str(getattr(cache.__wrapped__, "__module__", "")).partition(".")[0]
+        if home not in MACHINERY and reaches_trace(cache, lambda _: False):
+            cache.cache_clear()
+
+
+class _Constants:
+    """The values of a jaxpr that depend on none of its inputs."""
+
+    def __init__(self, closed: Any, read: set[int]) -> None:
+        self._equations: Sequence[Any] = closed.jaxpr.eqns
+        constants = zip(closed.jaxpr.constvars, closed.consts, strict=True)
+        self._known: dict[Any, Any] = {var: e for var, e in constants if id(e) not in read}
+        self._source = {var: i for i, e in enumerate(self._equations) for var in e.outvars}
+
+    def of(self, tracer: Any) -> Any:
+        """The value of a tracer; ``None`` if it depends on an input."""
+        variable = jax_private.variable_of(tracer)
+        needed: set[int] = set()
+        waiting = [variable]
+        while waiting:
+            atom = waiting.pop()
+            source = self._source.get(atom) if isinstance(atom, jax_core().Var) else None
+            if source is None:
+                if not (isinstance(atom, jax_core().Literal) or self._is_known(atom)):
+                    return None
+            elif source not in needed:
+                if self._equations[source].effects:
+                    return None
+                needed.add(source)
+                waiting += self._equations[source].invars
+        with jax.ensure_compile_time_eval():
+            for i in sorted(needed):
+                equation = self._equations[i]
+                if not self._is_known(equation.outvars[0]):
+                    results = bind(equation, [*map(self._value, equation.invars)])
+                    self._known.update(zip(equation.outvars, results, strict=True))
+        return jax.numpy.asarray(self._value(variable))
+
+    def _is_known(self, atom: Any) -> bool:
+        return isinstance(atom, jax_core().Var) and atom in self._known
+
+    def _value(self, atom: Any) -> Any:
+        return atom.val if isinstance(atom, jax_core().Literal) else self._known[atom]
+
+
+def _settled(cell: Cell, constants: _Constants) -> bool:
+    """Put the value of a Cell into it; return whether its tensors are whole then."""
+    for tensor in gc.get_referrers(cell):
+        if isinstance(tensor, Tensor):
+            view = tensor._view
+            if tensor._grad_fn is not None or (view and isinstance(view.starts, Tracer)):
+                return False
+    value = constants.of(cell.array)
+    if value is not None:
+        cell.array = value
+    return value is not None
+
+
+def _place_of(cell: Cell) -> str:
+    """The name of the place that keeps a Cell alive; "" if only the program itself does."""
+    running, kind = {*map(id, _stack())}, ""
+    near: list[Any] = [cell]
+    for _ in range(_FAR):
+        own, held = {id(near), *running}, {*map(id, near)}
+        near = [e for e in gc.get_referrers(*near) if id(e) not in own and not _is_of_program(e)]
+        if not near:
+            return ""
+        for each in near:
+            if name := _name_of(each, held):
+                return name
+            if not (kind or isinstance(each, Tensor)):
+                kind = f"an object of class {type(each).__name__}"
+    return kind
+
+
+def _is_of_program(holder: Any) -> bool:
+    return naming.module_of(type(holder)).startswith(_OF_PROGRAMS)
+
+
+def _stack() -> Iterator[FrameType]:
+    """The frames of the code that is running."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _name_of(holder: Any, held: set[int]) -> str:
+    """The name of the place in ``holder`` of an object whose id is in ``held``; "" without one."""
+    if type(holder) is _CACHED:
+        return f"the cache of {holder.__name__}()"
+    if isinstance(holder, GeneratorType):
+        return f"the generator {holder.__name__}()"
+    if isinstance(holder, FrameType):
+        return f"a variable of {holder.f_code.co_name}(), such as through an exception"
+    if type(holder) is dict:
+        key = next((key for key, value in holder.items() if id(value) in held), None)
+        for owner in gc.get_referrers(holder):
+            if state_of(owner) is holder and not is_own(type(owner)):
+                return f"{getattr(owner, '__name__', type(owner).__name__)}.{key}"
+    return ""

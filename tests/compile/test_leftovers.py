@@ -1,0 +1,162 @@
+"""Tensors of a trace that are kept elsewhere: constants get their values, others are refused."""
+
+import functools
+import gc
+import sys
+
+import pytest
+
+import flambeau
+from flambeau.compile import CompileError
+from flambeau.compile.errors import CompileWarning
+
+W = flambeau.ones(3)
+SHAPES = ((1, 3), (3, 3), (1, 4), (1, 3))
+
+
+def dead_tensors():
+    gc.collect()
+    tensors = [each for each in gc.get_objects() if isinstance(each, flambeau.Tensor)]
+    return [each for each in tensors if not isinstance(each._cell.array, type(W._cell.array))]
+
+
+@functools.lru_cache
+def mask(size):
+    return flambeau.full((size, size), float("-inf")).triu(1)
+
+
+@functools.cache
+def rotary(size):
+    angles = flambeau.arange(size).float()
+    return {"cos": angles.cos(), "others": (angles.sin(), angles[1:3])}
+
+
+class Cached:
+    @functools.lru_cache  # noqa: B019 (such methods are the subject)
+    def positions(self, size):
+        return flambeau.arange(size).float()
+
+    @functools.cached_property
+    def scale(self):
+        return flambeau.ones(1) * 3
+
+
+CACHED = Cached()
+
+
+def masked(x):
+    return (x + mask(x.shape[-1])).softmax(-1)
+
+
+def rotated(x):
+    found = rotary(x.shape[-1])
+    return x * found["cos"] + found["others"][0] * found["others"][1].sum()
+
+
+def positioned(x):
+    return x * CACHED.scale + CACHED.positions(x.shape[-1])
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_cached():
+    for each in (mask, rotary, Cached.positions, of_a_weight, drawn):
+        each.cache_clear()
+
+
+@pytest.mark.filterwarnings("ignore:.*had cached before")
+@pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.parametrize("function", [masked, rotated, positioned])
+def test_constants_in_a_cache_have_their_values(function, fullgraph):
+    run = flambeau.compile(function, fullgraph=fullgraph)
+    found = [run(flambeau.ones(*shape) * 2) for shape in SHAPES]
+    # With the tensors that the traces have left.
+    again = [function(flambeau.ones(*shape) * 2) for shape in SHAPES]
+    for each in (mask, rotary, Cached.positions):
+        each.cache_clear()
+    expected = [function(flambeau.ones(*shape) * 2) for shape in SHAPES]
+    for one, other, eager in zip(found, again, expected, strict=True):
+        assert flambeau.allclose(one, eager)
+        assert flambeau.equal(other, eager)
+    assert not dead_tensors()
+
+
+@functools.lru_cache
+def of_a_weight():
+    return W * 2
+
+
+@functools.lru_cache
+def drawn():
+    return flambeau.rand(3)
+
+
+def weighted(x):
+    return x + of_a_weight()
+
+
+def noisy(x):
+    return x + drawn()
+
+
+def interrupted(x):
+    product = x * W
+    try:
+        raise ValueError("caught")
+    except ValueError as error:
+        sys.last_error = error
+    return product
+
+
+@pytest.mark.parametrize(
+    ("function", "place"),
+    [
+        (weighted, r"the cache of of_a_weight\(\)"),
+        (noisy, r"the cache of drawn\(\)"),
+        (interrupted, r"a variable of interrupted\(\)"),
+    ],
+)
+def test_other_tensors_are_refused_and_no_cache_keeps_them(function, place):
+    with pytest.raises(CompileError, match=f"leaves a tensor in {place}"):
+        flambeau.compile(function)(flambeau.ones(3))
+    sys.last_error = None
+    assert not dead_tensors()
+    run = flambeau.compile(function, fullgraph=False)
+    with pytest.warns(CompileWarning, match=place):
+        first = run(flambeau.ones(3))
+    assert flambeau.equal(run(flambeau.ones(3)), first)
+    assert flambeau.equal(function(flambeau.ones(3)), first)
+    assert run.program_count == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*had cached before")
+def test_a_trace_that_fails_empties_the_caches_that_it_has_filled():
+    def function(x):
+        total = masked(x)
+        return total * 2 if total.sum() > 0 else total
+
+    with pytest.raises(CompileError, match="value of a tensor"):
+        flambeau.compile(function)(flambeau.ones(3, 3))
+    assert mask.cache_info().currsize == 0
+    run = flambeau.compile(function, fullgraph=False)
+    expected = function(flambeau.ones(3, 3))
+    mask.cache_clear()
+    for _ in range(3):
+        assert flambeau.allclose(run(flambeau.ones(3, 3)), expected)
+    assert run.program_count == 1
+    assert not dead_tensors()
+
+
+def test_an_error_in_a_backward_outside_keeps_no_tensors():
+    def hook(grad):
+        raise KeyError("of the hook")
+
+    def function(x):
+        product = x * 2
+        product.register_hook(hook)
+        return product.sum()
+
+    loss = flambeau.compile(function)(flambeau.ones(2, requires_grad=True))
+    assert loss.item() == 4
+    assert not dead_tensors()
+    with pytest.raises(KeyError, match="of the hook"):
+        loss.backward()
