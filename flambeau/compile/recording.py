@@ -269,11 +269,8 @@ class Recording(Results):
 
     def _written(self) -> tuple[Any, ...]:
         trace = self.trace
-        others = trace.flags, trace.exchanged, trace.switched
-        return (
-            _by_identity(trace.values), _by_identity(trace.grads), trace.log.count(),
-            *map(len, others),
-        )  # fmt: skip
+        counts = map(len, (trace.flags, trace.exchanged, trace.switched))
+        return _by_identity(trace.values), _by_identity(trace.grads), trace.log.count(), *counts
 
     def _put_back_after_backward(self) -> bool:
         """Watch the values that backward has read, and restore those that it has set, if any."""

@@ -5,6 +5,7 @@ import random
 import types
 import warnings
 
+import jax
 import numpy as np
 import pytest
 
