@@ -12,7 +12,7 @@ import gc
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from types import FrameType, GeneratorType
+from types import CellType, FrameType, FunctionType, GeneratorType
 from typing import Any
 
 import jax
@@ -21,6 +21,7 @@ from jax.core import Tracer
 from flambeau.compile.errors import CompileError
 from flambeau.compile.ownership import MACHINERY, is_own, state_of
 from flambeau.compile.reaching import reaches_trace
+from flambeau.compile.source import FILE
 from flambeau.compile.split import bind
 from flambeau.core import jax_private, naming
 from flambeau.core.cell import Cell
@@ -174,7 +175,16 @@ def _place_of(cell: Cell) -> str:
 
 
 def _is_of_program(holder: Any) -> bool:
+    if isinstance(holder, CellType):
+        # A variable of the function that is made of the program's lines.
+        closures = gc.get_referrers(*filter(_is_tuple, gc.get_referrers(holder)))
+        functions = (each for each in closures if isinstance(each, FunctionType))
+        return any(each.__code__.co_filename == FILE for each in functions)
     return naming.module_of(type(holder)).startswith(_OF_PROGRAMS)
+
+
+def _is_tuple(value: Any) -> bool:
+    return type(value) is tuple
 
 
 def _stack() -> Iterator[FrameType]:

@@ -148,6 +148,8 @@ class Results:
         cell, view = value._cell, value._view
         if view is not None and isinstance(view.starts, Tracer):
             return None
+        # The base may be a tensor of the trace.
+        view = None if view is None else view.without_base()
         alias = Result(is_alias=True, cls=type(value), requires_grad=value.requires_grad, view=view)
         for own, i in self.own.items():
             if own._cell is cell and own._view is None and self.given[own].cell is cell:

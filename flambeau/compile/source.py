@@ -12,7 +12,7 @@ from typing import Any
 _OWN = ("builtins", "collections", "copy", "flambeau", "itertools")
 
 # The file name of generated functions in tracebacks, in a folder of flambeau's.
-_FILE = str(Path(__file__).with_name("<generated>"))
+FILE = str(Path(__file__).with_name("<generated>"))
 
 # Variables of the lines, besides those of a letter and a number.
 _TAKEN = {
@@ -54,7 +54,7 @@ class Page:
         around = [f"def make({', '.join(self.objects)}):", *text.splitlines()]
         name = head.partition("(")[0]
         namespace: dict[str, Any] = {}
-        code = compile("\n    ".join([*around, f"return {name}"]), _FILE, "exec")
+        code = compile("\n    ".join([*around, f"return {name}"]), FILE, "exec")
         exec(code, namespace)
         return namespace["make"](**self.objects)
 
