@@ -11,7 +11,7 @@ from typing import Any
 # Packages whose functions and classes keep their names.
 _OWN = ("builtins", "collections", "copy", "flambeau", "itertools")
 
-# The file name of generated functions in tracebacks, in a folder of flambeau's.
+#: The file name of generated functions in tracebacks, in a folder of flambeau's.
 FILE = str(Path(__file__).with_name("<generated>"))
 
 # Variables of the lines, besides those of a letter and a number.
