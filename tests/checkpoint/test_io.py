@@ -224,7 +224,7 @@ REFUSED = {
         call("torch.nn.modules.linear", "Linear", 1, 2),
         "linear.Linear.*PyTorch's",
     ),
-    "sparse": (call("torch._utils", "_rebuild_sparse_tensor", 1), "_rebuild_sparse_tensor.*dense"),
+    "nested": (call("torch._utils", "_rebuild_nested_tensor", 1), "_rebuild_nested_tensor.*dense"),
     "text in another encoding": (call("_codecs", "encode", "x", "rot13"), "rot13"),
     "objects in NumPy": (call("numpy", "dtype", "O8", False, True), "not numeric"),
     "something outside": (b"\x80\x02X\x01\x00\x00\x00xQ.", "outside the pickle, called 'x'"),
