@@ -9,6 +9,7 @@ from flambeau.compile import compile
 from flambeau.compile.function import CompiledFunction as _CompiledFunction
 from flambeau.core import programs as _programs
 from flambeau.core.finishing import between_steps
+from flambeau.core.gears import gears
 from flambeau.core.limits import programs_at_once as _programs_at_once
 from flambeau.core.modes import ContextDecorator as _ContextDecorator
 from flambeau.core.modes import modes
@@ -17,9 +18,9 @@ from flambeau.core.statistics import statistics as _statistics
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "between_steps", "compile",
-    "cudagraph_mark_step_begin", "disable", "explain", "is_compiling", "is_dynamo_compiling",
-    "is_exporting", "list_backends", "lower", "nested_compile_region", "reset", "set_stance",
-    "stats", "substitute_in_graph",
+    "cudagraph_mark_step_begin", "disable", "explain", "gears", "is_compiling",
+    "is_dynamo_compiling", "is_exporting", "list_backends", "lower", "nested_compile_region",
+    "reset", "set_stance", "stats", "substitute_in_graph",
 ]  # fmt: skip
 
 __getattr__: _Absent = _Absent(__name__)
@@ -29,14 +30,15 @@ def stats() -> dict[str, _Any]:
     """How many XLA programs this process has compiled and loaded, and the time that it took.
 
     Returns:
-        A dictionary. ``compiled`` and ``loaded`` (from the disk) count programs, ``seconds`` is
+        A dictionary. ``interpreted`` counts calls that were evaluated without a program; see
+        `gears`. ``compiled`` and ``loaded`` (from the disk) count programs, ``seconds`` is
         what both took together, ``ahead`` counts those of the loaded that a thread had read before
         they were asked for, ``held`` counts those in memory, which are at most ``bound``, and
         ``dropped`` those that made room for others or went with their function; operators that
         were only traced may count among those held in place of dropped ones. ``by_name`` has
         for each name of an operator (compiled functions are ``compiled_step``) how many programs
-        were compiled and loaded, and the seconds of each. ``kernels`` names the native kernels that
-        programs call where these are faster.
+        were compiled and loaded, the seconds of each, and how many calls were evaluated.
+        ``kernels`` names the native kernels that programs call where these are faster.
 
     >>> import flambeau
     >>> _ = flambeau.ones(3).exp()
@@ -44,21 +46,24 @@ def stats() -> dict[str, _Any]:
     >>> found["compiled"] + found["loaded"] == found["held"] + found["dropped"]
     True
     >>> sorted(found["by_name"]["exp"])
-    ['compiled', 'compiling_seconds', 'loaded', 'loading_seconds']
+    ['compiled', 'compiling_seconds', 'interpreted', 'loaded', 'loading_seconds']
     """
     compiled, loaded = dict(_statistics.compiled), dict(_statistics.loaded)
+    interpreted = dict(_statistics.interpreted)
     by_name = {}
-    for name in sorted({*compiled, *loaded}):
+    for name in sorted({*compiled, *loaded, *interpreted}):
         count, making = compiled.get(name, (0, 0.0))
         found, loading = loaded.get(name, (0, 0.0))
         by_name[name] = {
             "compiled": count, "compiling_seconds": making,
             "loaded": found, "loading_seconds": loading,
+            "interpreted": interpreted.get(name, 0),
         }  # fmt: skip
     total = sum(count for count, _ in compiled.values())
     found = sum(count for count, _ in loaded.values())
     held = min(_programs.alive(), total + found)
     return {
+        "interpreted": sum(interpreted.values()),
         "compiled": total,
         "loaded": found,
         "ahead": _statistics.ahead,

@@ -9,6 +9,7 @@ import jax
 
 from flambeau.core import world
 from flambeau.core.device import available_devices
+from flambeau.core.gears import settings as gears
 from flambeau.core.settings import setting
 from flambeau.core.warning import warn
 
@@ -79,7 +80,8 @@ _warn_only = False
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Ask that the same program on the same input always gives the same result.
 
-    XLA's programs do so on CPUs and TPUs. On GPUs they do if the environment variable ``XLA_FLAGS``
+    XLA's programs do so on CPUs and TPUs, and so everything is compiled at its first call; see
+    `compiler.gears`. On GPUs they do if the environment variable ``XLA_FLAGS``
     contains ``--xla_gpu_deterministic_ops=true`` when JAX starts; nothing can change that later.
 
     Args:
@@ -99,6 +101,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
             raise RuntimeError(reason)
         warn(reason)
     _deterministic, _warn_only = bool(mode), bool(warn_only)
+    gears.deterministic = bool(mode)
 
 
 def gpus_are_deterministic() -> bool:

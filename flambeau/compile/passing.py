@@ -158,8 +158,8 @@ class PassedGradients:
         self.leads_to_results = refusal is None and any(
             isinstance(each.where, Created) for each in sources
         )
-        self.forward = compiled(split.forward, "compiled_forward")
-        self.backward = compiled(split.backward, "compiled_backward")
+        self.forward = compiled(split.forward, "compiled_forward", at_once=True)
+        self.backward = compiled(split.backward, "compiled_backward", at_once=True)
         self.kernel = Kernel(
             _gradients_of(split, len(roots)), "compiled_function_backward",
             "CompiledFunctionBackwardBackward0",

@@ -159,7 +159,9 @@ class Program:
 
         positions = tuple(range(len(self.donated)))
         like = _as_written(recording, slot_of, order, self.places)
-        self.computation = compiled(program, "compiled_step", donate=positions, like=like)
+        self.computation = compiled(
+            program, "compiled_step", donate=positions, like=like, at_once=True
+        )
         self.executable = self._waiting(self.computation)
         self._spread_numbers()
         self._settle_devices(recording)

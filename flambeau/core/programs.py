@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding, SingleDeviceSharding
 from jaxlib import lapack
 
 from flambeau.core import dtype as dtypes
@@ -34,12 +33,14 @@ from flambeau.core.description import IndescribableError, describe
 from flambeau.core.device import available_devices
 from flambeau.core.donation import donated
 from flambeau.core.finishing import shielded
+from flambeau.core.first_gear import FirstGear, forget_kept
 from flambeau.core.generations import put_aside
 from flambeau.core.jax_private import ArrayImpl, xla_options
 from flambeau.core.limits import give_back_memory, programs_at_once
 from flambeau.core.modes import modes
 from flambeau.core.native import native_version
 from flambeau.core.read_ahead import ReadAhead, read_ahead
+from flambeau.core.signatures import facts_of, is_plain, place_of, text_of
 from flambeau.core.sources import digest_of
 from flambeau.core.statistics import statistics
 from flambeau.core.store import Store, note_for, store
@@ -57,6 +58,7 @@ def compiled(
     donate: tuple[int, ...] = (),
     options: dict[str, Any] | None = None,
     like: Callable[..., Any] | None = None,
+    at_once: bool = False,
 ) -> Callable[..., Any]:
     """``function`` as programs of XLA, compiled when they are first called for.
 
@@ -68,6 +70,8 @@ def compiled(
         like: Takes the arguments and gives those that the results lie like, where they lie on
             several devices: the structure of the results, with ``None`` for any that XLA decides.
 
+        at_once: Whether to compile at the first call, whatever the gear; see `gears`.
+
     Returns:
         A function of the same arguments, all of them positional. Inside of JAX's transformations
         it is `jax.jit`'s. Where an argument lies
@@ -75,7 +79,10 @@ def compiled(
     """
     name = function.__name__ if name is None else name
     misses = _Misses(function, name, donate, options, like)
-    return jit_core.pjit(name, named(function, name), misses, _cache())
+    found = jit_core.pjit(name, named(function, name), misses, _cache())
+    if not (at_once or options) and jit_core.IS_KNOWN:
+        misses.first_gear = FirstGear(name, misses.trace, misses.place_of_plan, found)
+    return found
 
 
 def jitted(function: Callable[..., Any]) -> Any:
@@ -140,7 +147,12 @@ _Call = tuple[Any, tuple[int, ...]]
 _watched: OrderedDict[Any, _Call] = OrderedDict()
 
 
-headroom.forget = forks.forget = lambda: _cache().clear()
+def _forget_programs() -> None:
+    _cache().clear()
+    forget_kept()
+
+
+headroom.forget = forks.forget = _forget_programs
 
 
 class _Misses:
@@ -152,7 +164,8 @@ class _Misses:
     """
 
     __slots__ = (
-        "__weakref__", "_description", "_traced", "donate", "function", "like", "name", "options",
+        "__weakref__", "_description", "_traced", "donate", "first_gear", "function", "like",
+        "name", "options",
     )  # fmt: skip
 
     def __init__(
@@ -168,6 +181,8 @@ class _Misses:
         self.donate = donated(donate)
         self.options = options
         self.like = like
+        #: Evaluates the first calls; ``None`` if all are compiled.
+        self.first_gear: FirstGear | None = None
         self._description: str | None = None
         self._traced: Any = None
 
@@ -190,7 +205,15 @@ class _Misses:
             return self._run_watched(gathered, tree, leaves)
         if headroom.look() or meshes.take_turns(leaves):
             return self._run_watched(leaves, tree)
-        found = self._call(leaves, tree, arguments)
+        gear, traced, found = self.first_gear, None, None
+        key = None if gear is None else gear.key(leaves, tree)
+        if gear is not None and key is not None and (found := gear.program(key)) is None:
+            results, traced = gear.results(key, leaves, arguments)
+            if results is not None:
+                return results[0], None, False
+        found = found or self._call(leaves, tree, arguments, traced)
+        if gear is not None and key is not None:
+            gear.keep(key, found)
         if found is None:
             if any(map(meshes.mesh_of, leaves)):
                 return self._run_watched(leaves, tree)
@@ -220,7 +243,7 @@ class _Misses:
         """
         meshes.check_devices(leaves)
         arguments = tree.unflatten(leaves)
-        key = (self, tree, jit_core.settings(), *map(_facts, leaves))
+        key = (self, tree, jit_core.settings(), *map(facts_of, leaves))
         spanning_one = next(filter(spanning.spans, leaves), None)
         with meshes.surroundings():
             found = _watched.pop(key, None) or found
@@ -260,13 +283,15 @@ class _Misses:
             statistics.add(statistics.compiled, self.name, began)
             return jit_core.call_of(found) or found
 
-    def _call(self, leaves: list[Any], tree: Any, arguments: tuple[Any, ...]) -> _Call | None:
+    def _call(
+        self, leaves: list[Any], tree: Any, arguments: tuple[Any, ...], traced: Any = None
+    ) -> _Call | None:
         """The call of the program for arguments; ``None`` where JAX must look itself."""
-        place = _place(leaves)
+        place = place_of(leaves)
         if place is None:
             return None
         with statistics.working(self.name):
-            loaded = self._find(place, leaves, tree, arguments)
+            loaded = self._find(place, leaves, tree, arguments, traced)
             call = jit_core.call_of(loaded.program)
             return None if call is None else (call, loaded.need)
 
@@ -301,26 +326,22 @@ class _Misses:
             compiler_options=self.options,
         )
 
-    def _find(self, place: Any, leaves: list[Any], tree: Any, arguments: tuple[Any, ...]) -> Loaded:
-        """The program for these arguments: from the disk, or compiled."""
-        count = next(_found)
-        if count % (programs_at_once() // _CLEARINGS) == 0:
-            jit_core.forget_traces()
-            give_back_memory()
-        if count % programs_at_once() == 0:
-            # The programs of kernels that have not been used meanwhile are gone as well.
-            put_aside()
+    def _find(
+        self, place: Any, leaves: list[Any], tree: Any, arguments: tuple[Any, ...], traced: Any
+    ) -> Loaded:
+        """The program for these arguments, traced or not: from the disk, or compiled."""
+        _forget_now_and_then()
         began = time.perf_counter()
-        signature = f"{tree} {','.join(map(_text, leaves))} on {place!r}"
+        signature = text_of(leaves, tree, place)
         headroom.claim_to_load()
         kept = store()
         found, key, lowered = None, "", None
-        if kept is not None and _is_plain(tree) and (description := self._described()):
+        if kept is not None and is_plain(tree) and (description := self._described()):
             key = _key(description, signature)
             found = _known(kept, key, place)
         if found is None:
+            traced = traced or self.trace(arguments)
             with jit_core.tracing(), meshes.surroundings():
-                traced = self._jitted(arguments).trace(*arguments)
                 lowered = traced.lower()
             # A function without a description is known by the program that it lowers to.
             if kept is not None and not key and (text := jit_core.text_of(traced, lowered)):
@@ -338,6 +359,19 @@ class _Misses:
         if kept is not None and key and (program := _serialized(found)) is not None:
             kept.put(key, program)
         return found
+
+    def trace(self, arguments: tuple[Any, ...]) -> Any:
+        """The function, traced for these arguments."""
+        with jit_core.tracing(), meshes.surroundings():
+            return self._jitted(arguments).trace(*arguments)
+
+    def place_of_plan(self, leaves: list[Any], tree: Any) -> tuple[Store, str] | None:
+        """Where `FirstGear` keeps its knowledge of these arguments; ``None`` if nowhere."""
+        _forget_now_and_then()
+        kept = store()
+        if kept is None or not is_plain(tree) or not (description := self._described()):
+            return None
+        return kept, _key(description, f"plan {text_of(leaves, tree, place_of(leaves))}")
 
     def _described(self) -> str:
         """The description of the function; empty if it has none."""
@@ -360,59 +394,15 @@ def named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return call
 
 
-def _place(leaves: list[Any]) -> Any:
-    """The device that a program for these runs on, or a mesh's in their order, as a tuple.
-
-    ``None`` where JAX must look itself.
-    """
-    found = None
-    for each in leaves:
-        if type(each) is ArrayImpl:
-            kind = type(each.sharding)
-            if kind is NamedSharding and each.is_fully_addressable:
-                meshes.note_use()
-                place = meshes.devices_of(each)
-            elif kind is SingleDeviceSharding:
-                (place,) = each.sharding.device_set
-            else:
-                return None
-            if each.committed:
-                if found not in (None, place):
-                    return None
-                found = place
-        elif not isinstance(each, np.ndarray | np.generic | bool | int | float | complex):
-            return None
-    if found is not None:
-        return found
-    default = getattr(jax.config, "jax_default_device", None)
-    return default if isinstance(default, jax.Device) else jax.local_devices()[0]
-
-
-def _facts(leaf: Any) -> Any:
-    """A cheap key that tells apart arguments that need different programs."""
-    return (leaf.aval, leaf.sharding, leaf.committed) if type(leaf) is ArrayImpl else _text(leaf)
-
-
-def _text(leaf: Any) -> str:
-    """The properties of an argument that a program depends on."""
-    if type(leaf) is ArrayImpl:
-        aval, sharding = leaf.aval, leaf.sharding
-        spread = type(sharding) is NamedSharding
-        lies = meshes.text_of(sharding) if spread else sharding.memory_kind
-        weak = "weak " if aval.weak_type else ""
-        layout = "" if leaf.ndim < 2 else leaf.format.layout
-        return f"{weak}{aval.dtype}{list(aval.shape)} {lies} {leaf.committed} {layout}"
-    if isinstance(leaf, np.ndarray | np.generic):
-        return f"numpy {leaf.dtype}{list(leaf.shape)}"
-    return type(leaf).__name__
-
-
-def _is_plain(tree: Any) -> bool:
-    """Whether arguments stand in tuples, lists and dictionaries alone, whose text says it all."""
-    kind = tree.node_data()
-    if kind is not None and kind[0] not in (tuple, list, dict, type(None)):
-        return False
-    return all(map(_is_plain, tree.children()))
+def _forget_now_and_then() -> None:
+    """Count one more signature; after many, forget what belongs to those of long ago."""
+    count = next(_found)
+    if count % (programs_at_once() // _CLEARINGS) == 0:
+        jit_core.forget_traces()
+        give_back_memory()
+    if count % programs_at_once() == 0:
+        # The programs of kernels that have not been used meanwhile are gone as well.
+        put_aside()
 
 
 def _key(description: str, signature: str) -> str:

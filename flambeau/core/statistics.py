@@ -22,6 +22,7 @@ class Statistics:
     def __init__(self) -> None:
         self.compiled: dict[str, tuple[int, float]] = {}
         self.loaded: dict[str, tuple[int, float]] = {}
+        self.interpreted: dict[str, int] = {}
         self.ahead = 0
         self._lock = threading.Lock()
         self._progress = _Progress()
@@ -38,6 +39,11 @@ class Statistics:
         with self._lock:
             count, seconds = into.get(name, (0, 0.0))
             into[name] = (count + 1, seconds + took)
+
+    def count(self, name: str) -> None:
+        """Count one more call of ``name`` that was evaluated without a program."""
+        # Without the lock: two threads may count as one, and an interrupt leaves nothing locked.
+        self.interpreted[name] = self.interpreted.get(name, 0) + 1
 
 
 class _Progress:

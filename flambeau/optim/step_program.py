@@ -14,6 +14,7 @@ from flambeau.core.absent import is_without_elements
 from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.donation import owned
+from flambeau.core.gears import settings as gears
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import enable_grad
 from flambeau.core.programs import compiled, unwatched
@@ -221,6 +222,7 @@ class StepProgram:
         params, states = results
         self._write(self.params, params)
         self._write(self.states, states)
+        gears.stepped()
         if self.ends is not None:
             self.ends()
 

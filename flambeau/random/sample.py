@@ -280,4 +280,4 @@ def _compiled(draw: Callable[..., Any], static: tuple[tuple[str, Any], ...]) -> 
     def draw_and_advance(key: jax.Array, operands: dict[str, Any]) -> tuple[jax.Array, jax.Array]:
         return draw(key, **dict(static), **operands), next_key(key)
 
-    return compiled(draw_and_advance, draw.__name__)
+    return compiled(draw_and_advance, draw.__name__, at_once=True)

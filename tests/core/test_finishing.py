@@ -14,6 +14,13 @@ from flambeau.utils.checkpoint import checkpoint
 PLACES = 60
 
 
+@pytest.fixture(autouse=True)
+def _compiled_at_once():
+    """Interrupts are placed by counting events, which must be the same in each run."""
+    with flambeau.compiler.gears(interpret=False):
+        yield
+
+
 class Interrupt(BaseException):
     """What the tests raise where Python may raise a KeyboardInterrupt."""
 

@@ -48,7 +48,9 @@ print(raised, left)
 
 
 def test_a_process_ends_well_after_interrupts_as_contexts_of_mlir_are_left():
-    environment = {**os.environ, "FLAMBEAU_CACHE": "0", "JAX_PLATFORMS": "cpu"}
+    environment = {
+        **os.environ, "FLAMBEAU_CACHE": "0", "FLAMBEAU_INTERPRET": "0", "JAX_PLATFORMS": "cpu",
+    }  # fmt: skip
     found = subprocess.run(
         [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False
     )

@@ -26,6 +26,17 @@ from flambeau.core.statistics import Statistics
 from flambeau.core.store import Store
 
 
+@pytest.fixture(autouse=True)
+def _compiled_at_once():
+    """Each call for a new signature asks for a program, in processes of their own too."""
+    before = dict(os.environ)
+    os.environ["FLAMBEAU_INTERPRET"] = "0"
+    with flambeau.compiler.gears(interpret=False):
+        yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
 @pytest.fixture
 def counts(monkeypatch, tmp_path):
     """Fresh counts, and an empty folder."""
@@ -287,8 +298,11 @@ print(kernels() - before)
 """
 
 
-def test_kernels_of_shapes_whose_programs_went_are_forgotten():
-    environment = {**os.environ, "FLAMBEAU_CACHE": "0", "JAX_PLATFORMS": "cpu"}
+@pytest.mark.parametrize("uses", ["0", "64"])
+def test_kernels_of_shapes_whose_programs_went_are_forgotten(uses):
+    environment = {
+        **os.environ, "FLAMBEAU_CACHE": "0", "JAX_PLATFORMS": "cpu", "FLAMBEAU_INTERPRET": uses,
+    }  # fmt: skip
     found = subprocess.run(
         [sys.executable, "-c", KERNELS], env=environment, capture_output=True, text=True, check=True
     )
@@ -296,8 +310,11 @@ def test_kernels_of_shapes_whose_programs_went_are_forgotten():
     assert int(found.stdout) < 10
 
 
-def test_what_was_traced_for_programs_that_went_is_forgotten():
-    environment = {**os.environ, "FLAMBEAU_CACHE": "0", "JAX_PLATFORMS": "cpu"}
+@pytest.mark.parametrize("uses", ["0", "64"])
+def test_what_was_traced_for_programs_that_went_is_forgotten(uses):
+    environment = {
+        **os.environ, "FLAMBEAU_CACHE": "0", "JAX_PLATFORMS": "cpu", "FLAMBEAU_INTERPRET": uses,
+    }  # fmt: skip
     found = subprocess.run(
         [sys.executable, "-c", GROWTH], env=environment, capture_output=True, text=True, check=True
     )

@@ -205,7 +205,10 @@ def run(path, variables, **options):
 def variables(tmp_path):
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("programs are read ahead on another core, and there is one")
-    return os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache"), "JAX_PLATFORMS": "cpu"}
+    return os.environ | {
+        "XDG_CACHE_HOME": str(tmp_path / "cache"), "JAX_PLATFORMS": "cpu",
+        "FLAMBEAU_INTERPRET": "0",
+    }  # fmt: skip
 
 
 def test_a_script_finds_the_programs_of_its_last_run(tmp_path, variables):

@@ -55,6 +55,7 @@ def test_what_was_compiled_on_one_core_is_compiled_anew_on_two(tmp_path):
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "JAX_PLATFORMS": "cpu"}
     environment.pop("JAX_COMPILATION_CACHE_DIR", None)
     environment.pop("FLAMBEAU_CACHE", None)
+    environment["FLAMBEAU_INTERPRET"] = "0"
 
     def is_divided(cores: int) -> str:
         command = [sys.executable, "-c", PROGRAM, str(cores)]

@@ -16,6 +16,7 @@ from jax import tree_util
 from jax.interpreters import ad, batching, mlir
 
 from flambeau.core.compiler import cpu_forms
+from flambeau.core.interpreter import FORMULAS
 from flambeau.core.jax_core import jax_core
 
 Arrays = tuple[Any, ...]
@@ -93,6 +94,8 @@ class _Primitives(NamedTuple):
 def _primitives() -> _Primitives:
     """A map as a primitive of JAX and its transpose as another, each the other's transpose."""
     apply, transpose = map(jax_core().Primitive, ("linear_map", "linear_map_transpose"))
+    FORMULAS[apply.name] = lambda *arrays, call: call.apply(*arrays)
+    FORMULAS[transpose.name] = _formula_of_transpose
     _define(apply, _Call.apply, _Call.apply)
     _define(transpose, _Call.transpose, _Call.plain_transpose)
 
@@ -112,6 +115,11 @@ def _primitives() -> _Primitives:
     ad.primitive_transposes[apply] = transpose_apply
     ad.primitive_transposes[transpose] = transpose_transpose
     return _Primitives(apply, transpose)
+
+
+def _formula_of_transpose(*arrays: Any, call: _Call) -> Any:
+    """The transpose for NumPy, which has no native kernels."""
+    return (call.plain_transpose if call.map.native else call.transpose)(*arrays)
 
 
 def _define(primitive: Any, compute: Callable[..., Any], plain: Callable[..., Any]) -> None:

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax.core import ShapedArray
 from jax.interpreters import ad, batching, mlir
 
+from flambeau.core.interpreter import FORMULAS
 from flambeau.core.jax_core import jax_core
 
 # Takes two arrays and static arguments.
@@ -121,6 +122,7 @@ def _define(
         found = primitive.bind(left, right, static=all_of_them)
         return found.reshape(count, first, *found.shape[1:])
 
+    FORMULAS[primitive.name] = lambda left, right, static: plain(left, right, static)
     primitive.def_impl(functools.partial(jax.jit, static_argnames="static")(run))
     primitive.def_abstract_eval(shape)
     mlir.register_lowering(primitive, mlir.lower_fun(run, multiple_results=False))

@@ -1,0 +1,274 @@
+"""The first gear of eager code: which calls are evaluated with NumPy, and when that ends.
+
+XLA takes 30 to 100 ms to compile an operator for new shapes; evaluating it takes a tenth of a
+millisecond. So the first calls at a signature are evaluated where `gears` asks for it, until
+together they have taken the time of compiling, and then until the next moment of `gears`. Both
+times are estimated from shapes, and calls are counted, so nothing depends on the clock, the disk or
+the machine: two runs of a script give the same bits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import pickle
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import SingleDeviceSharding
+
+from flambeau.core import dtype as dtypes
+from flambeau.core import interpreter, jax_private, jit_core
+from flambeau.core.compiler import one_cpu
+from flambeau.core.gears import settings
+from flambeau.core.generations import Generations
+from flambeau.core.jax_private import ArrayImpl, batched_device_put
+from flambeau.core.limits import programs_at_once
+from flambeau.core.statistics import statistics
+from flambeau.core.store import Store
+
+# A signature that would be evaluated fewer times than this is compiled at once: the layers of one
+# model use it as often, and equal calls in a row give equal bits.
+_LEAST = 4
+
+# Microseconds for a call besides its plan's steps.
+_CALL = 50.0
+
+# A plan with larger constants (in bytes) is not kept on disk.
+_MOST_KEPT = 2**18
+
+# After this many calls of programs by way of Python, JAX looks for the programs once more.
+_PATIENCE = 128
+
+#: The functions and keys of the programs that JAX may have to be told of again, the least recently
+#: used first.
+_kept: OrderedDict[tuple[weakref.ref[Any], Any], None] = OrderedDict()
+
+
+class Signature:
+    """The knowledge of a function's calls with arguments of certain types.
+
+    Args:
+        plan: How to evaluate it; ``None`` if XLA must compile it.
+        tree: The structure of the results.
+
+    Attributes:
+        left: How many calls are evaluated at most, by the time that compiling takes.
+        used: How many have been.
+        moment: When it was last asked whether that is enough; see `gears`.
+    """
+
+    __slots__ = ("left", "moment", "plan", "tree", "used")
+
+    def __init__(self, plan: interpreter.Plan | None, tree: Any) -> None:
+        self.used: int = 0
+        self.left: int = 0
+        self.moment: int = settings.moment
+        if plan is not None:
+            left = int(interpreter.compiling(len(plan)) / (_CALL + plan.work))
+            self.left = left if left >= _LEAST else 0
+        self.plan: interpreter.Plan | None = plan if self.left else None
+        self.tree: Any = tree if self.left else None
+
+    def __reduce__(self) -> Any:
+        return Signature, (self.plan, self.tree)
+
+    def is_evaluated(self) -> bool:
+        """Whether the next call is evaluated, which changes only at moments for that."""
+        if self.plan is None or not settings.evaluated():
+            return False
+        if self.moment != settings.moment:
+            self.moment = settings.moment
+            if self.used >= min(self.left, settings.evaluated()):
+                self.plan = None
+        return self.plan is not None
+
+
+def _signature_of(traced: Any) -> Signature:
+    try:
+        plan = interpreter.plan_of(traced.jaxpr)
+    except interpreter.Unknown:
+        plan = None
+    return Signature(plan, traced.out_tree)
+
+
+class FirstGear:
+    """The calls of one function.
+
+    Args:
+        name: The function's name, for `statistics`.
+        trace: Gives the function traced for arguments, as a `jax.stages.Traced`.
+        place: Gives the store and the key of what is known of arguments, from them and their
+            structure; ``None`` where nothing is kept.
+        function: The function as `jit_core.pjit` gives it, which looks for its programs again now
+            and then.
+    """
+
+    __slots__ = (
+        "__weakref__", "_by_python", "_function", "_name", "_place", "_programs", "_signatures",
+        "_trace",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        trace: Callable[[tuple[Any, ...]], Any],
+        place: Callable[[list[Any], Any], tuple[Store, str] | None],
+        function: Any,
+    ) -> None:
+        self._name = name
+        self._place = place
+        self._trace = trace
+        self._signatures: Generations | None = None
+        self._programs: dict[Any, Any] = {}
+        self._by_python = 0
+        self._function: Any = weakref.ref(function)
+
+    def key(self, leaves: list[Any], tree: Any) -> Any:
+        """The signature of a call; ``None`` if it is XLA's, and JAX may keep its program."""
+        if not (settings.evaluated() or self._signatures) or not is_possible():
+            return None
+        facts = [*map(_fact, leaves)]
+        if None in facts:
+            return None
+        return tree, jax_private.trace_context(), dtypes._default, *facts
+
+    def results(self, key: Any, leaves: list[Any], arguments: tuple[Any, ...]) -> Any:
+        """The results in a tuple, or ``None`` for XLA to compute them; and the trace, if any."""
+        if self._signatures is None:
+            self._signatures = Generations()
+        found = traced = None
+        try:
+            found = self._signatures[key]
+        except KeyError:
+            if not settings.evaluated():
+                return None, None
+            found, traced = self._found(leaves, key[0], arguments)
+            self._signatures[key] = found
+        if not found.is_evaluated():
+            return None, traced
+        assert found.plan is not None
+        try:
+            results = _evaluated(found.plan, leaves)
+        except Exception:  # noqa: BLE001 - XLA computes it, or says what is wrong.
+            found.plan = None
+            return None, traced
+        found.used += 1
+        settings.spend(_CALL + found.plan.work)
+        statistics.count(self._name)
+        return (found.tree.unflatten(results),), traced
+
+    def _found(
+        self, leaves: list[Any], tree: Any, arguments: tuple[Any, ...]
+    ) -> tuple[Signature, Any]:
+        """The signature of these arguments, from the disk or from a trace, which is given too."""
+        place = self._place(leaves, tree)
+        if place is not None and (kept := place[0].get(place[1])) is not None:
+            try:
+                return pickle.loads(kept), None
+            except Exception:  # noqa: BLE001 - whatever is wrong with it, it can be traced again.
+                place[0].discard(place[1])
+        traced = self._trace(arguments)
+        found = _signature_of(traced)
+        if place is not None:
+            with contextlib.suppress(Exception):  # Structures of results that cannot be pickled.
+                content = pickle.dumps(found)
+                if len(content) <= _MOST_KEPT:
+                    place[0].put(place[1], content)
+        return found, traced
+
+    def program(self, key: Any) -> Any:
+        """The call of a program that has been found before; ``None`` if there is none."""
+        call = self._programs.get(key)
+        if call is not None:
+            self._by_python += 1
+            if self._by_python >= _PATIENCE:
+                self._by_python = 0
+                function = self._function()
+                if function is not None:
+                    jit_core.look_again(function)
+        return call
+
+    def keep(self, key: Any, call: Any) -> None:
+        """Remember the call of a program, which JAX may have to be told of again."""
+        if call is None:
+            return
+        self._programs[key] = call
+        _kept[weakref.ref(self), key] = None
+        while len(_kept) > programs_at_once() // 4:
+            (reference, oldest), _ = _kept.popitem(last=False)
+            function = reference()
+            if function is not None:
+                function._programs.pop(oldest, None)
+
+
+def forget_kept() -> None:
+    """Let go of all programs."""
+    while _kept:
+        (reference, key), _ = _kept.popitem()
+        function = reference()
+        if function is not None:
+            function._programs.pop(key, None)
+
+
+@functools.cache
+def is_possible() -> bool:
+    """Whether calls can be evaluated here: on a single CPU, whose state Python can set."""
+    return (
+        jit_core.IS_KNOWN
+        and batched_device_put is not None
+        and one_cpu()
+        and interpreter.is_known()
+    )
+
+
+@functools.cache
+def _memory() -> str:
+    return jax.local_devices()[0].default_memory().kind
+
+
+def _fact(leaf: Any) -> Any:
+    """The type of an argument, as a plan depends on it; ``None`` if there is no plan for such."""
+    if type(leaf) is ArrayImpl:
+        sharding = leaf.sharding
+        if type(sharding) is not SingleDeviceSharding or sharding.memory_kind != _memory():
+            return None
+        return leaf.aval, leaf.committed
+    if isinstance(leaf, np.ndarray | np.generic):
+        return "numpy", leaf.dtype, leaf.shape
+    return type(leaf) if isinstance(leaf, bool | int | float | complex) else None
+
+
+def _evaluated(plan: interpreter.Plan, leaves: list[Any]) -> list[Any]:
+    """The results of a plan, as arrays of JAX with memory of their own."""
+    committed = True in [type(each) is ArrayImpl and each.committed for each in leaves]
+    arrays = [_host(leaf, each) for leaf, each in zip(leaves, plan.inputs, strict=True)]
+    found = interpreter.run(plan, arrays)
+    sharding, where = _sharding(), [jax.local_devices()[0]]
+    # JAX takes the memory of results over, which nothing else may have.
+    others = {*map(id, arrays), *map(id, plan.constants())}
+    results = []
+    for each, aval in zip(found, plan.avals, strict=True):
+        array = np.asarray(each)
+        if array.base is not None or id(array) in others or not array.flags.carray:
+            array = np.array(array, order="C")
+        others.add(id(array))
+        results.append(batched_device_put(aval, sharding, [array], where, committed))
+    return results
+
+
+def _host(leaf: Any, kind: Any) -> np.ndarray:
+    """An argument as NumPy's array, without a copy where it is JAX's."""
+    if type(leaf) is ArrayImpl:
+        # JAX would remember `np.asarray`, and then never give the memory to a program.
+        return np.asarray(memoryview(leaf))
+    return np.asarray(leaf, kind.dtype)
+
+
+@functools.cache
+def _sharding() -> Any:
+    return SingleDeviceSharding(jax.local_devices()[0])

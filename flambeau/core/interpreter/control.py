@@ -1,0 +1,61 @@
+"""Rules for branches and loops, whose bodies are plans of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from flambeau.core.interpreter.equation import Equation
+from flambeau.core.interpreter.plan import Plan
+from flambeau.core.interpreter.table import RULES
+from flambeau.core.interpreter.work import STEP
+
+
+class _Branches:
+    """One of several functions, by a number."""
+
+    def __init__(self, equation: Equation) -> None:
+        self.plans: tuple[Plan, ...] = equation.params["branches"]
+        self.work: float = STEP + max(each.work for each in self.plans)
+
+    def __call__(self, which: Any, *arrays: Any) -> Any:
+        return self.plans[min(max(int(which), 0), len(self.plans) - 1)](arrays)
+
+
+class _Loop:
+    """A function over the rows of arrays, with values that it hands on from row to row."""
+
+    def __init__(self, equation: Equation) -> None:
+        params = equation.params
+        self.plan: Plan = params["jaxpr"]
+        self.length: int = params["length"]
+        self.backwards: bool = params["reverse"]
+        self.fixed: int = params["num_consts"]
+        self.carried: int = params["num_carry"]
+        self.rows: list[Any] = equation.outputs[self.carried :]
+        self.work: float = STEP + self.length * (STEP + self.plan.work)
+
+    def __call__(self, *arrays: Any) -> Any:
+        fixed, begin = arrays[: self.fixed], self.fixed + self.carried
+        carry, rows = list(arrays[self.fixed : begin]), arrays[begin:]
+        results = [np.empty(each.shape, each.dtype) for each in self.rows]
+        order = range(self.length)
+        for i in reversed(order) if self.backwards else order:
+            found = self.plan((*fixed, *carry, *[each[i] for each in rows]))
+            carry = found[: self.carried]
+            for result, row in zip(results, found[self.carried :], strict=True):
+                result[i] = row
+        return [*carry, *results]
+
+
+def _branches(equation: Equation) -> Callable[..., Any]:
+    return _Branches(equation)
+
+
+def _loop(equation: Equation) -> Callable[..., Any]:
+    return _Loop(equation)
+
+
+RULES.update(cond=_branches, scan=_loop)

@@ -1,0 +1,287 @@
+"""Rules for primitives that compute each element by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from flambeau.core.interpreter.equation import Equation, Rule, Unknown
+
+
+def ufunc(function: Callable[..., Any], kinds: str = "biuf") -> Rule:
+    """The rule of a function of NumPy for inputs of these kinds."""
+
+    def rule(equation: Equation) -> Callable[..., Any]:
+        if equation.kind not in kinds:
+            raise Unknown(f"{equation.name} of {equation.inputs[0].dtype}")
+        return function
+
+    return rule
+
+
+def special(name: str) -> Rule:
+    """The rule of a function of `scipy.special`, which is imported when it is first met."""
+
+    def rule(equation: Equation) -> Callable[..., Any]:
+        from scipy import special as functions
+
+        return getattr(functions, name)
+
+    return rule
+
+
+def division(equation: Equation) -> Callable[..., Any]:
+    return np.divide if equation.kind == "f" else _divide_integers
+
+
+def _divide_integers(left: Any, right: Any) -> Any:
+    """Rounded towards zero; -1 for a division by zero."""
+    none = right == 0
+    safe = np.where(none, right.dtype.type(1), right)
+    found = left // safe
+    if left.dtype.kind == "i":
+        found = found + ((found < 0) & (found * safe != left)).astype(left.dtype)
+    return np.where(none, np.array(-1).astype(left.dtype), found)
+
+
+def remainder(equation: Equation) -> Callable[..., Any]:
+    return np.fmod if equation.kind == "f" else _integers_left
+
+
+def _integers_left(left: Any, right: Any) -> Any:
+    """With the sign of the dividend, which is left over by a division by zero."""
+    none = right == 0
+    return np.where(none, left, np.fmod(left, np.where(none, right.dtype.type(1), right)))
+
+
+def sign(equation: Equation) -> Callable[..., Any]:
+    if equation.kind == "f":
+        # The sign of a zero stays.
+        return lambda x: np.where(x == 0, x * x.dtype.type(0), np.sign(x))
+    return np.sign
+
+
+def negation(equation: Equation) -> Callable[..., Any]:
+    return np.logical_not if equation.kind == "b" else np.invert
+
+
+def logistic(equation: Equation) -> Callable[..., Any]:
+    one = equation.dtype.type(1)
+    return lambda x: one / (one + np.exp(-x))
+
+
+def reciprocal_root(equation: Equation) -> Callable[..., Any]:
+    one = equation.dtype.type(1)
+    return lambda x: one / np.sqrt(x)
+
+
+def integer_power(equation: Equation) -> Callable[..., Any]:
+    exponent = equation.params["y"]
+    if exponent < 0 and equation.kind != "f":
+        raise Unknown("integer_pow of integers to a negative exponent")
+    one = equation.dtype.type(1)
+
+    def power(x: Any) -> Any:
+        # The same products in the same order as in JAX's program.
+        found, square, left = None, x, abs(exponent)
+        while left:
+            if left & 1:
+                found = square if found is None else found * square
+            left >>= 1
+            square = square * square if left else square
+        found = np.ones(np.shape(x), x.dtype) if found is None else found
+        return one / found if exponent < 0 else found
+
+    return power
+
+
+def power(equation: Equation) -> Callable[..., Any]:
+    if any(each.dtype != equation.dtype for each in equation.inputs) or equation.kind != "f":
+        raise Unknown("pow of integers")
+    return np.power
+
+
+def rounding(equation: Equation) -> Callable[..., Any]:
+    if int(equation.params["rounding_method"]) == 1:
+        return np.rint
+
+    def away_from_zero(x: Any) -> Any:
+        whole = np.trunc(x)
+        return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(x.dtype.type(1), x), whole)
+
+    return away_from_zero
+
+
+def clamp(equation: Equation) -> Callable[..., Any]:
+    return lambda least, x, most: np.minimum(np.maximum(x, least), most)
+
+
+def selection(equation: Equation) -> Callable[..., Any]:
+    if equation.kind == "b":
+        return lambda which, no, yes: np.where(which, yes, no)
+    last = len(equation.inputs) - 2
+
+    def choose(which: Any, *cases: Any) -> Any:
+        index = np.broadcast_to(np.clip(which, 0, last), cases[0].shape)
+        return np.choose(index, cases)
+
+    return choose if last < 30 else _refuse(equation)
+
+
+def _refuse(equation: Equation) -> Any:
+    raise Unknown(equation.name)
+
+
+def power_of_two(equation: Equation) -> Callable[..., Any]:
+    # As XLA computes it, with an error that grows with the exponent.
+    factor = equation.dtype.type(np.log(2))
+    return lambda x: np.exp(x * factor)
+
+
+def inverse_of_erf(equation: Equation) -> Callable[..., Any]:
+    inverse = special("erfinv")(equation)
+    return lambda x: np.copysign(inverse(x), x)
+
+
+def shift(left: bool, filled: bool = False) -> Rule:
+    """The rule of a shift.
+
+    Args:
+        left: Its direction.
+        filled: Copies of the sign come in, where zeros do otherwise.
+    """
+
+    def rule(equation: Equation) -> Callable[..., Any]:
+        dtype = equation.dtype
+        width = 8 * dtype.itemsize
+        # A shift by a negative number is one by a large one.
+        inside, signed = np.dtype(f"u{dtype.itemsize}"), np.dtype(f"i{dtype.itemsize}")
+
+        def shifted(x: Any, by: Any) -> Any:
+            many = by.view(inside) >= width
+            if filled:
+                by = np.where(many, dtype.type(width - 1), by).view(signed)
+                return np.right_shift(x.view(signed), by).view(dtype)
+            by = np.where(many, dtype.type(0), by)
+            if left:
+                found = np.left_shift(x, by)
+            else:
+                found = np.right_shift(x.view(inside), by.view(inside)).view(dtype)
+            return np.where(many, dtype.type(0), found)
+
+        return lambda x, by: shifted(np.asarray(x), np.asarray(by))
+
+    return rule
+
+
+def conversion(equation: Equation) -> Callable[..., Any]:
+    old, new = equation.inputs[0].dtype, equation.dtype
+    if new.kind == "b":
+        return lambda x: x != 0
+    if old.kind != "f" or new.kind == "f":
+        return lambda x: x.astype(new)
+    limits = np.iinfo(new)
+    least, most = old.type(limits.min), old.type(limits.max)
+
+    def saturated(x: Any) -> Any:
+        found = np.where((x > least) & (x < most), x, old.type(0)).astype(new)
+        found = np.where(x >= most, new.type(limits.max), found)
+        return np.where(x <= least, new.type(limits.min), found)
+
+    return saturated
+
+
+def bits(equation: Equation) -> Callable[..., Any]:
+    old, new = equation.inputs[0].dtype, equation.dtype
+    if old.itemsize != new.itemsize or "b" in (old.kind, new.kind):
+        raise Unknown(equation.name)
+    return lambda x: np.asarray(x).view(new)
+
+
+def precision(equation: Equation) -> Callable[..., Any]:
+    limits = np.finfo(equation.dtype)
+    given = equation.params["exponent_bits"], equation.params["mantissa_bits"]
+    if given != (limits.iexp, limits.nmant):
+        raise Unknown(equation.name)
+    return _as_it_is
+
+
+def identity(equation: Equation) -> Callable[..., Any]:
+    return _as_it_is
+
+
+def _as_it_is(x: Any) -> Any:
+    return x
+
+
+def barrier(equation: Equation) -> Callable[..., Any]:
+    return lambda *arrays: arrays
+
+
+#: Rules by primitives.
+RULES: dict[str, Rule] = {
+    "abs": ufunc(np.abs),
+    "acos": ufunc(np.arccos),
+    "acosh": ufunc(np.arccosh),
+    "add": ufunc(np.add, "iuf"),
+    "add_any": ufunc(np.add, "iuf"),
+    "and": ufunc(np.bitwise_and),
+    "asin": ufunc(np.arcsin),
+    "asinh": ufunc(np.arcsinh),
+    "atan": ufunc(np.arctan),
+    "atan2": ufunc(np.arctan2, "f"),
+    "bitcast_convert_type": bits,
+    "cbrt": ufunc(np.cbrt),
+    "ceil": ufunc(np.ceil),
+    "clamp": clamp,
+    "convert_element_type": conversion,
+    "copy": identity,
+    "copy_p": identity,
+    "cos": ufunc(np.cos),
+    "div": division,
+    "eq": ufunc(np.equal),
+    "erf": special("erf"),
+    "erf_inv": inverse_of_erf,
+    "exp": ufunc(np.exp),
+    "exp2": power_of_two,
+    "expm1": ufunc(np.expm1),
+    "floor": ufunc(np.floor),
+    "ge": ufunc(np.greater_equal),
+    "gt": ufunc(np.greater),
+    "integer_pow": integer_power,
+    "is_finite": ufunc(np.isfinite),
+    "le": ufunc(np.less_equal),
+    "log": ufunc(np.log),
+    "log1p": ufunc(np.log1p),
+    "logistic": logistic,
+    "lt": ufunc(np.less),
+    "max": ufunc(np.maximum),
+    "min": ufunc(np.minimum),
+    "mul": ufunc(np.multiply),
+    "ne": ufunc(np.not_equal),
+    "neg": ufunc(np.negative, "iuf"),
+    "nextafter": ufunc(np.nextafter),
+    "not": negation,
+    "optimization_barrier": barrier,
+    "or": ufunc(np.bitwise_or),
+    "pow": power,
+    "reduce_precision": precision,
+    "rem": remainder,
+    "round": rounding,
+    "rsqrt": reciprocal_root,
+    "select_n": selection,
+    "shift_left": shift(left=True),
+    "shift_right_arithmetic": shift(left=False, filled=True),
+    "shift_right_logical": shift(left=False),
+    "sign": sign,
+    "sin": ufunc(np.sin),
+    "sqrt": ufunc(np.sqrt),
+    "stop_gradient": identity,
+    "square": ufunc(np.square),
+    "sub": ufunc(np.subtract, "iuf"),
+    "tan": ufunc(np.tan),
+    "tanh": ufunc(np.tanh),
+    "xor": ufunc(np.bitwise_xor),
+}

@@ -1,0 +1,276 @@
+"""A function of arrays as a list of steps, each of which NumPy computes by one rule.
+
+A jaxpr is flattened once: calls of other functions are written out, what no result depends on is
+left out, and each equation is bound to the rule that computes it for its shapes and parameters.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.core import ShapedArray
+
+from flambeau.core.interpreter.equation import Array, Equation, Unknown
+from flambeau.core.interpreter.table import RULES
+from flambeau.core.interpreter.work import work_of
+from flambeau.core.jax_core import jax_core
+
+#: Parameters that hold the function that an equation calls.
+_CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "checkpoint": "jaxpr",
+    "remat2": "jaxpr",
+}
+
+#: Primitives by their formulas in functions of JAX; their files put them here.
+FORMULAS: dict[str, Callable[..., Any]] = {}
+
+# The dtypes that NumPy computes as XLA does. XLA computes several operations of half precision in
+# single precision and rounds once; complex numbers differ where parts are infinite.
+_DTYPES = {*map(np.dtype, ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"))}
+
+# Primitives whose rules give a sequence of results.
+_SEVERAL = {"cond", "optimization_barrier", "reduce", "scan", "sort", "split", "top_k"}
+
+# Parameters that say once more what the primitive's name does.
+_LEFT_OUT = {"computation", "update_jaxpr", "update_consts"}
+
+# XLA computes a loop or a recursion of this many steps in less time.
+_MOST_STEPS = 2000
+
+
+class _Step(NamedTuple):
+    """One equation.
+
+    Attributes:
+        function: Takes the arrays and gives the result, or a sequence of results.
+        inputs: The slots of the arrays.
+        outputs: The slots of the results; an integer where the function gives a single one.
+        last: The slots that nothing reads afterwards.
+    """
+
+    function: Callable[..., Any]
+    inputs: tuple[int, ...]
+    outputs: int | tuple[int, ...]
+    last: tuple[int, ...]
+
+
+class Plan:
+    """The steps of a function; `plan_of` makes it of a jaxpr.
+
+    It can be pickled: the rules are bound again where it is loaded.
+
+    Args:
+        equations: In the order in which they are computed.
+        values: What the slots hold at first: constants, or ``None``.
+        inputs: The types of the arrays that it takes,
+        taken: and their slots.
+        given: The slots of the results,
+        avals: and their types, with whether they are weak.
+
+    Raises:
+        Unknown: Some rule does not know its equation.
+    """
+
+    __slots__ = ("_constants", "_steps", "avals", "inputs", "parts", "work")
+
+    def __init__(
+        self, equations: list[_Placed], values: list[Any], inputs: list[Array],
+        taken: list[int], given: list[int], avals: list[tuple[Array, bool]],
+    ) -> None:  # fmt: skip
+        #: The arguments.
+        self.parts: tuple[Any, ...] = equations, values, inputs, taken, given, avals
+        self.inputs: list[Array] = inputs
+        #: JAX's types of the results.
+        self.avals: list[ShapedArray] = [
+            ShapedArray(each.shape, each.dtype, weak_type=weak) for each, weak in avals
+        ]
+        functions = [RULES[each.equation.name](each.equation) for each in equations]
+        #: The microseconds that a call takes, as estimated from shapes.
+        self.work: float = sum(
+            getattr(function, "work", None) or work_of(each.equation)
+            for function, each in zip(functions, equations, strict=True)
+        )
+        constant = [slot for slot, value in enumerate(values) if value is not None]
+        self._constants: list[np.ndarray] = [values[slot] for slot in constant]
+        self._steps: list[_Step] = _bound(functions, equations, {*given, *taken, *constant})
+
+    def __reduce__(self) -> Any:
+        return Plan, self.parts
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def constants(self) -> list[np.ndarray]:
+        """The arrays that belong to the plan, which may be among the results."""
+        return self._constants
+
+    def __call__(self, arrays: Sequence[np.ndarray]) -> list[Any]:
+        """The results for NumPy arrays, which may be views of them."""
+        _, empty, _, taken, given, _ = self.parts
+        values = empty.copy()
+        for slot, array in zip(taken, arrays, strict=True):
+            values[slot] = array
+        for function, inputs, outputs, last in self._steps:
+            found = function(*[values[slot] for slot in inputs])
+            if type(outputs) is int:
+                values[outputs] = found
+            else:
+                for slot, each in zip(outputs, found, strict=True):  # type: ignore[arg-type]
+                    values[slot] = each
+            for slot in last:
+                values[slot] = None
+        return [values[slot] for slot in given]
+
+
+def plan_of(jaxpr: Any) -> Plan:
+    """The plan of a closed jaxpr.
+
+    Raises:
+        Unknown: Some primitive or dtype has no rule.
+    """
+    flat = _Flat()
+    inputs = [_array_of(each.aval) for each in jaxpr.jaxpr.invars]
+    taken = [*map(flat.slot, inputs)]
+    given = flat.write_out(jaxpr.jaxpr, jaxpr.consts, taken)
+    equations = flat.used(given)
+    for each in equations:
+        _check(*each.equation.inputs, *each.equation.outputs)
+    results = [flat.types[slot] for slot in given]
+    _check(*inputs, *results)
+    read = {*given, *itertools.chain.from_iterable(each.inputs for each in equations)}
+    values = [value if slot in read else None for slot, value in enumerate(flat.values)]
+    weak = [bool(getattr(each.aval, "weak_type", False)) for each in jaxpr.jaxpr.outvars]
+    return Plan(equations, values, inputs, taken, given, [*zip(results, weak, strict=True)])
+
+
+def _planned(equation: Equation) -> Equation:
+    """An equation whose functions are plans, so that all of it can be pickled."""
+    params = {
+        key: plan_of(value)
+        if hasattr(value, "eqns")
+        else tuple(map(plan_of, value))
+        if key == "branches"
+        else value
+        for key, value in equation.params.items()
+        if key not in _LEFT_OUT
+    }
+    return equation._replace(params=params)
+
+
+class _Placed(NamedTuple):
+    """An equation and the slots of its arrays and results."""
+
+    equation: Equation
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+class _Flat:
+    """The equations of a function and of those that it calls, in their order."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self.types: list[Array] = []
+        self.equations: list[_Placed] = []
+
+    def slot(self, kind: Array, value: Any = None) -> int:
+        self.types.append(kind)
+        self.values.append(value)
+        return len(self.values) - 1
+
+    def write_out(self, jaxpr: Any, consts: Sequence[Any], inputs: Sequence[int]) -> list[int]:
+        """Add the equations of ``jaxpr`` for inputs in these slots; the slots of its results."""
+        if jaxpr.effects:
+            raise Unknown("effects")
+        literal = jax_core().Literal
+        slots: dict[Any, int] = dict(zip(jaxpr.invars, inputs, strict=True))
+        for variable, const in zip(jaxpr.constvars, consts, strict=True):
+            slots[variable] = self.constant_slot(variable.aval, const)
+
+        def slot_of(atom: Any) -> int:
+            if type(atom) is literal:
+                return self.constant_slot(atom.aval, atom.val)
+            return slots[atom]
+
+        for each in jaxpr.eqns:
+            given = [*map(slot_of, each.invars)]
+            found = self._written(each, given)
+            slots.update(zip(each.outvars, found, strict=True))
+        return [*map(slot_of, jaxpr.outvars)]
+
+    def constant_slot(self, aval: Any, value: Any) -> int:
+        kind = _array_of(aval)
+        if kind.dtype not in _DTYPES:
+            return self.slot(kind)
+        return self.slot(kind, np.asarray(value, kind.dtype).reshape(kind.shape))
+
+    def _written(self, each: Any, given: list[int]) -> list[int]:
+        name, params = each.primitive.name, each.params
+        called = params.get(_CALLS[name]) if name in _CALLS else None
+        if called is not None:
+            if params.get("compiler_options_kvs"):
+                raise Unknown("options")
+            return self.write_out(*_opened(called), given)
+        if name in FORMULAS:
+            avals = [variable.aval for variable in each.invars]
+            traced = jax.make_jaxpr(functools.partial(FORMULAS[name], **params))(*avals)
+            return self.write_out(traced.jaxpr, traced.consts, given)
+        if name not in RULES:
+            raise Unknown(name)
+        if len(self.equations) >= _MOST_STEPS:
+            raise Unknown("many steps")
+        results = [_array_of(variable.aval) for variable in each.outvars]
+        outputs = [*map(self.slot, results)]
+        equation = Equation(name, params, [self.types[slot] for slot in given], results)
+        self.equations.append(_Placed(equation, tuple(given), tuple(outputs)))
+        return outputs
+
+    def used(self, outputs: list[int]) -> list[_Placed]:
+        """The equations that some result depends on."""
+        wanted, found = {*outputs}, []
+        for each in reversed(self.equations):
+            if not wanted.isdisjoint(each.outputs):
+                wanted.update(each.inputs)
+                found.append(each._replace(equation=_planned(each.equation)))
+        return found[::-1]
+
+
+def _array_of(aval: Any) -> Array:
+    return Array(tuple(getattr(aval, "shape", ())), getattr(aval, "dtype", None))
+
+
+def _check(*arrays: Array) -> None:
+    for each in arrays:
+        if each.dtype not in _DTYPES:
+            raise Unknown(f"arrays of {each.dtype}")
+
+
+def _opened(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
+    """A jaxpr and its constants, whether it is closed or not."""
+    return (jaxpr.jaxpr, jaxpr.consts) if hasattr(jaxpr, "consts") else (jaxpr, ())
+
+
+def _bound(
+    functions: list[Callable[..., Any]], equations: list[_Placed], kept: set[int]
+) -> list[_Step]:
+    """The steps, which give up the slots that nothing reads afterwards, but for those ``kept``."""
+    steps, read = [], kept
+    for function, (equation, inputs, outputs) in zip(
+        reversed(functions), reversed(equations), strict=True
+    ):
+        last = tuple({*inputs, *outputs} - read)
+        read |= {*inputs}
+        single = equation.name not in _SEVERAL
+        steps.append(_Step(function, inputs, outputs[0] if single else outputs, last))
+    return steps[::-1]
