@@ -7,8 +7,11 @@ from typing import Any as _Any
 from flambeau._absent import Absent as _Absent
 from flambeau.compile import compile
 from flambeau.compile.function import CompiledFunction as _CompiledFunction
+from flambeau.compile.function import set_stance as _set_stance
 from flambeau.core import programs as _programs
 from flambeau.core.finishing import between_steps
+from flambeau.core.fusion.report import report as _report
+from flambeau.core.fusion.stream import here as _here
 from flambeau.core.gears import gears
 from flambeau.core.limits import programs_at_once as _programs_at_once
 from flambeau.core.modes import ContextDecorator as _ContextDecorator
@@ -35,9 +38,11 @@ def stats() -> dict[str, _Any]:
         what both took together, ``ahead`` counts those of the loaded that a thread had read before
         they were asked for, ``held`` counts those in memory, which are at most ``bound``, and
         ``dropped`` those that made room for others or went with their function; operators that
-        were only traced may count among those held in place of dropped ones. ``by_name`` has
-        for each name of an operator (compiled functions are ``compiled_step``) how many programs
-        were compiled and loaded, the seconds of each, and how many calls were evaluated.
+        were only traced may count among those held in place of dropped ones. ``followed`` counts
+        sequences of eager calls that ran as one program, ``left`` those that ended early and ran
+        call by call. ``by_name`` has for each name of an operator (compiled functions are
+        ``compiled_step``) how many programs were compiled and loaded, the seconds of each, and how
+        many calls were evaluated.
         ``kernels`` names the native kernels that programs call where these are faster.
 
     >>> import flambeau
@@ -70,14 +75,19 @@ def stats() -> dict[str, _Any]:
         "seconds": sum(seconds for _, seconds in (*compiled.values(), *loaded.values())),
         "held": held,
         "dropped": total + found - held,
+        "followed": _statistics.fused,
+        "left": _statistics.left,
         "bound": _programs_at_once(),
         "kernels": _native_kernels(),
         "by_name": by_name,
     }
 
 
-def explain(function: _Any, file: _Any = None) -> None:
+def explain(function: _Any = None, file: _Any = None) -> None:
     """Print why a compiled function has the programs that it has.
+
+    Without a function, print which sequences of eager calls of this thread run as one program, and
+    at which lines they are left.
 
     For each program: the arguments and modes that it is for, and what it takes for granted of
     modules, globals, attributes and gradients. For each but the first: what had changed since the
@@ -107,7 +117,11 @@ def explain(function: _Any, file: _Any = None) -> None:
       for calls in which
         x is a Tensor of float32[3]
     """
-    print(_calls_of(function, "explain").explanation(), file=file)
+    if function is None:
+        text = _report(_here.stream.loops)
+    else:
+        text = _calls_of(function, "explain").explanation()
+    print(text, file=file)
 
 
 def lower(function: _Any, *args: _Any, **kwargs: _Any) -> _Any:
@@ -225,12 +239,15 @@ def reset() -> None:
 
 
 class set_stance(_ContextDecorator):
-    """Accepted for PyTorch's sake: a function, block or decorator without effect.
+    """Say whether compiled functions use and make programs, in all threads.
 
-    Programs are made where they are needed, and give what the function gives.
+    From now on if called as a function, for a ``with`` block, or for a function's calls as a
+    decorator.
 
     Args:
-        stance: PyTorch's name for when to compile.
+        stance: ``"default"``; ``"force_eager"``: all run as they are; ``"eager_on_recompile"``:
+            a call that no program fits runs as it is; ``"fail_on_recompile"``: it is a
+            RuntimeError. PyTorch's other stances are the default here.
         skip_guard_eval_unsafe: Without effect: programs are never stale.
         force_backend: Without effect.
 
@@ -245,16 +262,23 @@ class set_stance(_ContextDecorator):
         if stance not in _STANCES:
             raise RuntimeError(f"invalid stance {stance!r}; there are {', '.join(_STANCES)}")
         self.stance = stance
+        self._before: str = _set_stance(stance)
+
+    def __call__(self, function: _Any) -> _Any:
+        """Run ``function`` with this stance at every call."""
+        self.__exit__()
+        return super().__call__(function)
 
     def clone(self) -> set_stance:
         """Another one."""
         return set_stance(self.stance)
 
     def __enter__(self) -> None:
-        """Change nothing."""
+        """Keep the stance."""
 
     def __exit__(self, *exception: object) -> None:
-        """Change nothing."""
+        """Set the stance from before."""
+        _set_stance(self._before)
 
 
 _STANCES = (

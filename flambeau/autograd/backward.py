@@ -11,7 +11,7 @@ import numpy as np
 from flambeau.autograd.graph import GradientEdge
 from flambeau.core import tape
 from flambeau.core.engine import Backward
-from flambeau.core.jax_private import ArrayImpl
+from flambeau.core.fusion.deferred import ARRAYS
 from flambeau.core.modes import modes
 from flambeau.core.op import function
 from flambeau.core.tensor import Tensor
@@ -272,7 +272,7 @@ def _implicit(output: Any) -> Tensor:
             "grad can be implicitly created only for scalar outputs, real and of one element; this "
             f"one is {output.dtype} of shape {list(output.shape)}: pass its gradient"
         )
-    if type(array) is not ArrayImpl:
+    if type(array) not in ARRAYS:
         return Tensor._wrap(beside(np.ones(array.shape, array.dtype), array))
     kind = array.aval, array.sharding
     one = _ones.get(kind)

@@ -16,6 +16,7 @@ from flambeau.compile.errors import CompileError, NotYetMadeError, UnansweredErr
 from flambeau.compile.explaining import Origin, Situation
 from flambeau.compile.program import Program
 from flambeau.core import device, dtype, naming, world
+from flambeau.core.fusion.stream import boundary
 from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
@@ -54,6 +55,9 @@ def _one_at_a_time() -> Iterator[None]:
         if is_held:
             _tracing.release()
 
+
+#: Whether compiled functions run as they are; see `compiler.set_stance`.
+stance: str = "default"
 
 #: The result of `_Recent.run` for a call that takes the slow path.
 _UNKNOWN = object()
@@ -189,12 +193,13 @@ class CompiledFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program for these arguments, tracing the function if there is none yet."""
+        boundary()
         recent = self._recent
         if recent is not None and not kwargs:
             result = recent.run(args)
             if result is not _UNKNOWN:
                 return result
-        if modes.trace is not None or modes.functions:
+        if modes.trace is not None or modes.functions or stance == "force_eager":
             return self.function(*args, **kwargs)
         if modes.level is not None:
             warn(
@@ -229,6 +234,13 @@ class CompiledFunction:
             return self.function(*args, **kwargs)
         if is_other and key not in self._learned:
             return self._learn(key, args, kwargs)
+        if stance == "eager_on_recompile":
+            return self.function(*args, **kwargs)
+        if stance == "fail_on_recompile":
+            raise RuntimeError(
+                f"Detected recompile of {self._name!r} while set_stance('fail_on_recompile') is in "
+                "force: no program fits this call; call it once before with such arguments"
+            )
         with _one_at_a_time():
             is_made = self._compilations != count
             program = None if is_made else self._made(key, leaves, structure, programs)
@@ -453,6 +465,15 @@ def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         return function
     fullgraph = options.get("fullgraph", naming.package != "torch")
     return with_calls(function, CompiledFunction(function, fullgraph))
+
+
+def set_stance(wanted: str) -> str:
+    """Set `stance`, and give the one before."""
+    global stance
+    before, stance = stance, wanted
+    # The fast path does not ask.
+    world.bump()
+    return before
 
 
 @functools.singledispatch

@@ -12,18 +12,18 @@ from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 from flambeau.core.jax_private import ArrayImpl
 
 
-def without_elements(value: jax.ShapeDtypeStruct) -> Any:
+def without_elements(value: jax.ShapeDtypeStruct | jax.Array) -> Any:
     """An array of the shape, dtype and sharding of ``value`` that has been deleted.
 
     A trace takes it for any other array; whatever asks for its elements fails.
 
     Args:
-        value: The value of a Cell on the meta device. Without a sharding, the array is one of the
-            first device, which programs may move elsewhere.
+        value: An array, or the value of a Cell on the meta device. Without a sharding, the result
+            is on the first device, and programs may move it elsewhere.
     """
     sharding = value.sharding or SingleDeviceSharding(jax.local_devices()[0])
-    committed = value.sharding is not None
-    aval = ShapedArray(value.shape, value.dtype)
+    committed = getattr(value, "committed", value.sharding is not None)
+    aval = ShapedArray(value.shape, value.dtype, weak_type=value.weak_type)
     # One element for each device is enough, since the array is deleted at once.
     spread = isinstance(sharding, NamedSharding)
     whole = NamedSharding(sharding.mesh, PartitionSpec()) if spread else sharding

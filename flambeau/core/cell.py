@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 from flambeau.core.finishing import alone
+from flambeau.core.fusion.deferred import Deferred, keep
 
 _epoch = 0
 
@@ -43,6 +44,8 @@ class Cell:
 
     def __init__(self, array: Any) -> None:
         self.array = array
+        if type(array) is Deferred:
+            keep(self, array)
         self.version = 0
         self.born: int = _epoch
         self._make: Callable[[], Any] | None = None
@@ -50,6 +53,8 @@ class Cell:
     def write(self, array: Any) -> None:
         """Replace the value and count the write."""
         self.array = array
+        if type(array) is Deferred:
+            keep(self, array)
         self.version += 1
         self._make = None
 

@@ -15,7 +15,7 @@ from jax.sharding import SingleDeviceSharding
 from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell
 from flambeau.core.device import CPU, device, from_jax_device
-from flambeau.core.jax_private import ArrayImpl
+from flambeau.core.fusion.deferred import ARRAYS
 from flambeau.core.modes import modes
 from flambeau.core.tensor import PLAIN_TYPES, Tensor
 from flambeau.core.upload import upload
@@ -23,7 +23,7 @@ from flambeau.core.upload import upload
 
 def place_of(array: Any) -> device | None:
     """The one device on which a concrete array was put; ``None`` for all others."""
-    if type(array) is not ArrayImpl or not array.committed:
+    if type(array) not in ARRAYS or not array.committed:
         return None
     sharding = array.sharding
     if type(sharding) is not SingleDeviceSharding:
@@ -38,7 +38,7 @@ def together(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """
     first = None
     for each in inputs:
-        if type(each) in PLAIN_TYPES and type(array := each._cell.array) is ArrayImpl:
+        if type(each) in PLAIN_TYPES and type(array := each._cell.array) in ARRAYS:
             if first is None:
                 first = array.sharding
             elif array.sharding is not first and array.sharding != first:

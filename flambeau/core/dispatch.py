@@ -15,8 +15,8 @@ from flambeau.core import errors, exhaustion, forward, packing, tape
 from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.companions import loose, together
+from flambeau.core.fusion.deferred import ARRAYS
 from flambeau.core.inside import stops_gradients
-from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.kernel import INEXACT, Kernel
 from flambeau.core.meshes import settled
 from flambeau.core.modes import modes
@@ -68,7 +68,7 @@ def run(kernel: Kernel, inputs: tuple[Any, ...]) -> Any:
             else:
                 array = each._read()
                 each._follow_base()
-            if type(array) is not ArrayImpl:
+            if type(array) not in ARRAYS:
                 return _run_general(kernel, inputs)
             if each._requires_grad:
                 recorded = True

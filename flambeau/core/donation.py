@@ -7,6 +7,7 @@ an array to devices that have a part of it already, so arrays are moved by `put`
 from __future__ import annotations
 
 import os
+from collections.abc import Container
 from sys import getrefcount
 from typing import Any
 
@@ -22,17 +23,21 @@ def donated(positions: tuple[int, ...]) -> tuple[int, ...]:
     return positions if _IS_ALLOWED else ()
 
 
-def owned(arrays: list[Any]) -> list[Any]:
+def owned(arrays: list[Any], held: Container[int] = ()) -> list[Any]:
     """``arrays``, those that others hold as well replaced by copies.
 
     Their Cells must be empty by now, so that no other code can get hold of one.
+
+    Args:
+        arrays: The arrays.
+        held: The identities of those to which the call itself has one more reference.
     """
     # All counted at once: with many parameters a loop here is a good part of the time of a step.
     counts = [*map(getrefcount, arrays)]
     if counts == [_ALONE] * len(counts):
         return arrays
     return [
-        copied(array) if count > _ALONE else array
+        copied(array) if count > _ALONE + (id(array) in held) else array
         for array, count in zip(arrays, counts, strict=True)
     ]
 

@@ -1,4 +1,4 @@
-"""How eager code is run: which calls are evaluated without compiling."""
+"""How eager code is run: which calls are evaluated, compiled, and fused, by counts and shapes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from typing import Any
 
 #: How often a function is evaluated at one signature where ``interpret=True``.
 USES = 64
+
+#: After how many repetitions a sequence of calls runs as one program where ``fuse=True``.
+REPETITIONS = 40
+
+# A sequence is recorded that many repetitions earlier, so that there is time to compile it.
+_AHEAD = 16
 
 # Microseconds of evaluation, as estimated, after which signatures may change their gear where no
 # optimizer steps; twice as many the next time.
@@ -18,12 +24,14 @@ class _Settings:
 
     Attributes:
         uses: How often a function is evaluated at one signature before it is compiled; 0 for never.
+        fuse: After how many repetitions a sequence of calls runs as one program; 0 for never.
         deterministic: Whether equal calls must give equal bits, however often they come.
         moment: Counts the moments at which signatures may change their gear.
     """
 
     def __init__(self) -> None:
-        self.uses: int = _from_environment()
+        self.uses: int = _from_environment("FLAMBEAU_INTERPRET", 0)
+        self.fuse: int = _from_environment("FLAMBEAU_FUSE", 0)
         self.deterministic: bool = False
         self.moment: int = 0
         self._spent: float = 0.0
@@ -32,6 +40,20 @@ class _Settings:
     def evaluated(self) -> int:
         """How often a function is evaluated at one signature, as of now."""
         return 0 if self.deterministic else self.uses
+
+    def is_fused(self) -> bool:
+        """Whether sequences of calls are fused, as of now."""
+        return bool(self.fuse) and not self.deterministic
+
+    @property
+    def record(self) -> int:
+        """After how many repetitions a sequence is recorded."""
+        return max(1, self.fuse - _AHEAD)
+
+    @property
+    def patience(self) -> int:
+        """After how many ends at another call a sequence gets a program up to there."""
+        return max(1, min(_AHEAD, self.fuse // 2))
 
     def spend(self, work: float) -> None:
         """Note that a call was evaluated, which took so many microseconds as estimated."""
@@ -48,9 +70,9 @@ class _Settings:
             self.moment += 1
 
 
-def _from_environment() -> int:
-    wanted = os.environ.get("FLAMBEAU_INTERPRET", "")
-    return int(wanted) if wanted.isdecimal() else 0
+def _from_environment(name: str, otherwise: int) -> int:
+    wanted = os.environ.get(name, "")
+    return int(wanted) if wanted.isdecimal() else otherwise
 
 
 #: The process's settings.
@@ -64,36 +86,47 @@ class gears:
     CPU, which takes less time than compiling a program. A signature that comes again is compiled:
     after as many calls as compiling would have taken the time of, as estimated from shapes, and
     after a number of calls at most. That happens when an optimizer steps, and now and then where
-    none does. Both gears agree up to rounding, and not always to the last bit; two runs of a script
-    give the same bits.
+    none does. With ``fuse=True``, a sequence of calls that has come 40 times, such as a training
+    step, runs as one program from then on; `flambeau.compiler.explain` tells which. All gears agree
+    up to rounding, and not always to the last bit; two runs of a script give the same bits.
 
     Args:
         interpret: How often a function is evaluated at one signature. ``False`` or 0: everything is
             compiled at once, as it is by default. ``True``: up to 64 times. The environment
             variable ``FLAMBEAU_INTERPRET`` sets the number for a process from its start.
+        fuse: After how many repetitions a sequence of calls runs as one program. ``False`` or 0:
+            never, as it is by default. ``True``: 40. The environment variable is ``FLAMBEAU_FUSE``.
 
     Raises:
-        TypeError: ``interpret`` is neither a bool nor an integer.
-        ValueError: ``interpret`` is negative.
+        TypeError: An argument is neither a bool nor an integer.
+        ValueError: An argument is negative.
 
     >>> import flambeau
-    >>> with flambeau.compiler.gears(interpret=True):
+    >>> with flambeau.compiler.gears(interpret=True, fuse=False):
     ...     _ = flambeau.ones(5).exp()
     """
 
-    def __init__(self, *, interpret: bool | int) -> None:
-        if not isinstance(interpret, int):
-            raise TypeError(
-                f"gears(): interpret must be a bool or an int, got {type(interpret).__name__}"
-            )
-        if interpret < 0:
-            raise ValueError(f"gears(): interpret must not be negative, got {interpret}")
-        self._before: int = settings.uses
-        settings.uses = USES if interpret is True else int(interpret)
+    def __init__(
+        self, *, interpret: bool | int | None = None, fuse: bool | int | None = None
+    ) -> None:
+        uses = _number("interpret", interpret, settings.uses, USES)
+        repetitions = _number("fuse", fuse, settings.fuse, REPETITIONS)
+        self._before: tuple[int, int] = settings.uses, settings.fuse
+        settings.uses, settings.fuse = uses, repetitions
 
     def __enter__(self) -> None:
         """Keep what the constructor has set."""
 
     def __exit__(self, *exception: Any) -> None:
         """Set what was set before."""
-        settings.uses = self._before
+        settings.uses, settings.fuse = self._before
+
+
+def _number(name: str, given: bool | int | None, now: int, otherwise: int) -> int:
+    if given is None:
+        return now
+    if not isinstance(given, int):
+        raise TypeError(f"gears(): {name} must be a bool or an int, got {type(given).__name__}")
+    if given < 0:
+        raise ValueError(f"gears(): {name} must not be negative, got {given}")
+    return otherwise if given is True else int(given)

@@ -13,6 +13,8 @@ from flambeau.core import dtype as dtypes
 from flambeau.core import spanning
 from flambeau.core.addresses import address_of, pointer
 from flambeau.core.cell import is_abstract
+from flambeau.core.fusion.deferred import computed
+from flambeau.core.fusion.stream import boundary
 from flambeau.core.modes import modes
 from flambeau.core.strides import is_in_order, offset_of
 from flambeau.core.tracers import check_alive
@@ -127,7 +129,8 @@ class HostAccess:
 
     def jax(self) -> jax.Array:
         """The elements as a `jax.Array`, without a copy."""
-        array = self._read()
+        boundary()
+        array = computed(self._read())
         if is_abstract(array):
             raise NotImplementedError("a tensor on the meta device has no elements to read")
         return array
@@ -151,7 +154,8 @@ class HostAccess:
 
     def _scalar(self, kind: Any = None) -> Any:
         """The only element, as a NumPy scalar; of type ``kind`` if one is given."""
-        array = self._read()
+        boundary()
+        array = computed(self._read())
         if modes.trace is not None:
             array = modes.trace.as_input(self._cell, array)
         if modes.asking is not None:

@@ -101,6 +101,18 @@ REPLACEMENTS: dict[str, tuple[str, str]] = {
         "the threads with which JAX lowers, which a forked process must not wait for as it ends",
         "nothing: such a process may then wait for ever at its end, unless by `os._exit`",
     ),
+    "jax._src.core.pytype_aval_mappings": (
+        "JAX takes a `Deferred` for an array: its shape and dtype",
+        "no sequences of calls are fused; `core/fusion/` with IS_KNOWN false",
+    ),
+    "jax._src.interpreters.pxla.shard_arg_handlers": (
+        "JAX takes a `Deferred` for an array: its elements, as an argument of a program",
+        "goes together with `pytype_aval_mappings`",
+    ),
+    "jax._src.dtypes.canonicalize_value_handlers": (
+        "JAX takes a `Deferred` for an array: the array itself, as an operand",
+        "goes together with `pytype_aval_mappings`",
+    ),
     "jax.stages.Compiled._executable": (
         "the `MeshExecutable` of a compiled program",
         "goes together with `MeshExecutable`",
@@ -160,6 +172,10 @@ _XlaMetadata = _private("jax._src.xla_metadata_lib.XlaMetadata")
 _seen_qdds = _private("jax._src.pjit._seen_qdds")
 _trace_ctx = _private("jax._src.core.trace_ctx")
 _ir = _private("jaxlib.mlir.ir")
+
+_avals = _private("jax._src.core.pytype_aval_mappings")
+_shard_arg_handlers = _private("jax._src.interpreters.pxla.shard_arg_handlers")
+_canonicalize_value_handlers = _private("jax._src.dtypes.canonicalize_value_handlers")
 
 _get_compile_options = _private("jax._src.compiler.get_compile_options")
 _global_state = _private("jax._src.distributed.global_state")
@@ -235,6 +251,27 @@ def leave_mlir() -> Callable[[], None]:
             pass
 
     return leave
+
+
+def take_arrays_of(kind: type, computed: Callable[[Any], Any]) -> bool:
+    """Let JAX take objects of ``kind`` for arrays; ``False`` if this JAX does not.
+
+    Args:
+        kind: A subclass of `jax.Array` with an attribute ``aval``.
+        computed: Gives the array that an object stands for.
+    """
+    avals, shards, values = _avals, _shard_arg_handlers, _canonicalize_value_handlers
+    if None in (avals, shards, values):
+        return False
+    of_arrays = shards[ArrayImpl]
+
+    def shard(arrays: Any, *others: Any) -> Any:
+        return of_arrays([*map(computed, arrays)], *others)
+
+    avals[kind] = lambda array: array.aval
+    shards[kind] = shard
+    values[kind] = lambda array, **options: computed(array)
+    return True
 
 
 def clear_seen_types() -> None:

@@ -18,9 +18,9 @@ from jax.core import ShapedArray
 from jax.interpreters.partial_eval import dce_jaxpr
 
 from flambeau.core import dtype as dtypes
+from flambeau.core.fusion.deferred import ARRAYS
+from flambeau.core.fusion.seam import fusible
 from flambeau.core.generations import Generations
-from flambeau.core.jax_private import ArrayImpl
-from flambeau.core.programs import compiled
 from flambeau.core.pushing import push
 
 Arrays = tuple[Any, ...]
@@ -88,7 +88,7 @@ class Kernel:
         # Only called while the slot is empty, so later reads cost no call.
         if name != "forward":
             raise AttributeError(f"a Kernel has no attribute '{name}'")
-        self.forward = compiled(self.function, self.name)
+        self.forward = fusible(self.function, self.name)
         return self.forward
 
     def on_meta(self, arrays: Arrays) -> Any:
@@ -190,7 +190,7 @@ class Kernel:
             return self._gradients[key]
         except KeyError:
             function = functools.partial(_with_residuals, self.function, needs)
-            program = self._gradients[key] = compiled(function, f"{self.name}_with_residuals")
+            program = self._gradients[key] = fusible(function, f"{self.name}_with_residuals")
             return program
 
 
@@ -218,7 +218,7 @@ _AVALS = {ShapedArray, jax.ShapeDtypeStruct}
 
 def _aval(array: Any) -> Any:
     """The shape and dtype of an array that a gradient may flow to; anything else as it is."""
-    if type(array) is ArrayImpl:
+    if type(array) in ARRAYS:
         return array.aval if array.dtype in INEXACT else array
     if getattr(array, "dtype", None) not in INEXACT:
         return array
@@ -314,8 +314,8 @@ def pull_back(vjp: Any, cotangents: Arrays) -> Arrays:
     return tuple(_conjugate(each) for each in vjp(tuple(_conjugate(each) for each in cotangents)))
 
 
-pull_back_compiled: Callable[..., Any] = compiled(pull_back, "pull_back")
-_add = compiled(operator.add, "add_cotangents")
+pull_back_compiled: Callable[..., Any] = fusible(pull_back, "pull_back")
+_add = fusible(operator.add, "add_cotangents")
 
 
 def add_cotangents(left: Any, right: Any) -> Any:

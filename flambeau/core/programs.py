@@ -14,17 +14,14 @@ import functools
 import hashlib
 import itertools
 import os
-import pickle
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import numpy as np
-from jaxlib import lapack
 
 from flambeau.core import dtype as dtypes
 from flambeau.core import exhaustion, forks, headroom, jit_core, meshes, spanning
@@ -32,14 +29,15 @@ from flambeau.core.compiler import cores, cpu_forms, cuda_capability
 from flambeau.core.description import IndescribableError, describe
 from flambeau.core.device import available_devices
 from flambeau.core.donation import donated
+from flambeau.core.executables import Loaded, known, serialized
 from flambeau.core.finishing import shielded
 from flambeau.core.first_gear import FirstGear, forget_kept
+from flambeau.core.fusion.deferred import Deferred, computed
 from flambeau.core.generations import put_aside
 from flambeau.core.jax_private import ArrayImpl, xla_options
 from flambeau.core.limits import give_back_memory, programs_at_once
 from flambeau.core.modes import modes
 from flambeau.core.native import native_version
-from flambeau.core.read_ahead import ReadAhead, read_ahead
 from flambeau.core.signatures import facts_of, is_plain, place_of, text_of
 from flambeau.core.sources import digest_of
 from flambeau.core.statistics import statistics
@@ -107,6 +105,17 @@ def _form(argument: Any) -> Any:
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
 
 
+def prepare(function: Any, arguments: tuple[Any, ...]) -> None:
+    """Make the program of `compiled` for these arguments, for a later call.
+
+    Args:
+        function: The result of `compiled`.
+        arguments: May be arrays without elements.
+    """
+    if jit_core.IS_KNOWN:
+        function._cache_miss.prepare(arguments)
+
+
 def unwatched(function: Callable[..., Any]) -> contextlib.AbstractContextManager[None]:
     """A block that calls the function of which `compiled` made ``function``, as a part of a trace.
 
@@ -126,18 +135,6 @@ def _cache() -> Any:
 def alive() -> int:
     """The number of programs in memory."""
     return _cache().size() + len(_watched)
-
-
-class Loaded(NamedTuple):
-    """A program in memory.
-
-    Attributes:
-        program: The program.
-        need: The bytes that it takes when it runs, block by block.
-    """
-
-    program: jax.stages.Compiled
-    need: tuple[int, ...]
 
 
 #: The C++ call of a program, and `Loaded.need`.
@@ -164,8 +161,8 @@ class _Misses:
     """
 
     __slots__ = (
-        "__weakref__", "_description", "_traced", "donate", "first_gear", "function", "like",
-        "name", "options",
+        "__weakref__", "_description", "_prepared", "_traced", "donate", "first_gear", "function",
+        "like", "name", "options",
     )  # fmt: skip
 
     def __init__(
@@ -183,6 +180,8 @@ class _Misses:
         self.like = like
         #: Evaluates the first calls; ``None`` if all are compiled.
         self.first_gear: FirstGear | None = None
+        # Programs that no call has asked for yet.
+        self._prepared: dict[Any, _Call] = {}
         self._description: str | None = None
         self._traced: Any = None
 
@@ -200,6 +199,9 @@ class _Misses:
     def _run(self, arguments: tuple[Any, ...]) -> Any:
         """`__call__`, outside of JAX's transformations."""
         leaves, tree = jax.tree.flatten(arguments)
+        if any(type(each) is Deferred for each in leaves):
+            arguments = tree.unflatten([*map(computed, leaves)])
+            return self._run(arguments)[0], None, False
         gathered = meshes.together(leaves)
         if gathered is not None:
             return self._run_watched(gathered, tree, leaves)
@@ -211,6 +213,8 @@ class _Misses:
             results, traced = gear.results(key, leaves, arguments)
             if results is not None:
                 return results[0], None, False
+        if found is None and self._prepared:
+            found = self._prepared.pop((tree, *map(facts_of, leaves)), None)
         found = found or self._call(leaves, tree, arguments, traced)
         if gear is not None and key is not None:
             gear.keep(key, found)
@@ -225,6 +229,13 @@ class _Misses:
         return (
             shielded(call._cache_miss, arguments) if self.donate else call._cache_miss(*arguments)
         )
+
+    def prepare(self, arguments: tuple[Any, ...]) -> None:
+        """Make the program for arguments before the first call."""
+        leaves, tree = jax.tree.flatten(arguments)
+        found = self._call(leaves, tree, arguments)
+        if found is not None:
+            self._prepared[tree, *map(facts_of, leaves)] = found
 
     def _run_watched(
         self,
@@ -338,7 +349,7 @@ class _Misses:
         found, key, lowered = None, "", None
         if kept is not None and is_plain(tree) and (description := self._described()):
             key = _key(description, signature)
-            found = _known(kept, key, place)
+            found = known(kept, key, place)
         if found is None:
             traced = traced or self.trace(arguments)
             with jit_core.tracing(), meshes.surroundings():
@@ -346,7 +357,7 @@ class _Misses:
             # A function without a description is known by the program that it lowers to.
             if kept is not None and not key and (text := jit_core.text_of(traced, lowered)):
                 key = _key(f"{text} {self.donate} {self.options}", signature)
-                found = _known(kept, key, place)
+                found = known(kept, key, place)
         if found is not None:
             statistics.add(statistics.loaded, self.name, began)
             return found
@@ -356,7 +367,7 @@ class _Misses:
             program = lowered.compile()
         found = Loaded(program, jit_core.need_of(program))
         statistics.add(statistics.compiled, self.name, began)
-        if kept is not None and key and (program := _serialized(found)) is not None:
+        if kept is not None and key and (program := serialized(found)) is not None:
             kept.put(key, program)
         return found
 
@@ -425,63 +436,3 @@ def _code() -> str:
     """A digest of flambeau's files: an edited one never runs a program of the old."""
     root = str(Path(__file__).parents[1])
     return digest_of(root, None if store() is None else note_for(root))
-
-
-def _known(kept: Store, key: str, place: Any) -> Loaded | None:
-    """The program that is kept under ``key``: loaded ahead, or now."""
-    ahead = _ahead(kept)
-    if ahead is not None and place is _first_device():
-        found = ahead.take(key)
-        if found is not None:
-            statistics.ahead += 1
-            return found
-    return _load(kept, key, place)
-
-
-_readers: dict[Store, ReadAhead | None] = {}
-
-
-def _ahead(kept: Store) -> ReadAhead | None:
-    """The loader of the programs of this script's last run: one for all threads."""
-    if kept not in _readers:
-        reader = read_ahead(kept, lambda key: _load(kept, key, _first_device()))
-        if _readers.setdefault(kept, reader) is reader and reader is not None:
-            reader.start()
-    return _readers[kept]
-
-
-@functools.cache
-def _first_device() -> Any:
-    return jax.local_devices()[0]
-
-
-def _load(kept: Store, key: str, place: Any) -> Loaded | None:
-    """The program that is kept under ``key``, for the device that it was compiled for."""
-    program = kept.get(key)
-    if program is None:
-        return None
-    from jax.experimental.serialize_executable import deserialize_and_load
-
-    devices = [*place] if isinstance(place, tuple) else [place]
-    try:
-        if b"lapack_" in program:
-            # JAX looks LAPACK up when it traces a call; without that a loaded program crashes.
-            lapack.prepare_lapack_call("getrf", np.float32)
-        need, *parts = pickle.loads(program)
-        return Loaded(
-            deserialize_and_load(*parts, backend=devices[0].client, execution_devices=devices),
-            need,
-        )
-    except Exception:  # noqa: BLE001 - whatever is wrong with it, it can be compiled again.
-        kept.discard(key)
-        return None
-
-
-def _serialized(found: Loaded) -> bytes | None:
-    """The bytes of a program; ``None`` for one that cannot leave this process."""
-    from jax.experimental.serialize_executable import serialize
-
-    try:
-        return pickle.dumps((found.need, *serialize(found.program)))
-    except Exception:  # noqa: BLE001 - JAX has many for it: callbacks, constants, results that are functions.
-        return None

@@ -24,6 +24,9 @@ class Statistics:
         self.loaded: dict[str, tuple[int, float]] = {}
         self.interpreted: dict[str, int] = {}
         self.ahead = 0
+        #: Sequences of eager calls that one program has computed, and those that it has not.
+        self.fused = 0
+        self.left = 0
         self._lock = threading.Lock()
         self._progress = _Progress()
 

@@ -20,8 +20,8 @@ from flambeau.core.attributes import SAME_DTYPE
 from flambeau.core.cell import is_abstract
 from flambeau.core.dual import copy_tangent, restore_tangents
 from flambeau.core.finishing import alone
+from flambeau.core.fusion.deferred import ARRAYS
 from flambeau.core.handle import HookDict
-from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.kernel import Kernel
 from flambeau.core.lazy_cotangent import LONGEST, LazyCotangent, value_of
 from flambeau.core.modes import kept_modes, modes
@@ -38,7 +38,7 @@ __all__ = [
 
 _ONE = (True,)
 # Cotangents that are no tracers and not on the meta device.
-_CONCRETE = {ArrayImpl, LazyCotangent}
+_CONCRETE = {*ARRAYS, LazyCotangent}
 
 
 class KernelNode(Node):
@@ -270,7 +270,7 @@ class AccumulateGrad(Node):
 
 def _accumulate(variable: Tensor, new: Any, as_tensors: bool) -> None:
     trace = modes.trace
-    if trace is None and variable._grad is None and type(new) is ArrayImpl:
+    if trace is None and variable._grad is None and type(new) in ARRAYS:
         gradient = Tensor._wrap(new)
         accumulated.replacing(variable, None, gradient)
         variable._grad = gradient
@@ -287,7 +287,7 @@ def _accumulate(variable: Tensor, new: Any, as_tensors: bool) -> None:
     if isinstance(new, Tensor) or (old is not None and old.is_sparse):
         _set_grad(variable, _as_tensor(new if old is None else sparse_sum(old, new)))
         return
-    if type(new) is not ArrayImpl:
+    if type(new) not in ARRAYS:
         _refuse_leak(variable, new)
     if old is None:
         _set_grad(variable, Tensor._wrap(new))

@@ -19,6 +19,7 @@ from flambeau.core import format, meshes, naming, pytree, spanning, world
 from flambeau.core.attributes import Attributes, handle_on
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.dual import tangent_of
+from flambeau.core.fusion.deferred import Deferred, keep
 from flambeau.core.history import History, look_at
 from flambeau.core.host import HostAccess
 from flambeau.core.inside import transformation, writer
@@ -174,8 +175,10 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
         if view.version != cell.version or view.array is None:
             if not view.steps:
                 return cell.array
-            view.array = view.read(cell.array)
+            array = view.array = view.read(cell.array)
             view.version = cell.version
+            if type(array) is Deferred:
+                keep(view, array)
         return view.array
 
     def _store(self, array: Any) -> None:

@@ -18,8 +18,8 @@ import numpy as np
 from flambeau.core import exhaustion, plan
 from flambeau.core.casting import cast
 from flambeau.core.cell import abstract
+from flambeau.core.fusion.seam import fusible
 from flambeau.core.generations import remembered
-from flambeau.core.programs import compiled
 from flambeau.core.steps import Step
 from flambeau.core.tracers import no_longer_known
 
@@ -58,13 +58,13 @@ def write_through(
 @remembered
 def reader(steps: tuple[Step, ...]) -> Callable[..., jax.Array]:
     """The compiled ``(array, starts) -> part`` of a chain."""
-    return compiled(functools.partial(read_through, steps), "view")
+    return fusible(functools.partial(read_through, steps), "view")
 
 
 @remembered
 def writer(steps: tuple[Step, ...]) -> Callable[..., jax.Array]:
     """The compiled ``(array, starts, part) -> array`` of a chain."""
-    return compiled(functools.partial(write_fitted, steps), "write")
+    return fusible(functools.partial(write_fitted, steps), "write")
 
 
 def write_fitted(steps: tuple[Step, ...], array: jax.Array, starts: Any, part: Any) -> jax.Array:
@@ -128,8 +128,8 @@ class View:
     """
 
     __slots__ = (
-        "array", "ban", "base", "names", "numpy_dtype", "of_itself", "origin", "rebased", "shape",
-        "starts", "steps", "version",
+        "__weakref__", "array", "ban", "base", "names", "numpy_dtype", "of_itself", "origin",
+        "rebased", "shape", "starts", "steps", "version",
     )  # fmt: skip
 
     version: int

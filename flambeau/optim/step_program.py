@@ -14,6 +14,9 @@ from flambeau.core.absent import is_without_elements
 from flambeau.core.attributes import handle_on
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.donation import owned
+from flambeau.core.fusion.closing import OtherStepError
+from flambeau.core.fusion.sequence import Fusible
+from flambeau.core.fusion.stream import here
 from flambeau.core.gears import settings as gears
 from flambeau.core.kernel import Kernel
 from flambeau.core.modes import enable_grad
@@ -130,9 +133,10 @@ def _count_tensors(place: Any) -> int:
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(specs: tuple[GroupSpec, ...]) -> Any:
-    function = functools.partial(update, specs)
-    return compiled(function, "optimizer_step", donate=(0, 2), like=_as_before)
+def _fusible(specs: tuple[GroupSpec, ...]) -> Fusible:
+    function, donate = functools.partial(update, specs), (0, 2)
+    fast = compiled(function, "optimizer_step", donate=donate, like=_as_before)
+    return Fusible(function, fast, donate)
 
 
 def _as_before(params: list[Any], grads: list[Any], states: list[Any], *numbers: Any) -> Any:
@@ -186,13 +190,24 @@ class StepProgram:
         self.specs, self.params, self.states = specs, params, states
         self.cells: list[Cell] = [group.cell for group in groups]
         self.tensors: list[Tensor] = [each for group in groups for each in group.tensors]
-        self.compiled: Any = _compiled(specs)
+        self.fusible: Fusible = _fusible(specs)
+        self.compiled: Any = self.fusible.fast
         self.kernel: Kernel | None = None
         #: Called when a step has been written: what belongs to it besides tensors.
         self.ends: Callable[[], None] | None = None
 
     def run(self, grads: list[Tensor]) -> None:
         """One step."""
+        closing = here.stream.closing(self.fusible)
+        try:
+            self._run(grads, closing)
+        except OtherStepError:
+            here.stream.end()
+            closing = None
+            self._run(grads, closing)
+        here.stream.close(self.fusible, closing)
+
+    def _run(self, grads: list[Tensor], closing: Any) -> None:
         count = len(self.params)
         # Read first, since a gradient may be a parameter, whose Cell is empty in `arrange`.
         try:
@@ -204,11 +219,16 @@ class StepProgram:
         tensors = [self._number(each) for each in self.tensors]
 
         def arrange(taken: list[Any]) -> tuple[Any, ...]:
-            own = owned(taken)
-            return own[:count], arrays, own[count:], vectors, tensors
+            own = owned(taken, () if closing is None else closing.held)
+            given = own[:count], arrays, own[count:], vectors, tensors
+            return given if closing is None else closing.arguments(given)
+
+        def write(results: Any) -> None:
+            self._write_step(results if closing is None else closing.write(results))
 
         cells = _cells_of(self.params) + _cells_of(self.states)
-        finishing.run(self.compiled, cells, arrange, self._write_step)
+        program = self.compiled if closing is None else closing.program
+        finishing.run(program, cells, arrange, write)
 
     def _number(self, tensor: Tensor) -> Any:
         """The array of a number, beside the parameters."""

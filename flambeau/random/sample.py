@@ -16,10 +16,10 @@ import numpy as np
 
 from flambeau.core import exhaustion
 from flambeau.core.device import device
+from flambeau.core.fusion.seam import fusible
 from flambeau.core.generations import remembered
 from flambeau.core.inside import capture, randomness
 from flambeau.core.modes import modes
-from flambeau.core.programs import compiled
 from flambeau.core.transform import drawn
 from flambeau.core.upload import upload
 from flambeau.random import draws, keyed, rejection
@@ -280,4 +280,4 @@ def _compiled(draw: Callable[..., Any], static: tuple[tuple[str, Any], ...]) -> 
     def draw_and_advance(key: jax.Array, operands: dict[str, Any]) -> tuple[jax.Array, jax.Array]:
         return draw(key, **dict(static), **operands), next_key(key)
 
-    return compiled(draw_and_advance, draw.__name__, at_once=True)
+    return fusible(draw_and_advance, draw.__name__, at_once=True)

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from flambeau.core import programs
+from flambeau.core import executables
 from flambeau.core.read_ahead import ReadAhead
 from flambeau.core.store import Store
 
@@ -167,15 +167,17 @@ def test_threads_that_ask_at_once_share_one_reader(kept, monkeypatch):
         made.append(ReadAhead(store, NOTE, load))
         return made[-1]
 
-    monkeypatch.setattr(programs, "read_ahead", slowly_made)
+    monkeypatch.setattr(executables, "read_ahead", slowly_made)
     found = []
-    threads = [threading.Thread(target=lambda: found.append(programs._ahead(kept))) for _ in "12"]
+    threads = [
+        threading.Thread(target=lambda: found.append(executables.ahead_of(kept))) for _ in "12"
+    ]
     for each in threads:
         each.start()
     for each in threads:
         each.join()
     assert len(made) == 2
-    assert found[0] is found[1] is programs._ahead(kept)
+    assert found[0] is found[1] is executables.ahead_of(kept)
     assert [each._thread.ident is not None for each in made].count(True) == 1
     for each in made:
         each.end()
@@ -238,9 +240,9 @@ def test_a_forked_process_goes_on_without(tmp_path, variables):
     run(script, variables)
     script.write_text(
         SCRIPT + "import os, warnings; warnings.simplefilter('ignore')\n"
-        "from flambeau.core import programs, store\n"
+        "from flambeau.core import executables, store\n"
         "if not os.fork():\n"
-        "    programs._ahead(store.store()).take('a' * 40); os._exit(0)\n"
+        "    executables.ahead_of(store.store()).take('a' * 40); os._exit(0)\n"
         "print(os.wait()[1])\n"
     )
     assert run(script, variables, timeout=60)[-1] == "0"

@@ -7,6 +7,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceShardin
 
 import flambeau
 from flambeau import optim
+from flambeau.core.fusion.sequence import Fusible
 from flambeau.optim import step_program
 from flambeau.optim.loading import put_beside
 
@@ -29,18 +30,18 @@ def give_grads(*params, fill=1.0):
 def dispatches(monkeypatch):
     """The calls of compiled steps, each with the number of parameters it updates."""
     calls = []
-    compiled = step_program._compiled
+    fusible = step_program._fusible
 
     def counting(specs):
-        function = compiled(specs)
+        step = fusible(specs)
 
         def counted(params, *rest):
             calls.append(len(params))
-            return function(params, *rest)
+            return step.fast(params, *rest)
 
-        return counted
+        return Fusible(step.function, counted, step.donate)
 
-    monkeypatch.setattr(step_program, "_compiled", counting)
+    monkeypatch.setattr(step_program, "_fusible", counting)
     return calls
 
 

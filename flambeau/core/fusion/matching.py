@@ -1,0 +1,100 @@
+"""Comparing a call with the next expected one of a sequence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from flambeau.core import device as devices
+from flambeau.core.fusion.deferred import Deferred
+from flambeau.core.fusion.segment import Segment
+from flambeau.core.fusion.sequence import Point, structured
+from flambeau.core.jax_private import ArrayImpl
+
+
+def fresh(segment: Segment, point: Point, arguments: Any) -> list[Any] | None:
+    """The new arguments from outside, if a call is the step that leads to ``point``."""
+    step = point.step
+    tree = step.tree
+    if tree is not None:
+        arguments, given_tree = jax.tree.flatten(arguments)
+        if given_tree != tree:
+            return None
+    sources = step.sources
+    if len(arguments) != len(sources):
+        return None
+    outside = segment.outside
+    new: list[Any] = []
+    i = 0
+    for each in arguments:
+        source = sources[i]
+        kind = type(each)
+        if kind is Deferred:
+            if each.segment is segment:
+                if each.index != source:
+                    return None
+                i += 1
+                continue
+            each = each.computed()
+            kind = ArrayImpl
+        if source >= 0:
+            return None
+        form = step.forms[i]
+        if form is None:
+            place = ~source
+            if (outside[place] if place < len(outside) else new[place - len(outside)]) is not each:
+                return None
+            i += 1
+            continue
+        if kind is ArrayImpl:
+            aval = each.aval
+            if aval is not form and (type(form) is type or type(form) is tuple or aval != form):
+                return None
+            if devices.others_in_use and (each.sharding, each.committed) != step.placements[i]:
+                return None
+        elif kind is not form:
+            if isinstance(each, np.ndarray):
+                if (kind, each.shape, each.dtype) != form:
+                    return None
+                each = each.copy()
+            elif not isinstance(each, np.generic) or (kind, each.dtype) != form:
+                return None
+        new.append(each)
+        i += 1
+    return new
+
+
+_new = Deferred.__new__
+
+
+def matched(segment: Segment, point: Point, arguments: tuple[Any, ...]) -> Any:
+    """The results of a call if it is the step that leads to ``point``; otherwise ``None``."""
+    if point.step.call.donate:
+        return None
+    before, outside, waiting = segment.point, segment.outside, segment.waiting
+    if len(waiting) != before.count or len(outside) != before.outside:
+        # An interrupt has come between.
+        del waiting[before.count :], outside[before.outside :]
+    found = fresh(segment, point, arguments)
+    if found is None:
+        return None
+    outside.extend(found)
+    number = before.count
+    structure = point.structure
+    if structure is None:
+        result = _new(Deferred)
+        result.aval, result.index, result.segment = point.results[0].aval, number, segment
+        waiting.append(result)
+        segment.point = point
+        return result
+    results = []
+    for facts in point.results:
+        result = _new(Deferred)
+        result.aval, result.index, result.segment = facts.aval, number, segment
+        number += 1
+        results.append(result)
+    waiting.extend(results)
+    segment.point = point
+    return structured(structure, results)

@@ -1,0 +1,145 @@
+"""Recording a sequence while its calls run."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import SingleDeviceSharding
+
+from flambeau.core.absent import without_elements
+from flambeau.core.fusion.deferred import Deferred
+from flambeau.core.fusion.report import user_line
+from flambeau.core.fusion.sequence import Fusible, Point, Result, Step, leaves_of
+from flambeau.core.jax_private import ArrayImpl
+
+# Larger NumPy arrays are not copied for a call that waits.
+_SMALL = 1024
+
+_NUMBERS = frozenset({int, float, bool, complex, type(None)})
+
+
+class Recorder:
+    """A sequence that is being recorded while its calls run.
+
+    Attributes:
+        point: How far it has come.
+        outside: The arguments from outside, arrays without their elements.
+    """
+
+    # A recorded step overwrites nothing more than another one.
+    held: frozenset[int] = frozenset()
+
+    def __init__(self, root: Point) -> None:
+        self.point = root
+        self.outside: list[Any] = []
+        self._call: Any = None
+        self._closing: Any = None
+        self.program: Any = None
+        # For the identity of an array a weak reference to it and its origin.
+        self.origins: dict[int, tuple[Any, int]] = {}
+        self.results: list[Any] = []
+
+    def kept(self) -> frozenset[int]:
+        """The results that are still referred to."""
+        return frozenset(i for i, each in enumerate(self.results) if each() is not None)
+
+    def add(self, step: Step, fresh: list[Any], results: Any) -> bool:
+        """Add a call that has run; ``False`` if it cannot be a part of a sequence.
+
+        Args:
+            step: The call.
+            fresh: Its new arguments from outside.
+            results: Its results.
+        """
+        arrays, structure = leaves_of(results)
+        if not all(map(_is_simple, arrays)):
+            return False
+        for point in self.point.after:
+            if point.step == step:
+                break
+        else:
+            facts = [Result(each.aval, each.sharding, each.committed) for each in arrays]
+            point = Point(self.point, step, facts, structure)
+            point.line = user_line()
+            self.point.after.insert(0, point)
+        for index, each in zip(point.own(), arrays, strict=True):
+            reference = weakref.ref(each)
+            self.results.append(reference)
+            self.origins[id(each)] = reference, index
+        self.outside.extend(fresh)
+        self.point = point
+        return True
+
+    def closing(self, call: Fusible) -> Recorder:
+        """This, for the last call of the sequence; see `Closing` for what follows."""
+        self._call, self.program = call, call.fast
+        return self
+
+    def arguments(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """``given``, the arguments of the last call."""
+        self._closing = step_of(self, self._call, given)
+        return given
+
+    def write(self, results: Any) -> Any:
+        """``results``, those of the last call, which is added."""
+        closing, self._closing = self._closing, None
+        if closing is not None:
+            step, fresh = closing
+            self.add(step, fresh, results)
+        return results
+
+
+def step_of(recorder: Recorder, call: Fusible, arguments: tuple[Any, ...]) -> Any:
+    """A call as a step of a sequence, and its new arguments from outside, if it can be one."""
+    leaves, tree = _flat(arguments)
+    sources: list[int] = []
+    forms: list[Any] = []
+    placements: list[Any] = []
+    fresh: list[Any] = []
+    for each in leaves:
+        kind = type(each)
+        form: Any = kind
+        placement = None
+        place = len(recorder.outside) + len(fresh)
+        if kind is ArrayImpl:
+            known = recorder.origins.get(id(each))
+            if known is not None and known[0]() is each:
+                sources.append(known[1])
+                forms.append(None)
+                placements.append(None)
+                continue
+            if not _is_simple(each):
+                return None
+            form, placement = each.aval, (each.sharding, each.committed)
+            recorder.origins[id(each)] = weakref.ref(each), ~place
+            each = without_elements(each)
+        elif isinstance(each, np.ndarray):
+            if each.nbytes > _SMALL:
+                return None
+            form, each = (kind, each.shape, each.dtype), each.copy()
+        elif isinstance(each, np.generic):
+            form = kind, each.dtype
+        elif kind not in _NUMBERS:
+            return None
+        sources.append(~place)
+        forms.append(form)
+        placements.append(placement)
+        fresh.append(each)
+    return Step(call, tuple(sources), tuple(forms), tuple(placements), tree), fresh
+
+
+def _flat(arguments: tuple[Any, ...]) -> tuple[Any, Any]:
+    for each in arguments:
+        if type(each) not in _FLAT:
+            return jax.tree.flatten(arguments)
+    return arguments, None
+
+
+_FLAT = _NUMBERS | {ArrayImpl, Deferred, np.ndarray}
+
+
+def _is_simple(array: Any) -> bool:
+    return type(array) is ArrayImpl and type(array.sharding) is SingleDeviceSharding

@@ -1,0 +1,54 @@
+"""Which sequences of eager calls run as one program, by the user's lines."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+_PACKAGE = str(Path(__file__).parents[2])
+
+
+def user_line() -> str:
+    """The innermost line of code that is not flambeau's, such as ``train.py:12``."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+class Loop:
+    """A sequence that has a program.
+
+    Attributes:
+        calls: How many calls it has.
+        begins: The line of the first one.
+        ends: The line after the last one, which needed a value or ended the step.
+        runs: How often one program has computed it.
+        left: How often it did not come to its end, by the line of the call that came instead.
+    """
+
+    def __init__(self, calls: int, begins: str, ends: str) -> None:
+        self.calls = calls
+        self.begins = begins
+        self.ends = ends
+        self.runs = 0
+        self.left: Counter[str] = Counter()
+
+    def __str__(self) -> str:
+        lines = f"{self.calls} calls from {self.begins} to {self.ends}"
+        text = f"{lines}: one program, run {_times(self.runs)}"
+        for line, count in self.left.most_common():
+            text += f"\n  left {_times(count)} at {line}"
+        return text
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def report(loops: list[Loop]) -> str:
+    """The text of `flambeau.compiler.explain` for eager code on this thread."""
+    if not loops:
+        return "no sequence of eager calls has repeated often enough to be fused"
+    return "\n".join(map(str, loops))

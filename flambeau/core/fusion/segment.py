@@ -1,0 +1,178 @@
+"""Calls that wait: those since the last boundary that have matched a known sequence."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from flambeau.core import exhaustion
+from flambeau.core.finishing import alone
+from flambeau.core.fusion.deferred import Deferred
+from flambeau.core.jit_core import is_outside
+
+if TYPE_CHECKING:
+    from flambeau.core.fusion.sequence import Point, Program
+
+
+def _count_when_alone() -> int:
+    """The count of `getrefcount`, asked as in `Segment.kept`, without other references."""
+    return max(map(getrefcount, [object()]))
+
+
+_ALONE = _count_when_alone()
+
+
+class Segment:
+    """Calls that wait to be computed together.
+
+    Its lists may be longer than ``point`` says where an interrupt has come between; whatever is
+    beyond has never happened.
+
+    Attributes:
+        point: How far the calls have come in the sequence.
+        outside: The arguments from outside, in the order of the sequence.
+        waiting: The results.
+        holders: Weak references to the objects that hold results as ``array``.
+        is_done: Whether the results that are still referred to have their values.
+    """
+
+    __slots__ = (
+        "_beside", "_end", "_owner", "holders", "is_done", "outside", "point", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, root: Point, end: Callable[[Segment], None]) -> None:
+        self.point = root
+        self.outside: list[Any] = []
+        self.waiting: list[Deferred] = []
+        self.holders: list[Any] = []
+        self.is_done = False
+        # Ends the sequence of the thread that makes the calls.
+        self._end = end
+        self._owner = threading.get_ident()
+        # Results that other threads have asked for, by their numbers.
+        self._beside: dict[int, Any] = {}
+
+    def placement_of(self, array: Deferred) -> tuple[Any, bool]:
+        """The device of a result, and whether it is committed to it."""
+        point = self.point
+        while array.index < point.count - len(point.results):
+            assert point.before is not None
+            point = point.before
+        result = point.results[array.index - point.count]
+        return result.sharding, result.committed
+
+    def compute(self, wanted: Deferred) -> None:
+        """Let ``wanted`` have its value."""
+        if threading.get_ident() == self._owner:
+            self._end(self)
+            # Not done yet if an exception has ended the sequence before.
+            self.finish()
+        else:
+            _at_once(self._compute_beside, wanted)
+
+    def kept(self) -> set[int]:
+        """The results that are still referred to."""
+        waiting, point = self.waiting, self.point
+        del waiting[point.count :], self.outside[point.outside :]
+        counts = [*map(getrefcount, waiting)]
+        return {i for i, count in enumerate(counts) if count > _ALONE}
+
+    def finish(self, patience: int | None = None) -> bool:
+        """Compute the results that are still referred to; whether one program has done it.
+
+        Args:
+            patience: Compile a program if the sequence has ended here that often without one.
+        """
+        if self.is_done:
+            return False
+        kept = self.kept()
+        program = self.program_for(kept, patience)
+        try:
+            return _at_once(self._finish, kept, program)
+        except jax.errors.JaxRuntimeError as error:
+            raise exhaustion.named(error) from error.__cause__
+
+    def program_for(self, kept: set[int], patience: int | None) -> Program | None:
+        """The program that computes the results ``kept``, if there is one; see `finish`."""
+        point = self.point
+        program = point.program_for(kept)
+        if program is None:
+            point.misses += 1
+            if patience is not None and point.misses >= patience:
+                return point.prepare(kept, self.outside, beside=False)
+        return program
+
+    def _finish(self, kept: set[int], program: Program | None) -> bool:
+        if program is None:
+            values = one_by_one(self.point, self.outside, kept)
+        else:
+            results = program.ready()(*program.arguments(self.outside))
+            values = {i: results[program.places[i]] for i in kept}
+        self.fill(values)
+        self.waiting, self.outside, self.holders = [], [], []
+        return program is not None
+
+    def fill(self, values: dict[int, Any]) -> None:
+        """Give results their values, by their numbers; may be called again."""
+        for i, value in values.items():
+            each = self.waiting[i]
+            each.value = self._beside.get(i, value)
+            each.segment = None
+        for reference in self.holders:
+            holder = reference()
+            array = getattr(holder, "array", None)
+            if type(array) is Deferred and array.segment is None:
+                holder.array = array.value
+        self.is_done = True
+
+    def _compute_beside(self, wanted: Deferred) -> None:
+        """Compute one result for another thread; the calls go on waiting."""
+        if wanted.segment is None:
+            return
+        index = wanted.index
+        if index not in self._beside:
+            point = self.point
+            while point.before is not None and point.before.count > index:
+                point = point.before
+            outside = self.outside[: point.outside]
+            self._beside[index] = one_by_one(point, outside, {index})[index]
+        wanted.value = self._beside[index]
+        wanted.segment = None
+
+
+def _at_once(compute: Callable[..., Any], *arguments: Any) -> Any:
+    """Call ``compute``, even inside of a function that JAX traces, which it must not be part of."""
+    if is_outside():
+        return alone(compute, *arguments)
+    with jax.ensure_compile_time_eval():
+        return alone(compute, *arguments)
+
+
+def one_by_one(point: Point, outside: list[Any], kept: set[int]) -> dict[int, Any]:
+    """The results ``kept`` of the calls up to ``point``, each call by its own program.
+
+    Other results are dropped after their last use.
+    """
+    path = point.path()
+    last: dict[int, int] = {}
+    for place, each in enumerate(path):
+        last.update(dict.fromkeys([i for i in each.step.sources if i >= 0], place))
+    dropped: dict[int, list[int]] = {}
+    for index, place in last.items():
+        if index not in kept:
+            dropped.setdefault(place, []).append(index)
+    values: dict[int, Any] = {}
+    for place, each in enumerate(path):
+        step = each.step
+        given = [values[i] if i >= 0 else outside[~i] for i in step.sources]
+        results = step.call.fast(*(given if step.tree is None else step.tree.unflatten(given)))
+        found = zip(each.own(), jax.tree.leaves(results), strict=True)
+        values.update({i: array for i, array in found if i in kept or i in last})
+        del given, results, found
+        for index in dropped.get(place, ()):
+            del values[index]
+    return values

@@ -1,0 +1,240 @@
+"""The known sequences of calls, as a tree by their beginnings, and the programs at their ends."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from flambeau.core.fusion.deferred import Deferred
+from flambeau.core.programs import compiled, prepare
+
+# A sequence is compiled again this often, for other results that are kept.
+_MOST_PROGRAMS = 4
+
+
+class Fusible:
+    """A function whose calls may become a part of a sequence.
+
+    Args:
+        function: A pure function of arrays, numbers and containers of them.
+        fast: The same as programs of XLA, one for each signature.
+        donate: The positions of arguments whose arrays ``fast`` may overwrite. A call of such a
+            function is the last one of its sequence.
+    """
+
+    __slots__ = ("donate", "fast", "function")
+
+    def __init__(
+        self, function: Callable[..., Any], fast: Callable[..., Any], donate: tuple[int, ...] = ()
+    ) -> None:
+        self.function = function
+        self.fast = fast
+        self.donate = donate
+
+
+class Result(NamedTuple):
+    """A result of a call.
+
+    Attributes:
+        aval: The shape and dtype.
+        sharding: The device.
+        committed: Whether the array was put there on purpose.
+    """
+
+    aval: Any
+    sharding: Any
+    committed: bool
+
+
+class Step(NamedTuple):
+    """A call of a sequence.
+
+    Attributes:
+        call: The function.
+        sources: For each array or number among the arguments its origin: the number of a result of
+            the sequence, or ``~place`` among the arguments from outside.
+        forms: For each of them what it has to be if it comes from outside for the first time: the
+            aval of an array, the type of a number, type, shape and dtype of a NumPy array.
+            ``None`` for the others.
+        placements: For each array from outside its device and whether it is committed.
+        tree: The structure of the arguments; ``None`` if none of them is a container.
+    """
+
+    call: Fusible
+    sources: tuple[int, ...]
+    forms: tuple[Any, ...]
+    placements: tuple[Any, ...]
+    tree: Any
+
+
+class Point:
+    """A place in a sequence, after a call; the root is before the first one.
+
+    Attributes:
+        step: The last call; ``None`` at the root.
+        before: The point before it.
+        after: The points that may come next, the most recently found first.
+        results: The results of the call.
+        structure: The structure of the results; ``None`` for one array, ``tuple`` for a tuple of
+            arrays.
+        waiting: How many results the sequence has so far.
+        outside: How many arguments from outside it has so far.
+        misses: How often a sequence has ended here without a program.
+        key: The functions of the sequence, where it has been recorded up to here.
+        uses: At the first call: how many more sequences have run as one program than have not.
+        line: The user's line of the call.
+        loop: What is told of the sequence up to here, once it has a program.
+        kept: The results that were still referred to where sequences ended here.
+        program: Computes these results, once there is one.
+    """
+
+    __slots__ = (
+        "after", "before", "count", "kept", "key", "line", "loop", "misses", "outside", "program",
+        "programs", "results", "step", "structure", "uses",
+    )  # fmt: skip
+
+    def __init__(
+        self, before: Point | None, step: Step | None, results: Sequence[Result], structure: Any
+    ) -> None:
+        self.before = before
+        self.step: Any = step
+        self.after: list[Point] = []
+        self.results = results
+        self.structure = structure
+        self.count: int = len(results) + (before.count if before is not None else 0)
+        fresh = 0 if step is None else sum(each is not None for each in step.forms)
+        self.outside: int = fresh + (before.outside if before is not None else 0)
+        self.key: Any = None
+        self.line = ""
+        self.loop: Any = None
+        self.misses = 0
+        self.uses = 0
+        self.kept: frozenset[int] = frozenset()
+        self.program: Program | None = None
+        self.programs = 0
+
+    def path(self) -> list[Point]:
+        """The points from the first call to here."""
+        found: list[Point] = []
+        point: Point | None = self
+        while point is not None and point.step is not None:
+            found.append(point)
+            point = point.before
+        return found[::-1]
+
+    def own(self) -> range:
+        """The numbers of the results of the last call."""
+        return range(self.count - len(self.results), self.count)
+
+    def prepare(self, kept: Iterable[int], outside: list[Any], beside: bool) -> Program | None:
+        """The program of the sequence up to here, which begins to compile.
+
+        Args:
+            kept: The results that it has to compute; those of former programs are added.
+            outside: Arguments from outside, for their shapes and placement.
+            beside: Compile on a thread of its own.
+        """
+        if self.programs == _MOST_PROGRAMS:
+            return None
+        self.programs += 1
+        self.kept = self.kept.union(kept)
+        self.misses = 0
+        self.program = Program(self, outside, beside)
+        return self.program
+
+    def program_for(self, kept: set[int]) -> Program | None:
+        """The program, if it computes at least the results ``kept``."""
+        program = self.program
+        return program if program is not None and kept <= program.places.keys() else None
+
+
+class Program:
+    """One program for a sequence of calls.
+
+    Args:
+        point: The end of the sequence.
+        outside: Arguments from outside, for their shapes and placement.
+        beside: Compile on a thread of its own; `ready` waits for it.
+
+    Attributes:
+        places: For each result its place among the program's.
+        donated: The positions among the arguments from outside that it may overwrite.
+    """
+
+    def __init__(self, point: Point, outside: list[Any], beside: bool) -> None:
+        path = point.path()
+        steps = tuple([(p.step.call.function, p.step.sources, p.step.tree) for p in path])
+        # An overwritten array's memory goes to the first result of its shape.
+        first = [*point.own()] if point.step.call.donate else []
+        outputs = (*first, *sorted(point.kept.difference(first)))
+        self.places: dict[int, int] = {index: place for place, index in enumerate(outputs)}
+        self.donated: tuple[int, ...] = _donated(point.step)
+        self._others = tuple([i for i in range(len(outside)) if i not in self.donated])
+        places = (*self.donated, *self._others)
+        self.function: Callable[..., Any] = compiled(
+            functools.partial(_computed, steps, outputs, places), "fused", donate=(0,), at_once=True
+        )
+        self._thread: threading.Thread | None = None
+        if beside:
+            arguments = self.arguments(outside)
+            self._thread = threading.Thread(
+                target=prepare, args=(self.function, arguments), name="flambeau-fusing"
+            )
+            self._thread.start()
+
+    def arguments(self, outside: list[Any]) -> tuple[list[Any], list[Any]]:
+        """The arguments of `function`."""
+        return [outside[i] for i in self.donated], [outside[i] for i in self._others]
+
+    def ready(self) -> Callable[..., Any]:
+        """`function`, once it is compiled."""
+        thread = self._thread
+        if thread is not None:
+            # Which call uses the program is a matter of counts, not of how far the thread is.
+            thread.join()
+            self._thread = None
+        return self.function
+
+
+def _donated(step: Step) -> tuple[int, ...]:
+    """The arguments from outside that a step may overwrite."""
+    if not step.call.donate or step.tree is None:
+        return ()
+    arguments = step.tree.unflatten(step.sources)
+    sources = jax.tree.leaves([arguments[i] for i in step.call.donate])
+    return tuple([~each for each in sources if each < 0])
+
+
+def _computed(
+    steps: Any, outputs: tuple[int, ...], places: tuple[int, ...], donated: Any, others: Any
+) -> tuple[Any, ...]:
+    """The results ``outputs`` of a sequence of calls."""
+    outside = dict(zip(places, (*donated, *others), strict=True))
+    values: list[Any] = []
+    for function, sources, tree in steps:
+        given = [values[each] if each >= 0 else outside[~each] for each in sources]
+        arguments = given if tree is None else tree.unflatten(given)
+        values.extend(jax.tree.leaves(function(*arguments)))
+    return tuple([values[each] for each in outputs])
+
+
+def leaves_of(results: Any) -> tuple[list[Any], Any]:
+    """The arrays of a call's results, and their structure as in `Point.structure`."""
+    if isinstance(results, jax.Array):
+        return [results], None
+    if type(results) is tuple and all(isinstance(each, jax.Array) for each in results):
+        return [*results], tuple
+    return jax.tree.flatten(results)
+
+
+def structured(structure: Any, arrays: list[Deferred]) -> Any:
+    """The results of a call of these arrays."""
+    if structure is None:
+        return arrays[0]
+    if structure is tuple:
+        return tuple(arrays)
+    return structure.unflatten(arrays)

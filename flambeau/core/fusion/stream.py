@@ -1,0 +1,309 @@
+"""The calls of one thread: watched, recorded once they repeat, and then followed."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from flambeau.core.fusion.closing import Closing
+from flambeau.core.fusion.deferred import Deferred, computed
+from flambeau.core.fusion.matching import fresh as fresh_of
+from flambeau.core.fusion.matching import matched
+from flambeau.core.fusion.recording import Recorder, step_of
+from flambeau.core.fusion.report import Loop, user_line
+from flambeau.core.fusion.segment import Segment
+from flambeau.core.fusion.sequence import (
+    Fusible,
+    Point,
+)  # fmt: skip
+from flambeau.core.gears import settings
+from flambeau.core.jit_core import is_outside
+from flambeau.core.modes import modes
+from flambeau.core.statistics import statistics
+
+# A sequence of more calls than these is divided.
+LONGEST = 4096
+
+# How many sequences are counted, the least recently seen first out.
+_MOST_SEEN = 256
+
+# How many sequences may come between recordings of one that repeats, until it is given up.
+_MOST_RECORDINGS = 16
+
+# How many sequences begin with one function at most.
+_MOST_BEGINNINGS = 32
+
+# A beginning is given up when this many more of its sequences ended early than it has programs run.
+_PATIENCE = 32
+
+# Larger NumPy arrays are not copied for a call that waits.
+_SMALL = 1024
+
+_NUMBERS = frozenset({int, float, bool, complex, type(None)})
+
+
+class _Seen:
+    """A sequence of functions that has come between two boundaries.
+
+    Attributes:
+        count: How often.
+        recordings: How often it was recorded.
+        point: Its end, once it was recorded twice in the same way.
+    """
+
+    __slots__ = ("count", "last", "point", "recordings")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.recordings = 0
+        self.last: Point | None = None
+        self.point: Point | None = None
+
+
+class Stream:
+    """The calls of a thread.
+
+    Attributes:
+        take: Handles the next call; ``None`` while calls run at once and are only noted.
+        note: Notes a call.
+    """
+
+    def __init__(self) -> None:
+        self.calls: deque[Fusible] = deque(maxlen=LONGEST)
+        self.note: Callable[[Fusible], None] = self.calls.append
+        self.take: Callable[[Fusible, tuple[Any, ...]], Any] | None = None
+        self.segment: Segment | None = None
+        self._recorder: Recorder | None = None
+        #: The sequences that have programs.
+        self.loops: list[Loop] = []
+        self._root = Point(None, None, (), None)
+        self._seen: OrderedDict[tuple[Fusible, ...], _Seen] = OrderedDict()
+        # Sequences that are to be recorded, and for how many more sequences.
+        self._wanted: set[tuple[Fusible, ...]] = set()
+        self._recordings = 0
+        # The functions that known sequences with programs begin with.
+        self._beginnings: dict[Fusible, list[Point]] = {}
+        self._has_followed = False
+
+    # Boundaries
+
+    def end(self, segment: Segment | None = None) -> None:
+        """A boundary: compute what waits, and decide how the next calls are taken.
+
+        Args:
+            segment: The one that asks for it, if any; one that has been left is finished by itself.
+        """
+        current = self.segment
+        if segment is not None and segment is not current:
+            return
+        self.segment = None
+        self.take = self._idle if self._has_followed else None
+        if current is not None:
+            self._finish(current)
+        elif self.calls and settings.is_fused():
+            self._count()
+        self.calls.clear()
+        self.take = self._first()
+
+    def _first(self) -> Any:
+        if settings.is_fused() and (self._beginnings or self._wanted):
+            return self._begin
+        return self._idle if self._has_followed else None
+
+    def _count(self) -> None:
+        """One more of the sequence that has just ended, whose calls have run at once."""
+        recorder, self._recorder = self._recorder, None
+        key = tuple(self.calls)
+        seen = self._seen.get(key)
+        if seen is None:
+            seen = self._seen[key] = _Seen()
+            if len(self._seen) > _MOST_SEEN:
+                self._wanted.discard(self._seen.popitem(last=False)[0])
+        else:
+            self._seen.move_to_end(key)
+        seen.count += 1
+        if seen.count == settings.record and len(key) > 1:
+            self._wanted.add(key)
+            self._recordings = _MOST_RECORDINGS
+        if recorder is not None:
+            self._recorded(recorder, key, seen)
+        if seen.point is not None and seen.count >= settings.fuse:
+            self._use(seen.point)
+
+    def _recorded(self, recorder: Recorder, key: tuple[Fusible, ...], seen: _Seen) -> None:
+        """A sequence has been recorded up to a boundary."""
+        point = recorder.point
+        if key in self._wanted and point.step is not None:
+            kept = recorder.kept()
+            if seen.last is point:
+                self._wanted.discard(key)
+                seen.point, point.key = point, key
+                point.prepare(kept, recorder.outside, beside=True)
+            seen.last = point
+            point.kept |= kept
+        self._recordings -= 1
+        if not self._recordings:
+            self._wanted.clear()
+
+    def _use(self, point: Point) -> None:
+        """From now on, follow the sequence that ends at ``point``."""
+        first = point.path()[0]
+        found = self._beginnings.setdefault(first.step.call, [])
+        is_given_up = first.uses < -_PATIENCE
+        if not is_given_up and first not in found and len(found) < _MOST_BEGINNINGS:
+            found.append(first)
+
+    # Calls that run at once
+
+    def _idle(self, call: Fusible, arguments: tuple[Any, ...]) -> Any:
+        """Run a call at once, where arguments may have waited."""
+        self.calls.append(call)
+        for each in arguments:
+            if type(each) in _WAITING:
+                return call.fast(*jax.tree.map(computed, arguments))
+        return call.fast(*arguments)
+
+    def _record(self, call: Fusible, arguments: tuple[Any, ...]) -> Any:
+        """Run a call at once, and add it to the sequence."""
+        self.calls.append(call)
+        recorder = self._recorder
+        assert recorder is not None
+        arguments = jax.tree.map(computed, arguments)
+        found = step_of(recorder, call, arguments)
+        results = call.fast(*arguments)
+        if found is not None and len(self.calls) < LONGEST:
+            step, fresh = found
+            if recorder.add(step, fresh, results):
+                return results
+        # Nothing that follows belongs to the sequence.
+        self.take = self._idle
+        return results
+
+    # The last call
+
+    def closing(self, call: Fusible) -> Closing | Recorder | None:
+        """How the call of a function that overwrites arrays ends the sequence.
+
+        ``None`` if it is a call by itself; whatever has waited is computed then.
+        """
+        segment = self.segment
+        if segment is None:
+            recorder = self._recorder if self.take == self._record else None
+            return None if recorder is None else recorder.closing(call)
+        for point in segment.point.after:
+            if point.step.call is call:
+                kept = segment.kept()
+                program = point.program_for(kept)
+                if program is not None:
+                    return Closing(segment, point, program, kept, fresh_of)
+                point.kept = point.kept.union(kept)
+                point.misses += 1
+                if point.misses >= settings.patience and point.key is not None:
+                    # Its program is made from another recording.
+                    self._forget(point.path()[0])
+                    self._wanted.add(point.key)
+                    self._recordings = _MOST_RECORDINGS
+        self.end()
+        return None
+
+    def close(self, call: Fusible, closing: Closing | Recorder | None) -> None:
+        """The call of `closing` has run."""
+        if type(closing) is Closing:
+            self.segment = None
+            self._note_end(closing.point, is_one=True)
+        elif self.segment is None:
+            self.note(call)
+        self.end()
+
+    # Calls that wait
+
+    def _begin(self, call: Fusible, arguments: tuple[Any, ...]) -> Any:
+        """The first call after a boundary: follow a known sequence, if one begins so."""
+        if modes.trace is not None or modes.inside is not None or not is_outside():
+            self.take = self._idle
+            return self._idle(call, arguments)
+        beginnings = self._beginnings.get(call)
+        if beginnings:
+            segment = Segment(self._root, self.end)
+            for point in beginnings:
+                results = matched(segment, point, arguments)
+                if results is not None:
+                    self.segment, self.take = segment, self._follow
+                    self._has_followed = True
+                    return results
+        if self._wanted:
+            self._recorder = Recorder(self._root)
+            self.take = self._record
+        else:
+            self.take = self._idle
+        return self.take(call, arguments)
+
+    def _follow(self, call: Fusible, arguments: tuple[Any, ...]) -> Any:
+        """Let a call wait that is the next one of a known sequence; any other ends it."""
+        segment = self.segment
+        assert segment is not None
+        for point in segment.point.after:
+            if point.step.call is call:
+                results = matched(segment, point, arguments)
+                if results is not None:
+                    return results
+        self.end()
+        take = self.take
+        return call.fast(*arguments) if take is None else take(call, arguments)
+
+    def _forget(self, first: Point) -> None:
+        """Follow no sequence any more that begins at ``first``."""
+        found = self._beginnings.get(first.step.call, [])
+        if first in found:
+            found.remove(first)
+
+    def _finish(self, segment: Segment) -> None:
+        if segment.is_done:
+            return
+        point = segment.point
+        is_one = segment.finish(settings.patience)
+        self._note_end(point, is_one)
+        first = point.path()[0]
+        if first.uses < -_PATIENCE:
+            self._forget(first)
+
+    def _note_end(self, point: Point, is_one: bool) -> None:
+        """Count a sequence that has ended at ``point``, computed by one program or not."""
+        first = point.path()[0]
+        if is_one:
+            statistics.fused += 1
+            first.uses += 1
+            if point.loop is None:
+                point.loop = Loop(len(point.path()), first.line, user_line())
+                self.loops.append(point.loop)
+            point.loop.runs += 1
+            return
+        statistics.left += 1
+        first.uses -= 1
+        while point.loop is None and point.after:
+            point = point.after[0]
+        if point.loop is not None:
+            point.loop.left[user_line()] += 1
+
+
+# Types of arguments that are, or may hold, arrays that have waited.
+_WAITING = {Deferred, list, tuple, dict, jax.tree_util.Partial}
+
+
+class _Here(threading.local):
+    def __init__(self) -> None:
+        self.stream = Stream()
+
+
+here: _Here = _Here()
+
+
+def boundary() -> None:
+    """Compute what waits on this thread: its values are needed, or its inputs will change."""
+    stream = here.stream
+    if stream.take is not None or stream.calls:
+        stream.end()
