@@ -31,6 +31,8 @@ from flambeau.core.tensor import Tensor
 _CACHED = type(functools.lru_cache(lambda: None))
 # Look for a holder with a name at most this many references away.
 _FAR = 5
+# A container without a name is most likely a part of flambeau's own work.
+_ANYWHERE = {list, tuple, dict}
 # The modules of objects that a program consists of.
 _OF_PROGRAMS = ("flambeau.compile", "flambeau.core.identity")
 
@@ -169,7 +171,7 @@ def _place_of(cell: Cell) -> str:
         for each in near:
             if name := _name_of(each, held):
                 return name
-            if not (kind or isinstance(each, Tensor)):
+            if not (kind or isinstance(each, Tensor) or type(each) in _ANYWHERE):
                 kind = f"an object of class {type(each).__name__}"
     return kind
 

@@ -74,14 +74,16 @@ def run_traced(
 def _called_back(name: str, kernel: Any, fake: Any, values: list[Any], call: Any) -> Any:
     tensors = tensors_of(values)
     arrays = [each._read() for each in tensors]
-    shapes = as_outputs(call(fake, _with_tensors(values, [_empty(a) for a in arrays])))
+    # The program keeps this; the values themselves end with the trace.
+    on_meta = _with_tensors(values, [_empty(each) for each in arrays])
+    shapes = as_outputs(call(fake, on_meta))
     single, outputs = shapes
     expected = [jax.ShapeDtypeStruct(tuple(e.shape), e.dtype.numpy) for e in outputs]
 
     def on_host(*numbers: Any) -> Any:
         with _outside(), no_grad():
             given = [Tensor._wrap(jax.numpy.asarray(each)) for each in numbers]
-            _, results = as_outputs(call(kernel, _with_tensors(values, given)))
+            _, results = as_outputs(call(kernel, _with_tensors(on_meta, given)))
         for result, shape in zip(results, expected, strict=True):
             if tuple(result.shape) != shape.shape or result.dtype.numpy != shape.dtype:
                 raise RuntimeError(
