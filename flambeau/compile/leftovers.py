@@ -18,7 +18,7 @@ from typing import Any
 import jax
 from jax.core import Tracer
 
-from flambeau.compile.errors import CompileError
+from flambeau.compile.errors import OWN_FOLDERS, CompileError
 from flambeau.compile.ownership import MACHINERY, is_own, state_of
 from flambeau.compile.reaching import reaches_trace
 from flambeau.compile.source import FILE
@@ -177,6 +177,9 @@ def _place_of(cell: Cell) -> str:
 
 
 def _is_of_program(holder: Any) -> bool:
+    if isinstance(holder, FrameType):
+        # Of a trace that an interrupt has ended; its traceback may live on.
+        return holder.f_code.co_filename.startswith(OWN_FOLDERS)
     if isinstance(holder, CellType):
         # A variable of the function that is made of the program's lines.
         closures = gc.get_referrers(*filter(_is_tuple, gc.get_referrers(holder)))
