@@ -48,7 +48,10 @@ class Again(Node):
         place: int,
     ) -> None:
         super().__init__(edges)
-        self.function, self.forward, self.place, self.args = name, forward, place, args
+        self.function: str = name
+        self.forward: Callable[[Sequence[Any]], Sequence[Any]] = forward
+        self.place: int = place
+        self.args: Sequence[Any] = args
         self.array: Any = None
 
     def pull(self, cotangents: list[Any], as_tensors: bool, keep: bool) -> Any:

@@ -428,7 +428,7 @@ class Guard:
             tensor._watched = True
         #: Other objects, with a function that gives their state, and the state during the trace.
         self.watched = [*trace.watched.values()]
-        self.parts = [part for _, part in trace.watched]
+        self.parts: list[Any] = [part for _, part in trace.watched]
         grads = [each for each in trace.grads_read.items() if trace.is_outside(each[0])]
         #: Tensors that must not have a gradient.
         self.without_grad = [tensor for tensor, grad in grads if grad is None]

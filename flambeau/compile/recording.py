@@ -140,7 +140,7 @@ class Recording(Results):
         self._restore()
 
     def _run(self, *tracers: Any) -> list[Any]:
-        self.leftovers = Leftovers()
+        self.leftovers: Leftovers = Leftovers()
         stand_ins = self._make_stand_ins(tracers)
         args, kwargs = arguments.unflatten(self.structure, stand_ins)
         before = settings.now()

@@ -179,7 +179,7 @@ _canonicalize_value_handlers = _private("jax._src.dtypes.canonicalize_value_hand
 
 _get_compile_options = _private("jax._src.compiler.get_compile_options")
 _global_state = _private("jax._src.distributed.global_state")
-mlir_threads = _private("jax._src.interpreters.mlir.global_thread_pool")
+mlir_threads: Any = _private("jax._src.interpreters.mlir.global_thread_pool")
 _is_started = _private("jax._src.xla_bridge.backends_are_initialized")
 
 

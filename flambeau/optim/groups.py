@@ -26,7 +26,7 @@ from flambeau.core.identity import Same
 from flambeau.core.jax_private import ArrayImpl
 from flambeau.core.modes import modes
 from flambeau.core.tensor import Tensor
-from flambeau.core.trace import MadeInsideError, Trace, TracedValueError, outside
+from flambeau.core.trace import MadeInsideError, TracedValueError, outside
 from flambeau.optim.checks import real
 from flambeau.optim.precision import number
 
@@ -54,7 +54,7 @@ class Structure:
         self.born: int = next_epoch()
 
     @property
-    def trace(self) -> Trace | None:
+    def trace(self) -> Any:
         """The running trace; ``None`` if it has made the optimizer, which ends with the call."""
         trace = modes.trace
         return None if trace is None or trace.is_made_inside(self) else trace

@@ -104,7 +104,7 @@ def computed(array: Any) -> Any:
     return array.computed() if type(array) is Deferred else array
 
 
-def keep(holder: Any, array: Deferred) -> None:
+def keep(holder: Any, array: Any) -> None:
     """Note that ``holder.array`` is ``array``, in whose place the computed array will be."""
     segment = array.segment
     if segment is None:

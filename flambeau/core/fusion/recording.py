@@ -33,7 +33,7 @@ class Recorder:
     held: frozenset[int] = frozenset()
 
     def __init__(self, root: Point) -> None:
-        self.point = root
+        self.point: Point = root
         self.outside: list[Any] = []
         self._call: Any = None
         self._closing: Any = None

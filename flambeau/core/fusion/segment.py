@@ -45,18 +45,18 @@ class Segment:
     )  # fmt: skip
 
     def __init__(self, root: Point, end: Callable[[Segment], None]) -> None:
-        self.point = root
+        self.point: Point = root
         self.outside: list[Any] = []
-        self.waiting: list[Deferred] = []
+        self.waiting: list[Any] = []
         self.holders: list[Any] = []
-        self.is_done = False
+        self.is_done: bool = False
         # Ends the sequence of the thread that makes the calls.
         self._end = end
         self._owner = threading.get_ident()
         # Results that other threads have asked for, by their numbers.
         self._beside: dict[int, Any] = {}
 
-    def placement_of(self, array: Deferred) -> tuple[Any, bool]:
+    def placement_of(self, array: Any) -> tuple[Any, bool]:
         """The device of a result, and whether it is committed to it."""
         point = self.point
         while array.index < point.count - len(point.results):
@@ -65,7 +65,7 @@ class Segment:
         result = point.results[array.index - point.count]
         return result.sharding, result.committed
 
-    def compute(self, wanted: Deferred) -> None:
+    def compute(self, wanted: Any) -> None:
         """Let ``wanted`` have its value."""
         if threading.get_ident() == self._owner:
             self._end(self)
@@ -129,7 +129,7 @@ class Segment:
                 holder.array = array.value
         self.is_done = True
 
-    def _compute_beside(self, wanted: Deferred) -> None:
+    def _compute_beside(self, wanted: Any) -> None:
         """Compute one result for another thread; the calls go on waiting."""
         if wanted.segment is None:
             return

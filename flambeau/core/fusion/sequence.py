@@ -31,9 +31,9 @@ class Fusible:
     def __init__(
         self, function: Callable[..., Any], fast: Callable[..., Any], donate: tuple[int, ...] = ()
     ) -> None:
-        self.function = function
-        self.fast = fast
-        self.donate = donate
+        self.function: Callable[..., Any] = function
+        self.fast: Callable[..., Any] = fast
+        self.donate: tuple[int, ...] = donate
 
 
 class Result(NamedTuple):
@@ -100,22 +100,22 @@ class Point:
     def __init__(
         self, before: Point | None, step: Step | None, results: Sequence[Result], structure: Any
     ) -> None:
-        self.before = before
+        self.before: Point | None = before
         self.step: Any = step
         self.after: list[Point] = []
-        self.results = results
-        self.structure = structure
+        self.results: Sequence[Result] = results
+        self.structure: Any = structure
         self.count: int = len(results) + (before.count if before is not None else 0)
         fresh = 0 if step is None else sum(each is not None for each in step.forms)
         self.outside: int = fresh + (before.outside if before is not None else 0)
         self.key: Any = None
-        self.line = ""
+        self.line: str = ""
         self.loop: Any = None
-        self.misses = 0
-        self.uses = 0
+        self.misses: int = 0
+        self.uses: int = 0
         self.kept: frozenset[int] = frozenset()
         self.program: Program | None = None
-        self.programs = 0
+        self.programs: int = 0
 
     def path(self) -> list[Point]:
         """The points from the first call to here."""
