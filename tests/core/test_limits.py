@@ -10,10 +10,10 @@ from flambeau.core import limits
 def test_the_bound_of_programs_follows_the_maps_and_the_memory(monkeypatch):
     limits.programs_at_once.cache_clear()
     monkeypatch.setattr(limits, "_maps", lambda: 32_000)
-    monkeypatch.setattr(limits, "_memory", lambda: 2**40)
+    monkeypatch.setattr(limits, "memory", lambda: 2**40)
     assert limits.programs_at_once() == 1_333
     limits.programs_at_once.cache_clear()
-    monkeypatch.setattr(limits, "_memory", lambda: 8 * 2**30)
+    monkeypatch.setattr(limits, "memory", lambda: 8 * 2**30)
     assert limits.programs_at_once() == 1_024
     limits.programs_at_once.cache_clear()
 
