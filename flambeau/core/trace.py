@@ -254,7 +254,8 @@ class Trace(Block):
         """Whether ``tensor`` existed before the trace."""
         if tensor in self.exchanged:
             return True
-        cell = tensor._cell
+        # A sparse tensor has no Cell of its own.
+        cell = (tensor._values() if tensor.is_sparse else tensor)._cell
         is_new = isinstance(cell.array, Tracer | np.ndarray) or self.is_made_inside(cell)
         return not is_new and tensor not in self.derived
 

@@ -114,21 +114,16 @@ def test_a_compiled_function_takes_and_gives_them():
     assert flambeau.equal(found.to_dense(), dense())
 
 
-@pytest.mark.filterwarnings("ignore:the compiled function changes count")
 def test_other_values_and_other_positions_run_by_the_same_program():
-    count = 0
-
     @flambeau.compile
     def multiply(sparse, x):
-        nonlocal count
-        count += 1
         return sparse @ x
 
     x = flambeau.rand(3, 2)
     for places in (PLACES, [[1, 0, 1], [2, 2, 0]]):
         sparse = flambeau.sparse_coo_tensor(places, [1.0, 2.0, 3.0], (2, 3))
         assert flambeau.allclose(multiply(sparse, x), sparse.to_dense() @ x)
-    assert count == 1
+    assert [len(each) for each in multiply.programs.values()] == [1]
 
 
 def test_a_compiled_step_trains_values():
@@ -181,9 +176,3 @@ def test_a_softmax_of_rows_far_apart_needs_no_memory_for_all_rows():
 def test_only_sparse_tensors_have_sparse_sums():
     with pytest.raises(TypeError, match="to_sparse"):
         flambeau.sparse.sum(flambeau.ones(2))
-
-
-def test_files_do_not_take_them(tmp_path):
-    with pytest.raises(pickle.PicklingError, match=r"indices\(\), values\(\)"):
-        flambeau.save({"adjacency": matrix()}, tmp_path / "file.pt")
-    assert not (tmp_path / "file.pt").exists()
