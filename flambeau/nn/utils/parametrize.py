@@ -54,8 +54,10 @@ def cached() -> Iterator[None]:
         yield
     finally:
         _Cache.depth -= 1
-        if not _Cache.depth:
-            _Cache.found = {}
+        # Nor does a trace leave anything to a block around its function.
+        ending = modes.trace
+        kept = _Cache.found.items() if _Cache.depth else ()
+        _Cache.found = {key: each for key, each in kept if ending is None or key[0] is not ending}
 
 
 def _value(module: Module, tensor_name: str) -> Tensor:
