@@ -65,7 +65,7 @@ class Structure:
         world.bump()
 
     def watch_option(self, group: ParameterGroup, key: str) -> None:
-        """Let the program that is being traced depend on the number of groups, and on one option.
+        """Make the traced program depend on the number of groups, and on one option.
 
         Args:
             group: The group whose option it is.

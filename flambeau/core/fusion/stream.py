@@ -243,7 +243,7 @@ class Stream:
         return self.take(call, arguments)
 
     def _follow(self, call: Fusible, arguments: tuple[Any, ...]) -> Any:
-        """Let a call wait that is the next one of a known sequence; any other ends it."""
+        """Defer a call that is the next one of a known sequence; any other ends the sequence."""
         segment = self.segment
         assert segment is not None
         for point in segment.point.after:

@@ -191,7 +191,7 @@ class LRScheduler:
         self._set(self._within_step(self._get_closed_form_lr if closed else self.get_lr))
 
     def _take_new_groups(self) -> None:
-        """Let the schedule of groups that were added to the optimizer begin at their own rates."""
+        """Begin the schedule of groups that were added to the optimizer at their own rates."""
         for group in self.optimizer.param_groups[len(self.base_lrs) :]:
             group.setdefault("initial_lr", snapshot(group["lr"]))
             self.base_lrs = [*self.base_lrs, snapshot(group["initial_lr"])]
