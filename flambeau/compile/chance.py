@@ -86,7 +86,6 @@ _WRITTEN = {
 _ENTROPY = (random.SystemRandom.getrandbits.__code__, random.SystemRandom.random.__code__)
 _MAKING = random.Random.__init__.__code__
 _BOUND = (BuiltinFunctionType, MethodWrapperType)
-_CACHED = type(functools.lru_cache(lambda: None))
 
 
 class State(NamedTuple):
@@ -110,8 +109,6 @@ class Chance:
         self._dates: set[type] = set()
         # The name and state of each source, and its position before the function ran.
         self._watched: list[tuple[str, State, Any]] = []
-        # Functions with cached results, with the number of their hits before.
-        self._cached: list[tuple[str, Callable[[], Any], int]] = []
         self._watch("random", State(random.getstate, random.setstate))
         self._watch("numpy.random", State(_state_of_numpy, _set_state_of_numpy))
 
@@ -154,13 +151,6 @@ class Chance:
             f"{cls.__name__}.{name}()": None for cls in self._dates for name in _OF_DATES & names
         }
 
-    def meet_cached(self, function: Any) -> None:
-        """Watch a function that may return results cached before the trace."""
-        if isinstance(function, _CACHED):
-            before = function.cache_info()
-            if before.currsize:
-                self._cached.append((function.__name__, function.cache_info, before.hits))
-
     def meet_call(self, frame: FrameType) -> None:
         """Refuse a call of a function of Python's library by the user's code, before it runs."""
         code = frame.f_code
@@ -171,7 +161,7 @@ class Chance:
                 _refuse(f"{module}.{code.co_qualname}()")
 
     def refuse(self) -> None:
-        """Fail if a source was used; warn of results that were cached before.
+        """Fail if a source was used.
 
         Raises:
             CompileError: A source was used.
@@ -180,15 +170,6 @@ class Chance:
         if moved or self._met:
             names = ", ".join([*moved, *self._met])
             raise errors.CompileError(f"the compiled function draws from {names}, which {_REASON}")
-        used = [name for name, count, before in self._cached if count().hits != before]
-        self._cached.clear()
-        if used:
-            errors.warn(
-                f"the compiled function uses results that {', '.join(used)} had cached before it "
-                "was traced. What they were computed from is seen as far as the cached function "
-                "names it, but not attributes of objects that it has read; call cache_clear() "
-                "before the first call, or pass the result as an argument"
-            )
 
     def has_drawn(self) -> bool:
         """Whether the function has used a source whose position another call finds moved."""

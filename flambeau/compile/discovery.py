@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.compile import interception
+from flambeau.compile.caches import CACHED, results_of
 from flambeau.compile.chance import MODULES, Chance
 from flambeau.compile.errors import CompileError
 from flambeau.compile.own_state import OwnState
@@ -199,16 +200,16 @@ class Discovery:
             interception.tell_of_module(module, self)
 
     def _know_object(self, value: Any, kind: type, label: str) -> Iterable[Any]:
-        wrapped: Any = state_of(value).get("__wrapped__")
         self._chance.discover(value)
         if is_module(value):
             self.modules.append((value, kind))
             self._note_way_in(kind)
             self._know(value)
-        is_cached = isinstance(wrapped, FunctionType) and not interception.can_tell(kind)
-        # A cached function may return earlier results.
-        if is_cached and self._run_ahead(wrapped):
-            self._chance.meet_cached(value)
+        if kind is CACHED and not is_of_library_module(value.__module__):
+            # Its earlier results may be objects that the function reads.
+            results = [*results_of(value)]
+            self._know_containers(results, f"the cache of {value.__name__}()")
+            return [value.__wrapped__, *results]
         if is_own(kind) and not is_module(value):
             self.own.know(value)
             if naming.module_of(kind).startswith(_TELLING_PACKAGES):
@@ -234,6 +235,16 @@ class Discovery:
             # For example an iterator or a generator, with the object that it iterates over.
             return [e for e in gc.get_referents(value) if not isinstance(e, ModuleType)]
         return ()
+
+    def _know_containers(self, values: list[Any], label: str) -> None:
+        """Note the containers among ``values`` and inside them."""
+        waiting, known = [*values], set[int]()
+        for each in waiting:
+            members = None if id(each) in known else _members(each)
+            if members is not None:
+                known.add(id(each))
+                self._note(Returned(functools.partial(_itself, each), label=label))
+                waiting += members[: max(MANY - len(waiting), 0)]
 
     def _note_way_in(self, kind: type) -> None:
         """Note the methods by which modules of a class are called, where flambeau defines them."""
@@ -354,9 +365,9 @@ class Discovery:
         """Assume that code may read any name."""
         raise NotImplementedError(f"{type(self).__name__} does not know names")
 
-    def _run_ahead(self, function: FunctionType) -> bool:
-        """Assume that ``function`` runs; return whether it reads attributes of objects."""
-        raise NotImplementedError(f"{type(self).__name__} does not run functions")
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _members(value: Any) -> list[Any] | None:

@@ -2,7 +2,8 @@
 
 Each call of a program creates the tensors that the function returns or stores. A tensor of the
 trace that is kept in another way, such as by `functools.lru_cache`, would never have a value. If it
-depends on no input, as a mask does, it gets its value; otherwise the trace is refused.
+depends on no input, as a mask does, it gets its value; otherwise the trace is refused. `caches`
+says what becomes of the caches.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from typing import Any
 import jax
 from jax.core import Tracer
 
-from flambeau.compile.errors import OWN_FOLDERS, CompileError
-from flambeau.compile.ownership import MACHINERY, is_own, state_of
-from flambeau.compile.reaching import reaches_trace
+from flambeau.compile.caches import CACHED, Caches
+from flambeau.compile.errors import OWN_FOLDERS, CompileError, NotYetMadeError
+from flambeau.compile.ownership import is_own, state_of
 from flambeau.compile.source import FILE
 from flambeau.compile.split import bind
 from flambeau.core import jax_private, naming
@@ -28,7 +29,6 @@ from flambeau.core.cell import Cell
 from flambeau.core.jax_core import jax_core
 from flambeau.core.tensor import Tensor
 
-_CACHED = type(functools.lru_cache(lambda: None))
 # Look for a holder with a name at most this many references away.
 _FAR = 5
 # A container without a name is most likely a part of flambeau's own work.
@@ -38,9 +38,14 @@ _OF_PROGRAMS = ("flambeau.compile", "flambeau.core.identity")
 
 
 class Leftovers:
-    """The tensors that one trace of JAX leaves; made while it runs."""
+    """The tensors that one trace of JAX leaves; made while it runs.
 
-    def __init__(self) -> None:
+    Args:
+        caches: The caches of `functools`.
+    """
+
+    def __init__(self, caches: Caches) -> None:
+        self._caches = caches
         trace = jax_private.running_trace()
         self._trace: Callable[[], Any] = (lambda: None) if trace is None else weakref.ref(trace)
 
@@ -65,10 +70,14 @@ class Leftovers:
         while cells and not place:
             # Taken out, so that the list does not count as a holder.
             cell = cells.pop()
-            place = "" if _settled(cell, constants) else _place_of(cell)
+            if _settled(cell, constants):
+                self._caches.settled.add(cell)
+            else:
+                place = _place_of(cell)
         if place:
-            empty_caches()
-            raise CompileError(
+            # The eager call that fills a cache leaves a tensor there that later calls use.
+            kind = NotYetMadeError if self._caches.put_back() else CompileError
+            raise kind(
                 f"the compiled function leaves a tensor in {place}, where no later call replaces "
                 "it; return the tensor, set it as an attribute, or call the function that keeps "
                 "it once before"
@@ -94,16 +103,6 @@ def let_go(recording: Any, closed: Any) -> Callable[[], None]:
     for each in (trace.facts, trace, recording):
         vars(each).clear()
     return settle
-
-
-def empty_caches() -> None:
-    """Empty the caches of `functools` that hold a tensor of a trace, which has ended."""
-    for cache in gc.get_referrers(_CACHED):
-        if type(cache) is not _CACHED or not cache.cache_info().currsize:
-            continue
-        home = str(getattr(cache.__wrapped__, "__module__", "")).partition(".")[0]
-        if home not in MACHINERY and reaches_trace(cache, lambda _: False):
-            cache.cache_clear()
 
 
 class _Constants:
@@ -202,7 +201,7 @@ def _stack() -> Iterator[FrameType]:
 
 def _name_of(holder: Any, held: set[int]) -> str:
     """The name of the place in ``holder`` of an object whose id is in ``held``; "" without one."""
-    if type(holder) is _CACHED:
+    if type(holder) is CACHED:
         return f"the cache of {holder.__name__}()"
     if isinstance(holder, GeneratorType):
         return f"the generator {holder.__name__}()"

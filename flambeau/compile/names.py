@@ -28,7 +28,6 @@ class Names(NamedTuple):
         imports: The modules that the code imports, without the dots of relative imports.
         bare: The globals and imports whose value is used without one of its attributes.
         attributes: All names and strings that may be the name of an attribute.
-        asks_others: Whether the code reads attributes of other values than globals and imports.
         computes_globals: Whether the code may read computed names from ``globals()``.
     """
 
@@ -37,7 +36,6 @@ class Names(NamedTuple):
     imports: tuple[str, ...]
     bare: frozenset[str]
     attributes: frozenset[str]
-    asks_others: bool
     computes_globals: bool
 
 
@@ -48,7 +46,7 @@ def names_of(code: CodeType) -> Names:
     imports: dict[str, None] = {}
     chains: dict[tuple[str, tuple[str, ...]], None] = {}
     bare: set[str] = set()
-    root, steps, module, asks_others = "", (), "", False
+    root, steps, module = "", (), ""
     for instruction in dis.get_instructions(code):
         operation, name = instruction.opname, instruction.argval
         if operation in _BETWEEN:
@@ -64,7 +62,6 @@ def names_of(code: CodeType) -> Names:
             steps = (*steps, name)
             chains[root, steps] = None
             continue
-        asks_others = asks_others or operation in _ATTRIBUTE
         if root and not steps and not operation.startswith("POP_"):
             bare.add(root)
         root, steps = "", ()
@@ -76,7 +73,7 @@ def names_of(code: CodeType) -> Names:
             root = module = name
     return Names(
         tuple(globals_), tuple(chains), tuple(imports), frozenset(bare),
-        frozenset(_all_names(code)), asks_others, "globals" in globals_ and _computes_globals(code),
+        frozenset(_all_names(code)), "globals" in globals_ and _computes_globals(code),
     )  # fmt: skip
 
 

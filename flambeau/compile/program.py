@@ -12,6 +12,7 @@ from jax.core import eval_jaxpr
 
 from flambeau.compile import exchanging
 from flambeau.compile.answers import Answer, checked
+from flambeau.compile.caches import Caches
 from flambeau.compile.callbacks import calls_back
 from flambeau.compile.checks import Checks
 from flambeau.compile.devices import bringing, sending
@@ -275,18 +276,22 @@ def _record(
     answers: Sequence[Answer],
     fullgraph: bool,
 ) -> Any:
-    """Trace a function, again and again until it is known which arguments share Cells."""
-    joined = Joined(leaves)
+    """Trace a function until it is known which arguments share Cells, and caches are filled."""
+    joined, caches = Joined(leaves), Caches()
     while True:
-        recording = Recording(function, joined, structure, answers, fullgraph)
+        caches.begin()
+        recording = Recording(function, joined, structure, caches, answers, fullgraph)
         recording.trace.stand_in = stand_in
         with jit_core.tracing():
             closed = recording.record()
         recording.trace.loose = exchanging.loose_tensors(recording)
         owners = owners_after(recording, exchanging.slots_by_cell(recording), len(leaves))
+        is_again = caches.traced(recording)
         if owners.items() <= joined.owners.items():
-            return recording, closed
-        joined = Joined(leaves, owners, recording.trace.tensors)
+            if not is_again:
+                return recording, closed
+        else:
+            joined = Joined(leaves, owners, recording.trace.tensors)
         settle = let_go(recording, closed)
         del recording
         settle()

@@ -169,7 +169,11 @@ class Reads(ReadsByName):
 
     def note_setting(self, read: Callable[[], Any]) -> None:
         """Note the read of a setting of the process."""
-        self._note(Returned(read, label=f"{getattr(read, '__name__', read)}()"))
+        self.note_result(f"{getattr(read, '__name__', read)}()", read)
+
+    def note_result(self, label: str, read: Callable[[], Any]) -> None:
+        """Note that ``read`` must return the same at each call."""
+        self._note(Returned(read, label=label))
 
     def enter(self, module: Any) -> None:
         """Note the values besides its attributes on which the call of a module depends."""

@@ -178,29 +178,6 @@ class ReadsByName(Discovery):
                 self._settings.setdefault(place, value)
                 self._note(place)
 
-    def _run_ahead(self, function: FunctionType) -> bool:
-        """Assume that ``function`` and the functions that it calls by name run.
-
-        Returns:
-            Whether they read attributes of objects, which are only known when they run.
-        """
-        waiting, seen, asks = [function], set(), False
-        for each in waiting:
-            code, namespace = each.__code__, each.__globals__
-            if is_of_library(code) or code in seen:
-                continue
-            seen.add(code)
-            names = names_of(code)
-            roots = [self._root(r, namespace, r in names.imports) for r, _ in names.chains]
-            is_plain = not names.asks_others and all(isinstance(r, ModuleType) for r in roots)
-            asks = asks or not is_plain
-            if code not in self._ran:
-                self._functions.setdefault(code, []).append(each)
-                self._start(code, namespace)
-            values = (namespace.get(name) for name in names.globals)
-            waiting += [value for value in values if isinstance(value, FunctionType)]
-        return asks
-
     def _root(self, name: str, namespace: dict[str, Any], is_import: bool) -> Any:
         if not is_import:
             return namespace.get(name)

@@ -11,6 +11,7 @@ from jax.core import Tracer
 
 from flambeau.compile import arguments, errors, exchanging, guard, settings, sharing
 from flambeau.compile.answers import Answer, Telling
+from flambeau.compile.caches import Caches
 from flambeau.compile.containers import Watch, leaves_in, name_of
 from flambeau.compile.contents import KINDS, is_empty
 from flambeau.compile.hidden import hidden_objects
@@ -51,6 +52,7 @@ class Recording(Results):
         function: The user's function.
         joined: The leaves of the arguments, with the Cells that they share.
         structure: The structure of the arguments.
+        caches: The caches of `functools`.
         answers: The answers to questions about tensors' values; see `answers`.
         fullgraph: Whether a call may not run eagerly instead. Only then may Python side effects
             run once, with a warning.
@@ -61,11 +63,12 @@ class Recording(Results):
         function: Callable[..., Any],
         joined: Joined,
         structure: Any,
+        caches: Caches,
         answers: Sequence[Answer] = (),
         fullgraph: bool = True,
     ) -> None:
         super().__init__(WatchingTrace(tape.sequence_now()))
-        self.function = function
+        self.function, self.caches = function, caches
         self.telling = Telling(answers)
         self.fullgraph = fullgraph
         # The positions of the outputs with the values that were asked for, and the answers.
@@ -133,6 +136,7 @@ class Recording(Results):
         if put_settings_back is not None:
             self.trace.reset()
             put_settings_back()
+            self.caches.put_back()
         self.trace.__exit__()
         world.tracing.discard(self.trace)
         stop_noticing_attributes(self.trace)
@@ -140,7 +144,7 @@ class Recording(Results):
         self._restore()
 
     def _run(self, *tracers: Any) -> list[Any]:
-        self.leftovers: Leftovers = Leftovers()
+        self.leftovers: Leftovers = Leftovers(self.caches)
         stand_ins = self._make_stand_ins(tracers)
         args, kwargs = arguments.unflatten(self.structure, stand_ins)
         before = settings.now()
@@ -154,6 +158,7 @@ class Recording(Results):
                 "be the same at every call"
             )
         self.trace.refuse_chance()
+        self.trace.note_results(self.caches.read())
         settings.refuse_changes(before)
         self.trace.warn()
         self._refuse_changed_arguments(args, kwargs, stand_ins)
@@ -269,8 +274,8 @@ class Recording(Results):
 
     def _written(self) -> tuple[Any, ...]:
         trace = self.trace
-        counts = map(len, (trace.flags, trace.exchanged, trace.switched))
-        return _by_identity(trace.values), _by_identity(trace.grads), trace.log.count(), *counts
+        arrays = [[(key, id(e)) for key, e in d.items()] for d in (trace.values, trace.grads)]
+        return arrays, trace.log.count(), *map(len, (trace.flags, trace.exchanged, trace.switched))
 
     def _put_back_after_backward(self) -> bool:
         """Watch the values that backward has read, and restore those that it has set, if any."""
@@ -493,7 +498,3 @@ class Recording(Results):
             handle.put_history_back(tensor)
         for tensor, flag in self.trace.flags.items():
             tensor._requires_grad = flag
-
-
-def _by_identity(values: dict[Any, Any]) -> dict[Any, int]:
-    return {key: id(value) for key, value in values.items()}

@@ -15,7 +15,6 @@ from flambeau.compile.contents import KINDS
 from flambeau.compile.devices import Devices
 from flambeau.compile.discovery import MANY
 from flambeau.compile.guard import ModuleSnapshot, OutsideSnapshot
-from flambeau.compile.leftovers import empty_caches
 from flambeau.compile.members import MemberSnapshot
 from flambeau.compile.ownership import is_own
 from flambeau.compile.places import Member, Outside, Returned
@@ -264,6 +263,11 @@ class WatchingTrace(Trace):
         with self.paused():
             self.reads_outside.note_setting(read)
 
+    def note_results(self, results: Iterable[tuple[str, Callable[[], Any]]]) -> None:
+        """Note functions, by names, that must return the same at each call."""
+        for label, read in results:
+            self.reads_outside.note_result(label, read)
+
     def watch(self, owner: Any, snapshot: Callable[[], Any], name: Any = None) -> bool:
         """See `Trace.watch`; hooks for all modules come from outside."""
         is_new = super().watch(owner, snapshot, name)
@@ -341,7 +345,6 @@ class WatchingTrace(Trace):
         self.log.restore()
         self.before.put_all_back()
         self.chance.put_back()
-        empty_caches()
 
     def all_snapshots(self) -> list[ModuleSnapshot]:
         """The snapshots of all entered modules."""

@@ -15,30 +15,6 @@ from flambeau.core.modes import modes
 from tests.compile.following import X
 
 
-def cached_before():
-    box = types.SimpleNamespace(rate=2.0)
-
-    @functools.cache
-    def get():
-        return box.rate
-
-    get()
-    return lambda x: x * get()
-
-
-def cached_method_before():
-    class Box:
-        rate = 2.0
-
-        @functools.lru_cache  # noqa: B019
-        def get(self):
-            return self.rate
-
-    box = Box()
-    box.get()
-    return lambda x: x * box.get()
-
-
 def many_objects():
     objects = [types.SimpleNamespace(rate=2.0) for _ in range(MANY + 10)]
     return lambda x: x * objects[-1].rate
@@ -50,8 +26,6 @@ def many_objects_in_a_dictionary():
 
 
 WARNINGS = {
-    "a result that was cached before": (cached_before, "get had cached before.*cache_clear"),
-    "a method's result": (cached_method_before, "get had cached before.*cache_clear"),
     "thousands of objects": (many_objects, f"more than {MANY} objects in objects"),
     "values of a dictionary": (many_objects_in_a_dictionary, "objects in objects.*as arguments"),
 }
@@ -72,6 +46,17 @@ def cached_inside():
     return lambda x: x * get(1.0) * get(2.0) * get(1.0)
 
 
+def cached_before():
+    box = types.SimpleNamespace(rate=2.0)
+
+    @functools.cache
+    def get():
+        return box.rate
+
+    get()
+    return lambda x: x * get()
+
+
 def cached_for_others():
     @functools.cache
     def get(rate):
@@ -87,6 +72,7 @@ def last_of(held):
 
 QUIET = {
     "results that are cached inside": cached_inside,
+    "results that were cached before": cached_before,
     "results that are cached for other arguments": cached_for_others,
     "a long list of numbers": lambda: last_of([2.0] * 2 * MANY),
     "a long list of tensors": lambda: last_of([X * 0 + 2] * 2 * MANY),

@@ -1,0 +1,125 @@
+"""Caches of `functools` that a traced function fills or reads.
+
+A function with a cache runs at its first call only, so a trace in which it runs tells of no later
+call. The function is traced again, with the results of the first trace in the cache; what they
+leave to do must be the same. Programs compare the content of the caches that they have read.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from flambeau.compile.errors import NotYetMadeError
+from flambeau.compile.ownership import MACHINERY, is_of_library_module
+from flambeau.core.cell import Cell
+
+#: The class of functions with a cache.
+CACHED: Any = type(functools.lru_cache(lambda: None))
+_LEFT_OUT = {*MACHINERY, *sys.stdlib_module_names} - {"__main__"}
+
+
+class Caches:
+    """The caches of the user's code and of packages, with their content before a trace."""
+
+    def __init__(self) -> None:
+        self._before = {cache: {*_content(cache)} for cache in _caches()}
+        self._users = [each for each in self._before if not is_of_library_module(_home(each))]
+        self._first: Any = None
+        #: The Cells of results that the first trace has left, with their values.
+        self.settled: set[Cell] = set()
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a trace."""
+        self._counts = [each.cache_info() for each in self._users]
+
+    def filled(self) -> str:
+        """The name of a function of the user's that has run, with a cache; "" if there is none."""
+        counts = zip(self._users, self._counts, strict=True)
+        return next((e.__name__ for e, info in counts if e.cache_info().misses > info.misses), "")
+
+    def read(self) -> Iterator[tuple[str, functools.partial[bool]]]:
+        """The caches whose results were used: names, and functions that say whether they last."""
+        for cache, info in zip(self._users, self._counts, strict=True):
+            if cache.cache_info().hits > info.hits:
+                content = _content(cache)
+                before = [*content.items()]
+                yield f"the cache of {cache.__name__}()", functools.partial(_lasts, content, before)
+
+    def traced(self, recording: Any) -> bool:
+        """Whether the function has to be traced again.
+
+        Raises:
+            NotYetMadeError: Only a first call does what the first trace has done.
+        """
+        filled, left = self.filled(), _left_by(recording)
+        if self._first is None and filled:
+            self._first = filled, left
+            return True
+        if self._first is not None:
+            name, (cells, *counts) = self._first
+            is_less = not cells <= left[0] or any(map(int.__lt__, left[1:], counts))
+            if filled or is_less or not self.settled.isdisjoint(left[0]):
+                self.put_back()
+                reason = "runs at each call" if filled else "changes something when it first runs"
+                raise NotYetMadeError(
+                    f"the compiled function calls {filled or name}(), which has a cache, and which "
+                    f"{reason}; call it once before, or leave out its cache"
+                )
+        return False
+
+    def put_back(self) -> bool:
+        """Take out the results that were added; return whether there are any."""
+        is_filled = False
+        for cache, before in self._before.items():
+            content = _content(cache)
+            new = [key for key in content if key not in before]
+            is_filled = is_filled or bool(new)
+            if not before:
+                cache.cache_clear()
+            for key in new if before else ():
+                del content[key]
+        return is_filled
+
+
+def _caches() -> Iterator[Any]:
+    for each in gc.get_referrers(CACHED):
+        if type(each) is CACHED and _home(each).partition(".")[0] not in _LEFT_OUT:
+            yield each
+
+
+def _home(cache: Any) -> str:
+    return str(getattr(cache, "__module__", ""))
+
+
+def _content(cache: Any) -> dict[Any, Any]:
+    """The dictionary in which a cache keeps its results."""
+    own = vars(cache)
+    # The last one: those before are results.
+    return [e for e in gc.get_referents(cache) if type(e) is dict and e is not own][-1]
+
+
+def results_of(cache: Any) -> Iterator[Any]:
+    """The results in a cache, and some of their keys."""
+    content = _content(cache)
+    yield from content.values()
+    for each in gc.get_referents(cache):
+        if each is content:
+            return
+        yield each
+
+
+def _lasts(content: dict[Any, Any], before: list[tuple[Any, Any]]) -> bool:
+    now = {(id(key), id(value)) for key, value in content.items()}
+    return all((id(key), id(value)) in now for key, value in before)
+
+
+def _left_by(recording: Any) -> tuple[set[Cell], int, int, int]:
+    """The Cells that a trace writes to, and the numbers of its other effects."""
+    cells = {each for each in recording.writes if isinstance(each, Cell)}
+    keeping = recording.keeping
+    return cells, len(keeping.changes), len(keeping.setting), len(recording.effects)

@@ -1,0 +1,226 @@
+"""Functions with a cache: they run once, compiled or eager, and keep what they had before."""
+
+import functools
+import types
+
+import pytest
+
+import flambeau
+from flambeau.compile import CompileError
+from tests.compile.test_leftovers import dead_tensors
+
+CALLS = range(1, 6)
+
+
+def state_of_one():
+    @functools.lru_cache
+    def state():
+        return flambeau.zeros(())
+
+    def function(x):
+        return state().add_(x).clone()
+
+    return function, lambda i: None, state
+
+
+def states_with_one_from_before():
+    @functools.lru_cache(maxsize=4)
+    def state(key):
+        return flambeau.zeros(())
+
+    state(0).add_(5)
+
+    def function(x):
+        return state(0).add_(x) + state(1).add_(2 * x)
+
+    return function, lambda i: None, lambda: state(0)
+
+
+def constant_that_the_caller_writes():
+    @functools.cache
+    def state():
+        return flambeau.zeros(())
+
+    return lambda x: x + state(), lambda i: state().add_(5), state
+
+
+def constant_that_the_function_writes():
+    @functools.cache
+    def state():
+        return flambeau.zeros(())
+
+    return lambda x: x * state().add_(1), lambda i: None, state
+
+
+def mask_built_in_place():
+    held = [0]
+
+    @functools.lru_cache(maxsize=2)
+    def mask(size):
+        ones = flambeau.zeros(3)
+        ones[size:] = 1.0
+        return ones
+
+    def change(i):
+        held[0] = i % 3
+
+    return lambda x: x * mask(held[0]).sum(), change, lambda: mask(0).sum()
+
+
+def weight_that_is_set_once():
+    weight = flambeau.ones(())
+
+    @functools.cache
+    def begin():
+        weight.fill_(7.0)
+
+    def function(x):
+        begin()
+        return x * weight
+
+    return function, lambda i: weight.fill_(1.0) if i == 2 else None, lambda: weight
+
+
+def product_of_a_weight():
+    weight = flambeau.ones(())
+
+    @functools.cache
+    def double():
+        return weight * 2
+
+    def change(i):
+        weight.add_(1)
+        if i == 3:
+            double.cache_clear()
+
+    return lambda x: x * double(), change, double
+
+
+def count_in_a_global():
+    count = 0
+
+    @functools.cache
+    def number():
+        nonlocal count
+        count += 1
+        return 3.0
+
+    return lambda x: x * number(), lambda i: None, lambda: count
+
+
+def log_of_calls():
+    seen = []
+
+    @functools.lru_cache
+    def number(n):
+        seen.append(n)
+        return flambeau.ones(()) * n
+
+    return lambda x: x * number(3), lambda i: None, lambda: len(seen)
+
+
+def attribute_that_it_has_read():
+    box = types.SimpleNamespace(rate=2.0)
+
+    @functools.cache
+    def rate():
+        return box.rate
+
+    rate()
+
+    def change(i):
+        box.rate += 1
+        if i == 3:
+            rate.cache_clear()
+
+    return lambda x: x * rate(), change, rate
+
+
+def object_that_it_gives():
+    @functools.lru_cache
+    def settings():
+        return {"rate": 2.0, "more": [3.0], "inner": types.SimpleNamespace(rate=1.0)}
+
+    def function(x):
+        found = settings()
+        return x * found["rate"] * found["more"][0] * found["inner"].rate
+
+    def change(i):
+        settings().update(rate=5.0)
+        settings()["more"].insert(0, float(i))
+        settings()["inner"].rate = i
+
+    return function, change, lambda: settings()["rate"]
+
+
+CASES = [
+    state_of_one, states_with_one_from_before, constant_that_the_caller_writes,
+    constant_that_the_function_writes, mask_built_in_place, weight_that_is_set_once,
+    product_of_a_weight, count_in_a_global, log_of_calls, attribute_that_it_has_read,
+    object_that_it_gives,
+]  # fmt: skip
+
+
+def numbers(make, run=lambda function: function):
+    function, change, left = make()
+    run, found = run(function), []
+    for i in CALLS:
+        found.append(float(run(flambeau.full((), float(i)))))
+        change(i)
+    return [*found, float(left())]
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.parametrize("make", CASES)
+def test_compiled_equals_eager(make, fullgraph):
+    compiled = functools.partial(flambeau.compile, fullgraph=fullgraph)
+    assert numbers(make, compiled) == numbers(make)
+    assert not dead_tensors()
+
+
+def test_a_container_in_a_cache_is_changed_eagerly_or_refused():
+    def make():
+        @functools.lru_cache
+        def state():
+            return [flambeau.zeros(())]
+
+        def function(x):
+            state()[0] = state()[0] + x
+            return state()[0].clone()
+
+        return function, lambda i: None, lambda: state()[0]
+
+    with pytest.warns(UserWarning, match=r"the cache of state\(\)"):
+        found = numbers(make, functools.partial(flambeau.compile, fullgraph=False))
+    assert found == numbers(make)
+    with pytest.raises(CompileError, match=r"puts a tensor into the cache of state\(\)"):
+        numbers(make, flambeau.compile)
+
+
+def test_a_trace_that_fails_leaves_the_results_from_before():
+    @functools.lru_cache(maxsize=4)
+    def state(key):
+        return flambeau.zeros(())
+
+    state(0).add_(5)
+
+    @flambeau.compile
+    def function(x):
+        return state(0) + x if state(1) + x > 0 else x
+
+    with pytest.raises(CompileError, match="value of a tensor"):
+        function(flambeau.ones(()))
+    assert state.cache_info().currsize == 1
+    assert state(0).item() == 5
+    assert state(1).item() == 0
+
+
+def test_a_cache_that_keeps_too_little_is_refused():
+    @functools.lru_cache(maxsize=1)
+    def mask(size):
+        return flambeau.ones(size)
+
+    run = flambeau.compile(lambda x: x * mask(2).sum() * mask(3).sum())
+    assert [run(flambeau.ones(())).item() for _ in range(2)] == [6, 6]
+    with pytest.raises(CompileError, match=r"calls mask\(\), which has a cache.*at each call"):
+        run(flambeau.ones(()))
