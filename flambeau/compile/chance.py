@@ -208,7 +208,7 @@ def _set_state_of_numpy(state: bytes) -> None:
 
 def _state_of(value: Any) -> State | None:
     """The state of ``value`` if it is a generator, an iterator or a file; otherwise ``None``."""
-    if any(value is each for each in _WATCHED_ANYWAY):
+    if any(value is each for each in (*_WATCHED_ANYWAY, sys.stdout, sys.stderr)):
         return None
     if isinstance(value, random.Random):
         return State(value.getstate, value.setstate)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import abc
 import functools
 import gc
+import logging
 import operator
 import os
 import threading
@@ -200,6 +201,9 @@ class Discovery:
             interception.tell_of_module(module, self)
 
     def _know_object(self, value: Any, kind: type, label: str) -> Iterable[Any]:
+        if issubclass(kind, logging.StreamHandler) and is_of_library_class(kind):
+            # Its file moves when it is written to, as by `print`.
+            return ()
         self._chance.discover(value)
         if is_module(value):
             self.modules.append((value, kind))

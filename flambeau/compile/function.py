@@ -353,8 +353,7 @@ class CompiledFunction:
         """An explanation of the programs; see `flambeau.compiler.explain`."""
         programs = [each for kind in self.programs.values() for each in kind]
         programs.sort(key=lambda each: each.origin.number)
-        name = getattr(self.function, "__name__", type(self.function).__name__)
-        return explaining.page(name, programs, self._eager.values())
+        return explaining.page(self._name, programs, self._eager.values())
 
     def _refuse_arguments(self, error: TypeError) -> None:
         """Raise the error about arguments that no program can take, or let the call run eagerly."""
@@ -412,7 +411,7 @@ class CompiledFunction:
 
     @property
     def _name(self) -> str:
-        return getattr(self.function, "__name__", repr(self.function))
+        return getattr(self.function, "__name__", type(self.function).__name__)
 
     @property
     def program_count(self) -> int:

@@ -75,11 +75,11 @@ class OwnState:
                 if each is before.get(name, MISSING) or not is_of_trace(each):
                     continue
                 if name in before:
-                    self._refuse(value, name)
+                    self._refuse(value)
                 del state[name]
         for container in self._containers.values():
             if self._before.is_changed(container) and is_of_trace(container):
-                self._refuse(*self._holder_of(container))
+                self._refuse(self._holder_of(container))
 
     def strays(self, is_of_trace: Callable[[Any], bool]) -> list[tuple[Any, str]]:
         """The attributes of the user's objects that belong to a trace, by object and name."""
@@ -90,16 +90,15 @@ class OwnState:
             if each is not self._before.of(value, state_of).get(name, MISSING) and is_of_trace(each)
         ]
 
-    def _holder_of(self, container: Any) -> tuple[Any, str]:
+    def _holder_of(self, container: Any) -> Any:
         for value in self._objects.values():
-            for name, each in self._before.of(value, state_of).items():
-                if each is container:
-                    return value, name
-        return container, "member"
+            if any(each is container for each in self._before.of(value, state_of).values()):
+                return value
+        return container
 
-    def _refuse(self, value: Any, name: str) -> None:
+    def _refuse(self, value: Any) -> None:
         raise CompileError(
-            f"the compiled function changes {type(value).__name__}.{name} to a tensor without a "
-            f"value, and a program does not set the private state of {type(value).__name__}; "
-            "call its method outside of the compiled function"
+            f"the compiled function calls a method of {type(value).__name__} that keeps a tensor "
+            "of the call for later methods, and no program does that; call the method outside of "
+            "the compiled function, after it"
         )

@@ -221,15 +221,12 @@ class Recording(Results):
         """Refuse objects that would keep a tensor of the trace which no call replaces."""
         objects = self.trace.reads_outside.own
         objects.settle(self._reaches_trace, holders)
-        strays = objects.strays(self._reaches_trace)
-        if not strays:
-            return
         places = [slot for slot, _ in self.assigned if isinstance(slot, Outside)]
         known = {
             (id(each.holder().get()), each.attributes[-1]) for each in places if each.attributes
         }
         known |= {(id(each.root), each.key) for each in places if not each.attributes}
-        for value, name in strays:
+        for value, name in objects.strays(self._reaches_trace):
             if known.isdisjoint([(id(value), name), (id(vars(value)), name)]):
                 raise errors.CompileError(
                     f"the compiled function sets {type(value).__name__}.{name} to a tensor in a "
@@ -251,10 +248,10 @@ class Recording(Results):
                 raise errors.explain(trace.refused)
             trace.refuse_chance()
             trace.log.restore()
-            if self._put_back_after_backward() or written != self._written():
+            if changed := self._changed_by_backward(written):
                 raise errors.CompileError(
-                    "a backward hook or a custom Function inside a compiled function writes to a "
-                    "tensor, an attribute or a container while its gradient is computed, but "
+                    "a backward hook or a custom Function inside a compiled function changes "
+                    f"{', '.join(dict.fromkeys(changed))} while its gradient is computed, but "
                     "backward() is called outside; compile the whole step, backward() included"
                 )
         except errors.VALUE_ERRORS as error:
@@ -277,8 +274,8 @@ class Recording(Results):
         arrays = [[(key, id(e)) for key, e in d.items()] for d in (trace.values, trace.grads)]
         return arrays, trace.log.count(), *map(len, (trace.flags, trace.exchanged, trace.switched))
 
-    def _put_back_after_backward(self) -> bool:
-        """Watch the values that backward has read, and restore those that it has set, if any."""
+    def _changed_by_backward(self, written: tuple[Any, ...]) -> list[str]:
+        """Watch the values that backward has read; restore and name those that it has set."""
         self.trace.settle()
         changed = [
             (slot, snapshot.before(slot))
@@ -288,7 +285,9 @@ class Recording(Results):
         changed += [(slot, value) for slot, value in self.assigned if slot.get() is not value]
         for slot, before in changed:
             slot.set(before)
-        return bool(changed)
+        containers = [each.watch for each in self.trace.log.changes[written[1][0] :]]
+        names = [*(str(slot) for slot, _ in changed), *(str(e.slots[0]) for e in containers)]
+        return names or ([] if written == self._written() else ["a tensor"])
 
     def _snapshots(self) -> list[Any]:
         return [*self.trace.all_snapshots(), self.trace.outside, self.trace.members]
@@ -302,8 +301,8 @@ class Recording(Results):
 
     def _is_known(self, tensor: Tensor) -> bool:
         """Whether ``tensor`` existed before the function, or is one of its results."""
-        is_new = isinstance(tensor._cell.array, Tracer) and tensor not in self.trace.exchanged
-        return not is_new or tensor in self.returned or tensor in self.own
+        is_old = not isinstance(tensor._cell.array, Tracer) or tensor in self.trace.exchanged
+        return is_old or tensor in self.returned or tensor in self.own
 
     def _sparse_gradients(self) -> Iterator[tuple[Where, Any]]:
         """The sparse gradients; those of arguments become dense."""

@@ -3,8 +3,8 @@
 The simplifier rewrites expressions by the laws of real numbers, also where floating point numbers
 do not obey them: ``x * mask`` is a choice, which is 0 where 0 times NaN is NaN; ``x * x >= 0`` is
 true, of NaN too; ``x / y / y`` divides by ``y * y``, which overflows; ``log(x ** y)`` is a number
-where ``x ** y`` is NaN; ``x + 1e8 - 1e8`` is ``x``. Compiled functions would not be what eager ones
-are.
+where ``x ** y`` is NaN; ``log(rsqrt(-0.))`` is infinity; ``x + 1e8 - 1e8`` is ``x``. Compiled
+functions would not be what eager ones are.
 """
 
 from __future__ import annotations

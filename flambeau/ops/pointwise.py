@@ -11,6 +11,7 @@ from flambeau import return_types
 from flambeau.core.dtype import FLOATING
 from flambeau.core.kinds import Array, Operand, TensorOperand
 from flambeau.core.op import op
+from flambeau.core.opaque import opaque
 from flambeau.core.promotion import promote_to_float
 from flambeau.core.tensor import Tensor, method
 from flambeau.ops.aliases import also_method
@@ -93,7 +94,7 @@ def sqrt(input: Operand) -> Array:
 @op(method=True, inplace=True, promote="float", widen=True)
 def rsqrt(input: Operand) -> Array:
     """The reciprocal of the square root of each element."""
-    return jax.lax.rsqrt(input)
+    return opaque(jax.lax.rsqrt(input))
 
 
 @op(method=True, inplace=True, promote="float", widen=True)

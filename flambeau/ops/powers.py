@@ -26,7 +26,7 @@ __all__ = ["float_power", "pow"]
 
 @with_derivatives(lambda tangent, result, base: tangent * (-0.5 * jnp.power(base, -1.5)))
 def _reciprocal_root(base: Any) -> Any:
-    return jax.lax.rsqrt(base)
+    return opaque(jax.lax.rsqrt(base))
 
 
 # Exponents that have cheaper programs than the general power.

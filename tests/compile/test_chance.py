@@ -233,6 +233,25 @@ def test_what_a_trace_has_written_to_a_file_is_taken_back(tmp_path, mode):
     assert path.read_text().removeprefix("before\n") == "a step\n" * 2
 
 
+def test_logs_in_files_are_written_while_the_function_is_traced(tmp_path, monkeypatch):
+    logger = logging.getLogger("flambeau.test.files")
+    handler = logging.FileHandler(tmp_path / "log")
+    monkeypatch.setattr(logger, "handlers", [handler])
+    logger.setLevel(logging.INFO)
+
+    def step(x):
+        logger.info("shape %s", tuple(x.shape))
+        sys.stderr.write("a step\n")
+        return x * 2
+
+    with (tmp_path / "errors").open("w") as errors:
+        monkeypatch.setattr(sys, "stderr", errors)
+        run = flambeau.compile(step)
+        assert [run(X).tolist() for _ in range(2)] == [[2, 2]] * 2
+    handler.close()
+    assert set((tmp_path / "log").read_text().splitlines()) == {"shape (2,)"}
+
+
 def test_queues_keep_what_they_hold():
     filled = queue.Queue()
     filled.put(2.0)

@@ -286,7 +286,7 @@ def test_a_hook_that_writes_is_refused_when_it_would_run():
     x = flambeau.ones(2, requires_grad=True)
     result = flambeau.compile(f)(x)
     assert result.tolist() == [1.0, 1.0]
-    with pytest.raises(CompileError, match="compile the whole step"):
+    with pytest.raises(CompileError, match=r"changes a tensor .*compile the whole step"):
         result.sum().backward()
     assert count.tolist() == [0.0]
 

@@ -574,7 +574,7 @@ def test_an_error_leaves_containers_as_they_were(error):
 def test_what_hooks_of_gradients_keep_needs_backward_inside(scene):
     net, kept = scene()
     y = flambeau.compile(lambda x: net(x))(flambeau.ones(2, 3))
-    with pytest.raises(CompileError, match="compile the whole step"):
+    with pytest.raises(CompileError, match=r"changes .*kept.* while .*compile the whole step"):
         y.sum().backward()
     assert not kept
 

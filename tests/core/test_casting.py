@@ -68,10 +68,13 @@ def test_compiled_expressions_of_special_values_are_numpy_s(values: Any) -> None
             np.testing.assert_array_equal(signs, np.signbit(expected)[zero], err_msg=name)
 
 
-@pytest.mark.parametrize("name", ["log of a power", "exp of a log", "max", "where"])
+@pytest.mark.parametrize(
+    "name", ["log of a power", "log of a root", "exp of a log", "max", "where"]
+)
 def test_functions_of_special_values_are_eager_mode_s(name: str, values: Any) -> None:
     run: Callable[[Tensor, Tensor, Tensor], Tensor] = {
         "log of a power": lambda x, y, mask: (x**2.5).log() + (x**y).log(),
+        "log of a root": lambda x, y, mask: x.rsqrt().log() + (x**-0.5).log(),
         "exp of a log": lambda x, y, mask: x.log().exp(),
         "max": lambda x, y, mask: flambeau.maximum(x, y) - flambeau.minimum(x, x * mask),
         "where": lambda x, y, mask: flambeau.where(x > y, x, y) * flambeau.where(mask, 1.0, 0.0),
