@@ -11,7 +11,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from flambeau._absent import advice_for
-from flambeau.as_torch import class_names
+from flambeau.as_torch import class_names, extensions
 
 # Modules that flambeau has under other names.
 _HOMES = {
@@ -53,7 +53,7 @@ class TorchFinder:
         if name.startswith("flambeau."):
             return class_names.found(name, path)
         if not name.startswith("torch."):
-            return None
+            return extensions.found(name, path)
         home = home_of(name)
         found = find_spec(home)
         if found is None:

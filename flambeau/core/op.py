@@ -22,6 +22,7 @@ from flambeau.core.generations import Generations
 from flambeau.core.kernel import Kernel
 from flambeau.core.kinds import ARRAY, ARRAYS, NONE, OPERAND, TENSOR, Kind, check_of, kinds_of
 from flambeau.core.misfits import misfit
+from flambeau.core.older_signatures import in_present_order
 from flambeau.core.overrides import (
     OverrideNeeded,
     any_overrides,
@@ -251,6 +252,9 @@ class Op:
         """
         given = len(args)
         if given > self.positional:
+            older = in_present_order(self.name, args)
+            if older is not None:
+                return self.bind(older[0], {**older[1], **kwargs})
             raise TypeError(
                 f"{self.name}() takes {self.positional} positional arguments, got {given}"
             )
@@ -372,7 +376,7 @@ def make_face(declared: Op) -> Any:
             if given == all_positional:
                 return call(args)
             if given < required or given > positional:
-                declared.bind(args, kwargs)
+                return call(declared.bind(args, kwargs))
             return call(args + defaults[given - total :])
         except OverrideNeeded:
             return handle_torch_function(declared.face, flattened(args), *args)
@@ -440,6 +444,10 @@ def function(declared: Callable[..., Any] | None = None, *, method: bool | str =
                     blamed = None
                     if not isinstance(error, TypeError):
                         blamed = misfit(inner, args, kwargs)
+                    elif len(args) > 2:
+                        older = in_present_order(inner.__name__, args)
+                        if older is not None:
+                            return face(*older[0], **older[1], **kwargs)
                     if blamed is None:
                         raise
                     raise blamed from None

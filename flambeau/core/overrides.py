@@ -69,10 +69,7 @@ def any_overrides(arguments: Iterable[Any]) -> bool:
         cls = type(each)
         if cls in PLAIN_TYPES or cls in _NEVER_OVERRIDING:
             continue
-        if isinstance(each, list | tuple):
-            if any_overrides(each):
-                return True
-        elif overrides(cls):
+        if overrides(cls) or (isinstance(each, list | tuple) and any_overrides(each)):
             return True
     return False
 
@@ -86,7 +83,7 @@ def stands_in(value: Any) -> bool:
     cls = type(value)
     if cls in _FAMILIAR:
         return False
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and not overrides(cls):
         return any(map(stands_in, value))
     if isinstance(value, Tensor) or not hasattr(cls, "__torch_function__"):
         _FAMILIAR.add(cls)
@@ -146,7 +143,10 @@ def asks(function: Any) -> Any:
 
 
 def flattened(args: Sequence[Any]) -> Sequence[Any]:
-    """Arguments with the members of lists and tuples in their place."""
+    """Arguments with the members of lists and tuples in their place.
+
+    A named tuple that overrides functions stays whole.
+    """
     for each in args:
         if isinstance(each, _SEQUENCES):
             return [member for each in args for member in _members(each)]
@@ -154,7 +154,8 @@ def flattened(args: Sequence[Any]) -> Sequence[Any]:
 
 
 def _members(argument: Any) -> Sequence[Any]:
-    return flattened(argument) if isinstance(argument, _SEQUENCES) else (argument,)
+    is_sequence = isinstance(argument, _SEQUENCES) and not overrides(type(argument))
+    return flattened(argument) if is_sequence else (argument,)
 
 
 def as_results_of(cls: type[Tensor], result: Any) -> Any:

@@ -76,24 +76,35 @@ def custom_op(
     return define if fn is None else define(fn)
 
 
-def define(qualname: str, schema: Any = None, *, lib: Any = None, tags: Any = ()) -> Any:
+def define(qualname: Any, schema: Any = None, *, lib: Any = None, tags: Any = ()) -> Any:
     """Define an operator by its schema, such as ``"(Tensor x) -> Tensor"``; `impl` gives kernels.
+
+    As ``define(library, "name(Tensor x) -> Tensor")`` it is a decorator of the kernel for all devices.
 
     Raises:
         ValueError: The name has no namespace, or ``schema`` is no text.
     """
+    if isinstance(qualname, Library):
+        return qualname._registering(qualname.define(schema))
     if not isinstance(schema, str):
         raise ValueError(f"define(qualname, schema): schema must be a str, got {schema!r:.80}")
     name = qualname if lib is None else f"{lib.ns}::{qualname}"
     registry.add(parse(f"{name}{schema}"))
 
 
-def impl(qualname: str, types: Any, func: Any = None, *, lib: Any = None) -> Any:
+def impl(
+    qualname: Any, types: Any = None, func: Any = None, dispatch_key: str = "", *, lib: Any = None,
+    name: Any = None,
+) -> Any:  # fmt: skip
     """Give the kernel of an operator that is defined, for ``"cpu"``, ``"cuda"`` or ``"default"``.
+
+    As ``impl(library, name, dispatch_key="")`` it is `Library.impl` as a decorator.
 
     Raises:
         RuntimeError: There is no such operator.
     """
+    if isinstance(qualname, Library):
+        return qualname._registering(name or types, dispatch_key or func or "")
     name = qualname if lib is None else f"{lib.ns}::{qualname}"
     return registry.find(name).register_kernel(None if types == "default" else types, func)
 
@@ -240,6 +251,15 @@ class Library:
         name = getattr(op_name, "_qualname", None) or str(op_name)
         name = name if "::" in name else f"{self.ns}::{name}"
         registry.when_defined(name, lambda operator: operator.implement(key, fn))
+
+    def _registering(self, name: str, key: str = "") -> Callable[..., Any]:
+        """`impl` as a decorator."""
+
+        def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+            self.impl(name, fn, key)
+            return fn
+
+        return register
 
     def _destroy(self) -> None:
         for each in self._defined:

@@ -64,14 +64,67 @@ class Namespace:
         self.name = name
 
     def __getattr__(self, name: str) -> Any:
-        found = _operators.get(f"{self.name}::{name}")
-        if found is None:
+        whole = f"{self.name}::{name}"
+        overloads = {
+            each.removeprefix(f"{whole}."): operator
+            for each, operator in _operators.items()
+            if each.startswith(f"{whole}.")
+        }
+        if overloads:
+            default = {"default": _operators[whole]} if whole in _operators else {}
+            return Packet(whole, default | overloads)
+        if whole not in _operators:
             raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
-        return found
+        return _operators[whole]
 
     def __dir__(self) -> list[str]:
         lead = f"{self.name}::"
-        return [name.removeprefix(lead) for name in _operators if name.startswith(lead)]
+        known = [name.removeprefix(lead) for name in _operators if name.startswith(lead)]
+        return sorted({name.partition(".")[0] for name in known})
+
+
+class Packet:
+    """The overloads of one operator, such as ``ops.mine.double.out``, as attributes.
+
+    Args:
+        name: ``namespace::name``.
+        overloads: The operators by the names of the overloads.
+    """
+
+    def __init__(self, name: str, overloads: dict[str, Operator]) -> None:
+        self._qualname = name
+        self._overloads = overloads
+        self.__name__ = name.partition("::")[2]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute by the first overload that takes the arguments.
+
+        Raises:
+            RuntimeError: None does.
+        """
+        reasons = []
+        for operator in self._overloads.values():
+            try:
+                operator._schema.bind(args, kwargs)
+            except RuntimeError as error:
+                reasons.append(str(error))
+            else:
+                return operator(*args, **kwargs)
+        raise RuntimeError(
+            f"{self._qualname}() has no overload for these arguments:\n" + "\n".join(reasons)
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        found = self.__dict__.get("_overloads", {}).get(name)
+        if found is None:
+            raise AttributeError(
+                f"the operator '{self.__dict__.get('_qualname')}' has no overload '{name}'"
+            )
+        return found
+
+    def overloads(self) -> list[str]:
+        """The names of the overloads."""
+        return list(self._overloads)
 
 
 def namespace(name: str) -> Any:

@@ -209,7 +209,9 @@ def _word_of(hint: Any, subject: str, signature: Any) -> str:
 
 
 _WHOLE = re.compile(r"\s*([\w:.]*)\s*\((.*)\)\s*->\s*(.+?)\s*$", re.DOTALL)
-_ONE = re.compile(r"([\w.]+(?:\([\w!| >-]*\))?(?:\[\d*\])?\??)\s+(\w+)\s*(?:=\s*(.+))?$", re.DOTALL)
+_ONE = re.compile(
+    r"([\w.]+(?:\([\w!| >-]*\)|!)?(?:\[\d*\])?\??)\s+(\w+)\s*(?:=\s*(.+))?$", re.DOTALL
+)
 
 
 def parse(text: str) -> Schema:
@@ -233,7 +235,7 @@ def parse(text: str) -> Schema:
         if one is None:
             raise RuntimeError(f"cannot read the argument {part!r} of the schema {text!r}")
         kind, argument, default = one.groups()
-        plain = re.sub(r"\(.*?\)", "", kind)
+        plain = re.sub(r"\(.*?\)|!", "", kind)
         value = None if default is None else _constant(default)
         arguments.append(
             Argument(argument, plain, value, default is not None, by_name, "!" in kind)

@@ -251,3 +251,17 @@ def test_functorch_is_there_too():
     assert out.splitlines() == [
         "[(3, 1, 2), (3, 1)]", "True", "[False, False, False, False] True", "(2, 3, 1)"
     ]  # fmt: skip
+
+
+def test_a_package_takes_its_forms_in_python_where_its_library_cannot_be_loaded(tmp_path):
+    package = tmp_path / "torchaudio" / "_extension"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").write_text("from . import _extension\n")
+    (package / "__init__.py").write_text("from .utils import _load_lib\nLOADED = _load_lib('x')\n")
+    (package / "utils.py").write_text(
+        "import torch\ndef _load_lib(name):\n    torch.ops.load_library(name)\n    return True\n"
+    )
+    code = "import torchaudio; print(torchaudio._extension.LOADED)"
+    (tmp_path / "script.py").write_text(code)
+    out, _ = run("-m", "flambeau", "script.py", folder=tmp_path)
+    assert out == "False\n"

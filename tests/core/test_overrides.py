@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
 
 import flambeau
@@ -113,3 +115,22 @@ def test_a_refusal_names_the_function_and_the_types():
 def test_subclasses_run_inside_a_compiled_function():
     compiled = flambeau.compile(lambda x: x * 2)
     assert compiled(sub()).tolist() == [2.0, 4.0]
+
+
+class Pair(NamedTuple):
+    value: flambeau.Tensor
+    scale: flambeau.Tensor
+
+
+class Scaled(Pair):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        assert types == (cls,)
+        return func(*[each.value * each.scale if isinstance(each, cls) else each for each in args])
+
+
+def test_a_named_tuple_that_overrides_functions_is_one_argument():
+    scaled = Scaled(flambeau.ones(1, 1, 3), flambeau.tensor(2.0))
+    found = flambeau.nn.functional.conv1d(flambeau.ones(1, 1, 4), scaled)
+    assert found.tolist() == [[[6.0, 6.0]]]
+    assert flambeau.add(scaled, flambeau.ones(1)).tolist() == [[[3.0, 3.0, 3.0]]]
