@@ -82,6 +82,26 @@ from flambeau.futures import Future as _Future
 from flambeau.jit.script_module import CompilationUnit as CompilationUnit
 from flambeau.jit.script_module import ScriptFunction as ScriptFunction
 from flambeau.jit.script_module import ScriptModule as ScriptModule
+from flambeau.jit.script_types import AnyType as AnyType
+from flambeau.jit.script_types import BoolType as BoolType
+from flambeau.jit.script_types import ClassType as ClassType
+from flambeau.jit.script_types import ComplexType as ComplexType
+from flambeau.jit.script_types import DeviceObjType as DeviceObjType
+from flambeau.jit.script_types import DictType as DictType
+from flambeau.jit.script_types import EnumType as EnumType
+from flambeau.jit.script_types import FloatType as FloatType
+from flambeau.jit.script_types import FutureType as FutureType
+from flambeau.jit.script_types import IntType as IntType
+from flambeau.jit.script_types import InterfaceType as InterfaceType
+from flambeau.jit.script_types import ListType as ListType
+from flambeau.jit.script_types import NoneType as NoneType
+from flambeau.jit.script_types import NumberType as NumberType
+from flambeau.jit.script_types import OptionalType as OptionalType
+from flambeau.jit.script_types import StringType as StringType
+from flambeau.jit.script_types import TensorType as TensorType
+from flambeau.jit.script_types import TupleType as TupleType
+from flambeau.jit.script_types import Type as Type
+from flambeau.jit.script_types import UnionType as UnionType
 from flambeau.nn.module import Module as _Module
 from flambeau.random.generator import Generator as Generator
 from flambeau.random.generator import Generator as _Generator
@@ -159,6 +179,11 @@ newaxis: None
 pi: _builtins.float
 preserve_format: _memory_format
 promote_types: __lru_cache_wrapper
+qint32: _NamedOnly
+qint8: _NamedOnly
+quint2x4: _NamedOnly
+quint4x2: _NamedOnly
+quint8: _NamedOnly
 short: _dtype
 sparse_bsc: _layout
 sparse_bsr: _layout

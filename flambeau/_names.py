@@ -36,6 +36,11 @@ HOMES = {
     "futures": "Future",
     "jit": "fork wait",
     "jit.script_module": "CompilationUnit ScriptFunction ScriptModule",
+    "jit.script_types": """
+        AnyType BoolType ClassType ComplexType DeviceObjType DictType EnumType FloatType FutureType
+        IntType InterfaceType ListType NoneType NumberType OptionalType StringType TensorType
+        TupleType Type UnionType
+    """,
     "numerics": """
         are_deterministic_algorithms_enabled get_deterministic_debug_mode
         get_float32_matmul_precision is_deterministic_algorithms_warn_only_enabled
@@ -136,9 +141,9 @@ ADVICE = {
         dequantize fake_quantize_per_channel_affine
         fake_quantize_per_tensor_affine nn.intrinsic nn.qat nn.quantizable nn.quantized.Linear
         nn.quantized.QFunctional per_channel_affine per_channel_affine_float_qparams
-        per_channel_symmetric per_tensor_affine per_tensor_symmetric qint32 qint8 qscheme
+        per_channel_symmetric per_tensor_affine per_tensor_symmetric qscheme
         quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm
-        quantized_max_pool1d quantized_max_pool2d quint2x4 quint4x2 quint8
+        quantized_max_pool1d quantized_max_pool2d
     """,
     "scales are applied by multiplication; convert to flambeau.bfloat16, multiply by the scales, "
     "and call flambeau.matmul or nn.functional.grouped_mm": """
@@ -162,10 +167,6 @@ ADVICE = {
     """,
     "a tensor cannot be a file; read it with flambeau.from_numpy(numpy.fromfile(path, dtype))": """
         from_file
-    """,
-    'name the dtype and the device: flambeau.tensor(data, dtype=flambeau.half, device="cuda")': """
-        cuda.BFloat16Tensor cuda.BoolTensor cuda.ByteTensor cuda.CharTensor cuda.DoubleTensor
-        cuda.FloatTensor cuda.HalfTensor cuda.IntTensor cuda.LongTensor cuda.ShortTensor
     """,
     # Functions
     "PyTorch has removed it; use flambeau.linalg.eig": "eig",
@@ -257,7 +258,7 @@ ADVICE = {
     # Measuring
     "jax.profiler.trace(folder) records what runs in its block, and "
     "jax.profiler.TraceAnnotation(name) names a part": """
-        cuda.nvtx cuda.profiler
+        cuda.profiler
         profiler.ExecutionTraceObserver profiler.itt
     """,
 }

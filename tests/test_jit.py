@@ -41,7 +41,10 @@ def test_a_module_written_for_torchscript_computes_by_python():
     net = Net()
     assert net(flambeau.ones(1, 2)).shape == (1, 2)
     assert isinstance(net, flambeau.ScriptModule)
-    assert not isinstance(jit.script(nn.Linear(2, 2)), jit.ScriptModule)
+    layer = nn.Linear(2, 2)
+    assert not isinstance(layer, jit.ScriptModule)
+    assert isinstance(jit.script(layer), jit.ScriptModule)
+    assert not isinstance(layer, jit.TracedModule)
     assert not isinstance(jit.script(len), jit.ScriptFunction)
 
 

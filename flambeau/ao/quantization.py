@@ -7,7 +7,7 @@ from typing import Any
 from flambeau._absent import Absent as _Absent
 from flambeau.nn.module import Module
 
-__all__ = ["DeQuantStub", "QuantStub"]
+__all__ = ["DeQuantStub", "FakeQuantizeBase", "ObserverBase", "QuantStub"]
 
 __getattr__: _Absent = _Absent(__name__)
 
@@ -37,3 +37,21 @@ class DeQuantStub(_Stub):
     Args:
         qconfig: Kept as the attribute of that name, if it is given.
     """
+
+
+class ObserverBase(Module):
+    """PyTorch's base of modules that watch the range of numbers; nothing here is one.
+
+    Args:
+        dtype: Kept as the attribute of that name.
+        is_dynamic: Kept as the attribute of that name.
+    """
+
+    def __init__(self, dtype: Any, is_dynamic: bool = False) -> None:
+        super().__init__()
+        self.dtype = dtype
+        self.is_dynamic = is_dynamic
+
+
+class FakeQuantizeBase(Module):
+    """PyTorch's base of modules that round numbers as a quantized tensor would; nothing is one."""

@@ -338,6 +338,18 @@ class _Once(Node):
         )
 
 
+class InplaceFunction(Function):
+    """PyTorch's base of functions that may work in place.
+
+    Args:
+        inplace: Kept as an attribute.
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a backward that computes with other means than recorded operators.
 

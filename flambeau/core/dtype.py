@@ -19,7 +19,8 @@ __all__ = [
     "bfloat16", "bool", "cdouble", "cfloat", "chalf", "complex32", "complex64", "complex128",
     "double", "dtype", "finfo", "float", "float8_e4m3fn", "float8_e5m2", "float16", "float32",
     "float64", "get_default_dtype", "half", "iinfo", "int", "int8", "int16", "int32", "int64",
-    "long", "set_default_dtype", "short", "uint8", "uint16", "uint32", "uint64",
+    "long", "qint8", "qint32", "quint2x4", "quint4x2", "quint8", "set_default_dtype", "short",
+    "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
 BOOLEAN, INTEGER, FLOATING, COMPLEX = range(4)
@@ -133,6 +134,12 @@ float64: dtype = dtype("float64", np.float64)
 complex64: dtype = dtype("complex64", np.complex64)
 complex128: dtype = dtype("complex128", np.complex128)
 complex32: NamedOnly = NamedOnly("complex32", COMPLEX, 4, "the smallest complex type is complex64")
+_QUANTIZED = "there are no quantized tensors"
+qint8: NamedOnly = NamedOnly("qint8", INTEGER, 1, _QUANTIZED)
+qint32: NamedOnly = NamedOnly("qint32", INTEGER, 4, _QUANTIZED)
+quint8: NamedOnly = NamedOnly("quint8", INTEGER, 1, _QUANTIZED)
+quint2x4: NamedOnly = NamedOnly("quint2x4", INTEGER, 1, _QUANTIZED)
+quint4x2: NamedOnly = NamedOnly("quint4x2", INTEGER, 1, _QUANTIZED)
 float8_e4m3fn: dtype = dtype("float8_e4m3fn", ml_dtypes.float8_e4m3fn)
 float8_e5m2: dtype = dtype("float8_e5m2", ml_dtypes.float8_e5m2)
 

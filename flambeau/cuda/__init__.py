@@ -20,10 +20,14 @@ _GRAPHS = {"CUDAGraph", "graph", "make_graphed_callables"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("amp", "graphs"):
+    if name in ("amp", "graphs", "nvtx"):
         return _import_module(f"flambeau.cuda.{name}")
     if name in _GRAPHS:
         return getattr(_import_module("flambeau.cuda.graphs"), name)
     if name == "OutOfMemoryError":
         return _import_module("flambeau.core.exhaustion").OutOfMemoryError
+    if name.endswith("Tensor"):
+        types = _import_module("flambeau.rare.tensor_types")
+        if name in types.__all__:
+            return types.on_cuda(name)
     raise _absent(__name__, name)

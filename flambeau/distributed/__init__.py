@@ -6,6 +6,9 @@ connects processes; the collectives are for what a script exchanges besides.
 
 from __future__ import annotations
 
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
 from flambeau._absent import Absent as _Absent
 from flambeau.distributed import device_mesh as device_mesh
 from flambeau.distributed.batches import global_batches as global_batches
@@ -87,4 +90,11 @@ __all__ = [
     "reduce_scatter_tensor", "scatter", "scatter_object_list", "send",
 ]  # fmt: skip
 
-__getattr__ = _Absent(__name__)
+_absent = _Absent(__name__)
+
+
+def __getattr__(name: str) -> _Any:
+    # Packages read it without importing it.
+    if name == "distributed_c10d":
+        return _import_module(f"{__name__}.{name}")
+    return _absent(name)

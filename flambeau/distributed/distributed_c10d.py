@@ -7,7 +7,17 @@ from flambeau.distributed.constants import default_pg_timeout as default_pg_time
 from flambeau.distributed.objects import *  # noqa: F403
 from flambeau.distributed.peers import *  # noqa: F403
 from flambeau.distributed.process_group import *  # noqa: F403
+from flambeau.distributed.process_group import _world
 from flambeau.distributed.reduce_op import *  # noqa: F403
 from flambeau.distributed.work import *  # noqa: F403
 
 __getattr__ = _Absent(__name__)
+
+
+def _get_default_group() -> ProcessGroup:  # noqa: F405
+    """The group of all processes.
+
+    Raises:
+        ValueError: `init_process_group` was not called.
+    """
+    return _world()

@@ -51,7 +51,9 @@ class Backend(str):
 
     UNDEFINED = "undefined"
     GLOO = "gloo"
+    MPI = "mpi"
     NCCL = "nccl"
+    UCC = "ucc"
     XLA = "xla"
 
     def __new__(cls, name: str) -> Backend:

@@ -19,6 +19,9 @@ from flambeau.distributions.elementwise_transforms import (
     SoftplusTransform,
     TanhTransform,
 )
+from flambeau.distributions.elementwise_transforms import (
+    clipped_sigmoid as _clipped_sigmoid,  # noqa: F401 (packages import it)
+)
 from flambeau.distributions.transform import (
     ComposeTransform,
     IndependentTransform,

@@ -25,6 +25,7 @@ from flambeau.jit.script_module import (
     TracedModule,
     TracerWarning,
     TracingCheckError,
+    _scripted,
 )
 from flambeau.jit.settings import (
     enable_onednn_fusion,
@@ -42,6 +43,7 @@ from flambeau.jit.tracing import (
     trace,
     trace_module,
 )
+from flambeau.nn.module import Module
 
 __all__ = [
     "Attribute", "CompilationUnit", "Error", "Final", "Future", "RecursiveScriptModule",
@@ -70,7 +72,12 @@ def is_tracing() -> bool:
 
 
 def script(obj: _Scripted, **kwargs: Any) -> _Scripted:
-    """The function, class or module given, as it is: it computes the same by Python."""
+    """The function, class or module given, as it is: it computes the same by Python.
+
+    A module counts as a `ScriptModule` from then on.
+    """
+    if builtins.isinstance(obj, Module):
+        _scripted.add(obj)
     return obj
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, NamedTuple
 
 from flambeau.nn.module import Module
@@ -13,12 +14,24 @@ __all__ = [
 ]  # fmt: skip
 
 
-class ScriptModule(Module):
-    """A module: subclasses of it compute by Python, and nothing that `script` gives is one."""
+# The modules that `script` was given.
+_scripted: weakref.WeakSet[Module] = weakref.WeakSet()
+
+
+class _ScriptModules(type(Module)):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        is_module = cls is ScriptModule or cls is RecursiveScriptModule
+        return is_module and isinstance(instance, Module) and instance in _scripted
+
+
+class ScriptModule(Module, metaclass=_ScriptModules):
+    """A module that `script` was given, or of a subclass of this; it computes by Python."""
 
 
 class RecursiveScriptModule(ScriptModule):
-    """PyTorch's class of a module in TorchScript; nothing here is an instance."""
+    """PyTorch's class of a module in TorchScript: a module that `script` was given."""
 
 
 class TracedModule(ScriptModule):

@@ -79,7 +79,7 @@ def custom_op(
 def define(qualname: Any, schema: Any = None, *, lib: Any = None, tags: Any = ()) -> Any:
     """Define an operator by its schema, such as ``"(Tensor x) -> Tensor"``; `impl` gives kernels.
 
-    As ``define(library, "name(Tensor x) -> Tensor")`` it is a decorator of the kernel for all devices.
+    As ``define(library, "name(Tensor x) -> Tensor")`` it is a decorator of the kernel.
 
     Raises:
         ValueError: The name has no namespace, or ``schema`` is no text.
@@ -90,6 +90,7 @@ def define(qualname: Any, schema: Any = None, *, lib: Any = None, tags: Any = ()
         raise ValueError(f"define(qualname, schema): schema must be a str, got {schema!r:.80}")
     name = qualname if lib is None else f"{lib.ns}::{qualname}"
     registry.add(parse(f"{name}{schema}"))
+    return None
 
 
 def impl(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from flambeau.core import dtype as dtypes
@@ -23,15 +24,18 @@ class _TensorType(type):
     """A class of which a tensor is an instance if it has the right dtype."""
 
     dtype: dtype
+    is_cuda: bool
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+        is_one = isinstance(instance, Tensor) and instance.dtype is cls.dtype
+        return is_one and instance.is_cuda is cls.is_cuda
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:
         if len(args) == 1 and isinstance(args[0], Tensor):
             return cls._alias(args[0])
         array = legacy_array(args, kwargs, cls.dtype, cls.__name__)
-        return handle_on(Cell(array), Tensor)
+        result = handle_on(Cell(array), Tensor)
+        return result.cuda() if cls.is_cuda else result
 
     def _alias(cls, source: Tensor) -> Tensor:
         if source.dtype is not cls.dtype:
@@ -41,15 +45,15 @@ class _TensorType(type):
         return source.as_subclass(Tensor)
 
     def __repr__(cls) -> str:
-        return f"<class '{naming.package}.{cls.__name__}'>"
+        return f"<class '{naming.package}{'.cuda' if cls.is_cuda else ''}.{cls.__name__}'>"
 
 
-def _tensor_type(of: dtype) -> _TensorType:
+def _tensor_type(of: dtype, is_cuda: bool = False) -> _TensorType:
     doc = f"""``(*sizes)`` or ``(data)``: a {of.name} tensor of that shape, or with those elements.
 
     A tensor is an instance of it if it has that dtype. New code says ``dtype=flambeau.{of.name}``.
     """
-    return _TensorType(TYPE_NAMES[of], (), {"dtype": of, "is_cuda": False, "__doc__": doc})
+    return _TensorType(TYPE_NAMES[of], (), {"dtype": of, "is_cuda": is_cuda, "__doc__": doc})
 
 
 BFloat16Tensor: _TensorType = _tensor_type(dtypes.bfloat16)
@@ -62,3 +66,9 @@ HalfTensor: _TensorType = _tensor_type(dtypes.float16)
 IntTensor: _TensorType = _tensor_type(dtypes.int32)
 LongTensor: _TensorType = _tensor_type(dtypes.int64)
 ShortTensor: _TensorType = _tensor_type(dtypes.int16)
+
+
+@functools.cache
+def on_cuda(name: str) -> _TensorType:
+    """The class of that name in `flambeau.cuda`, of tensors on a GPU."""
+    return _tensor_type(globals()[name].dtype, is_cuda=True)

@@ -38,6 +38,17 @@ def is_traceable_wrapper_subclass_type(t: Any) -> bool:
     return False
 
 
+def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> NoReturn:
+    """For imports: a subclass's ``__torch_dispatch__`` would call it, and none is called.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+    raise NotImplementedError(
+        "there is no dispatcher below functions: give the subclass a __torch_function__"
+    )
+
+
 def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
     """Whether a `TorchDispatchMode` is open: never."""
     return False

@@ -16,9 +16,14 @@ from flambeau.core.tensor import Tensor
 from flambeau.random import fork_rng
 from flambeau.random.generator import default_generators
 from flambeau.utils.device_states import get_device_states, set_device_states
+from flambeau.utils.selective_checkpoint import (
+    CheckpointPolicy,
+    create_selective_checkpoint_contexts,
+)
 
 __all__ = [
-    "CheckpointError", "checkpoint", "checkpoint_sequential", "get_device_states",
+    "CheckpointError", "CheckpointPolicy", "checkpoint", "checkpoint_sequential",
+    "create_selective_checkpoint_contexts", "get_device_states",
     "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop",
     "set_device_states",
 ]  # fmt: skip

@@ -110,6 +110,11 @@ def resampling_rows() -> Iterator[Row]:
     yield Row("lanczos of doubles", row, (IMAGE.astype(np.float64),), node=False)
 
 
+def test_positions_in_long_lines_are_rounded_as_in_pytorch() -> None:
+    line = np.random.default_rng(1).standard_normal((1, 1, 16000)).astype(np.float32)
+    compare(Row("sound", call("interpolate", size=44100, mode="linear"), (line,), node=False))
+
+
 def refused_resampling_rows() -> Iterator[Row]:
     refused: dict[str, tuple[np.ndarray, dict[str, Any]]] = {
         "size and factor": (IMAGE, {"size": 3, "scale_factor": 2}),

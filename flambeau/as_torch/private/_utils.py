@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from flambeau._absent import Absent as _Absent
+from flambeau.accelerator import current_accelerator
 from flambeau.core.tensor import Tensor
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils import parameters_to_vector
@@ -19,6 +20,12 @@ from flambeau.storage import TypedStorage, UntypedStorage
 __all__: list[str] = []
 
 __getattr__ = _Absent("flambeau._utils")
+
+
+def _get_available_device_type() -> str | None:
+    """The kind of accelerator that there is, such as ``"cuda"``."""
+    found = current_accelerator()
+    return None if found is None else found.type
 
 
 def _rebuild_tensor(

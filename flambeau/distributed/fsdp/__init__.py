@@ -11,14 +11,18 @@ from flambeau.distributed.fsdp._fully_shard import (
     UnshardHandle,
     fully_shard,
 )
-from flambeau.distributed.fsdp.fully_sharded_data_parallel import (
-    FullyShardedDataParallel,
+from flambeau.distributed.fsdp.api import (
+    BackwardPrefetch,
+    CPUOffload,
+    MixedPrecision,
     ShardingStrategy,
 )
+from flambeau.distributed.fsdp.fully_sharded_data_parallel import FullyShardedDataParallel
 
 __all__ = [
-    "CPUOffloadPolicy", "FSDPModule", "FullyShardedDataParallel", "MixedPrecisionPolicy",
-    "OffloadPolicy", "ShardingStrategy", "UnshardHandle", "fully_shard",
+    "BackwardPrefetch", "CPUOffload", "CPUOffloadPolicy", "FSDPModule", "FullyShardedDataParallel",
+    "MixedPrecision", "MixedPrecisionPolicy", "OffloadPolicy", "ShardingStrategy",
+    "UnshardHandle", "fully_shard",
 ]  # fmt: skip
 
 __getattr__ = _Absent(__name__)

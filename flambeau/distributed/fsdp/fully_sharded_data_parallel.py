@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import enum
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -11,23 +10,22 @@ from flambeau._absent import Absent as _Absent
 from flambeau.distributed.alike import make_alike
 from flambeau.distributed.device_mesh import as_mesh
 from flambeau.distributed.fsdp._fully_shard import fully_shard
+from flambeau.distributed.fsdp.api import (
+    BackwardPrefetch,
+    CPUOffload,
+    MixedPrecision,
+    ShardingStrategy,
+)
 from flambeau.nn.module import Module
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.clip_grad import clip_grad_norm_
 
-__all__ = ["FullyShardedDataParallel", "ShardingStrategy"]
+__all__ = [
+    "BackwardPrefetch", "CPUOffload", "FullyShardedDataParallel", "MixedPrecision",
+    "ShardingStrategy",
+]  # fmt: skip
 
 __getattr__ = _Absent(__name__)
-
-
-class ShardingStrategy(enum.Enum):
-    """The parameters that `FullyShardedDataParallel` divides: all, or none."""
-
-    FULL_SHARD = enum.auto()
-    SHARD_GRAD_OP = enum.auto()
-    NO_SHARD = enum.auto()
-    HYBRID_SHARD = enum.auto()
-    _HYBRID_SHARD_ZERO2 = enum.auto()
 
 
 class FullyShardedDataParallel(Module):
@@ -61,7 +59,7 @@ class FullyShardedDataParallel(Module):
         **options: Any,
     ) -> None:
         super().__init__()
-        if mixed_precision is not None or cpu_offload is not None:
+        if mixed_precision is not None or getattr(cpu_offload, "offload_params", cpu_offload):
             raise NotImplementedError(
                 "FullyShardedDataParallel computes in the parameters' dtype and on their devices; "
                 "use flambeau.autocast, and leave out mixed_precision and cpu_offload"

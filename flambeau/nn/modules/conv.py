@@ -216,6 +216,10 @@ class _ConvTranspose(_ConvTransposeNd):
         )
 
 
+#: PyTorch's older name of the class, which packages import.
+_ConvTransposeMixin = _ConvTransposeNd
+
+
 class ConvTranspose1d(_ConvTranspose):
     """The transpose of `Conv1d` as a linear map; see `ConvTranspose2d`.
 

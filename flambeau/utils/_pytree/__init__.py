@@ -16,6 +16,9 @@ from flambeau.utils._pytree.nodes import _get_node_type as _get_node_type
 from flambeau.utils._pytree.nodes import _list_flatten as _list_flatten
 from flambeau.utils._pytree.nodes import _list_unflatten as _list_unflatten
 from flambeau.utils._pytree.nodes import _register_pytree_node as _register_pytree_node
+from flambeau.utils._pytree.nodes import (
+    _sequence_flatten_with_keys as _list_flatten_with_keys,  # noqa: F401 (PyTorch's name)
+)
 from flambeau.utils._pytree.serialization import *
 from flambeau.utils._pytree.serialization import _register_namedtuple as _register_namedtuple
 from flambeau.utils._pytree.specs import *

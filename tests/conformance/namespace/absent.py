@@ -42,24 +42,23 @@ TORCH = {
         fused_moving_avg_obs_fake_quant int_repr per_channel_affine
         per_channel_affine_float_qparams per_channel_symmetric per_tensor_affine
         per_tensor_symmetric q_per_channel_axis q_per_channel_scales q_per_channel_zero_points
-        q_scale q_zero_point qint32 qint8 qscheme quantize_per_channel
+        q_scale q_zero_point qscheme quantize_per_channel
         quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm quantized_gru
         quantized_gru_cell quantized_lstm quantized_lstm_cell quantized_max_pool1d
         quantized_max_pool2d quantized_max_pool3d quantized_rnn_relu_cell quantized_rnn_tanh_cell
-        quint2x4 quint4x2 quint8
     """,
     SCRIPT: """
-        AliasDb AnyType Argument ArgumentSpec AwaitType Block BoolType BufferDict CallStack Capsule
-        ClassType Code CompleteArgumentSpec ComplexType ConcreteModuleType
-        ConcreteModuleTypeBuilder DeepCopyMemoTable DeviceObjType DictType EnumType ErrorReport
-        ExecutionPlan FileCheck FloatType FunctionSchema FutureType Gradient Graph
-        GraphExecutorState IODescriptor InferredType IntType InterfaceType JITException ListType
-        LiteScriptModule ModuleDict Node NoneType NumberType OperatorInfo OptionalType ParameterDict
+        AliasDb Argument ArgumentSpec AwaitType Block BufferDict CallStack Capsule
+        Code CompleteArgumentSpec ConcreteModuleType
+        ConcreteModuleTypeBuilder DeepCopyMemoTable ErrorReport
+        ExecutionPlan FileCheck FunctionSchema Gradient Graph
+        GraphExecutorState IODescriptor InferredType JITException
+        LiteScriptModule ModuleDict Node OperatorInfo ParameterDict
         PyObjectType RRefType ScriptClass ScriptClassFunction ScriptDict ScriptDictIterator
         ScriptDictKeyIterator ScriptList ScriptListIterator ScriptMethod
         ScriptModuleSerializer ScriptObject ScriptObjectProperty StaticModule
-        StreamObjType StringType SymBoolType SymIntType TensorType TracingState TupleType Type
-        UnionType Use Value classes import_ir_module import_ir_module_from_buffer
+        StreamObjType SymBoolType SymIntType TracingState
+        Use Value classes import_ir_module import_ir_module_from_buffer
         merge_type_from_type_comment parse_ir parse_schema parse_type_comment unify_type_list
     """,
     DISPATCH: """
@@ -183,10 +182,6 @@ CUDA = {
         BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage
         ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage
         ShortStorage
-    """,
-    "the dtype and the device are named, each by its name": """
-        BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor
-        IntTensor LongTensor ShortTensor
     """,
     MESSAGE: """
         AcceleratorError CudaError DeferredCudaCallError check_error cudaStatus

@@ -1,4 +1,4 @@
-"""ECAPA-TDNN tells speakers apart: loss; a CRDNN, a Conformer, filter banks, losses, a batch norm"""
+"""ECAPA-TDNN tells speakers apart: loss; a CRDNN with its CTC loss and gradient, filter banks"""
 
 import numpy as np
 import torch

@@ -1,0 +1,48 @@
+"""Arguments of `FullyShardedDataParallel`."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["BackwardPrefetch", "CPUOffload", "MixedPrecision", "ShardingStrategy"]
+
+
+class ShardingStrategy(enum.Enum):
+    """The parameters that `FullyShardedDataParallel` divides: all, or none."""
+
+    FULL_SHARD = enum.auto()
+    SHARD_GRAD_OP = enum.auto()
+    NO_SHARD = enum.auto()
+    HYBRID_SHARD = enum.auto()
+    _HYBRID_SHARD_ZERO2 = enum.auto()
+
+
+class BackwardPrefetch(enum.Enum):
+    """When parameters are gathered for backward: XLA decides it."""
+
+    BACKWARD_PRE = enum.auto()
+    BACKWARD_POST = enum.auto()
+
+
+@dataclass
+class MixedPrecision:
+    """The dtypes of parameters, gradients and buffers, which `FullyShardedDataParallel` refuses.
+
+    `flambeau.autocast` chooses the dtypes of operators.
+    """
+
+    param_dtype: Any = None
+    reduce_dtype: Any = None
+    buffer_dtype: Any = None
+    keep_low_precision_grads: bool = False
+    cast_forward_inputs: bool = False
+    cast_root_forward_inputs: bool = True
+
+
+@dataclass
+class CPUOffload:
+    """Whether parameters stay on the CPU, which `FullyShardedDataParallel` refuses."""
+
+    offload_params: bool = False
