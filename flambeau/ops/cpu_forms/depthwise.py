@@ -2,13 +2,12 @@
 
 Each place in the filter is a product of the whole input, shifted, with one number per channel.
 The sum of those is one loop; so is the gradient of the input, which is a convolution with the
-mirrored filters; and the gradient of the filters is one loop for each place.
+mirrored filters; and the gradient of the filters is one loop for each place in a row of them.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -20,9 +19,6 @@ from flambeau.ops.cpu_forms.trilinear import trilinear
 from flambeau.ops.neural.taps import taps
 
 Numbers = tuple[int, ...]
-
-# The gradient of filters with more taps than this is a loop.
-_COMPILED_TAPS = 25
 
 
 class Geometry(NamedTuple):
@@ -77,27 +73,9 @@ def _input_gradient(cotangent: Any, filters: Any, geometry: Geometry) -> Any:
 
 
 def _filter_gradient(cotangent: Any, input: Any, geometry: Geometry) -> Any:
-    # Along a dimension that is not the last, so that neighbours are summed side by side.
-    axis = cotangent.ndim - 2 if cotangent.ndim > 3 else 0
-    input = lax.optimization_barrier(input)
-
-    def sums_of(input: Any, part: Geometry) -> Any:
-        return jnp.stack([fused_sum(shifted * cotangent, axis) for shifted in part.taps(input)])
-
-    sums = _along_the_longest(sums_of, input, geometry)
-    channels = 2 if axis > 0 else 1
-    others = tuple(each for each in range(1, sums.ndim) if each != channels)
-    return jnp.sum(sums, others).T.reshape(geometry.right)
-
-
-def _along_the_longest(sums_of: Any, input: Any, geometry: Geometry) -> Any:
-    """The sums for all taps; with many taps, in a loop along the longest side of the filter.
-
-    XLA compiles each tap for a tenth of a second, and may compute the cotangent again for each.
-    """
     kernel = geometry.right[1:]
-    if math.prod(kernel) <= _COMPILED_TAPS:
-        return sums_of(input, geometry)
+    # A loop along the longest side: outside of one, XLA compiles each tap for a tenth of a second,
+    # and computes the cotangent, with the whole forward that it depends on, again for each.
     size = max(kernel)
     side = kernel.index(size)
     reach = (geometry.counts[side] - 1) * geometry.stride[side] + 1
@@ -106,13 +84,22 @@ def _along_the_longest(sums_of: Any, input: Any, geometry: Geometry) -> Any:
     )
 
     def of_line(start: Any) -> Any:
-        return sums_of(lax.dynamic_slice_in_dim(input, start, reach, side + 2), line)
+        part = lax.dynamic_slice_in_dim(input, start, reach, side + 2)
+        return jnp.stack([_sum_of_channels(each * cotangent) for each in line.taps(part)])
 
     starts = geometry.dilation[side] * np.arange(size, dtype=np.int32)
-    found = lax.map(of_line, jnp.asarray(starts))
     # As the taps count: the longest side in its place among the others.
-    shape = (size, *line.right[1:], *found.shape[2:])
-    return jnp.moveaxis(found.reshape(shape), 0, side).reshape(-1, *found.shape[2:])
+    found = lax.map(of_line, jnp.asarray(starts)).reshape(size, *line.right[1:], -1)
+    return jnp.moveaxis(found, (0, -1), (side + 1, 0)).reshape(geometry.right)
+
+
+def _sum_of_channels(products: Any) -> Any:
+    """The sum of ``(N, C, *spatial)`` for each channel."""
+    # First along a dimension that is not the last, so that neighbours are summed side by side.
+    axis = products.ndim - 2 if products.ndim > 3 else 0
+    sums = fused_sum(products, axis)
+    channels = 1 if axis > 0 else 0
+    return jnp.sum(sums, tuple(each for each in range(sums.ndim) if each != channels))
 
 
 depthwise: Any = trilinear("depthwise", _output, _output, _input_gradient, _filter_gradient)

@@ -29,6 +29,11 @@ def build():
     )
 
 
+def optimizer(model):
+    # Not Adam: some gradients are zero but for rounding, and it would give each a whole step.
+    return torch.optim.SGD(model.parameters(), lr=0.05)
+
+
 def more(model, inputs):
     import driver
     from speechbrain.lobes.features import Fbank
