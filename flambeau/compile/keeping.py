@@ -20,9 +20,9 @@ from flambeau.compile import making, structure
 from flambeau.compile.chance import Refusing
 from flambeau.compile.containers import Log, Watch
 from flambeau.compile.contents import KINDS
-from flambeau.compile.errors import CompileError
+from flambeau.compile.errors import CompileError, NotYetMadeError
 from flambeau.compile.freezing import freeze
-from flambeau.compile.ownership import attributes_of, state_of
+from flambeau.compile.ownership import attributes_of, is_own, state_of
 from flambeau.compile.reaching import reaches_trace
 from flambeau.compile.source import Page
 from flambeau.compile.where import Asked, Item
@@ -71,6 +71,8 @@ class Writer:
         self.created: list[str] = []
         self.watches: dict[Watch, int] = {}
         self._where: Any = None
+        #: Whether the value is stored where nothing was before the call.
+        self.is_new: bool = False
         self._arguments = {id(each): i for i, each in enumerate(origin.leaves)}
         # The names of objects by their ids, and the objects, held so that the ids stay theirs.
         self._names: dict[int, str] = {}
@@ -226,8 +228,9 @@ class Writer:
             for name, each in attributes_of(value).items()
             if reaches_trace(each, self.origin.is_outside)
         ]
-        attribute = f" as its attribute {names[0]!r}" if names else ""
-        raise CompileError(
+        attribute = f" as its attribute {names[0]!r}" if names and not is_own(type(value)) else ""
+        # A first call may make an object for later ones.
+        raise (NotYetMadeError if self.is_new else CompileError)(
             f"the compiled function leaves an object of class {type(value).__name__} in "
             f"{self._where}, which would keep a tensor without a value{attribute}. Leave "
             "tensors there, or lists, dictionaries, tuples and dataclasses of them; or register "
@@ -243,6 +246,7 @@ class Keeping:
         active: The containers that change.
         assigned: The slots that the function sets, with their values in the trace.
         returned: The result of the function.
+        before: Slots, with their values before the trace.
 
     Attributes:
         making: The lines that create containers and objects.
@@ -255,11 +259,20 @@ class Keeping:
     """
 
     def __init__(
-        self, writer: Writer, active: list[Watch], assigned: list[tuple[Any, Any]], returned: Any
+        self,
+        writer: Writer,
+        active: list[Watch],
+        assigned: list[tuple[Any, Any]],
+        returned: Any,
+        before: list[tuple[Any, Any]],
     ) -> None:
+        empty = {id(slot) for slot, value in before if value is None or value is MISSING}
         self.changes: list[list[str]] = []
         for watch, method, args in writer.log.changes:
+            is_item = method == "__setitem__" and isinstance(watch.raw, dict)
+            writer.is_new = is_item and not dict.__contains__(watch.raw, args[0])
             self.changes.append([*_replay(writer, watch, method, args)])
+        writer.is_new = False
         for watch in active:
             if watch.rewritten:
                 slot, content = watch.slots[0], watch.content()
@@ -268,7 +281,9 @@ class Keeping:
                 self.changes.append([f"{name}.clear()", f"{name}.{add}({value})", "done.append(0)"])
         self.setting: list[str] = []
         for slot, value in assigned:
+            writer.is_new = id(slot) in empty
             self.setting.append(slot.setting(writer.page, writer.write(value, slot)))
+        writer.is_new = False
         self.returned: str = writer.write(returned, "its result")
         self.making, self.created = writer.lines, writer.created
         self.slots = [each.slots for each in writer.watches]

@@ -214,7 +214,7 @@ class Recording(Results):
         writer = Writer(origin, self.page)
         # After `hidden_objects`, which inspects all references to these objects.
         stored = [*self.assigned, *self.trace.facts.new_attributes(), *self._sparse_gradients()]
-        self.keeping = Keeping(writer, active, stored, returned)
+        self.keeping = Keeping(writer, active, stored, returned, self.slot_before)
         self._settle_objects(holders)
 
     def _settle_objects(self, holders: set[int]) -> None:

@@ -344,6 +344,30 @@ def test_an_object_that_cannot_be_made_again_leaves_an_attribute_as_it_was():
     assert net.state.value.tolist() == [2.0, 2.0]
 
 
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_an_object_that_the_first_call_makes_for_later_ones_comes_from_an_eager_call(fullgraph):
+    class Trainer:
+        def __init__(self):
+            self.weight = flambeau.nn.Parameter(flambeau.ones(()))
+            self.optimizer, self.kept = None, {}
+
+        def step(self, x):
+            if self.optimizer is None:
+                self.optimizer = flambeau.optim.Adam([self.weight], lr=0.5)
+                self.kept["mean"] = Plain(flambeau.zeros(()))
+            self.optimizer.zero_grad()
+            (self.weight * x).sum().backward()
+            self.optimizer.step()
+            self.kept["mean"].value = self.kept["mean"].value * 0.5 + self.weight.detach()
+            return self.kept["mean"].value * 2
+
+    eager, compiled = Trainer(), Trainer()
+    run = flambeau.compile(compiled.step, fullgraph=fullgraph)
+    for _ in range(4):
+        assert flambeau.allclose(run(X), eager.step(X))
+    assert run.program_count == 1
+
+
 def follow(net):
     net.state = Node(net.state.value + 1, net.state.other)
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
 
+from tests.fuzz.situations.caching import caching, optimizers_made_inside
 from tests.fuzz.situations.callables import callables
 from tests.fuzz.situations.chance import chance
 from tests.fuzz.situations.crossing import crossed, systematic
@@ -47,6 +48,7 @@ def every() -> tuple[Situation, ...]:
     found = (
         *systematic(), *names(), *callables(), *protocols(),
         *modules(), *hooks(), *optimizers(), *chance(), *restoring(), *documented(),
+        *caching(), *optimizers_made_inside(),
     )  # fmt: skip
     return (*{each.name: each for each in found}.values(),)
 

@@ -78,6 +78,11 @@ ROOTS = (
     _box("helper's result", "def get():\n    return c", "get()", "pass"),
     _box("helper's result, from a list", "box = [c]\n\ndef get():\n    return box[0]", "get()",
          "box[0] = c"),
+    _box("result of a cached function", "@functools.cache\ndef get():\n    return c", "get()",
+         "get.cache_clear()"),
+    _box("result of a cached method", "class Box:\n    @functools.lru_cache\n"
+         "    def get(self, key):\n        return c\n\nbox = Box()", "box.get(1)",
+         "Box.get.cache_clear()"),
     _box("result of a partial function", "def same(o):\n    return o\n\n"
          "get = functools.partial(same, c)", "get()", "get = functools.partial(same, c)"),
     _box("method's self", "class Box:\n    def __init__(self, o):\n        self.o = o\n\n"

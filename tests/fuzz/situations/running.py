@@ -25,7 +25,7 @@ from tests.fuzz.situations.situation import Situation
 _STEPS = ("", "", "", "change", "", "", "back", "", "")
 _MODULE = "situation"
 # The types of errors that refuse a function.
-_REFUSALS = ("CompileError", "SideEffectError")
+_REFUSALS = ("CompileError", "NotYetMadeError", "SideEffectError", "UnansweredError")
 
 
 @dataclass
