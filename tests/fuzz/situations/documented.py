@@ -12,13 +12,6 @@ from tests.fuzz.situations.situation import Situation
 _BOX = "class Box:\n    rate = 2.0\n\nbox = Box()\n\n"
 #: What stands around, the value in the function, and the changes.
 WARNED = {
-    "result of a function, cached before": (
-        f"{_BOX}@functools.lru_cache\ndef get():\n    return box.rate\n\nget()", "get()",
-        "box.rate = 3.0\nget.cache_clear()", "box.rate = 2.0\nget.cache_clear()"),
-    "result of a method, cached before": (
-        ("class Box:\n    rate = 2.0\n\n    @functools.lru_cache\n    def get(self):\n"
-        "        return self.rate\n\nbox = Box()\nbox.get()"), "box.get()",
-        "box.rate = 3.0\nBox.get.cache_clear()", "box.rate = 2.0\nBox.get.cache_clear()"),
     "object beyond thousands in a list": (
         "row = [SimpleNamespace(rate=2.0) for _ in range(5000)]", "row[-1].rate",
         "row[-1].rate = 3.0", "row[-1].rate = 2.0"),
@@ -33,6 +26,13 @@ _SUB = (
 )
 #: The same for what must be equal.
 FOLLOWED = {
+    "result of a function, cached before": (
+        f"{_BOX}@functools.lru_cache\ndef get():\n    return box.rate\n\nget()", "get()",
+        "box.rate = 3.0\nget.cache_clear()", "box.rate = 2.0\nget.cache_clear()"),
+    "result of a method, cached before": (
+        ("class Box:\n    rate = 2.0\n\n    @functools.lru_cache\n    def get(self):\n"
+        "        return self.rate\n\nbox = Box()\nbox.get()"), "box.get()",
+        "box.rate = 3.0\nBox.get.cache_clear()", "box.rate = 2.0\nBox.get.cache_clear()"),
     "method of Tensor": ("kept = flambeau.Tensor.abs", "x.abs()",
                          "flambeau.Tensor.abs = lambda self: self * 3.0",
                          "flambeau.Tensor.abs = kept"),
