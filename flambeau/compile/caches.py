@@ -11,10 +11,11 @@ import functools
 import gc
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from flambeau.compile.errors import NotYetMadeError
 from flambeau.compile.ownership import MACHINERY, is_of_library_module
+from flambeau.compile.reaching import reaches_trace
 from flambeau.core.cell import Cell
 
 #: The class of functions with a cache.
@@ -34,7 +35,13 @@ class Caches:
         self.begin()
 
     def begin(self) -> None:
-        """Begin a trace."""
+        """Begin a trace.
+
+        Raises:
+            NotYetMadeError: The first trace has left something in a cache that is its own.
+        """
+        if self._first is not None and any(reaches_trace(e, lambda _: False) for e in self._users):
+            self._refuse(self._first[0], "gives a container or an object from outside")
         self._counts = [each.cache_info() for each in self._users]
 
     def filled(self) -> str:
@@ -64,13 +71,16 @@ class Caches:
             name, (cells, *counts) = self._first
             is_less = not cells <= left[0] or any(map(int.__lt__, left[1:], counts))
             if filled or is_less or not self.settled.isdisjoint(left[0]):
-                self.put_back()
                 reason = "runs at each call" if filled else "changes something when it first runs"
-                raise NotYetMadeError(
-                    f"the compiled function calls {filled or name}(), which has a cache, and which "
-                    f"{reason}; call it once before, or leave out its cache"
-                )
+                self._refuse(filled or name, reason)
         return False
+
+    def _refuse(self, name: str, reason: str) -> NoReturn:
+        self.put_back()
+        raise NotYetMadeError(
+            f"the compiled function calls {name}(), which has a cache, and which {reason}; call it "
+            "once before, or leave out its cache"
+        )
 
     def put_back(self) -> bool:
         """Take out the results that were added; return whether there are any."""

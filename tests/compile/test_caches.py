@@ -153,11 +153,21 @@ def object_that_it_gives():
     return function, change, lambda: settings()["rate"]
 
 
+def container_from_outside():
+    found = {"rate": 2.0}
+
+    @functools.cache
+    def settings():
+        return found
+
+    return lambda x: x * settings()["rate"], lambda i: found.update(rate=i), lambda: len(found)
+
+
 CASES = [
     state_of_one, states_with_one_from_before, constant_that_the_caller_writes,
     constant_that_the_function_writes, mask_built_in_place, weight_that_is_set_once,
     product_of_a_weight, count_in_a_global, log_of_calls, attribute_that_it_has_read,
-    object_that_it_gives,
+    object_that_it_gives, container_from_outside,
 ]  # fmt: skip
 
 

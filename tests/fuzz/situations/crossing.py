@@ -186,8 +186,8 @@ def situation(
         local=root.local,
         target=root.target,
         call=root.call,
-        # Looking up an absent key adds it to a defaultdict.
-        settles=2 if owner.name == "defaultdict" else 1,
+        # Looking up an absent key adds it to a defaultdict, and a first call fills a cache.
+        settles=2 if owner.name == "defaultdict" or "cached" in root.name else 1,
     )
 
 
