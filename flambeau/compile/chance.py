@@ -18,6 +18,7 @@ import select
 import socket
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodWrapperType
 from typing import Any, NamedTuple
@@ -249,10 +250,16 @@ def _function_name(value: Any) -> str:
     return _FUNCTIONS.get(id(value), "")
 
 
+def is_iterator(value: Any) -> bool:
+    """Whether ``value`` is an iterator; weak proxies have an iterator's methods in any case."""
+    return isinstance(value, Iterator) and type(value) not in weakref.ProxyTypes
+
+
 @functools.lru_cache(maxsize=1024)
 def _is_one_way(cls: type) -> bool:
     """Whether objects of a class are iterators whose position is not an attribute."""
-    if not issubclass(cls, Iterator) or issubclass(cls, io.IOBase | RefusingIterator):
+    known = (io.IOBase, RefusingIterator, *weakref.ProxyTypes)
+    if not issubclass(cls, Iterator) or issubclass(cls, known):
         return False
     step = in_class(cls, "__next__")
     return not isinstance(step, FunctionType) or is_own(cls)

@@ -12,6 +12,7 @@ from typing import Any
 
 from flambeau.compile import arguments, explaining
 from flambeau.compile.answers import Answer, Learning, OtherAnswersError, settled
+from flambeau.compile.chance import is_iterator
 from flambeau.compile.errors import CompileError, NotYetMadeError, UnansweredError, warn
 from flambeau.compile.explaining import Origin, Situation
 from flambeau.compile.program import Program
@@ -307,7 +308,7 @@ class CompiledFunction:
     def _compiled(self, key: Any, leaves: list[Any], structure: Any) -> Program | None:
         """The program for a call; ``None`` if the call runs eagerly."""
         try:
-            if any(isinstance(each, Iterator) for each in leaves):
+            if any(map(is_iterator, leaves)):
                 raise CompileError(
                     "an iterator is among the arguments, which a trace would use up; pass a list"
                 )

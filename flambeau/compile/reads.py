@@ -87,6 +87,9 @@ class Reads(ReadsByName):
             if frame.f_back is not None and not is_of_library(frame.f_back.f_code):
                 self._chance.meet_call(frame)
             return
+        if code.co_name == "<module>" and "__name__" not in namespace and not self.knows(namespace):
+            # Text that runs in a dictionary which the function has made.
+            return
         is_known = (code, id(namespace)) in self._done
         is_forward = code.co_name == "forward" and is_of_library(code)
         if is_known and not is_forward:

@@ -476,3 +476,20 @@ def test_what_a_training_loop_counts_needs_no_program():
     trainer.train()
     assert (trainer.run.program_count, trainer.step) == (1, 4)
     assert trainer.losses[-1] < trainer.losses[0]
+
+
+def test_text_may_run_in_a_dictionary_that_the_function_makes():
+    inner = Inner()
+
+    def function(x):
+        names = {"held": inner}
+        exec("rate = held.width", names)
+        return x * names["rate"]
+
+    check(function, lambda: widen(inner))
+
+
+def test_a_weak_proxy_among_the_arguments_is_no_iterator():
+    inner = Inner()
+    run = flambeau.compile(lambda x, held: x * held[0].width)
+    assert run(flambeau.ones(1), [weakref.proxy(inner)]).item() == inner.width

@@ -187,7 +187,7 @@ def situation(
         target=root.target,
         call=root.call,
         # Looking up an absent key adds it to a defaultdict, and a first call fills a cache.
-        settles=2 if owner.name == "defaultdict" or "cached" in root.name else 1,
+        settles=2 if "defaultdict" in owner.name or "cached" in owner.name + root.name else 1,
     )
 
 
