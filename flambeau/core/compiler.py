@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import jax
+import numpy as np
 
 from flambeau.core.device import available_devices
+from flambeau.core.modes import modes
 
 
 @functools.cache
@@ -21,15 +26,39 @@ def one_cpu() -> bool:
     return only_cpu() and jax.device_count() == 1
 
 
-@functools.cache
 def cpu_forms() -> bool:
     """Whether programs take the forms of `flambeau.ops.cpu_forms`.
 
     They do where there is only a CPU that is one device, unless ``FLAMBEAU_CPU_FORMS=0`` stands in
     the environment. Over several devices XLA divides the plain forms only: it cannot add up what
-    devices have if it does not know the addition.
+    devices have if it does not know the addition. Sizes that vary (`jax.export.symbolic_shape`)
+    take the plain forms too: they are for a CPU that may be another one, and cannot be compared.
     """
+    return _takes_cpu_forms() and not modes.sizes_vary
+
+
+@functools.cache
+def _takes_cpu_forms() -> bool:
     return one_cpu() and os.environ.get("FLAMBEAU_CPU_FORMS") != "0"
+
+
+def has_unknown_size(arrays: Iterable[Any]) -> bool:
+    """Whether an array has a size that `jax.export` leaves open."""
+    return any(
+        not isinstance(size, int | np.integer)
+        for each in arrays
+        for size in getattr(each, "shape", ())
+    )
+
+
+@contextlib.contextmanager
+def forms_for_every_size() -> Iterator[None]:
+    """A block in which operators ask nothing of sizes but what all sizes answer alike."""
+    modes.sizes_vary = True
+    try:
+        yield
+    finally:
+        modes.sizes_vary = False
 
 
 @functools.cache

@@ -28,6 +28,7 @@ class _ThreadModes(threading.local):
         functions: The modes that see functions, the innermost last.
         asking: The object that is told of each question about a tensor's value, if any; see
             `flambeau.compile.answers`.
+        sizes_vary: Inside an operator on arrays with a size that is not known; see `compiler`.
         device: The device that factories use when given none; ``None`` means the CPU.
         device_stack: Devices of the ``with device(...)`` blocks around the current line.
     """
@@ -45,6 +46,7 @@ class _ThreadModes(threading.local):
     dual: Any = None
     functions: tuple[Any, ...] = ()
     asking: Any = None
+    sizes_vary = False
     device: Any = None
     overrides_disabled = 0
     multithreading = True

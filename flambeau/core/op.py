@@ -17,11 +17,13 @@ import numpy as np
 
 from flambeau.core import dtype as dtypes
 from flambeau.core import errors, promotion, single_precision
+from flambeau.core.compiler import forms_for_every_size, has_unknown_size
 from flambeau.core.dispatch import FAILURES, run
 from flambeau.core.generations import Generations
 from flambeau.core.kernel import Kernel
 from flambeau.core.kinds import ARRAY, ARRAYS, NONE, OPERAND, TENSOR, Kind, check_of, kinds_of
 from flambeau.core.misfits import misfit
+from flambeau.core.modes import modes
 from flambeau.core.older_signatures import in_present_order
 from flambeau.core.overrides import (
     OverrideNeeded,
@@ -195,6 +197,9 @@ class Op:
 
     def _apply(self, static: tuple[Any, ...], lengths: tuple[int, ...], *arrays: Any) -> Any:
         """The declared function, from arrays and bound static arguments."""
+        if not modes.sizes_vary and has_unknown_size(arrays):
+            with forms_for_every_size():
+                return self._apply(static, lengths, *arrays)
         values: list[Any] = list(arrays)
         if not self.sequences:
             self._check_needed(values)

@@ -7,6 +7,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from jax.export import is_symbolic_dim
+
 from flambeau.core import errors
 from flambeau.ops.checks import wrap_dim
 
@@ -16,6 +18,8 @@ __all__: list[str] = []
 def as_int(value: Any, name: str) -> int:
     """``value`` as a Python integer: an int, a NumPy integer or an integer tensor of one element.
 
+    A size that `jax.export` leaves open stays as it is.
+
     Raises:
         TypeError: It is none of these; ``name`` says which argument it was.
     """
@@ -24,6 +28,8 @@ def as_int(value: Any, name: str) -> int:
     try:
         return operator.index(value)
     except TypeError:
+        if is_symbolic_dim(value):
+            return value
         raise errors.TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
 
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from flambeau.core.compiler import cpu_forms
+from flambeau.core.modes import modes
 from flambeau.ops.cpu_forms import volumes
 from flambeau.ops.cpu_forms.depthwise import Geometry, depthwise
 from flambeau.ops.cpu_forms.plain_convolution import plain_convolution
@@ -56,6 +57,8 @@ def convolve(
         dilation: The step between the taps of a filter.
         groups: How many groups the channels are split into.
     """
+    if modes.sizes_vary:
+        return cross_correlation(input, weight, stride, borders, dilation, groups)
     kernel = weight.shape[2:]
     counts = counts_of(input, kernel, stride, borders, dilation)
     is_small = _are_small(input, weight, counts)

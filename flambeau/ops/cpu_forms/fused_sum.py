@@ -65,10 +65,12 @@ def fused_row_sums(*arrays: Any) -> tuple[Any, ...]:
     Args:
         arrays: Of one shape.
     """
+    if not cpu_forms():
+        return tuple(jnp.sum(each, -1) for each in arrays)
     *lead, size = arrays[0].shape
     lanes = next((each for each in _LANES if size % each == 0), 1)
     lines = max(n for n in range(1, _MOST_LINES + 1) if size // lanes % n == 0)
-    if not cpu_forms() or lanes == 1 or lines < _LEAST_LINES:
+    if lanes == 1 or lines < _LEAST_LINES:
         return tuple(jnp.sum(each, -1) for each in arrays)
     shape = (*lead, size // (lines * lanes), lines, lanes)
     zeros = tuple(np.zeros((), each.dtype) for each in arrays)

@@ -37,12 +37,12 @@ def turns(left: Any, right: Any, axis: int) -> bool:
     The arguments are those of `matrix_product`, with any number of dimensions.
     """
     return (
-        left.ndim == right.ndim == 2
+        cpu_forms()
+        and left.ndim == right.ndim == 2
         and left.dtype == right.dtype == jnp.float32
         and left.shape[0] >= _LEAST_ROWS
         # The gradient by the right matrix has a row for each of these columns.
         and (right.shape[0] if axis else left.shape[1]) % _PITCH == 0
-        and cpu_forms()
     )
 
 

@@ -21,6 +21,7 @@ from jax.interpreters import batching, mlir
 from jax.sharding import AxisType
 
 from flambeau.core.jax_core import jax_core
+from flambeau.core.modes import modes
 from flambeau.core.native import native_kernels
 
 __all__: list[str] = []
@@ -84,14 +85,14 @@ class _Kernel(NamedTuple):
 def has_kernel(name: str, array: Any) -> bool:
     """Whether programs may call a kernel with an array.
 
-    How arrays are divided is a part of their types in meshes with explicit axes, and the kernels'
-    types do not say it.
+    None where sizes vary. How arrays are divided is a part of their types in meshes with explicit
+    axes, and the kernels' types do not say it.
 
     Args:
         name: The kernel's, without ``flambeau_``.
         array: One of those that it is given.
     """
-    if f"flambeau_{name}" not in native_kernels():
+    if modes.sizes_vary or f"flambeau_{name}" not in native_kernels():
         return False
     return jax.device_count() == 1 or not any(
         each == AxisType.Explicit for each in jax.typeof(array).sharding.mesh.axis_types

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from flambeau.core.kinds import Array
+from flambeau.core.modes import modes
 from flambeau.core.op import op
 from flambeau.ops.checks import needs_floating, same_dtype
 from flambeau.ops.native import attention as native
@@ -86,7 +87,7 @@ def _plain(query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: 
 def _by_size(query: Any, key: Any, value: Any, masks: Masks, scale: Any) -> Any:
     """All scores at once, or one block of queries after the other where there are many."""
     count = math.prod(query.shape[:-1]) * key.shape[-2]
-    if count <= _SCORES_AT_ONCE or query.shape[-2] == 1:
+    if modes.sizes_vary or count <= _SCORES_AT_ONCE or query.shape[-2] == 1:
         return _attend(query, key, value, masks, scale, 0)
     return _attend_in_blocks(query, key, value, masks, scale, count)
 

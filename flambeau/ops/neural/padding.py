@@ -28,7 +28,7 @@ def _pairs(name: str, input: Any, pad: tuple[int, ...]) -> list[tuple[int, int]]
     named = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
     pairs = [(0, 0)] * (input.ndim - len(named)) + named[::-1]
     sizes = [size + a + b for size, (a, b) in zip(input.shape, pairs, strict=True)]
-    if min(sizes, default=0) < 0:
+    if any(each < 0 for each in sizes):
         raise RuntimeError(
             f"{name}(): pad={list(pad)} of an input of shape {list(input.shape)} would give the "
             f"negative size {sizes}"
