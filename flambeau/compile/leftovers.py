@@ -24,7 +24,7 @@ from flambeau.compile.errors import OWN_FOLDERS, CompileError, NotYetMadeError
 from flambeau.compile.ownership import is_own, state_of
 from flambeau.compile.source import FILE
 from flambeau.compile.split import bind
-from flambeau.core import jax_private, naming
+from flambeau.core import debugger, jax_private, naming
 from flambeau.core.cell import Cell
 from flambeau.core.jax_core import jax_core
 from flambeau.core.tensor import Tensor
@@ -184,7 +184,7 @@ def _is_of_program(holder: Any) -> bool:
         closures = gc.get_referrers(*filter(_is_tuple, gc.get_referrers(holder)))
         functions = (each for each in closures if isinstance(each, FunctionType))
         return any(each.__code__.co_filename == FILE for each in functions)
-    return naming.module_of(type(holder)).startswith(_OF_PROGRAMS)
+    return debugger.keeps(holder) or naming.module_of(type(holder)).startswith(_OF_PROGRAMS)
 
 
 def _is_tuple(value: Any) -> bool:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 import numpy as np
 from jax.core import Tracer
 
+from flambeau.core import debugger, format, meshes, naming, pytree, spanning, world
 from flambeau.core import device as devices
 from flambeau.core import dtype as dtypes
-from flambeau.core import format, meshes, naming, pytree, spanning, world
 from flambeau.core.attributes import Attributes, handle_on
 from flambeau.core.cell import Cell, is_abstract
 from flambeau.core.dual import tangent_of
@@ -425,7 +425,7 @@ class Tensor(Attributes, History, HostAccess, TensorMethods, metaclass=TensorMet
         array = array if isinstance(array, Tracer) else self._read()
         if not isinstance(array, Tracer):
             return spanning.local(array)
-        if modes.trace is not None:
+        if modes.trace is not None and not debugger.at_its_prompt():
             modes.trace.refuse_value()
         return None
 

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from flambeau.core import debugger
 from flambeau.core.before import Before
 from flambeau.core.cell import Cell, is_abstract, next_epoch
 from flambeau.core.device import get_default_device, of_sharding
@@ -30,7 +31,8 @@ class TracedValueError(RuntimeError):
     """Something asked a program that is being traced for a value that it does not have yet.
 
     The trace remembers it and fails in the end, whoever catches it: with a value, the function
-    would have gone on where it asked, and not with what its ``except`` does.
+    would have gone on where it asked, and not with what its ``except`` does. A debugger's prompt
+    only shows it.
 
     Attributes:
         line: The user's line that is to blame, where no line of the user's raised the error.
@@ -40,8 +42,9 @@ class TracedValueError(RuntimeError):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        if modes.trace is not None and modes.trace.refused is None:
-            modes.trace.refused = self
+        trace = modes.trace
+        if trace is not None and trace.refused is None and not debugger.at_its_prompt():
+            trace.refused = self
 
 
 class AskedValueError(TracedValueError):
