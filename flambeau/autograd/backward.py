@@ -237,8 +237,9 @@ def _source(place: int, output: Any) -> Any:
     edge = tape.edge_of(output)
     if edge is None:
         raise RuntimeError(
-            f"element {place} of tensors does not require grad and has no grad_fn: nothing that "
-            f"led to {_described(output)} was recorded"
+            f"element {place} of tensors does not require grad and has no grad_fn: no operator "
+            f"that computed this tensor {_described(output)} was recorded; compute it from one "
+            "that requires grad, outside of no_grad()"
         )
     return edge
 

@@ -169,7 +169,7 @@ class HostAccess:
     def _found_scalar(self, array: Any) -> Any:
         if array.size != 1:
             raise RuntimeError(
-                f"a tensor with {array.size} elements cannot be converted to a Python scalar"
+                f"a Tensor with {array.size} elements cannot be converted to Scalar; use tolist()"
             )
         if isinstance(array, Tracer):
             return _known_value(array)
@@ -198,9 +198,10 @@ class HostAccess:
 
     def __bool__(self) -> bool:
         if self.numel() != 1:
+            count = "more than one value" if self.numel() else "no values"
             raise RuntimeError(
-                f"the truth of a tensor with {self.numel()} elements is ambiguous; "
-                "use any() or all()"
+                f"Boolean value of Tensor with {count} is ambiguous: this one has shape "
+                f"{list(self.shape)}; use any() or all()"
             )
         return bool(self._scalar(np.bool_))
 

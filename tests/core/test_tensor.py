@@ -206,7 +206,16 @@ def test_python_numbers():
     ("use", "error", "match"),
     [
         (lambda x: x.item(), RuntimeError, "3 elements"),
-        (lambda x: bool(x), RuntimeError, "ambiguous"),
+        (
+            lambda x: bool(x),
+            RuntimeError,
+            "with more than one value is ambiguous",
+        ),
+        (
+            lambda x: bool(x[:0]),
+            RuntimeError,
+            "Boolean value of Tensor with no values",
+        ),
         (lambda x: [1][x], TypeError, "index"),
         (lambda x: [1][x.sum()], TypeError, "integer"),
         (lambda x: len(x.sum()), TypeError, "0-d"),
