@@ -30,7 +30,7 @@ class _Settings:
     """
 
     def __init__(self) -> None:
-        self.uses: int = _from_environment("FLAMBEAU_INTERPRET", 0)
+        self.uses: int = _from_environment("FLAMBEAU_INTERPRET", USES)
         self.fuse: int = _from_environment("FLAMBEAU_FUSE", 0)
         self.deterministic: bool = False
         self.moment: int = 0

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -23,5 +24,16 @@ def opaque(array: Any) -> Any:
     """
     if not jnp.issubdtype(array.dtype, jnp.floating) or array.dtype.itemsize < 4:
         return array
+    return _reduced(array)
+
+
+@jax.custom_jvp
+def _reduced(array: Any) -> Any:
     precision = jnp.finfo(array.dtype)
     return lax.reduce_precision(array, precision.nexp, precision.nmant)
+
+
+@_reduced.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    # JAX would reduce cotangents again, in a long sum as often as it has terms.
+    return _reduced(*primals), *tangents

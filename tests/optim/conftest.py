@@ -3,6 +3,8 @@
 import jax
 import pytest
 
+from flambeau import compiler
+
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _TRACED = "/jax/core/compile/jaxpr_trace_duration"
 
@@ -30,6 +32,10 @@ def _listener():
 
 @pytest.fixture
 def compilations(_listener, monkeypatch):
-    """The counts since the test began; with ``monkeypatch``, no program comes from the disk."""
+    """The counts since the test began, of programs alone.
+
+    With ``monkeypatch``, no program comes from the disk.
+    """
     _listener.reset()
-    return _listener
+    with compiler.gears(interpret=False):
+        yield _listener
