@@ -29,3 +29,42 @@ def _changed_code_is_not_kept(request):
         from flambeau.core import programs
 
         request.getfixturevalue("monkeypatch").setattr(programs, "store", lambda: None)
+
+
+class Compilations:
+    """How many programs XLA has been asked for since `reset`, and how many JAX has traced."""
+
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        self.count = self.traced = 0
+
+    def listen(self, event, duration, **facts):
+        self.count += event == "/jax/core/compile/backend_compile_duration"
+        self.traced += event == "/jax/core/compile/jaxpr_trace_duration"
+
+
+@pytest.fixture(scope="session")
+def _listener():
+    import jax
+
+    compilations = Compilations()
+    jax.monitoring.register_event_duration_secs_listener(compilations.listen)
+    return compilations
+
+
+@pytest.fixture
+def all_compiled():
+    """Evaluate nothing, so that programs can be counted and equal calls have equal bits."""
+    from flambeau import compiler
+
+    with compiler.gears(interpret=False):
+        yield
+
+
+@pytest.fixture
+def compilations(_listener, all_compiled, monkeypatch):
+    """The counts since the test began; with ``monkeypatch``, no program comes from the disk."""
+    _listener.reset()
+    return _listener

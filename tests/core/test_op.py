@@ -53,7 +53,7 @@ def test_bad_arguments(call, match):
         call()
 
 
-def test_numbers_are_data_and_static_arguments_are_structure():
+def test_numbers_are_data_and_static_arguments_are_structure(all_compiled):
     kernels = scaled_sum.op.kernels
     kernels.clear()
     for number in (0.5, 1.5, 2.5):

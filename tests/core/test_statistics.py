@@ -11,7 +11,7 @@ from flambeau.core import statistics
 from flambeau.core.statistics import Statistics
 
 
-def test_stats_count_by_name():
+def test_stats_count_by_name(all_compiled):
     before = flambeau.compiler.stats()
     x = flambeau.ones(17, 3)
     for _ in range(3):

@@ -142,7 +142,7 @@ def test_steps_of_different_kinds_differ_though_their_fields_are_equal() -> None
     assert y.permute(1, 0).view(2, 3).numpy().tolist() == [[0, 2, 4], [1, 3, 5]]
 
 
-def test_where_a_part_starts_is_no_new_program() -> None:
+def test_where_a_part_starts_is_no_new_program(all_compiled: None) -> None:
     from flambeau.core.view import reader
 
     x = flambeau.arange(50.0)

@@ -71,7 +71,7 @@ def test_a_compiled_step_sees_changes_of_a_graph_inside(model, x):
     flambeau.testing.assert_close(step(x), traced(x).sum())
 
 
-def test_tracing_leaves_compiled_functions_as_they_are(model, x):
+def test_tracing_leaves_compiled_functions_as_they_are(model, x, all_compiled):
     compiled = flambeau.compile(model)
     compiled(x)
     before = flambeau.compiler.stats()["compiled"]

@@ -34,7 +34,7 @@ def test_the_gradient_of_a_sum_serves_every_number() -> None:
     assert len(kernel._gradients) == programs
 
 
-def test_numbers_of_any_size_are_one_program() -> None:
+def test_numbers_of_any_size_are_one_program(all_compiled: None) -> None:
     x = flambeau.ones(3)
     kernel = flambeau.mul.op.kernel(())
     _ = x * 0.5

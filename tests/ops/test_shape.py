@@ -77,7 +77,7 @@ def test_triangles_and_diagonals_are_numpys(offset: int) -> None:
     same(x.tril(offset) + x.triu(offset + 1), matrix)
 
 
-def test_the_diagonal_of_a_triangle_is_no_new_program() -> None:
+def test_the_diagonal_of_a_triangle_is_no_new_program(all_compiled: None) -> None:
     x = flambeau.ones(3, 3)
     x.tril(0)
     kernel = flambeau.tril.op.kernel(())

@@ -186,7 +186,7 @@ def test_state_that_a_script_assigns_is_used():
     assert optimizer.state[param]["momentum_buffer"].tolist() == [1.0, 1.0]
 
 
-def test_numbers_of_a_group_reach_their_cell_without_a_program(caplog):
+def test_numbers_of_a_group_reach_their_cell_without_a_program(caplog, all_compiled):
     numbers = [0.1 + i for i in range(37)]  # As many as no other group has.
     with jax.log_compiles():
         group, _ = group_of(lr=tuple(numbers))

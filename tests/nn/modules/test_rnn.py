@@ -83,7 +83,7 @@ def test_a_packed_sequence_gives_what_each_sequence_gives_alone(cls):
         assert close(last[:, i], last_alone)
 
 
-def test_packed_sequences_of_similar_lengths_share_a_program():
+def test_packed_sequences_of_similar_lengths_share_a_program(all_compiled):
     layer = nn.RNN(3, 4, dtype=flambeau.float64)
     input = steps(40, 2, 3).double()
     programs = set()

@@ -1,3 +1,0 @@
-"""What the tests of tools count."""
-
-from tests.optim.conftest import _listener, compilations  # noqa: F401
