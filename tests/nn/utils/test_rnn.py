@@ -141,7 +141,8 @@ def test_other_lengths_compile_nothing(total_length, as_tensor, compilations):
 def test_collecting_sequences_of_other_lengths_compiles_nothing(cls, compilations):
     layer = cls(1, 3)
     counts = []
-    for given in [sequences(lengths) for lengths in ([2, 4], [4, 1], [3, 4])]:
+    of_lengths = [sequences(lengths) for lengths in ([2, 4], [4, 1], [3, 4])]
+    for given in [[each.clone() for each in sequence] for sequence in of_lengths]:
         compilations.reset()
         packed = rnn.pack_sequence(given, enforce_sorted=False)
         layer.zero_grad()
