@@ -82,8 +82,8 @@ settings: _Settings = _Settings()
 class gears:
     """Set how eager code is run, from now on or for a block, in all threads.
 
-    With ``interpret=True``, an operator's first calls at new shapes are evaluated with NumPy on a
-    CPU, which takes less time than compiling a program. A signature that comes again is compiled:
+    Unless ``interpret=False``, an operator's first calls at new shapes are evaluated with NumPy on
+    a CPU, which takes less time than compiling a program. A signature that comes again is compiled:
     after as many calls as compiling would have taken the time of, as estimated from shapes, and
     after a number of calls at most. That happens when an optimizer steps, and now and then where
     none does. With ``fuse=True``, a sequence of calls that has come 40 times, such as a training
@@ -92,7 +92,7 @@ class gears:
 
     Args:
         interpret: How often a function is evaluated at one signature. ``False`` or 0: everything is
-            compiled at once, as it is by default. ``True``: up to 64 times. The environment
+            compiled at once. ``True``: up to 64 times, as it is by default. The environment
             variable ``FLAMBEAU_INTERPRET`` sets the number for a process from its start.
         fuse: After how many repetitions a sequence of calls runs as one program. ``False`` or 0:
             never, as it is by default. ``True``: 40. The environment variable is ``FLAMBEAU_FUSE``.
@@ -102,7 +102,7 @@ class gears:
         ValueError: An argument is negative.
 
     >>> import flambeau
-    >>> with flambeau.compiler.gears(interpret=True, fuse=False):
+    >>> with flambeau.compiler.gears(interpret=False, fuse=False):
     ...     _ = flambeau.ones(5).exp()
     """
 

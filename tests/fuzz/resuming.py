@@ -3,7 +3,8 @@
 ``python -m tests.fuzz.resuming --seconds 600 --seed 1`` searches. A session is a model, an
 optimizer, and perhaps a scheduler, a scaler and an average of the weights. After some steps its
 state goes through a recipe into new objects, or into ones that have made other steps. Losses,
-rates, weights and averages of the next steps must be those of the first session, bit by bit.
+rates, weights and averages of the next steps must be those of the first session, bit by bit, with
+everything compiled at once.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 import flambeau
 from flambeau import nn, optim
 from flambeau.amp import GradScaler
+from flambeau.compiler import gears
 from flambeau.distributed import checkpoint
 from flambeau.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from flambeau.optim import lr_scheduler as schedules
@@ -121,6 +123,10 @@ class Session:
 
     def steps(self, first: int, last: int) -> list[Any]:
         """The loss and the rates of the steps from ``first`` to ``last``, and all tensors then."""
+        with gears(interpret=False):
+            return self._steps(first, last)
+
+    def _steps(self, first: int, last: int) -> list[Any]:
         found: list[Any] = []
         for number in range(first, last):
             frozen = number < self.choices["frozen"]
