@@ -47,8 +47,8 @@ def model(name: str) -> Callable[[ModuleType], Step]:
 
 def narrow(lib: ModuleType) -> Step:
     """A GPT of 128 channels."""
-    case = Case("", lambda lib: gpt(lib, 4, 128, 4, 64), integers(WORDS, 8, 64), integers(WORDS, 8, 64))  # fmt: skip
-    return step_of(lib, case, OPTIONS.device)[0]
+    words = integers(WORDS, 8, 64), integers(WORDS, 8, 64)
+    return step_of(lib, Case("", lambda lib: gpt(lib, 4, 128, 4, 64), *words), OPTIONS.device)[0]
 
 
 def small_tensors(lib: ModuleType) -> Step:

@@ -107,4 +107,5 @@ def test_a_compiled_step_trains_as_an_eager_one():
     for _ in range(3):
         assert compiled(*sequences).item() == pytest.approx(step(*sequences).item(), rel=1e-4)
     for found, expected in zip(other.parameters(), model.parameters(), strict=True):
-        assert close(found, expected)
+        # Gradients of up to 30 are rounded.
+        assert flambeau.allclose(found, expected, rtol=1e-4, atol=5e-5)

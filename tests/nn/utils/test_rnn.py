@@ -142,9 +142,9 @@ def test_collecting_sequences_of_other_lengths_compiles_nothing(cls, compilation
     layer = cls(1, 3)
     counts = []
     of_lengths = [sequences(lengths) for lengths in ([2, 4], [4, 1], [3, 4])]
-    for given in [[each.clone() for each in sequence] for sequence in of_lengths]:
+    for steps in [[each.clone() for each in sequence] for sequence in of_lengths]:
         compilations.reset()
-        packed = rnn.pack_sequence(given, enforce_sorted=False)
+        packed = rnn.pack_sequence(steps, enforce_sorted=False)
         layer.zero_grad()
         layer(packed)[1].sum().backward()
         counts.append(compilations.count)
