@@ -14,11 +14,8 @@ from flambeau.utils.checkpoint import checkpoint
 PLACES = 60
 
 
-@pytest.fixture(autouse=True)
-def _compiled_at_once():
-    """Interrupts are placed by counting events, which must be the same in each run."""
-    with flambeau.compiler.gears(interpret=False):
-        yield
+# Interrupts are placed by counting events, which must be the same in each run.
+pytestmark = pytest.mark.usefixtures("all_compiled")
 
 
 class Interrupt(BaseException):
