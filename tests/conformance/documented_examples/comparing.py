@@ -61,8 +61,9 @@ def differences(theirs: Any, ours: Any, is_filled: bool = True) -> Iterator[str]
         else:
             yield from _of_each(theirs, ours, is_filled)
     elif isinstance(theirs, float | complex) and type(theirs) is type(ours):
-        if is_filled:
-            yield from _of_arrays(np.asarray(theirs), np.asarray(ours), is_filled)
+        # Of single precision, if they are elements of a tensor.
+        if is_filled and not np.allclose(theirs, ours, *SINGLE, equal_nan=True):
+            yield f"{theirs!r} and {ours!r}"
     elif ours is None or theirs is None:
         if ours is not theirs:
             yield f"{theirs!r} and {ours!r}"
