@@ -26,6 +26,8 @@ if OPTIONS.device == "cuda":
 if not OPTIONS.all_cores:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# Steady times are those of programs, which first calls are not; see `gears.py` for these.
+os.environ.setdefault("FLAMBEAU_INTERPRET", "0")
 
 # Of glibc's mallopt: how much may be free at the end of the heap, and what lies outside it.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3

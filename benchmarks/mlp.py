@@ -10,6 +10,7 @@ import os
 from itertools import pairwise
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("FLAMBEAU_INTERPRET", "0")
 
 import equinox as eqx
 import jax

@@ -11,6 +11,7 @@ import statistics
 import time
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("FLAMBEAU_INTERPRET", "0")
 
 import jax
 import jax.numpy as jnp

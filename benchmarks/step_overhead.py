@@ -24,6 +24,7 @@ from itertools import pairwise
 from pathlib import Path
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("FLAMBEAU_INTERPRET", "0")
 
 ROUNDS, SECONDS = 15, 0.1
 SIZES = (64, 128, 128, 10)
