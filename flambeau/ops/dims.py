@@ -28,8 +28,9 @@ def as_int(value: Any, name: str) -> int:
     try:
         return operator.index(value)
     except TypeError:
+        symbolic: Any = value
         if is_symbolic_dim(value):
-            return value
+            return symbolic
         raise errors.TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
 
 
