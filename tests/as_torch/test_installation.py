@@ -82,9 +82,9 @@ def test_everything_below_torch_is_flambeau():
         x = torch.tensor([-1.0])
         assert step(x).item() == 0
         torch.relu = torch.sin
-        assert torch.equal(step(x), x.sin())
+        assert torch.allclose(step(x), x.sin())
         flambeau.relu = torch.cos
-        assert torch.equal(step(x), x.cos())
+        assert torch.allclose(step(x), x.cos())
         assert torch.compile(lambda x: x if x > 0 else -x)(x).item() == 1
         torch.gone = 1
         del flambeau.gone
