@@ -1,9 +1,14 @@
-"""A check that holds for every program that a test compiles."""
+"""What holds for every test of compiled functions."""
 
 import jax
 import pytest
 
 from flambeau.compile.program import Program
+
+
+@pytest.fixture(autouse=True)
+def _eager_calls_are_compiled(all_compiled):
+    """Compiled calls are compared with eager ones to the bit."""
 
 
 @pytest.fixture(autouse=True)

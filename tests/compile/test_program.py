@@ -145,7 +145,7 @@ def test_an_array_that_someone_holds_is_not_donated():
     assert weight.tolist() == [4.0, 4.0, 4.0]
 
 
-def test_an_array_that_nobody_holds_is_donated(all_compiled):
+def test_an_array_that_nobody_holds_is_donated():
     weight = flambeau.ones(3)
     step = flambeau.compile(lambda: weight.mul_(2))
     step()
@@ -162,10 +162,9 @@ def test_an_array_that_nobody_holds_is_donated(all_compiled):
     assert weight._cell.array.unsafe_buffer_pointer() == pointer
 
 
-def test_the_first_call_donates_too(all_compiled):
+def test_the_first_call_donates_too():
     # Large, since small memory may be given out again at another place. A product, since JAX may
-    # borrow the memory of a constant, or of an evaluated result, from NumPy: no program overwrites
-    # it.
+    # borrow the memory of a constant from NumPy, which no program may overwrite.
     weight = flambeau.ones(1000, 1000) * 1
     pointer = weight._cell.array.unsafe_buffer_pointer()
     flambeau.compile(lambda: weight.mul_(2))()
