@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import functools
 import gc
+import itertools
 import sys
+import weakref
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -20,6 +22,7 @@ from flambeau.core.cell import Cell
 
 #: The class of functions with a cache.
 CACHED: Any = type(functools.lru_cache(lambda: None))
+_NOTHING = object()
 _LEFT_OUT = {*MACHINERY, *sys.stdlib_module_names} - {"__main__"}
 
 
@@ -27,7 +30,8 @@ class Caches:
     """The caches of the user's code and of packages, with their content before a trace."""
 
     def __init__(self) -> None:
-        self._before = {cache: {*_content(cache)} for cache in _caches()}
+        # Dictionaries keep their order, so results that are added come after the last one.
+        self._before = {cache: next(reversed(_content(cache)), _NOTHING) for cache in _caches()}
         self._users = [each for each in self._before if not is_of_library_module(_home(each))]
         self._first: Any = None
         #: The Cells of results that the first trace has left, with their values.
@@ -85,20 +89,42 @@ class Caches:
     def put_back(self) -> bool:
         """Take out the results that were added; return whether there are any."""
         is_filled = False
-        for cache, before in self._before.items():
+        for cache, last in self._before.items():
             content = _content(cache)
-            new = [key for key in content if key not in before]
+            new = _keys_after(last, content)
             is_filled = is_filled or bool(new)
-            if not before:
+            if new and len(new) == len(content):
                 cache.cache_clear()
-            for key in new if before else ():
+                continue
+            for key in new:
                 del content[key]
         return is_filled
 
 
+class _Known:
+    """The caches of the process, which are looked for among all objects."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._caches: list[weakref.ref[Any]] = []
+
+    def all(self) -> list[Any]:
+        """All caches."""
+        found = [each() for each in self._caches]
+        # Each object refers to its class.
+        if None in found or sys.getrefcount(CACHED) != self._count:
+            found = [each for each in gc.get_referrers(CACHED) if type(each) is CACHED]
+            self._caches = [*map(weakref.ref, found)]
+            self._count = sys.getrefcount(CACHED)
+        return found
+
+
+_KNOWN = _Known()
+
+
 def _caches() -> Iterator[Any]:
-    for each in gc.get_referrers(CACHED):
-        if type(each) is CACHED and _home(each).partition(".")[0] not in _LEFT_OUT:
+    for each in _KNOWN.all():
+        if _home(each).partition(".")[0] not in _LEFT_OUT:
             yield each
 
 
@@ -111,6 +137,10 @@ def _content(cache: Any) -> dict[Any, Any]:
     own = vars(cache)
     # The last one: those before are results.
     return [e for e in gc.get_referents(cache) if type(e) is dict and e is not own][-1]
+
+
+def _keys_after(last: Any, content: dict[Any, Any]) -> list[Any]:
+    return [*itertools.takewhile(lambda key: key is not last, reversed(content))]
 
 
 def results_of(cache: Any) -> Iterator[Any]:
