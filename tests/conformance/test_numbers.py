@@ -34,6 +34,7 @@ MORE = {
     ),
     "poisson": "the second argument is a generator, which meta tensors do not draw from",
     "rsub": "the factor may be a tensor",
+    "subtract": "another name of `sub`, with its deprecated signature",
     **dict.fromkeys(["nan_to_num", "nan_to_num_"], "a 0-d tensor is a number too"),
     **dict.fromkeys(
         ["alpha_dropout", "alpha_dropout_", "dropout", "dropout_", "unique", "vander",
