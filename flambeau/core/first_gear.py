@@ -12,8 +12,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import pickle
-import weakref
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +25,6 @@ from flambeau.core.compiler import one_cpu
 from flambeau.core.gears import settings
 from flambeau.core.generations import Generations
 from flambeau.core.jax_private import ArrayImpl, batched_device_put
-from flambeau.core.limits import programs_at_once
 from flambeau.core.statistics import statistics
 from flambeau.core.store import Store
 
@@ -40,14 +37,6 @@ _CALL = 50.0
 
 # A plan with larger constants (in bytes) is not kept on disk.
 _MOST_KEPT = 2**18
-
-# After this many calls of programs by way of Python, JAX looks for the programs once more.
-_PATIENCE = 128
-
-#: The functions and keys of the programs that JAX may have to be told of again, the least recently
-#: used first.
-_kept: OrderedDict[tuple[weakref.ref[Any], Any], None] = OrderedDict()
-
 
 class Signature:
     """The knowledge of a function's calls with arguments of certain types.
@@ -104,32 +93,23 @@ class FirstGear:
         trace: Gives the function traced for arguments, as a `jax.stages.Traced`.
         place: Gives the store and the key of what is known of arguments, from them and their
             structure; ``None`` where nothing is kept.
-        function: The function as `jit_core.pjit` gives it, which looks for its programs again now
-            and then.
     """
 
-    __slots__ = (
-        "__weakref__", "_by_python", "_function", "_name", "_place", "_programs", "_signatures",
-        "_trace",
-    )  # fmt: skip
+    __slots__ = ("_name", "_place", "_signatures", "_trace")
 
     def __init__(
         self,
         name: str,
         trace: Callable[[tuple[Any, ...]], Any],
         place: Callable[[list[Any], Any], tuple[Store, str] | None],
-        function: Any,
     ) -> None:
         self._name = name
         self._place = place
         self._trace = trace
         self._signatures: Generations | None = None
-        self._programs: dict[Any, Any] = {}
-        self._by_python = 0
-        self._function: Any = weakref.ref(function)
 
     def key(self, leaves: list[Any], tree: Any) -> Any:
-        """The signature of a call; ``None`` if it is XLA's, and JAX may keep its program."""
+        """The signature of a call; ``None`` if it is XLA's."""
         if not (settings.evaluated() or self._signatures) or not is_possible():
             return None
         facts = [*map(_fact, leaves)]
@@ -180,39 +160,6 @@ class FirstGear:
                 if len(content) <= _MOST_KEPT:
                     place[0].put(place[1], content)
         return found, traced
-
-    def program(self, key: Any) -> Any:
-        """The call of a program that has been found before; ``None`` if there is none."""
-        call = self._programs.get(key)
-        if call is not None:
-            self._by_python += 1
-            if self._by_python >= _PATIENCE:
-                self._by_python = 0
-                function = self._function()
-                if function is not None:
-                    jit_core.look_again(function)
-        return call
-
-    def keep(self, key: Any, call: Any) -> None:
-        """Remember the call of a program, which JAX may have to be told of again."""
-        if call is None:
-            return
-        self._programs[key] = call
-        _kept[weakref.ref(self), key] = None
-        while len(_kept) > programs_at_once() // 4:
-            (reference, oldest), _ = _kept.popitem(last=False)
-            function = reference()
-            if function is not None:
-                function._programs.pop(oldest, None)
-
-
-def forget_kept() -> None:
-    """Let go of all programs."""
-    while _kept:
-        (reference, key), _ = _kept.popitem()
-        function = reference()
-        if function is not None:
-            function._programs.pop(key, None)
 
 
 @functools.cache

@@ -51,14 +51,6 @@ def pjit(
     return jax_private.pjit(name, function, on_miss, [], [], keys, flattening, moving, programs)
 
 
-def look_again(function: Any) -> None:
-    """Let JAX ask for each program of a function of `pjit` once more, when it is called next.
-
-    A call that was once given no program is never asked about again otherwise.
-    """
-    function._clear_cache()
-
-
 def is_outside() -> bool:
     """Whether no transformation of JAX is running."""
     return jax_private.trace_state_clean()

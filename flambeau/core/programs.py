@@ -31,7 +31,7 @@ from flambeau.core.device import available_devices
 from flambeau.core.donation import donated
 from flambeau.core.executables import Loaded, known, serialized
 from flambeau.core.finishing import shielded
-from flambeau.core.first_gear import FirstGear, forget_kept
+from flambeau.core.first_gear import FirstGear
 from flambeau.core.fusion.deferred import Deferred, computed
 from flambeau.core.generations import put_aside
 from flambeau.core.jax_private import ArrayImpl, xla_options
@@ -77,10 +77,9 @@ def compiled(
     """
     name = function.__name__ if name is None else name
     misses = _Misses(function, name, donate, options, like)
-    found = jit_core.pjit(name, named(function, name), misses, _cache())
     if not (at_once or options) and jit_core.IS_KNOWN:
-        misses.first_gear = FirstGear(name, misses.trace, misses.place_of_plan, found)
-    return found
+        misses.first_gear = FirstGear(name, misses.trace, misses.place_of_plan)
+    return jit_core.pjit(name, named(function, name), misses, _cache())
 
 
 def jitted(function: Callable[..., Any]) -> Any:
@@ -146,7 +145,6 @@ _watched: OrderedDict[Any, _Call] = OrderedDict()
 
 def _forget_programs() -> None:
     _cache().clear()
-    forget_kept()
 
 
 headroom.forget = forks.forget = _forget_programs
@@ -208,16 +206,14 @@ class _Misses:
         if headroom.look() or meshes.take_turns(leaves):
             return self._run_watched(leaves, tree)
         gear, traced, found = self.first_gear, None, None
-        key = None if gear is None else gear.key(leaves, tree)
-        if gear is not None and key is not None and (found := gear.program(key)) is None:
+        if gear is not None and (key := gear.key(leaves, tree)) is not None:
             results, traced = gear.results(key, leaves, arguments)
             if results is not None:
-                return results[0], None, False
-        if found is None and self._prepared:
+                # JAX is to ask again at the next call.
+                return results[0], None, True
+        if self._prepared:
             found = self._prepared.pop((tree, *map(facts_of, leaves)), None)
         found = found or self._call(leaves, tree, arguments, traced)
-        if gear is not None and key is not None:
-            gear.keep(key, found)
         if found is None:
             if any(map(meshes.mesh_of, leaves)):
                 return self._run_watched(leaves, tree)
