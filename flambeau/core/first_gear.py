@@ -38,6 +38,7 @@ _CALL = 50.0
 # A plan with larger constants (in bytes) is not kept on disk.
 _MOST_KEPT = 2**18
 
+
 class Signature:
     """The knowledge of a function's calls with arguments of certain types.
 
