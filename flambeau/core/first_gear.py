@@ -81,7 +81,7 @@ class Signature:
 def _signature_of(traced: Any) -> Signature:
     try:
         plan = interpreter.plan_of(traced.jaxpr)
-    except interpreter.Unknown:
+    except Exception:  # noqa: BLE001 - an unknown function, or another version of a primitive.
         plan = None
     return Signature(plan, traced.out_tree)
 

@@ -32,8 +32,15 @@ class _Loop:
         self.plan: Plan = params["jaxpr"]
         self.length: int = params["length"]
         self.backwards: bool = params["reverse"]
-        self.fixed: int = params["num_consts"]
-        self.carried: int = params["num_carry"]
+        # What is not the same for all rows has one dimension more outside of the function.
+        inner, rows = self.plan.inputs, 0
+        while rows < len(inner) and equation.inputs[~rows].ndim > inner[~rows].ndim:
+            rows += 1
+        inner = self.plan.avals
+        self.carried: int = sum(
+            o.ndim == i.ndim for o, i in zip(equation.outputs, inner, strict=True)
+        )
+        self.fixed: int = len(equation.inputs) - rows - self.carried
         self.rows: list[Any] = equation.outputs[self.carried :]
         self.work: float = STEP + self.length * (STEP + self.plan.work)
 
