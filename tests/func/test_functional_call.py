@@ -226,7 +226,7 @@ def test_weights_that_are_computed_anew_before_each_call(reparametrize):
     gradients = jax.jit(jax.grad(lambda p: functional_call(module, p, inputs()).sum()))(params)
     module(flambeau.from_jax(inputs())).sum().backward()
     for name, each in module.named_parameters():
-        assert jnp.allclose(gradients[name], each.grad.jax(), atol=1e-6)
+        assert jnp.allclose(gradients[name], each.grad.jax(), rtol=1e-4, atol=1e-5)
     assert isinstance(module[0].weight.jax(), jax.Array)
     assert not isinstance(module[0].weight.jax(), jax.core.Tracer)
 
