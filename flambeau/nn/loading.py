@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from flambeau.core import meshes
+from flambeau.core.layout import strided
 from flambeau.core.modes import no_grad
 from flambeau.core.tensor import Tensor
 from flambeau.core.warning import warn
@@ -89,7 +90,7 @@ def _load_uninitialized(
 
 def _in_place_of(member: Any, given: Any) -> Any:
     """``given`` as the new ``member`` of a module."""
-    if meshes.in_use and not isinstance(given, SparseTensor):
+    if meshes.in_use and member.layout is given.layout is strided:
         given = _on_its_mesh(member, given)
     if not isinstance(member, Parameter):
         return given

@@ -8,6 +8,7 @@ import pytest
 import flambeau
 from flambeau.checkpoint import RefusedContentError, load, save
 from flambeau.checkpoint.sparse_tensors import put_together
+from flambeau.core import meshes
 
 
 def through_a_file(value):
@@ -85,7 +86,9 @@ def with_pickle(file, pickled):
     return result
 
 
-def test_a_module_with_a_sparse_buffer_is_saved_and_loaded():
+@pytest.mark.parametrize("mesh_in_use", [False, True])
+def test_a_module_with_a_sparse_buffer_is_saved_and_loaded(monkeypatch, mesh_in_use):
+    monkeypatch.setattr(meshes, "in_use", mesh_in_use)
     model = flambeau.nn.Linear(2, 2)
     model.register_buffer("heads", flambeau.eye(2).to_sparse())
     state = through_a_file(model.state_dict())
