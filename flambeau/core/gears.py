@@ -8,11 +8,20 @@ from typing import Any
 #: How often a function is evaluated at one signature where ``interpret=True``.
 USES = 64
 
-#: After how many repetitions a sequence of calls runs as one program where ``fuse=True``.
-REPETITIONS = 40
+#: After how many repetitions at most a sequence of calls runs as one program where ``fuse=True``.
+REPETITIONS = 400
 
-# A sequence is recorded that many repetitions earlier, so that there is time to compile it.
+# A sequence is recorded after so many repetitions.
+_RECORDED = 24
+
+# It is compiled so many repetitions before its program is used, on a thread meanwhile.
 _AHEAD = 16
+
+# Microseconds that compiling takes for each call of a sequence, that the program saves for each,
+# and for each byte of the results between.
+_COMPILING = 10_000.0
+_SAVED = 30.0
+_SAVED_BYTE = 5e-5
 
 # Microseconds of evaluation, as estimated, after which signatures may change their gear where no
 # optimizer steps; twice as many the next time.
@@ -24,14 +33,15 @@ class _Settings:
 
     Attributes:
         uses: How often a function is evaluated at one signature before it is compiled; 0 for never.
-        fuse: After how many repetitions a sequence of calls runs as one program; 0 for never.
+        fuse: After how many repetitions at most a sequence of calls runs as one program; 0 for
+            never.
         deterministic: Whether equal calls must give equal bits, however often they come.
         moment: Counts the moments at which signatures may change their gear.
     """
 
     def __init__(self) -> None:
         self.uses: int = _from_environment("FLAMBEAU_INTERPRET", USES)
-        self.fuse: int = _from_environment("FLAMBEAU_FUSE", 0)
+        self.fuse: int = _from_environment("FLAMBEAU_FUSE", REPETITIONS)
         self.deterministic: bool = False
         self.moment: int = 0
         self._spent: float = 0.0
@@ -46,14 +56,25 @@ class _Settings:
         return bool(self.fuse) and not self.deterministic
 
     @property
-    def record(self) -> int:
+    def recorded(self) -> int:
         """After how many repetitions a sequence is recorded."""
-        return max(1, self.fuse - _AHEAD)
+        return min(_RECORDED, max(1, self.fuse - _AHEAD))
 
-    @property
-    def patience(self) -> int:
-        """After how many ends at another call a sequence gets a program up to there."""
-        return max(1, min(_AHEAD, self.fuse // 2))
+    def repetitions(self, calls: int, size: int) -> int:
+        """After how many repetitions a sequence runs as one program.
+
+        By then it has cost the time that compiling takes, as estimated.
+
+        Args:
+            calls: The number of its calls.
+            size: The bytes of their results.
+        """
+        worth = calls * _COMPILING / (calls * _SAVED + size * _SAVED_BYTE)
+        return max(1, min(self.fuse, int(worth)))
+
+    def compiled(self, repetitions: int) -> int:
+        """After how many a sequence is compiled that runs as one program after ``repetitions``."""
+        return max(1, repetitions - _AHEAD)
 
     def spend(self, work: float) -> None:
         """Note that a call was evaluated, which took so many microseconds as estimated."""
@@ -86,16 +107,18 @@ class gears:
     a CPU, which takes less time than compiling a program. A signature that comes again is compiled:
     after as many calls as compiling would have taken the time of, as estimated from shapes, and
     after a number of calls at most. That happens when an optimizer steps, and now and then where
-    none does. With ``fuse=True``, a sequence of calls that has come 40 times, such as a training
-    step, runs as one program from then on; `flambeau.compiler.explain` tells which. All gears agree
-    up to rounding, and not always to the last bit; two runs of a script give the same bits.
+    none does. Unless ``fuse=False``, a sequence of calls that has come some hundred times, such as
+    a training step, runs as one program from then on: the sooner, the more that saves, as estimated
+    from shapes. `flambeau.compiler.explain` tells which. All gears agree up to rounding,
+    and not always to the last bit; two runs of a script give the same bits.
 
     Args:
         interpret: How often a function is evaluated at one signature. ``False`` or 0: everything is
             compiled at once. ``True``: up to 64 times, as it is by default. The environment
             variable ``FLAMBEAU_INTERPRET`` sets the number for a process from its start.
-        fuse: After how many repetitions a sequence of calls runs as one program. ``False`` or 0:
-            never, as it is by default. ``True``: 40. The environment variable is ``FLAMBEAU_FUSE``.
+        fuse: After how many repetitions at most a sequence of calls runs as one program. ``False``
+            or 0: never. ``True``: 400, as it is by default. The environment variable is
+            ``FLAMBEAU_FUSE``.
 
     Raises:
         TypeError: An argument is neither a bool nor an integer.

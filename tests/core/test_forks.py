@@ -71,6 +71,19 @@ print(bool((flambeau.load(sys.argv[1])["weight"] == weight).all()), bool(compile
 """
 )
 
+FUSED = (
+    BEGIN
+    + """
+flambeau.compiler.gears(fuse=2)
+x = flambeau.arange(3.0)
+for _ in range(6):
+    print("values are read:", x.sum().item())
+    y = (x * 2.0).exp().log()
+in_child(lambda: print(y.tolist(), flush=True))
+print(flambeau.compiler.stats()["followed"] > 0)
+"""
+)
+
 BEFORE_USE = (
     BEGIN
     + """
@@ -93,3 +106,7 @@ def test_after_jax_has_started(tmp_path):
 
 def test_before_jax_has_started_a_child_computes():
     assert output_of(BEFORE_USE) == ["112.0"]
+
+
+def test_a_child_can_read_what_waited_to_be_fused():
+    assert output_of(FUSED)[-2:] == ["[0.0, 2.0, 4.0]", "True"]

@@ -1,4 +1,4 @@
-"""Random programs: PyTorch against flambeau, eager and compiled.
+"""Random programs: PyTorch against flambeau, eager, compiled and fused.
 
 ``python -m tests.fuzz.programs --seconds 600 --seed 1`` searches in processes that end before they
 have as many memory maps as Linux allows; ``--program INDEX`` shows one program of a seed and what
@@ -28,6 +28,7 @@ from typing import Any
 import jax
 
 import flambeau
+from flambeau.core.statistics import statistics
 from tests.fuzz import known_differences, quick_xla
 from tests.fuzz.generation import BLOCK, generate
 from tests.fuzz.observation import (
@@ -68,20 +69,25 @@ def is_rough(program: Program) -> bool:
 
 
 class Comparison:
-    """A program in two libraries, or eager and compiled."""
+    """A program in PyTorch and eager in flambeau, or eager and in another way.
 
-    def __init__(self, program: Program, *, compiled: bool) -> None:
+    Args:
+        program: The program.
+        way: ``"eager"``, ``"compiled"``, or ``"fused"``: run until its sequences are one program.
+    """
+
+    def __init__(self, program: Program, way: str) -> None:
         self.program = program
-        self.compiled = compiled
-        self.lib = flambeau if compiled else oracle()
+        self.way = way
+        self.compiled = way == "compiled"
+        self.lib = oracle() if way == "eager" else flambeau
         self.rough = is_rough(program)
         self.counts: Counter[str] = Counter()
 
     def found(self, expected: Observation | None = None) -> list[Difference]:
         """What differs and should not."""
         expected = expected or observe(self.program, self.lib)
-        compiled = flambeau.compile if self.compiled else None
-        found = observe(self.program, flambeau, compiled)
+        found = self._observed()
         all_found = list(differences(expected, found, rough=self.rough))
         remaining = self._not_in_table(all_found)
         if not all(each in remaining or each.what in FLAGS for each in all_found):
@@ -101,6 +107,18 @@ class Comparison:
         self.counts["ill-conditioned programs"] += 1
         return []
 
+    def _observed(self) -> Observation:
+        """The program, run in its way."""
+        if self.way != "fused":
+            return observe(self.program, flambeau, flambeau.compile if self.compiled else None)
+        before = statistics.fused
+        with flambeau.compiler.gears(interpret=False, fuse=2):
+            for _ in range(5):
+                observe(self.program, flambeau)
+            found = observe(self.program, flambeau)
+        self.counts["sequences that ran as one program"] += statistics.fused - before
+        return found
+
     def _not_in_table(self, found: Iterable[Difference]) -> list[Difference]:
         """Those that the table of documented differences does not know."""
         reason = known_differences.reason
@@ -110,7 +128,7 @@ class Comparison:
         self, remaining: list[Difference], found: Observation, leeway: dict[str, float]
     ) -> list[Difference]:
         """Those that stay where PyTorch's memory is as documented."""
-        if not remaining or self.compiled or not HAS_TORCH:
+        if not remaining or self.way != "eager" or not HAS_TORCH:
             return remaining
         from tests.fuzz.as_documented import as_documented
 
@@ -134,45 +152,49 @@ def kind(difference: Difference) -> tuple[str, str]:
     return "value", difference.what
 
 
-def search_one(lib: Any, seed: int, index: int, report: Report, share: float = COMPILED) -> None:
-    """Make one program, run it in every way, and reduce it if they differ."""
+def search_one(
+    lib: Any, seed: int, index: int, report: Report, share: float = COMPILED, fused: bool = False
+) -> None:
+    """Make one program, run it in every way, or fused only, and reduce it if they differ."""
     program = generate(lib, (seed, index))
     report.counts["programs"] += 1
     report.counts["statements"] += len(list(program.source().split("def step")[1].splitlines())) - 4
     expected = observe(program, lib)
-    ways = [False] if HAS_TORCH else []
+    ways = ["eager"] if HAS_TORCH else []
     # The same programs every time, whatever has been run before.
-    if program.compilable and (seed * 7919 + index * 104729) % 1000 < 1000 * share:
-        ways.append(True)
+    if fused:
+        ways = ["fused"]
+    elif program.compilable and (seed * 7919 + index * 104729) % 1000 < 1000 * share:
+        ways.append("compiled")
         report.counts["of these compiled"] += 1
     if expected.failure is not None:
         report.counts["of these refused"] += 1
-    for compiled in ways:
-        comparison = Comparison(program, compiled=compiled)
-        found = comparison.found(None if compiled else expected)
+    for way in ways:
+        comparison = Comparison(program, way)
+        found = comparison.found(expected if way == "eager" else None)
         report.counts.update(comparison.counts)
         if found:
-            report.disagreements.append(reduced(program, found[0], compiled, (seed, index)))
+            report.disagreements.append(reduced(program, found[0], way, (seed, index)))
             return
 
 
 def reduced(
-    program: Program, difference: Difference, compiled: bool, seed: tuple[int, int]
+    program: Program, difference: Difference, way: str, seed: tuple[int, int]
 ) -> Disagreement:
     """The shortest program with the same kind of difference."""
 
     def fails(candidate: Program) -> bool:
-        found = Comparison(candidate, compiled=compiled).found()
+        found = Comparison(candidate, way).found()
         return bool(found) and kind(found[0]) == kind(difference)
 
-    smallest = reduce(program, fails, 80 if compiled else 400)
-    found = Comparison(smallest, compiled=compiled).found()
-    pair = "eager/compiled" if compiled else "PyTorch/eager"
+    smallest = reduce(program, fails, 400 if way == "eager" else 80)
+    found = Comparison(smallest, way).found()
+    pair = "PyTorch/eager" if way == "eager" else f"eager/{way}"
     title = f"{pair}, seed {seed[0]}, program {seed[1]}: {found[0] if found else difference}"
-    return Disagreement(title, smallest.script("flambeau", compiled))
+    return Disagreement(title, smallest.script("flambeau", way == "compiled"))
 
 
-def work(seed: int, start: int, seconds: float | None, limit: int | None) -> None:
+def work(seed: int, start: int, seconds: float | None, limit: int | None, fused: bool) -> None:
     """Search in this process until it has too many memory maps; a line of JSON for each program."""
     lib = oracle()
     quick_xla.share_context()
@@ -182,7 +204,7 @@ def work(seed: int, start: int, seconds: float | None, limit: int | None) -> Non
             break
         faulthandler.dump_traceback_later(LONGEST, exit=True)
         report = Report("programs", seed)
-        search_one(lib, seed, index, report)
+        search_one(lib, seed, index, report, fused=fused)
         index += 1
         if index % BLOCK == 0:
             # The next block has other operators.
@@ -194,9 +216,9 @@ def work(seed: int, start: int, seconds: float | None, limit: int | None) -> Non
         faulthandler.cancel_dump_traceback_later()
 
 
-def run(seconds: float | None, seed: int, limit: int | None) -> Report:
+def run(seconds: float | None, seed: int, limit: int | None, fused: bool = False) -> Report:
     """Search for that long, in one process after the other."""
-    report = Report("programs", seed)
+    report = Report("fused programs" if fused else "programs", seed)
     begin, index, processes = time.monotonic(), 0, 0
     quick = quick_xla.environment()
     while True:
@@ -207,6 +229,7 @@ def run(seconds: float | None, seed: int, limit: int | None) -> Report:
         command += ["--start", str(index)]
         command += ["--seconds", str(left)] if left is not None else []
         command += ["--limit", str(limit)] if limit is not None else []
+        command += ["--fused"] if fused else []
         processes += 1
         environment = {**os.environ, **(quick if processes % ORDINARY else {})}
         worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
@@ -246,9 +269,9 @@ def show(seed: int, index: int, only_write: bool) -> None:
     sys.stdout.write(program.script("flambeau", only_write))
     if only_write:
         return
-    for compiled in (False, True):
-        found = Comparison(replace(program), compiled=compiled).found()
-        sys.stdout.write(f"compiled={compiled}: {[str(each) for each in found]}\n")
+    for way in ("eager", "compiled", "fused"):
+        found = Comparison(replace(program), way).found()
+        sys.stdout.write(f"{way}: {[str(each) for each in found]}\n")
 
 
 if __name__ == "__main__":
@@ -256,6 +279,7 @@ if __name__ == "__main__":
     parser.add_argument("--start", type=int, default=None)
     parser.add_argument("--program", type=int, default=None)
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--fused", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=None)
     parser.add_argument("--limit", type=int, default=None)
@@ -263,6 +287,6 @@ if __name__ == "__main__":
     if known.program is not None:
         show(known.seed, known.program, known.write)
     elif known.start is not None:
-        work(known.seed, known.start, known.seconds, known.limit)
+        work(known.seed, known.start, known.seconds, known.limit, known.fused)
     else:
         sys.exit(main(run))

@@ -8,12 +8,21 @@ from typing import Any
 import pytest
 
 import flambeau
+from flambeau.core.fusion import stream
 from tests.fuzz import programs, reduce
 from tests.fuzz.generation import generate
 from tests.fuzz.program import Input, Program, Statement
 from tests.fuzz.report import Report
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+
+# Whether code runs in such a way, asked in the middle of it.
+IN_WAY = {
+    "eager": lambda: not flambeau.compiler.is_compiling(),
+    "compiled": flambeau.compiler.is_compiling,
+    "fused": lambda: stream.here.stream.segment is not None,
+}
 
 
 def program(*statements: str, results: tuple[str, ...] = ("v2",)) -> Program:
@@ -48,27 +57,33 @@ def test_the_same_seed_gives_the_same_program() -> None:
     assert one == other
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_a_planted_defect_is_found_and_reduced(
-    monkeypatch: pytest.MonkeyPatch, compiled: bool
-) -> None:
-    if not (compiled or HAS_TORCH):
+def test_random_programs_agree_when_they_are_fused() -> None:
+    report = Report("programs", 1007)
+    for index in range(8):
+        programs.search_one(flambeau, 1007, index, report, fused=True)
+    assert not report.disagreements, str(report)
+    assert report.counts["sequences that ran as one program"] >= 8
+
+
+@pytest.mark.parametrize("way", ["eager", "compiled", "fused"])
+def test_a_planted_defect_is_found_and_reduced(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    if way == "eager" and not HAS_TORCH:
         pytest.skip("PyTorch is what eager is compared with")
     sound = program("v1 = x0.tanh()", "v3 = x0.exp()", "v2 = v1.sinh() + v3", "v4 = v3.cos()")
-    assert not programs.Comparison(sound, compiled=compiled).found()
+    assert not programs.Comparison(sound, way).found()
     right = flambeau.Tensor.sinh
 
     def wrong(self: Any) -> Any:
-        return right(self) + (1 if flambeau.compiler.is_compiling() is compiled else 0)
+        return right(self) + IN_WAY[way]()
 
     monkeypatch.setattr(flambeau.Tensor, "sinh", wrong)
-    found = programs.Comparison(sound, compiled=compiled).found()
+    found = programs.Comparison(sound, way).found()
     assert [each.what for each in found][:1] == ["elements"]
-    shown = programs.reduced(sound, found[0], compiled, (0, 0))
-    assert "tanh" not in shown.program
+    shown = programs.reduced(sound, found[0], way, (0, 0))
+    assert ("tanh" not in shown.program) or way == "fused"
     assert "exp" not in shown.program
     assert shown.program.count(".sinh()") == 1
-    assert ("compile(step)" in shown.program) is compiled
+    assert ("compile(step)" in shown.program) is (way == "compiled")
 
 
 def test_reducing_keeps_what_fails() -> None:
@@ -104,7 +119,7 @@ def test_documented_differences_of_memory_are_told_from_defects(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     differing = program(*DIFFERENCES_OF_MEMORY[name])
-    comparison = programs.Comparison(differing, compiled=False)
+    comparison = programs.Comparison(differing, "eager")
     assert not comparison.found()
     assert comparison.counts["documented differences"] == 1
     observe = programs.observe
@@ -124,10 +139,10 @@ def test_errors_of_another_type_are_a_disagreement(monkeypatch: pytest.MonkeyPat
     if not HAS_TORCH:
         pytest.skip("PyTorch is what eager is compared with")
     refused = program("v2 = x0.reshape(7)")
-    assert not programs.Comparison(refused, compiled=False).found()
+    assert not programs.Comparison(refused, "eager").found()
 
     def wrong(self: Any, *shape: int) -> Any:
         raise KeyError(shape)
 
     monkeypatch.setattr(flambeau.Tensor, "reshape", wrong)
-    assert [each.what for each in programs.Comparison(refused, compiled=False).found()] == ["type"]
+    assert [each.what for each in programs.Comparison(refused, "eager").found()] == ["type"]

@@ -81,28 +81,28 @@ class Segment:
         counts = [*map(getrefcount, waiting)]
         return {i for i, count in enumerate(counts) if count > _ALONE}
 
-    def finish(self, patience: int | None = None) -> bool:
+    def finish(self, compiles: bool = False) -> bool:
         """Compute the results that are still referred to; whether one program has done it.
 
         Args:
-            patience: Compile a program if the sequence has ended here that often without one.
+            compiles: Compile a program if the sequence has ended here often enough without one.
         """
         if self.is_done:
             return False
         kept = self.kept()
-        program = self.program_for(kept, patience)
+        program = self.program_for(kept, compiles)
         try:
             return _at_once(self._finish, kept, program)
         except jax.errors.JaxRuntimeError as error:
             raise exhaustion.named(error) from error.__cause__
 
-    def program_for(self, kept: set[int], patience: int | None) -> Program | None:
+    def program_for(self, kept: set[int], compiles: bool) -> Program | None:
         """The program that computes the results ``kept``, if there is one; see `finish`."""
         point = self.point
         program = point.program_for(kept)
         if program is None:
             point.misses += 1
-            if patience is not None and point.misses >= patience:
+            if compiles and point.is_missed():
                 return point.prepare(kept, self.outside, beside=False)
         return program
 

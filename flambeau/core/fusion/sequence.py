@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 
 from flambeau.core.fusion.deferred import Deferred
+from flambeau.core.gears import settings
 from flambeau.core.programs import compiled, prepare
 
 # A sequence is compiled again this often, for other results that are kept.
@@ -81,7 +82,9 @@ class Point:
         results: The results of the call.
         structure: The structure of the results; ``None`` for one array, ``tuple`` for a tuple of
             arrays.
-        waiting: How many results the sequence has so far.
+        count: How many results the sequence has so far.
+        calls: How many calls.
+        size: The bytes of the results.
         outside: How many arguments from outside it has so far.
         misses: How often a sequence has ended here without a program.
         key: The functions of the sequence, where it has been recorded up to here.
@@ -93,8 +96,8 @@ class Point:
     """
 
     __slots__ = (
-        "after", "before", "count", "kept", "key", "line", "loop", "misses", "outside", "program",
-        "programs", "results", "step", "structure", "uses",
+        "after", "before", "calls", "count", "kept", "key", "line", "loop", "misses", "outside",
+        "program", "programs", "results", "size", "step", "structure", "uses",
     )  # fmt: skip
 
     def __init__(
@@ -106,6 +109,9 @@ class Point:
         self.results: Sequence[Result] = results
         self.structure: Any = structure
         self.count: int = len(results) + (before.count if before is not None else 0)
+        self.calls: int = 0 if before is None else before.calls + 1
+        size = sum(each.aval.size * each.aval.dtype.itemsize for each in results)
+        self.size: int = size + (before.size if before is not None else 0)
         fresh = 0 if step is None else sum(each is not None for each in step.forms)
         self.outside: int = fresh + (before.outside if before is not None else 0)
         self.key: Any = None
@@ -116,6 +122,15 @@ class Point:
         self.kept: frozenset[int] = frozenset()
         self.program: Program | None = None
         self.programs: int = 0
+
+    @property
+    def repetitions(self) -> int:
+        """After how many repetitions the sequence up to here runs as one program."""
+        return settings.repetitions(self.calls, self.size)
+
+    def is_missed(self) -> bool:
+        """Whether a program is to be compiled, since sequences have ended here without one."""
+        return 2 * self.misses >= self.repetitions
 
     def path(self) -> list[Point]:
         """The points from the first call to here."""

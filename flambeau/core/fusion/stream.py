@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from flambeau.core import forks
 from flambeau.core.fusion.closing import Closing
 from flambeau.core.fusion.deferred import Deferred, computed
 from flambeau.core.fusion.matching import fresh as fresh_of
@@ -16,10 +17,7 @@ from flambeau.core.fusion.matching import matched
 from flambeau.core.fusion.recording import Recorder, step_of
 from flambeau.core.fusion.report import Loop, user_line
 from flambeau.core.fusion.segment import Segment
-from flambeau.core.fusion.sequence import (
-    Fusible,
-    Point,
-)  # fmt: skip
+from flambeau.core.fusion.sequence import Fusible, Point
 from flambeau.core.gears import settings
 from flambeau.core.jit_core import is_outside
 from flambeau.core.modes import modes
@@ -37,13 +35,10 @@ _MOST_RECORDINGS = 16
 # How many sequences begin with one function at most.
 _MOST_BEGINNINGS = 32
 
-# A beginning is given up when this many more of its sequences ended early than it has programs run.
-_PATIENCE = 32
-
-# Larger NumPy arrays are not copied for a call that waits.
-_SMALL = 1024
-
-_NUMBERS = frozenset({int, float, bool, complex, type(None)})
+# A beginning is given up when this many times more of its sequences ended early than ran as one
+# program, of the repetitions that make a program.
+_PATIENCE = 2
+_LEAST = 16
 
 
 class _Seen:
@@ -51,17 +46,19 @@ class _Seen:
 
     Attributes:
         count: How often.
-        recordings: How often it was recorded.
+        last: Its end when it was recorded last.
         point: Its end, once it was recorded twice in the same way.
+        outside: Its arguments from outside then, arrays without their elements, until it is
+            compiled.
     """
 
-    __slots__ = ("count", "last", "point", "recordings")
+    __slots__ = ("count", "last", "outside", "point")
 
     def __init__(self) -> None:
         self.count = 0
-        self.recordings = 0
         self.last: Point | None = None
         self.point: Point | None = None
+        self.outside: list[Any] | None = None
 
 
 class Stream:
@@ -126,13 +123,20 @@ class Stream:
         else:
             self._seen.move_to_end(key)
         seen.count += 1
-        if seen.count == settings.record and len(key) > 1:
+        if seen.count == settings.recorded and len(key) > 1:
             self._wanted.add(key)
             self._recordings = _MOST_RECORDINGS
         if recorder is not None:
             self._recorded(recorder, key, seen)
-        if seen.point is not None and seen.count >= settings.fuse:
-            self._use(seen.point)
+        point = seen.point
+        if point is None:
+            return
+        repetitions = point.repetitions
+        if seen.outside is not None and seen.count >= settings.compiled(repetitions):
+            point.prepare((), seen.outside, beside=True)
+            seen.outside = None
+        if seen.count >= repetitions:
+            self._use(point)
 
     def _recorded(self, recorder: Recorder, key: tuple[Fusible, ...], seen: _Seen) -> None:
         """A sequence has been recorded up to a boundary."""
@@ -142,7 +146,7 @@ class Stream:
             if seen.last is point:
                 self._wanted.discard(key)
                 seen.point, point.key = point, key
-                point.prepare(kept, recorder.outside, beside=True)
+                seen.outside = recorder.outside
             seen.last = point
             point.kept |= kept
         self._recordings -= 1
@@ -153,8 +157,7 @@ class Stream:
         """From now on, follow the sequence that ends at ``point``."""
         first = point.path()[0]
         found = self._beginnings.setdefault(first.step.call, [])
-        is_given_up = first.uses < -_PATIENCE
-        if not is_given_up and first not in found and len(found) < _MOST_BEGINNINGS:
+        if not _is_given_up(first) and first not in found and len(found) < _MOST_BEGINNINGS:
             found.append(first)
 
     # Calls that run at once
@@ -202,7 +205,7 @@ class Stream:
                     return Closing(segment, point, program, kept, fresh_of)
                 point.kept = point.kept.union(kept)
                 point.misses += 1
-                if point.misses >= settings.patience and point.key is not None:
+                if point.is_missed() and point.key is not None:
                     # Its program is made from another recording.
                     self._forget(point.path()[0])
                     self._wanted.add(point.key)
@@ -223,7 +226,8 @@ class Stream:
 
     def _begin(self, call: Fusible, arguments: tuple[Any, ...]) -> Any:
         """The first call after a boundary: follow a known sequence, if one begins so."""
-        if modes.trace is not None or modes.inside is not None or not is_outside():
+        is_within = modes.trace is not None or modes.inside is not None or not is_outside()
+        if is_within or not settings.is_fused():
             self.take = self._idle
             return self._idle(call, arguments)
         beginnings = self._beginnings.get(call)
@@ -265,10 +269,10 @@ class Stream:
         if segment.is_done:
             return
         point = segment.point
-        is_one = segment.finish(settings.patience)
+        is_one = segment.finish(compiles=True)
         self._note_end(point, is_one)
         first = point.path()[0]
-        if first.uses < -_PATIENCE:
+        if _is_given_up(first):
             self._forget(first)
 
     def _note_end(self, point: Point, is_one: bool) -> None:
@@ -290,6 +294,11 @@ class Stream:
             point.loop.left[user_line()] += 1
 
 
+def _is_given_up(first: Point) -> bool:
+    """Whether the sequences that begin at ``first`` have ended early too often."""
+    return first.uses < -_PATIENCE * max(_LEAST, settings.repetitions(first.calls, first.size))
+
+
 # Types of arguments that are, or may hold, arrays that have waited.
 _WAITING = {Deferred, list, tuple, dict, jax.tree_util.Partial}
 
@@ -307,3 +316,6 @@ def boundary() -> None:
     stream = here.stream
     if stream.take is not None or stream.calls:
         stream.end()
+
+
+forks.finish = boundary

@@ -1,0 +1,50 @@
+"""From which repetition on a sequence is one program: a matter of counts and shapes."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import flambeau
+from flambeau.core.fusion import stream
+from flambeau.core.gears import REPETITIONS, settings
+from flambeau.core.statistics import statistics
+
+
+def fused_after(size: int, most: int) -> int:
+    """The repetition that is the first to run as one program; each has three calls."""
+    stream.here.stream = stream.Stream()
+    before = statistics.fused
+    x = flambeau.ones(size)
+    for i in range(most):
+        ((x * 2.0).exp() + 1.0).sum().item()
+        if statistics.fused > before:
+            return i
+    return most
+
+
+def test_small_calls_are_fused_when_they_have_cost_the_time_of_compiling(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(settings, "fuse", REPETITIONS)
+    first = fused_after(3, REPETITIONS)
+    assert 200 < first < REPETITIONS
+    assert fused_after(3, REPETITIONS) == first
+    large = fused_after(2_000_000, 60)
+    assert large < 60
+
+
+def test_no_sequence_is_fused_later_than_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "fuse", 30)
+    assert fused_after(3, 60) == 30
+
+
+def test_nothing_is_compiled_that_does_not_repeat_often_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(settings, "fuse", REPETITIONS)
+    before = flambeau.compiler.stats()["by_name"].get("fused")
+    assert fused_after(5, 150) == 150
+    assert flambeau.compiler.stats()["by_name"].get("fused") == before
+    assert not [each for each in threading.enumerate() if each.name == "flambeau-fusing"]
