@@ -22,6 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -67,6 +68,7 @@ def run(
     rows: Mapping[str, Mapping[str, float]],
     *more: Column,
     judged: str = "compiled",
+    memory: bool = False,
 ) -> None:
     """Print the table, or be one of its children.
 
@@ -77,12 +79,13 @@ def run(
             column's time the column ``judged`` may take.
         more: Columns beside those that every table has.
         judged: The name of the column that has limits.
+        memory: Print the peak of memory that each row adds to its process as well, on Linux.
     """
     columns = [*COLUMNS, *more]
     if OPTIONS.column:
         _serve(next(each for each in columns if each.name == OPTIONS.column), prepare)
     else:
-        _compare(title, rows, _possible(columns), judged)
+        _compare(title, rows, _possible(columns), judged, memory)
 
 
 # In a child.
@@ -93,7 +96,7 @@ def _serve(column: Column, prepare: Prepare) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # What libraries print is not an answer.
     library = importlib.import_module(column.library)
-    name, step, number = None, None, None
+    name, step, number, before = None, None, None, 0.0
     for line in sys.stdin:
         wanted, calls = json.loads(line)
         try:
@@ -103,12 +106,25 @@ def _serve(column: Column, prepare: Prepare) -> None:
                 if column.library == "torch":
                     # PyTorch compiles a function eight times at most, then runs it eagerly.
                     library.compiler.reset()
+                before = _peak_of_memory(anew=True)
                 step, number = prepare(library, wanted, column.compiles)
                 name = wanted
             answer = {"seconds": _timed(column, step, calls), "number": number}
+            answer["memory"] = _peak_of_memory() - before
         except Exception as error:  # noqa: BLE001 - the parent says why the column is empty.
             answer = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
         print(json.dumps(answer), file=answers, flush=True)
+
+
+def _peak_of_memory(*, anew: bool = False) -> float:
+    """The most memory that this process has held, in MB; from now on, if ``anew``."""
+    try:
+        if anew:
+            Path("/proc/self/clear_refs").write_text("5")
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return float("nan")
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def _timed(column: Column, step: Any, calls: int) -> float:
@@ -199,8 +215,8 @@ def _possible(columns: list[Column]) -> list[Column]:
     return [each for each in columns if each.name != "torch.compile"]
 
 
-def _medians(children: list[_Child], row: str) -> dict[str, float]:
-    """The median time of a call by each column that can run the row."""
+def _medians(children: list[_Child], row: str) -> tuple[dict[str, float], dict[str, float]]:
+    """The median time of a call, and the peak of memory, by each column that can run the row."""
     calls, numbers = {}, {}
     for child in children:
         name = child.column.name
@@ -215,13 +231,16 @@ def _medians(children: list[_Child], row: str) -> dict[str, float]:
     if unlike:
         raise AssertionError(f"{row}: the columns disagree, {numbers}")
     times: dict[str, list[float]] = {name: [] for name in calls}
+    memory: dict[str, float] = {}
     order = [each for each in children if each.column.name in calls]
     for _ in range(ROUNDS):
         for child in order:
             name = child.column.name
-            times[name].append(child.ask(row, calls[name])["seconds"])
+            answer = child.ask(row, calls[name])
+            times[name].append(answer["seconds"])
+            memory[name] = answer["memory"]
         order.reverse()
-    return {name: statistics.median(each) for name, each in times.items()}
+    return {name: statistics.median(each) for name, each in times.items()}, memory
 
 
 def _is_close(number: float, numbers: Mapping[str, float]) -> bool:
@@ -230,7 +249,11 @@ def _is_close(number: float, numbers: Mapping[str, float]) -> bool:
 
 
 def _compare(
-    title: str, rows: Mapping[str, Mapping[str, float]], columns: list[Column], judged: str
+    title: str,
+    rows: Mapping[str, Mapping[str, float]],
+    columns: list[Column],
+    judged: str,
+    with_memory: bool,
 ) -> None:
     start = time.perf_counter()
     ratios = [each.name for each in columns if each.name != "PyTorch"]
@@ -241,11 +264,15 @@ def _compare(
         for row, limits in rows.items():
             if not is_asked_for(row):
                 continue
-            times = _medians(children, row)
+            times, memory = _medians(children, row)
             base = times["PyTorch"]
             cells = [f"{times[each] / base:14.2f}" if each in times else f"{'-':>14}"
                      for each in ratios]  # fmt: skip
             print(f"{row:42} {base * 1e3:7.2f} ms {''.join(cells)}", flush=True)
+            if with_memory:
+                cells = [f"{memory.get(each, float('nan')):14.0f}" for each in ratios]
+                label = "    peak of memory, MB"
+                print(f"{label:42} {memory['PyTorch']:10.0f} {''.join(cells)}", flush=True)
             missed += [
                 f"{row}: {times[judged] / times[column]:.2f} of {column}, at most {limit}"
                 for column, limit in limits.items()

@@ -1,7 +1,8 @@
 """Eager training loops beside the same ones compiled: what fusing them gives, and what it costs.
 
-PyTorch eager, flambeau eager with and without `compiler.gears(fuse=True)`, the whole step compiled,
-and JAX by hand where there is such a step: in turn in one run, each in a process of its own.
+PyTorch eager, flambeau eager with and without sequences that are fused, the whole step compiled,
+and JAX by hand where there is such a step: in turn in one run, each in a process of its own. Below
+each row is the memory that it adds to the process, its compiler's included.
 
     python benchmarks/loops.py                  time of the process, everything on one core
     python benchmarks/loops.py --device cuda    wall clock, on a GPU
@@ -21,7 +22,7 @@ from _cores import OPTIONS  # isort: skip
 import numpy as np
 from _models import CASES, Case, gpt, integers, perceptron, step_of
 
-# Steps before those that are timed; a loop is fused after 40.
+# Steps before those that are timed; a loop is fused after 40 here, so that a run comes to its end.
 BEFORE = 60
 
 WORDS = 1000
@@ -218,4 +219,5 @@ if __name__ == "__main__":
         {name: limits for name, (_, _, limits) in ROWS.items()},
         Column("JAX by hand", "jax", True),
         judged="fused",
+        memory=True,
     )

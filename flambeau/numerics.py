@@ -7,9 +7,8 @@ from typing import Any
 
 import jax
 
-from flambeau.core import world
+from flambeau.core import gears, world
 from flambeau.core.device import available_devices
-from flambeau.core.gears import settings as gears
 from flambeau.core.settings import setting
 from flambeau.core.warning import warn
 
@@ -101,7 +100,8 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
             raise RuntimeError(reason)
         warn(reason)
     _deterministic, _warn_only = bool(mode), bool(warn_only)
-    gears.deterministic = bool(mode)
+    gears.settings.deterministic = bool(mode)
+    gears.finish()
 
 
 def gpus_are_deterministic() -> bool:

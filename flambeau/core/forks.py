@@ -9,13 +9,11 @@ from collections.abc import Callable
 
 import jax
 
+from flambeau.core import gears
 from flambeau.core.jax_private import is_started, mlir_threads
 
 #: Forgets the programs that are called without Python; `programs` sets it.
 forget: Callable[[], None] = lambda: None  # noqa: E731
-
-#: Computes what waits on this thread; `fusion.stream` sets it.
-finish: Callable[[], None] = lambda: None  # noqa: E731
 
 _is_forked = False
 
@@ -39,7 +37,7 @@ def _before() -> None:
     """Wait for all values: the threads that compute them are not there in the child."""
     if _is_forked or not is_started():
         return
-    finish()
+    gears.finish()
     for each in jax.live_arrays():
         with contextlib.suppress(Exception):  # It has failed, or a program has taken its memory.
             each.block_until_ready()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 #: How often a function is evaluated at one signature where ``interpret=True``.
@@ -26,6 +27,10 @@ _SAVED_BYTE = 5e-5
 # Microseconds of evaluation, as estimated, after which signatures may change their gear where no
 # optimizer steps; twice as many the next time.
 _PATIENCE = 1_000_000.0
+
+
+#: Computes what waits on this thread; `fusion.stream` sets it.
+finish: Callable[[], None] = lambda: None  # noqa: E731
 
 
 class _Settings:
@@ -136,6 +141,7 @@ class gears:
         repetitions = _number("fuse", fuse, settings.fuse, REPETITIONS)
         self._before: tuple[int, int] = settings.uses, settings.fuse
         settings.uses, settings.fuse = uses, repetitions
+        finish()
 
     def __enter__(self) -> None:
         """Keep what the constructor has set."""
@@ -143,6 +149,7 @@ class gears:
     def __exit__(self, *exception: Any) -> None:
         """Set what was set before."""
         settings.uses, settings.fuse = self._before
+        finish()
 
 
 def _number(name: str, given: bool | int | None, now: int, otherwise: int) -> int:

@@ -121,14 +121,18 @@ def need_of(program: jax.stages.Compiled) -> tuple[int, ...]:
 
 def settings() -> tuple[Any, ...]:
     """`context` as a key that is quickly made, for this process only."""
-    others = (jax.config.values.get(each) for each in _OF_THE_COMPILER)
-    return (*jax_private.trace_context(), *others)
+    return (*jax_private.trace_context(), *_of_the_compiler())
 
 
 def context() -> str:
     """JAX's settings that a program depends on: precision, wide types, a user's contexts."""
     texts = [*map(_text_of_setting, jax_private.trace_context())]
-    return f"{texts} {[jax.config.values.get(each) for each in _OF_THE_COMPILER]}"
+    return f"{texts} {_of_the_compiler()}"
+
+
+def _of_the_compiler() -> list[Any]:
+    values = jax.config.values
+    return [values.get(each) for each in _OF_THE_COMPILER]
 
 
 def _text_of_setting(setting: Any) -> str:

@@ -213,7 +213,6 @@ def test_meta_tensors_go_both_ways() -> None:
 def test_what_only_pytorch_has_is_refused(zipped: bool) -> None:
     refused = {
         "Linear": torch.nn.Linear(1, 1),
-        "sparse": torch.eye(2).to_sparse(),
         "Namespace": argparse.Namespace(lr=1),
     }
     for message, obj in refused.items():
@@ -221,6 +220,13 @@ def test_what_only_pytorch_has_is_refused(zipped: bool) -> None:
             theirs_read_here({"it": obj}, zipped)
     found = theirs_read_here({"it": argparse.Namespace(lr=1)}, zipped, weights_only=False)
     assert found["it"].lr == 1
+
+
+@formats
+def test_sparse_tensors_are_read(zipped: bool) -> None:
+    found = theirs_read_here({"it": torch.eye(2).to_sparse()}, zipped)
+    assert found["it"].is_sparse
+    assert found["it"].to_dense().tolist() == torch.eye(2).tolist()
 
 
 def test_a_program_of_torchscript_is_refused() -> None:

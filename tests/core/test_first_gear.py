@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -323,3 +325,35 @@ def test_an_interrupt_while_evaluating_leaves_the_step_undone():
         else:
             pytest.fail("more lines than expected")
         adam.step()
+
+
+def steps_of_plan(monkeypatch, action):
+    """The number of steps of the longest plan that is made for ``action``."""
+    found, made = [], first_gear.interpreter.plan_of
+
+    def noted(jaxpr):
+        plan = made(jaxpr)
+        found.append(len(plan))
+        return plan
+
+    monkeypatch.setattr(first_gear.interpreter, "plan_of", noted)
+    action()
+    return max(found)
+
+
+def test_loops_are_traced_once_however_long_they_are(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    layer = nn.GRU(3, 4)
+
+    def run(length):
+        layer(flambeau.ones(length, 1, 3))[0].sum().backward()
+
+    short = steps_of_plan(monkeypatch, lambda: run(21))
+    assert steps_of_plan(monkeypatch, lambda: run(301)) == short
+
+
+def test_loops_of_kernels_are_those_that_are_traced_once():
+    folder = Path(flambeau.__file__).parent / "ops"
+    for file in folder.rglob("*.py"):
+        if file != folder / "loops.py":
+            assert not re.search(r"\blax\.(scan|map|fori_loop)\(", file.read_text()), file

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from flambeau.core import forks
+from flambeau.core import gears
 from flambeau.core.fusion.closing import Closing
 from flambeau.core.fusion.deferred import Deferred, computed
 from flambeau.core.fusion.matching import fresh as fresh_of
@@ -318,4 +318,4 @@ def boundary() -> None:
         stream.end()
 
 
-forks.finish = boundary
+gears.finish = boundary

@@ -21,6 +21,17 @@ def ufunc(function: Callable[..., Any], kinds: str = "biuf") -> Rule:
     return rule
 
 
+def wide(function: Callable[..., Any]) -> Rule:
+    """The rule of a function that NumPy computes in single precision to a few units only."""
+
+    def rule(equation: Equation) -> Callable[..., Any]:
+        if equation.dtype != np.float32:
+            return ufunc(function)(equation)
+        return lambda *arrays: function(*arrays, dtype=np.float64).astype(np.float32)
+
+    return rule
+
+
 def special(name: str) -> Rule:
     """The rule of a function of `scipy.special`, which is imported when it is first met."""
 
@@ -68,8 +79,9 @@ def negation(equation: Equation) -> Callable[..., Any]:
 
 
 def logistic(equation: Equation) -> Callable[..., Any]:
+    exp = wide(np.exp)(equation)
     one = equation.dtype.type(1)
-    return lambda x: one / (one + np.exp(-x))
+    return lambda x: one / (one + exp(-x))
 
 
 def reciprocal_root(equation: Equation) -> Callable[..., Any]:
@@ -223,15 +235,15 @@ def barrier(equation: Equation) -> Callable[..., Any]:
 #: Rules by primitives.
 RULES: dict[str, Rule] = {
     "abs": ufunc(np.abs),
-    "acos": ufunc(np.arccos),
-    "acosh": ufunc(np.arccosh),
+    "acos": wide(np.arccos),
+    "acosh": wide(np.arccosh),
     "add": ufunc(np.add, "iuf"),
     "add_any": ufunc(np.add, "iuf"),
     "and": ufunc(np.bitwise_and),
-    "asin": ufunc(np.arcsin),
-    "asinh": ufunc(np.arcsinh),
-    "atan": ufunc(np.arctan),
-    "atan2": ufunc(np.arctan2, "f"),
+    "asin": wide(np.arcsin),
+    "asinh": wide(np.arcsinh),
+    "atan": wide(np.arctan),
+    "atan2": wide(np.arctan2),
     "bitcast_convert_type": bits,
     "cbrt": ufunc(np.cbrt),
     "ceil": ufunc(np.ceil),
@@ -239,22 +251,22 @@ RULES: dict[str, Rule] = {
     "convert_element_type": conversion,
     "copy": identity,
     "copy_p": identity,
-    "cos": ufunc(np.cos),
+    "cos": wide(np.cos),
     "div": division,
     "eq": ufunc(np.equal),
     "erf": special("erf"),
     "erf_inv": inverse_of_erf,
-    "exp": ufunc(np.exp),
+    "exp": wide(np.exp),
     "exp2": power_of_two,
-    "expm1": ufunc(np.expm1),
+    "expm1": wide(np.expm1),
     "floor": ufunc(np.floor),
     "ge": ufunc(np.greater_equal),
     "gt": ufunc(np.greater),
     "integer_pow": integer_power,
     "is_finite": ufunc(np.isfinite),
     "le": ufunc(np.less_equal),
-    "log": ufunc(np.log),
-    "log1p": ufunc(np.log1p),
+    "log": wide(np.log),
+    "log1p": wide(np.log1p),
     "logistic": logistic,
     "lt": ufunc(np.less),
     "max": ufunc(np.maximum),
@@ -276,12 +288,12 @@ RULES: dict[str, Rule] = {
     "shift_right_arithmetic": shift(left=False, filled=True),
     "shift_right_logical": shift(left=False),
     "sign": sign,
-    "sin": ufunc(np.sin),
+    "sin": wide(np.sin),
     "sqrt": ufunc(np.sqrt),
     "stop_gradient": identity,
     "square": ufunc(np.square),
     "sub": ufunc(np.subtract, "iuf"),
-    "tan": ufunc(np.tan),
-    "tanh": ufunc(np.tanh),
+    "tan": wide(np.tan),
+    "tanh": wide(np.tanh),
     "xor": ufunc(np.bitwise_xor),
 }

@@ -224,7 +224,8 @@ class _Flat:
             return self.write_out(*_opened(called), given)
         if name in FORMULAS:
             avals = [variable.aval for variable in each.invars]
-            traced = jax.make_jaxpr(functools.partial(FORMULAS[name], **params))(*avals)
+            with jax.disable_jit():
+                traced = jax.make_jaxpr(functools.partial(FORMULAS[name], **params))(*avals)
             return self.write_out(traced.jaxpr, traced.consts, given)
         if name not in RULES:
             raise Unknown(name)

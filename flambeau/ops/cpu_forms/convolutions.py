@@ -17,6 +17,7 @@ from jax import lax
 
 from flambeau.core.compiler import cpu_forms
 from flambeau.core.modes import modes
+from flambeau.ops import loops
 from flambeau.ops.cpu_forms import volumes
 from flambeau.ops.cpu_forms.depthwise import Geometry, depthwise
 from flambeau.ops.cpu_forms.plain_convolution import plain_convolution
@@ -161,7 +162,7 @@ def _group_after_group(
     def of_one(pair: tuple[Any, Any]) -> Any:
         return convolve(pair[0], pair[1], stride, borders, dilation, 1)
 
-    found = lax.map(of_one, (parts, filters)).swapaxes(0, 1)
+    found = loops.map(of_one, (parts, filters)).swapaxes(0, 1)
     return found.reshape(batch, len(weight), *found.shape[3:])
 
 

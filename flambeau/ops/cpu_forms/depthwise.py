@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from flambeau.ops import loops
 from flambeau.ops.cpu_forms.fused_sum import fused_sum
 from flambeau.ops.cpu_forms.trilinear import trilinear
 from flambeau.ops.neural.taps import taps
@@ -89,7 +90,7 @@ def _filter_gradient(cotangent: Any, input: Any, geometry: Geometry) -> Any:
 
     starts = geometry.dilation[side] * np.arange(size, dtype=np.int32)
     # As the taps count: the longest side in its place among the others.
-    found = lax.map(of_line, jnp.asarray(starts)).reshape(size, *line.right[1:], -1)
+    found = loops.map(of_line, jnp.asarray(starts)).reshape(size, *line.right[1:], -1)
     return jnp.moveaxis(found, (0, -1), (side + 1, 0)).reshape(geometry.right)
 
 

@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from flambeau.ops import loops
+
 # How many elements of a row are summed by one product of matrices.
 _BLOCK = 32
 
@@ -27,7 +29,7 @@ def loop(combine: Callable[[Any, Any], Any], start: Any, input: Any, dim: int) -
         after = combine(before, row.astype(wide))
         return after, after.astype(row.dtype)
 
-    _, found = jax.lax.scan(step, jnp.full(rows.shape[1:], start, wide), rows)
+    _, found = loops.scan(step, jnp.full(rows.shape[1:], start, wide), rows)
     return jnp.moveaxis(found, 0, dim)
 
 
@@ -84,5 +86,5 @@ def records(beats: Any, input: Any, dim: int) -> Any:
         return best, best
 
     start = rows[0], jnp.zeros(rows.shape[1:], jnp.int64)
-    _, (values, indices) = jax.lax.scan(step, start, (rows, jnp.arange(rows.shape[0])))
+    _, (values, indices) = loops.scan(step, start, (rows, jnp.arange(rows.shape[0])))
     return jnp.moveaxis(values, 0, dim), jnp.moveaxis(indices, 0, dim)

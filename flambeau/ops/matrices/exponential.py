@@ -9,6 +9,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from flambeau.ops import loops
+
 # A matrix of norm M is halved until its norm is below this; the exponential is squared as often.
 _NORM = 0.5
 # Beyond a norm of 2e9 the exponential is NaN.
@@ -33,7 +35,7 @@ def matrix_exponential(matrices: Any) -> Any:
         squared = lambda: jnp.where(step < times, found @ found, found)  # noqa: E731
         return jax.lax.cond(jnp.any(step < times), squared, lambda: found), None
 
-    found, _ = jax.lax.scan(square, found, jnp.arange(_SQUARINGS))
+    found, _ = loops.scan(square, found, jnp.arange(_SQUARINGS))
     return jnp.where(times > _SQUARINGS, jnp.nan, found)
 
 

@@ -18,6 +18,7 @@ from flambeau import return_types
 from flambeau.core.kinds import Array
 from flambeau.core.op import function, op
 from flambeau.core.tensor import Tensor
+from flambeau.ops import loops
 from flambeau.ops.checks import needs_inexact
 from flambeau.ops.values import concrete_values
 
@@ -229,7 +230,7 @@ def _reflected_one_by_one(A: Any, tau: Any) -> Any:
         return columns - (factor[..., None] * vector)[..., None] * along, None
 
     reflections = jnp.moveaxis(vectors, -1, 0), jnp.moveaxis(tau, -1, 0)
-    return lax.scan(reflect, jnp.broadcast_to(identity, A.shape), reflections, reverse=True)[0]
+    return loops.scan(reflect, jnp.broadcast_to(identity, A.shape), reflections, reverse=True)[0]
 
 
 # LU

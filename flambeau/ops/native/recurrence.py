@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
 
+from flambeau.ops import loops
 from flambeau.ops.cpu_forms.linear_maps import LinearMap
 from flambeau.ops.native.call import call_kernel, has_kernel
 from flambeau.ops.native.derivative import derivative, moving
@@ -263,4 +264,4 @@ def _one_by_one(function: Callable[..., Any], are_batched: Any, arrays: Any) -> 
         given = dict(zip(places, members, strict=True))
         return function(*(given.get(place, each) for place, each in enumerate(arrays)))
 
-    return lax.map(call, tuple(arrays[place] for place in places))
+    return loops.map(call, tuple(arrays[place] for place in places))

@@ -19,6 +19,7 @@ from jax import lax
 from flambeau.core.kinds import Array
 from flambeau.core.modes import modes
 from flambeau.core.op import op
+from flambeau.ops import loops
 from flambeau.ops.checks import needs_floating, same_dtype
 from flambeau.ops.native import attention as native
 from flambeau.ops.neural import fused_attention
@@ -219,7 +220,7 @@ def _attend_in_blocks(
         return _attend(queries, key, value, own, scale, first)
 
     starts = jnp.arange(blocks) * size
-    found = lax.map(attend, (cut(query), cut(masks.seen), cut(masks.kept), starts))
+    found = loops.map(attend, (cut(query), cut(masks.seen), cut(masks.kept), starts))
     joined = jnp.moveaxis(found, 0, -3)
     joined = joined.reshape((*joined.shape[:-3], blocks * size, joined.shape[-1]))
     return joined[..., :length, :]

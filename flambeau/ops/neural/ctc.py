@@ -15,6 +15,7 @@ from jax import lax
 from flambeau.core import errors
 from flambeau.core.kinds import Array
 from flambeau.core.op import op
+from flambeau.ops import loops
 from flambeau.ops.checks import needs_floating
 from flambeau.ops.placement import inside, nan_unless
 
@@ -111,7 +112,7 @@ def _log_likelihood(
         following = jnp.where(position < label_counts[:, None], following, impossible)
         return jnp.where((time < input_lengths)[:, None], following, alpha), None
 
-    alpha, _ = lax.scan(advance, start, (jnp.arange(1, steps), emitted[1:]))
+    alpha, _ = loops.scan(advance, start, (jnp.arange(1, steps), emitted[1:]))
     last = jnp.take_along_axis(alpha, (label_counts - 1)[:, None], 1)[:, 0]
     previous = jnp.take_along_axis(alpha, jnp.maximum(label_counts - 2, 0)[:, None], 1)[:, 0]
     previous = jnp.where(label_counts > 1, previous, impossible)

@@ -7,11 +7,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from flambeau.core.kinds import Array
 from flambeau.core.op import op
 from flambeau.core.single_precision import spread
+from flambeau.ops import loops
 from flambeau.ops.matrices.linalg import one_dtype
 from flambeau.ops.neural.loss import (
     cross_entropy_of,
@@ -81,5 +81,5 @@ def _in_chunks(
         scores = scores_of(_logits(samples, rows, bias), 1)
         return likelihood_losses(scores, classes, weight, ignore_index, label_smoothing, 1)
 
-    losses, shares = lax.map(losses_of, (inputs, targets))
+    losses, shares = loops.map(losses_of, (inputs, targets))
     return losses.reshape(-1)[:count], shares.reshape(-1)[:count]

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from flambeau.ops import loops
 from flambeau.ops.cpu_forms.linear_maps import LinearMap
 from flambeau.ops.cpu_forms.trilinear import trilinear
 from flambeau.ops.neural.recurrent_cells import CELLS, Slopes, State
@@ -100,7 +101,7 @@ def recurrence(
         state = _where(here, recurrent.project(cell.step(own, state)), state)
         return state, state[0]
 
-    last, outputs = lax.scan(step, state, (gates, active), reverse=reverse)
+    last, outputs = loops.scan(step, state, (gates, active), reverse=reverse)
     return outputs, last
 
 
@@ -167,7 +168,7 @@ def _motion_forward(kind: str, reverse: bool, fixed: Any, linear: Any) -> Any:
         return d_state, d_state[0]
 
     inputs = (_slopes(kind, steps), steps.active, d_pre, d_projected)
-    d_last, d_outputs = lax.scan(step, tuple(d_first), inputs, reverse=reverse)
+    d_last, d_outputs = loops.scan(step, tuple(d_first), inputs, reverse=reverse)
     return d_outputs, *d_last
 
 
@@ -184,7 +185,7 @@ def _motion_backward(kind: str, reverse: bool, fixed: Any, cotangents: Any) -> A
         of_state, *of_inputs = jax.linear_transpose(move, *like)(of_state)
         return of_state, of_inputs
 
-    of_first, of_inputs = lax.scan(step, tuple(of_last), (steps, of_outputs), reverse=not reverse)
+    of_first, of_inputs = loops.scan(step, tuple(of_last), (steps, of_outputs), reverse=not reverse)
     return *of_inputs, *of_first
 
 
@@ -225,7 +226,7 @@ def _course(
         state = _where(here, recurrent.project(cell.step(own, state)), state)
         return state, (state, own)
 
-    last, (states, own) = lax.scan(step, state, (gates, active), reverse=reverse)
+    last, (states, own) = loops.scan(step, state, (gates, active), reverse=reverse)
     return states[0], last, states, own
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
 from flambeau.core.kinds import Array
 from flambeau.core.op import op
+from flambeau.ops import loops
 from flambeau.ops.checks import wrap_dims
 
 __all__: list[str] = []
@@ -88,7 +88,7 @@ def power_iterations(
     def iterate(_: Any, pair: Any) -> Any:
         return steps[1](steps[0](pair))
 
-    return jax.lax.fori_loop(0, count, iterate, (u, v), unroll=count == 1)
+    return loops.fori_loop(0, count, iterate, (u, v), unroll=count == 1)
 
 
 @op(widen=True, node="DivBackward0")

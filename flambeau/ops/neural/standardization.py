@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 
 from flambeau.core.compiler import cores
+from flambeau.ops import loops
 from flambeau.ops.cpu_forms.fused_sum import fused_row_sums
 from flambeau.ops.cpu_forms.linear_maps import LinearMap
 from flambeau.ops.derivatives import with_derivatives
@@ -138,7 +139,7 @@ def _by_blocks(compute: Any, length: int, *arrays: Any) -> Any:
         return jax.tree.map(jnp.add, total, summed), by_row
 
     first, total = compute(*(each[:rest] for each in arrays))
-    total, others = lax.scan(step, total, rest + length * np.arange(blocks))
+    total, others = loops.scan(step, total, rest + length * np.arange(blocks))
     by_row = (
         jnp.concatenate([a, b.reshape(-1, *b.shape[2:])])
         for a, b in zip(first, others, strict=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import io
 import pickle
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -326,12 +327,22 @@ def test_an_error_is_raised_by_the_call_that_makes_it() -> None:
     np.testing.assert_allclose(z.numpy(), EXPECTED)
 
 
-def test_switching_it_off_computes_what_waits() -> None:
+@contextlib.contextmanager
+def deterministic() -> Iterator[None]:
+    flambeau.use_deterministic_algorithms(True)
+    yield
+    flambeau.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize(
+    "switched_off", [lambda: flambeau.compiler.gears(fuse=False), deterministic]
+)
+def test_switching_it_off_computes_what_waits(switched_off: Any) -> None:
     z, _ = pending()
-    settings.fuse = 0
-    stream.boundary()
-    assert stream.here.stream.segment is None
-    np.testing.assert_allclose(z.numpy(), EXPECTED)
-    count = Fused()
-    training(4)
-    assert count.fused == 0
+    with switched_off():
+        assert stream.here.stream.segment is None
+        np.testing.assert_allclose(z.numpy(), EXPECTED)
+        count = Fused()
+        training(4)
+        assert count.fused == 0
+    pending()
