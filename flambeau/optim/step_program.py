@@ -198,30 +198,34 @@ class StepProgram:
 
     def run(self, grads: list[Tensor]) -> None:
         """One step."""
+        # Read before the call is matched, since reading a view is a call too.
+        given = self._given(grads)
         closing = here.stream.closing(self.fusible)
         try:
-            self._run(grads, closing)
+            self._run(given, closing)
         except OtherStepError:
             here.stream.end()
             closing = None
-            self._run(grads, closing)
+            self._run(self._given(grads), closing)
         here.stream.close(self.fusible, closing)
 
-    def _run(self, grads: list[Tensor], closing: Any) -> None:
-        count = len(self.params)
-        # Read first, since a gradient may be a parameter, whose Cell is empty in `arrange`.
+    def _given(self, grads: list[Tensor]) -> tuple[list[Any], ...]:
+        """The arrays that a step reads: gradients, which may be parameters too, and numbers."""
         try:
             arrays = [g._cell.array if g._view is None else g._read() for g in grads]
         except NotImplementedError:
             # A sparse one has no Cell.
             arrays = [*map(_gradient_of, grads)]
-        vectors = [cell.array for cell in self.cells]
-        tensors = [self._number(each) for each in self.tensors]
+        return arrays, [cell.array for cell in self.cells], [*map(self._number, self.tensors)]
+
+    def _run(self, given: tuple[list[Any], ...], closing: Any) -> None:
+        count = len(self.params)
+        grads, vectors, numbers = given
 
         def arrange(taken: list[Any]) -> tuple[Any, ...]:
             own = owned(taken, () if closing is None else closing.held)
-            given = own[:count], arrays, own[count:], vectors, tensors
-            return given if closing is None else closing.arguments(given)
+            arguments = own[:count], grads, own[count:], vectors, numbers
+            return arguments if closing is None else closing.arguments(arguments)
 
         def write(results: Any) -> None:
             self._write_step(results if closing is None else closing.write(results))

@@ -51,7 +51,9 @@ class Closing:
         Raises:
             OtherStepError: It is another call.
         """
-        fresh = self.match(self.segment, self.point, given)
+        segment = self.segment
+        is_next = segment.point is self.point.before and not segment.is_done
+        fresh = self.match(segment, self.point, given) if is_next else None
         if fresh is None:
             raise OtherStepError
         return self._program.arguments([*self.segment.outside, *fresh])

@@ -346,3 +346,15 @@ def test_switching_it_off_computes_what_waits(switched_off: Any) -> None:
         training(4)
         assert count.fused == 0
     pending()
+
+
+def test_gradients_that_are_views_are_read_before_the_step() -> None:
+    def views(i: int, net: Any, loss: Any) -> None:
+        if i % 5 != 4:
+            for each in net.parameters():
+                each.grad = each.grad[None][0]
+
+    expected = unfused(lambda: training(20, between=views))
+    count = Fused()
+    assert_same(training(20, between=views), expected)
+    assert count.fused >= 5
