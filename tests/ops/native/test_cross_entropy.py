@@ -57,7 +57,7 @@ def _close(found, expected, tolerance=2e-6):
 def _value_and_slope(function):
     def compute(x):
         found, pull = jax.vjp(function, x)
-        return found, pull(jnp.cos(found))
+        return found, pull(jnp.cos(jnp.arange(found.size)).astype(found.dtype).reshape(found.shape))
 
     return compute
 
