@@ -358,3 +358,24 @@ def test_gradients_that_are_views_are_read_before_the_step() -> None:
     count = Fused()
     assert_same(training(20, between=views), expected)
     assert count.fused >= 5
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_compiled_function_that_runs_eagerly_becomes_a_few_programs() -> None:
+    net = network()
+
+    def step(x: Any) -> Any:
+        loss = net(x).square().sum()
+        seen.append(float(loss.detach().numpy()))
+        loss.backward()
+        return [each.grad.norm() for each in net.parameters()]
+
+    seen: list[float] = []
+    compiled = flambeau.compile(step, fullgraph=False)
+    count = Fused()
+    for _ in range(8):
+        net.zero_grad()
+        compiled(batch(0))
+    assert len(seen) >= 8
+    assert count.fused >= 6
+    np.testing.assert_allclose(seen[-8:], seen[-1], rtol=1e-6)
