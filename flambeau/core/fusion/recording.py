@@ -27,6 +27,7 @@ class Recorder:
     Attributes:
         point: How far it has come.
         outside: The arguments from outside, arrays without their elements.
+        found: How many points are new.
     """
 
     # A recorded step overwrites nothing more than another one.
@@ -35,6 +36,7 @@ class Recorder:
     def __init__(self, root: Point) -> None:
         self.point: Point = root
         self.outside: list[Any] = []
+        self.found: int = 0
         self._call: Any = None
         self._closing: Any = None
         self.program: Any = None
@@ -64,6 +66,7 @@ class Recorder:
             facts = [Result(each.aval, each.sharding, each.committed) for each in arrays]
             point = Point(self.point, step, facts, structure)
             point.line = user_line()
+            self.found += 1
             self.point.after.insert(0, point)
         for index, each in zip(point.own(), arrays, strict=True):
             reference = weakref.ref(each)

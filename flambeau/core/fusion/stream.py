@@ -32,6 +32,9 @@ _MOST_SEEN = 256
 # How many sequences may come between recordings of one that repeats, until it is given up.
 _MOST_RECORDINGS = 16
 
+# All sequences are forgotten when they have more calls than these.
+_MOST_POINTS = 2**15
+
 # How many sequences begin with one function at most.
 _MOST_BEGINNINGS = 32
 
@@ -42,23 +45,42 @@ _LEAST = 16
 
 
 class _Seen:
-    """A sequence of functions that has come between two boundaries.
+    """A sequence of functions that has come between two boundaries, for arrays of any shapes.
 
     Attributes:
-        count: How often.
-        last: Its end when it was recorded last.
-        point: Its end, once it was recorded twice in the same way.
+        count: How often, since it was found or since the last program for it is used.
+        due: After how many it is recorded.
+        recordings: How often it was recorded until one came back.
+        ends: Its ends when it was recorded.
+        point: One of them, once it was recorded twice in the same way.
         outside: Its arguments from outside then, arrays without their elements, until it is
             compiled.
     """
 
-    __slots__ = ("count", "last", "outside", "point")
+    __slots__ = ("count", "due", "ends", "outside", "point", "recordings")
 
     def __init__(self) -> None:
         self.count = 0
-        self.last: Point | None = None
+        self.due = settings.recorded
+        self.recordings = 0
+        self.ends: set[Point] = set()
         self.point: Point | None = None
         self.outside: list[Any] | None = None
+
+    def repetitions(self) -> int:
+        """After how many repetitions there is a program for `point`.
+
+        Where other shapes come between, it takes longer: of n that are equally frequent one comes
+        back after about the root of 1.6 n.
+        """
+        assert self.point is not None
+        return int(self.point.repetitions * (self.recordings / 2) ** 2)
+
+    def postpone(self) -> None:
+        """Record it later, since none of its recordings has come back."""
+        self.due = 4 * self.count
+        self.recordings = 0
+        self.ends.clear()
 
 
 class Stream:
@@ -75,8 +97,14 @@ class Stream:
         self.take: Callable[[Fusible, tuple[Any, ...]], Any] | None = None
         self.segment: Segment | None = None
         self._recorder: Recorder | None = None
+        self._has_followed = False
+        self._forget_all()
+
+    def _forget_all(self) -> None:
+        """Know no sequences any more, or for the first time."""
         #: The sequences that have programs.
         self.loops: list[Loop] = []
+        self._points = 0
         self._root = Point(None, None, (), None)
         self._seen: OrderedDict[tuple[Fusible, ...], _Seen] = OrderedDict()
         # Sequences that are to be recorded, and for how many more sequences.
@@ -84,7 +112,6 @@ class Stream:
         self._recordings = 0
         # The functions that known sequences with programs begin with.
         self._beginnings: dict[Fusible, list[Point]] = {}
-        self._has_followed = False
 
     # Boundaries
 
@@ -123,7 +150,7 @@ class Stream:
         else:
             self._seen.move_to_end(key)
         seen.count += 1
-        if seen.count == settings.recorded and len(key) > 1:
+        if seen.count == seen.due and len(key) > 1:
             self._wanted.add(key)
             self._recordings = _MOST_RECORDINGS
         if recorder is not None:
@@ -131,27 +158,35 @@ class Stream:
         point = seen.point
         if point is None:
             return
-        repetitions = point.repetitions
+        repetitions = seen.repetitions()
         if seen.outside is not None and seen.count >= settings.compiled(repetitions):
             point.prepare((), seen.outside, beside=True)
             seen.outside = None
         if seen.count >= repetitions:
             self._use(point)
+            # What comes from now on has other shapes.
+            self._seen[key] = _Seen()
 
     def _recorded(self, recorder: Recorder, key: tuple[Fusible, ...], seen: _Seen) -> None:
         """A sequence has been recorded up to a boundary."""
         point = recorder.point
         if key in self._wanted and point.step is not None:
             kept = recorder.kept()
-            if seen.last is point:
+            seen.recordings += 1
+            if point in seen.ends:
                 self._wanted.discard(key)
                 seen.point, point.key = point, key
                 seen.outside = recorder.outside
-            seen.last = point
+            seen.ends.add(point)
             point.kept |= kept
         self._recordings -= 1
         if not self._recordings:
+            for each in self._wanted:
+                self._seen[each].postpone()
             self._wanted.clear()
+        self._points += recorder.found
+        if self._points > _MOST_POINTS:
+            self._forget_all()
 
     def _use(self, point: Point) -> None:
         """From now on, follow the sequence that ends at ``point``."""
@@ -208,6 +243,7 @@ class Stream:
                 if point.is_missed() and point.key is not None:
                     # Its program is made from another recording.
                     self._forget(point.path()[0])
+                    self._seen.setdefault(point.key, _Seen()).count = point.repetitions
                     self._wanted.add(point.key)
                     self._recordings = _MOST_RECORDINGS
         self.end()

@@ -48,3 +48,16 @@ def test_nothing_is_compiled_that_does_not_repeat_often_enough(
     assert fused_after(5, 150) == 150
     assert flambeau.compiler.stats()["by_name"].get("fused") == before
     assert not [each for each in threading.enumerate() if each.name == "flambeau-fusing"]
+
+
+def test_what_is_known_of_sequences_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "_MOST_POINTS", 20)
+    before = statistics.fused
+    for size in range(1, 12):
+        x = flambeau.ones(size)
+        for _ in range(6):
+            found = ((x * 2.0).exp() + 1.0).sum().item()
+        assert found == pytest.approx(8.389056 * size)
+        assert len(stream.here.stream._root.after) <= 6
+        assert len(stream.here.stream.loops) <= 6
+    assert statistics.fused - before >= 11

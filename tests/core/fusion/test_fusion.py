@@ -379,3 +379,26 @@ def test_a_compiled_function_that_runs_eagerly_becomes_a_few_programs() -> None:
     assert len(seen) >= 8
     assert count.fused >= 6
     np.testing.assert_allclose(seen[-8:], seen[-1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("turns", [[3] * 20 + [4] * 20, [3, 4] * 20, [3, 4, 4, 5] * 12])
+def test_each_shape_of_the_same_functions_becomes_a_program(turns: list[int]) -> None:
+    count = Fused()
+    for size in turns:
+        found = ((flambeau.ones(size) * 2.0).exp() + 1.0).sum().item()
+        assert found == pytest.approx(8.389056 * size)
+    assert count.fused >= len(turns) - 7 * len({*turns})
+
+
+def test_lengths_that_never_come_back_are_given_up_until_they_do() -> None:
+    def run(size: int) -> None:
+        ((flambeau.ones(size) * 2.0).exp() + 1.0).sum().item()
+
+    count = Fused()
+    for size in range(2, 60):
+        run(size)
+    assert count.fused == 0
+    assert not stream.here.stream._wanted
+    for _ in range(250):
+        run(100)
+    assert count.fused >= 50
