@@ -26,7 +26,7 @@ from flambeau.autograd.perturbation import (
 )
 from flambeau.core import tape
 from flambeau.core.engine import Backward
-from flambeau.core.gears import gears
+from flambeau.core.gears import held
 from flambeau.core.tensor import Tensor
 from flambeau.core.warning import warn
 
@@ -121,7 +121,7 @@ def gradcheck(
     check = _Check(func, inputs, settings)
     try:
         # Calls that are to be equal are compared to the bit.
-        with gears(interpret=False, fuse=False):
+        with held():
             check.run()
     except GradcheckError:
         if raise_exception:

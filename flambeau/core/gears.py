@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 #: How often a function is evaluated at one signature where ``interpret=True``.
@@ -41,6 +42,7 @@ class _Settings:
         fuse: After how many repetitions at most a sequence of calls runs as one program; 0 for
             never.
         deterministic: Whether equal calls must give equal bits, however often they come.
+        held: How many blocks `held` are open.
         moment: Counts the moments at which signatures may change their gear.
     """
 
@@ -48,6 +50,7 @@ class _Settings:
         self.uses: int = _from_environment("FLAMBEAU_INTERPRET", USES)
         self.fuse: int = _from_environment("FLAMBEAU_FUSE", REPETITIONS)
         self.deterministic: bool = False
+        self.held: int = 0
         self.moment: int = 0
         self._spent: float = 0.0
         self._patience: float = _PATIENCE
@@ -58,7 +61,7 @@ class _Settings:
 
     def is_fused(self) -> bool:
         """Whether sequences of calls are fused, as of now."""
-        return bool(self.fuse) and not self.deterministic
+        return bool(self.fuse) and not self.deterministic and not self.held
 
     @property
     def recorded(self) -> int:
@@ -84,14 +87,14 @@ class _Settings:
     def spend(self, work: float) -> None:
         """Note that a call was evaluated, which took so many microseconds as estimated."""
         self._spent += work
-        if self._spent >= self._patience:
+        if self._spent >= self._patience and not self.held:
             self._patience *= 2
             self._spent = 0.0
             self.moment += 1
 
     def stepped(self) -> None:
         """Let signatures change their gear now, since an optimizer has changed all values."""
-        if self._spent:
+        if self._spent and not self.held:
             self._patience, self._spent = _PATIENCE, 0.0
             self.moment += 1
 
@@ -103,6 +106,17 @@ def _from_environment(name: str, otherwise: int) -> int:
 
 #: The process's settings.
 settings: _Settings = _Settings()
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """A block in which no call changes its gear, so equal calls give equal bits."""
+    settings.held += 1
+    try:
+        finish()
+        yield
+    finally:
+        settings.held -= 1
 
 
 class gears:
